@@ -14,8 +14,14 @@
 
 static const struct fg_metric_def compactor_metrics[] = FG_METRICS_DEFS(COMPACTOR_METRICS);
 
+/* Deletions and retention become due without a new segment, so a tenant is looked at even if the
+ * L0 manifest shows nothing new of it. */
 static const int64_t LOOK_NS = 10 * FG_MINUTE_NS; /* at a tenant without segments to cover */
-static const int64_t SWEEP_NS = 6 * FG_HOUR_NS;   /* for orphans */
+/* A sweep lists the whole bucket, which S3 bills by the request; orphans are a day old before
+ * they may go, so a quarter of a day adds little. */
+static const int64_t SWEEP_NS = 6 * FG_HOUR_NS; /* for orphans */
+/* Data of the future would keep its segment in the L0 manifest until its hour is over; after
+ * this time it is merged anyway. */
 static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
 
 enum { FAILURES_TO_TELL = 3 }; /* in a row, before operators are told */
@@ -68,12 +74,17 @@ struct cmp_compaction {
 
 /* ---- waiting ---- */
 
+/* Waits on the condition, so that stop() and wake() end the pause at once. The clock is the real
+ * one even if config has another: the condition variable knows no virtual time (tests set
+ * config.pause). */
 static void wait_until(struct cmp_compaction *compaction, int64_t ns)
 {
     int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), ns);
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
 
     (void)pthread_mutex_lock(&compaction->lock);
+    /* Both flags are checked under the lock that wake() holds when it sets `hurry`, so no
+     * wake-up falls between the check and the wait. */
     while (!cmp_env_stopping(&compaction->env) && !compaction->hurry)
         if (pthread_cond_timedwait(&compaction->wake, &compaction->lock, &until) != 0)
             break;
@@ -105,7 +116,8 @@ static struct shown *find_shown(struct cmp_compaction *compaction, struct fg_sli
     return NULL;
 }
 
-/* An unknown tenant has no blocks, so there is nothing to do. */
+/* An unknown tenant has no blocks, so there is nothing to do for it. Marks the tenant here and
+ * also gives notice to its owner: who owns it may change until the next pass. */
 void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     struct shown *shown;
@@ -116,9 +128,12 @@ void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tena
         shown->hurry = true;
     wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
+    /* After our lock was released: the membership has a lock of its own, and two locks are never
+     * held at once here. */
     fg_membership_notify(compaction->membership, tenant);
 }
 
+/* Compares hashes: a notice carries no name. Equal hashes of two tenants cost one look too many. */
 static bool was_notified(const struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     uint64_t hash = compaction->n_notices == 0 ? 0 : fg_hash64(tenant);
@@ -135,6 +150,7 @@ static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
     bool hurry;
 
     (void)pthread_mutex_lock(&compaction->lock);
+    fg_assert(number < compaction->n_shown); /* as many as tenants: follow_tenants() */
     hurry = compaction->shown[number].hurry;
     compaction->shown[number].hurry = false;
     (void)pthread_mutex_unlock(&compaction->lock);
@@ -159,6 +175,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
                                         const struct cmp_tenant *tenant)
 {
     const struct cmp_settings *settings = compaction->config.settings;
+    /* Read for each look, so a changed limit holds from the next one on. */
     struct fg_limits *limits = fg_tenants_limits(compaction->config.tenants, tenant->name);
     struct cmp_tenant_rules rules = {
         .plan = {.hour_delay_ns = settings->hour_delay_ns,
@@ -181,10 +198,13 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
     return rules;
 }
 
+/* Copies what status shows. The tenant itself changes during a job without any lock; only the
+ * compaction thread may read it. */
 static void show(struct cmp_compaction *compaction, uint32_t number)
 {
     const struct cmp_tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
+    /* Before the lock: the membership takes a lock of its own. */
     bool own = fg_membership_owns(compaction->membership, tenant->name);
 
     (void)pthread_mutex_lock(&compaction->lock);
@@ -201,6 +221,8 @@ static void show_tenants(struct cmp_compaction *compaction)
 {
     struct shown *shown = fg_calloc(compaction->n_tenants, sizeof *shown);
 
+    /* The new list is filled in before it is published. A wake of a tenant whose `hurry` was in
+     * the old list is lost here; its look is due within LOOK_NS. */
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         shown[i].name = compaction->tenants[i]->name;
     (void)pthread_mutex_lock(&compaction->lock);
@@ -231,6 +253,8 @@ static void follow_tenants(struct cmp_compaction *compaction)
 
     if (same_tenants(compaction))
         return;
+    /* Tenants that stay keep their state: failures, objects set aside and the times of their
+     * next look. */
     compaction->tenants = fg_calloc(l0->n_tenants, sizeof(void *));
     compaction->n_tenants = l0->n_tenants;
     for (uint32_t i = 0; i < l0->n_tenants; i++) {
@@ -244,6 +268,7 @@ static void follow_tenants(struct cmp_compaction *compaction)
                 cmp_tenant_create(l0->tenants[i].name, compaction->config.settings->job_max_bytes);
         }
     }
+    fg_assert(same_tenants(compaction));
     show_tenants(compaction); /* which borrows names */
     for (uint32_t i = 0; i < n_before; i++)
         cmp_tenant_destroy(before[i]);
@@ -297,6 +322,8 @@ static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t numb
     struct cmp_tenant_rules rules = rules_of(compaction, tenant);
     enum fg_code code = cmp_tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
 
+    /* Not as a part of the look: a failure here is not the tenant's, since nothing waits for the
+     * objects to disappear. */
     if (code == FG_OK && tenant->blocks != NULL &&
         cmp_gc_delete_blocks(&compaction->env, &compaction->gc, &tenant->blocks->blocks, err) !=
             FG_OK)
@@ -342,10 +369,13 @@ static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, str
         bool due =
             may_deletion_end(compaction, tenant) || uncovered || now_ns >= tenant->look_mono_ns;
 
+        /* A user's request does not wait for the end of the pause after a failure; all other
+         * work does. */
         if (hurry || (due && now_ns >= tenant->retry_mono_ns))
             code = look_at_own(compaction, number, err);
         show(compaction, number);
     }
+    /* Thousands of idle tenants would keep their manifests in memory for nothing. */
     if (!any) {
         fg_manifest_unref(tenant->blocks);
         tenant->blocks = NULL;
@@ -368,6 +398,8 @@ static enum fg_code retire(struct cmp_compaction *compaction, struct fg_err *err
     return code;
 }
 
+/* A sweep that fails is not repeated at once: it would list the whole bucket again while the
+ * bucket is in trouble. */
 static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
 {
     int64_t now_ns = fg_mono_ns(compaction->env.clock);
@@ -399,6 +431,7 @@ static void count_all(struct cmp_compaction *compaction)
         failing += compaction->tenants[i]->failures > 0;
         own += fg_membership_owns(compaction->membership, compaction->tenants[i]->name);
     }
+    /* Sums of this process only; a dashboard adds up those of all compactors. */
     fg_metric_set(metrics, COMPACTOR_TENANTS, own);
     fg_metric_set(metrics, COMPACTOR_MEMBERS, fg_membership_count(compaction->membership));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
@@ -457,6 +490,8 @@ static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg
 
         first = first == FG_OK ? code : first;
     }
+    /* After retire(), but from the manifest that was read before it: segments that just left it
+     * are not due before the grace period is over. */
     if (cmp_gc_delete_segments(&compaction->env, &compaction->gc, &compaction->l0->l0,
                                first == FG_OK ? err : &other) != FG_OK &&
         first == FG_OK)
@@ -468,14 +503,20 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
 {
     enum fg_code code;
 
+    /* The L0 manifest first and tenants' manifests second, as queries do (l0-before-tenant). In
+     * the other order a segment could leave the L0 manifest in between and would be in neither
+     * of them. */
     if (cmp_env_read_manifest(&compaction->env, FG_LIT(""), &compaction->l0, err) != FG_OK)
         return err->code;
     cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);
     compaction->n_notices = fg_membership_notices(compaction->membership, compaction->notices);
+    fg_assert(compaction->n_tenants == compaction->l0->l0.n_tenants);
     code = look_at_all(compaction, err);
     count_all(compaction);
     tell_failing(compaction);
+    /* Not after a failed pass: without all manifests, is_covered() would find less to retire and
+     * the sweep would ask a bucket that just failed. */
     return code == FG_OK && is_keeper(compaction) ? collect_garbage(compaction, err) : code;
 }
 
@@ -485,6 +526,7 @@ enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_e
     enum fg_code code;
 
     (void)pthread_mutex_lock(&compaction->lock);
+    /* Reset before the pass begins: whoever wakes us from here on gets another pass. */
     compaction->hurry = false;
     compaction->round_begun_wall_ns = fg_wall_ns(compaction->env.clock);
     (void)pthread_mutex_unlock(&compaction->lock);
@@ -551,12 +593,17 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
     compaction->gc = (struct cmp_gc_config){.retire_after_ns = settings->retire_after_ns,
                                             .grace_ns = settings->grace_ns,
                                             .orphan_after_ns = settings->orphan_after_ns};
+    /* The first sweep comes half an hour after the start, so a process that restarts in a loop
+     * does not list the bucket each time. */
     compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
     (void)pthread_mutex_init(&compaction->lock, NULL);
+    /* Monotonic: a wall clock that is set back would stretch the pause. */
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&compaction->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
+    /* Names of objects come from it (cmp_plan_block_id()), so two compactors must not share a
+     * seed. */
     if (getrandom(&compaction->env.random, sizeof compaction->env.random, 0) !=
         sizeof compaction->env.random)
         compaction->env.random = (uint64_t)fg_wall_ns(fg_clock_real());
@@ -580,6 +627,8 @@ enum fg_code cmp_compaction_start(struct cmp_compaction *compaction, struct fg_e
 
 void cmp_compaction_stop(struct cmp_compaction *compaction)
 {
+    /* First the flag, then the wake-up: the thread checks the flag under the lock before each
+     * wait. */
     atomic_store(&compaction->env.stopping, true);
     (void)pthread_mutex_lock(&compaction->lock);
     wake(compaction);
@@ -651,6 +700,7 @@ static void put_job(struct fg_json_writer *json, const struct cmp_compaction *co
 
 void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out)
 {
+    /* Both before the lock, which is held only while text is written. */
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
     uint32_t members = fg_membership_count(compaction->membership);
     struct fg_json_writer json = fg_json_writer(out);

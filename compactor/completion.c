@@ -60,9 +60,12 @@ static enum fg_code ask_writers(struct cmp_completion_work *work,
                                 const struct fg_blocks_await *awaits, uint32_t n,
                                 struct fg_err *err)
 {
+    /* The first item's number is that of all items: advance_deletions() draws one number for
+     * each look. */
     const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
     const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
 
+    fg_assert(n > 0 && ask.asked > work->l0->asked);
     if (cmp_edit_carry_out(work->env, FG_LIT(""), &ask, err) != FG_OK ||
         cmp_edit_carry_out(work->env, work->blocks->tenant, &await, err) != FG_OK)
         return err->code;
@@ -77,6 +80,8 @@ static enum fg_code advance_deletions(struct cmp_completion_work *work,
     const struct fg_blocks *blocks = work->blocks;
     struct fg_blocks_await *awaits =
         fg_arena_new(work->arena, struct fg_blocks_await, blocks->n_tombstones);
+    /* One number for all deletions that are ready, so each ingester answers once for all of
+     * them. */
     uint64_t number = next_number(work);
     uint32_t n = 0;
 
@@ -101,6 +106,7 @@ enum fg_code cmp_completion_advance(struct cmp_completion_work *work, struct fg_
     const struct cmp_ingesters *ingesters;
     bool any = false;
 
+    /* The ring is read only if it is needed: this runs at the end of each look at each tenant. */
     for (uint32_t i = 0; i < work->blocks->n_tombstones; i++)
         any = any || is_ready(work, i);
     if (!any)

@@ -13,6 +13,8 @@ enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena
     if (items == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u members", ring->n_members);
     for (uint32_t i = 0; i < ring->n_members; i++)
+        /* A member that is gone has drained or was given up by an operator; it never answers, so
+         * it must not be waited for. */
         if (fg_ring_state(ring, i) != FG_RING_GONE)
             items[ingesters.n++] =
                 (struct cmp_ingester_store){ring->members[i].store, ring->members[i].name};
@@ -20,6 +22,8 @@ enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena
     return FG_OK;
 }
 
+/* A store that never entered the L0 manifest has not answered: it may hold what it has not
+ * committed yet. */
 static bool is_clean(const struct fg_l0 *l0, struct fg_id store, uint64_t number)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(l0, store);
@@ -52,6 +56,8 @@ static bool all_clean(const struct cmp_ingesters *ingesters, const struct fg_l0 
     for (uint32_t i = 0; i < ingesters->n; i++)
         if (!is_clean(l0, ingesters->items[i].id, number))
             return false;
+    /* Members that left have committed up to the ring's generation. An L0 manifest of before may
+     * lack their last segments, in which deleted profiles may be. */
     return l0->generation >= ingesters->generation;
 }
 
@@ -72,6 +78,8 @@ struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tomb
         return next;
     if (!all_clean(ingesters, l0, tombstone->awaits))
         return (struct cmp_completion){.step = COMPLETION_WAIT};
+    /* The count of removed profiles has not moved since the number was asked: a quiet time. Else
+     * `quiet` starts from 0 again. */
     if (tombstone->profiles == tombstone->awaits_profiles)
         next.await.quiet = tombstone->quiet + 1;
     if (next.await.quiet >= COMPLETION_QUIET)

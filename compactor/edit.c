@@ -8,6 +8,8 @@ struct editing {
     struct fg_arena *arena;
 };
 
+/* Drops what was read. Each attempt needs fresh manifests, so there is no cache between
+ * attempts. */
 static void forget(struct editing *editing)
 {
     fg_manifest_unref(editing->l0);
@@ -25,12 +27,17 @@ static void read_step(struct editing *editing, struct cmp_edit *edit)
     if (wait_ns > 0)
         env->pause(env, wait_ns);
     forget(editing);
+    /* L0 first (l0-before-tenant). In the other order a segment could leave the L0 manifest in
+     * between: the older tenant's manifest does not cover it yet, and fg_blocks_check() would
+     * call it lost. */
     if (cmp_env_read_manifest(env, FG_LIT(""), &editing->l0, &err) != FG_OK ||
         (editing->tenant.len > 0 &&
          cmp_env_read_manifest(env, editing->tenant, &editing->blocks, &err) != FG_OK)) {
         cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
         return;
     }
+    /* A tenant's manifest from a backup does not cover what has left the L0 manifest. To write
+     * to it would make the loss final. */
     if (editing->blocks != NULL &&
         fg_blocks_check(&editing->blocks->blocks, &editing->l0->l0, &err) != FG_OK) {
         cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
@@ -60,6 +67,8 @@ static enum fg_code swap_step(struct editing *editing, struct cmp_edit *edit, st
     fg_buf_init(&out, FG_MANIFEST_MAX_BYTES);
     code = encode(editing, edit, &out, err);
     if (code == FG_OK) {
+        /* `won` only decides how long to pause. A timeout after the bucket has taken the swap
+         * looks like a loss; the next read finds the change and ends with DONE. */
         bool won =
             fg_manifest_swap(env->bucket, NULL, editing->tenant, old->etag, fg_buf_slice(&out),
                              cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), &unconfirmed) == FG_OK;
@@ -75,6 +84,8 @@ static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, st
     for (;;) {
         switch (edit->state) {
         case EDIT_READING:
+            /* A swap may have come before, so the caller treats FG_E_CANCELED like a lost
+             * answer: the change may have been made. */
             if (cmp_env_check(editing->env, err) != FG_OK)
                 return err->code;
             read_step(editing, edit);

@@ -2,7 +2,9 @@
 
 #include "common/base/time.h"
 
-/* Pauses between attempts: the time of another writer's requests, doubled, with full jitter. */
+/* Pauses between attempts. The least one is about the time of another writer's requests; it
+ * doubles with each attempt. Full jitter (0 to the pause), since writers that collided once
+ * would collide again after equal pauses. */
 #define EDIT_PAUSE_MIN_NS (50 * FG_MS_NS)
 #define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS)
 
@@ -19,8 +21,10 @@ bool cmp_edit_is_l0(enum cmp_edit_kind kind)
 /* Schedules another attempt, or gives up. */
 static void again(struct cmp_edit *edit, const char *what, int64_t mono_ns)
 {
+    /* The shift is bounded: 50 ms << 16 is 55 minutes and far from overflow. */
     int64_t most = EDIT_PAUSE_MIN_NS << FG_MIN(edit->attempts, 16);
 
+    fg_assert(edit->attempts < EDIT_ATTEMPTS_MAX); /* the last one ends in FAILED */
     if (++edit->attempts == EDIT_ATTEMPTS_MAX) {
         edit->state = EDIT_FAILED;
         (void)fg_fail(&edit->err, FG_E_ABORTED, "%s, %d times", what, EDIT_ATTEMPTS_MAX);
@@ -40,6 +44,9 @@ static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
     const struct cmp_edit_task *task = &edit->task;
     struct fg_err *err = &edit->err;
 
+    /* Each function below is idempotent: it says "not changed" if the manifest has the change.
+     * The loop of reads and swaps ends by that, so a change that is not recognised would be made
+     * twice. */
     switch (task->kind) {
     case EDIT_APPLY:
         return fg_blocks_apply(blocks, l0, &task->change, wall_ns, arena, &edit->blocks,
@@ -73,16 +80,21 @@ void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct f
     bool changed;
 
     fg_assert(edit->state == EDIT_READING);
+    /* FG_E_ABORTED: the manifest neither has the change nor can take it any more, such as when a
+     * source has left. After any other failure an earlier swap of this edit may have been won
+     * unnoticed. */
     if (change(edit, l0, blocks, wall_ns, arena, &changed) != FG_OK)
         edit->state = edit->err.code == FG_E_ABORTED ? EDIT_LOST : EDIT_FAILED;
     else
         edit->state = changed ? EDIT_SWAPPING : EDIT_DONE;
+    fg_assert(edit->state != EDIT_READING);
 }
 
 void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns)
 {
     fg_assert(edit->state == EDIT_SWAPPING);
     again(edit, "other compactors changed the manifest", mono_ns);
+    fg_assert(edit->state == EDIT_READING || edit->state == EDIT_FAILED);
     if (won) /* the next read tells for certain */
         edit->not_before_mono_ns = mono_ns;
 }

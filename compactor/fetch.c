@@ -28,7 +28,8 @@ enum fg_code cmp_fetch_prepare(struct cmp_env *env, struct fg_err *err)
     if (folder == NULL)
         return fg_fail_errno(err, errno, "scratch folder %s", env->scratch);
     while ((entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-mt-unsafe): of ours */
-        /* Removes only files that we make: the setting may name a wrong folder. */
+        /* Removes what a killed process left behind, and only files by names of ours: the
+         * setting may name a wrong folder. */
         if (strncmp(entry->d_name, "block-", 6) != 0 && strncmp(entry->d_name, "source-", 7) != 0)
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", env->scratch, entry->d_name);
@@ -38,6 +39,8 @@ enum fg_code cmp_fetch_prepare(struct cmp_env *env, struct fg_err *err)
     return FG_OK;
 }
 
+/* Opens a file that has no name any more, so a crash leaves no gigabytes behind. (O_TMPFILE
+ * would do it in one step, but not on every file system.) */
 static enum fg_code open_nameless(struct cmp_env *env, int *ret_fd, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
@@ -73,6 +76,8 @@ static enum fg_code check_piece(const struct fg_bucket_request *request, struct 
         *err = request->err;
         return err->code;
     }
+    /* A range of an object that is shorter than its manifest says comes back with fewer bytes.
+     * The file would have a hole there, or end early and make the mapping fault. */
     if (request->body.len != request->length)
         return fg_fail(err, FG_E_CORRUPT, "%s: %zu bytes at %llu, should be %llu", request->name,
                        request->body.len, (unsigned long long)request->offset,
@@ -124,11 +129,14 @@ struct copying {
     struct fg_bucket_wave *wave;
 };
 
+/* Asks for the next piece. The request is unused or has ended, so at most PIECES buffers are in
+ * memory. */
 static void send_piece(struct copying *copying, struct fg_bucket_request *request)
 {
     struct fg_block_range piece = {copying->range.offset + copying->sent,
                                    FG_MIN(copying->range.len - copying->sent, PIECE_BYTES)};
 
+    fg_assert(piece.len > 0); /* a length of 0 means the whole object */
     *request = piece_of(copying->env, copying->name, piece);
     copying->sent += piece.len;
     fg_bucket_wave_send(copying->wave, copying->env->bucket, request);
@@ -153,6 +161,7 @@ static enum fg_code copy_pieces(struct copying *copying, struct fg_bucket_reques
         if (copying->sent < copying->range.len)
             send_piece(copying, request);
     }
+    fg_assert(copying->sent == copying->range.len);
     return FG_OK;
 }
 
@@ -164,6 +173,8 @@ static enum fg_code copy(struct cmp_env *env, const char *name, struct fg_block_
         .env = env, .name = name, .range = range, .fd = fd, .wave = fg_bucket_wave_create()};
     enum fg_code code = copy_pieces(&copying, requests, err);
 
+    /* Waits for requests that are under way, whose memory is on this stack; only then they are
+     * cleared. */
     fg_bucket_wave_destroy(copying.wave);
     for (size_t i = 0; i < PIECES; i++)
         fg_bucket_clear(&requests[i]);
@@ -179,6 +190,7 @@ enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_pla
     struct fg_buf body;
     enum fg_code code;
 
+    /* The place comes from a manifest, which may be damaged: checked before memory is asked for. */
     if (place->directory_bytes > FG_BLOCK_DIRECTORY_MAX_BYTES ||
         place->directory_offset + place->directory_bytes != place->bytes)
         return fg_fail(err, FG_E_CORRUPT, "%s: the place of its directory in the manifest",
@@ -217,6 +229,7 @@ static void find_parts(struct cmp_fetched *fetched, struct fg_slice tenant)
     const struct fg_block_directory *directory = &fetched->directory;
     uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
 
+    /* Parts are sorted by tenant and service, so a tenant's parts are next to each other. */
     while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
         end++;
     fetched->source.parts = directory->parts + first;
@@ -238,6 +251,7 @@ static enum fg_code map_range(struct cmp_env *env, struct cmp_fetched *fetched,
     map = code == FG_OK ? mmap(NULL, (size_t)range.len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (code == FG_OK && map == MAP_FAILED)
         code = fg_fail_errno(err, errno, "%s, mapped", fetched->source.name);
+    /* The mapping keeps the file alive, so a job with many sources does not use up descriptors. */
     (void)close(fd);
     if (code != FG_OK)
         return code;

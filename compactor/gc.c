@@ -4,8 +4,8 @@
 #include "compactor/metrics.h"
 
 enum {
-    ARENA_BYTES = 64 * 1024 * 1024,
-    AT_ONCE = 16, /* deletions under way */
+    ARENA_BYTES = 64 * 1024 * 1024, /* of the names of one manifest's objects */
+    AT_ONCE = 16,                   /* deletions under way */
 };
 
 /* ---- deleting objects ---- */
@@ -41,15 +41,19 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
             *err = request->err;
         }
         fg_bucket_clear(request);
+        /* After a failure nothing more is sent, but what is under way has to come home: the wave
+         * and the requests are on this stack. */
         if (sent < count && code == FG_OK)
             send_delete(env, wave, request, &names[sent++]);
     }
     fg_bucket_wave_destroy(wave);
+    fg_assert(code != FG_OK || sent == count);
     return code;
 }
 
-/* Deletes objects first and their entries second; tenant: of the manifest, empty for the L0
- * manifest. */
+/* Deletes objects first and their entries second. A crash in between repeats deletions, which is
+ * harmless; in the other order the objects would be orphans until a sweep. tenant: of the
+ * manifest, empty for the L0 manifest. */
 static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
                                       const struct name *names, const struct cmp_edit_task *task,
                                       struct fg_err *err)
@@ -196,6 +200,8 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     const struct fg_blocks *blocks = NULL;
     struct fg_name name;
 
+    /* Names that are not ours parse to nothing and stay: the bucket may be shared with other
+     * programs. */
     if (!is_old(sweeping, entry) || !fg_name_parse(fg_cstr(entry->name), &name))
         return FG_OK;
     if (name.kind == FG_NAME_IS_BLOCK) {
@@ -207,6 +213,7 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     }
     sweeping->n_unheard += cmp_gc_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
                                              sweeping->wall_ns, &sweeping->l0->l0);
+    fg_assert(sweeping->n_names < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
     if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
                          &sweeping->l0->l0, blocks))
         (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
@@ -250,6 +257,7 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
         } else {
             code = sweep_page(sweeping, &page, err);
         }
+        /* page.next is copied: it belongs to the request, which is cleared below. */
         free(after);
         after = code == FG_OK && page.next != NULL ? strdup(page.next) : NULL;
         fg_bucket_clear(&page);
@@ -279,6 +287,7 @@ static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_confi
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_err *err)
 {
+    /* On the heap: a page of names is too large for a stack. */
     struct sweeping *sweeping = fg_new(struct sweeping);
     enum fg_code code;
 
@@ -286,6 +295,7 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
     sweeping->config = config;
     sweeping->wall_ns = fg_wall_ns(env->clock);
     code = sweep(sweeping, FG_NAME_SEGMENTS, err);
+    /* Set only if all segments were listed: a part of them would look like a recovery. */
     if (code == FG_OK)
         fg_metric_set(env->metrics, COMPACTOR_UNHEARD, sweeping->n_unheard);
     if (code == FG_OK)

@@ -33,6 +33,8 @@ enum fg_code cmp_gc_uncovered(const struct fg_l0 *l0, const struct fg_blocks *bl
     return FG_OK;
 }
 
+/* A segment has data of several tenants. It may leave the list only when each of them has it in
+ * blocks: a tenant that has not would lose it from answers. */
 static bool is_covered(const struct fg_l0_segment *segment, const struct fg_blocks *const *blocks)
 {
     for (uint32_t i = 0; i < segment->n_parts; i++) {
@@ -105,6 +107,7 @@ enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const
 /* Does the manifest know the cut, or a later one of the same store? */
 static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segment)
 {
+    /* Cuts of a store are numbered in their order, and a store commits them in that order. */
     const struct fg_l0_writer *writer = fg_l0_writer(l0, segment->writer);
 
     return writer != NULL && segment->cut <= writer->cut;
@@ -126,9 +129,14 @@ bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *
         return false;
     switch (name->kind) {
     case FG_NAME_IS_SEGMENT:
+        /* The cut was decided: it entered and was deleted, or it lost its swap. A cut that is
+         * not known may be that of an ingester which uploads now, or of a manifest that was
+         * lost. */
         return !fg_l0_knows(l0, &name->segment) && has_heard(l0, &name->segment);
     case FG_NAME_IS_BLOCK:
         return !fg_blocks_knows(blocks, name->block);
+    /* Manifests, the ring and the list of compactors are never orphans: they are what others are
+     * measured by. */
     case FG_NAME_IS_L0:
     case FG_NAME_IS_RING:
     case FG_NAME_IS_COMPACTORS:

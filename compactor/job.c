@@ -105,6 +105,7 @@ static enum fg_code add_sources(struct job_running *running, struct fg_err *err)
     for (uint32_t i = 0; i < plan->n_blocks; i++)
         if (add_block(running, plan->blocks[i], err) != FG_OK)
             return err->code;
+    fg_assert(running->n_sources == n);
     running->merge = (struct cmp_merge){.tenant = running->job->blocks->tenant,
                                         .sources = running->merge_sources,
                                         .n_sources = running->n_sources,
@@ -221,6 +222,8 @@ static enum fg_code add_entry(struct job_running *running, struct fg_id id,
                               const struct cmp_plan_span *span, struct cmp_plan_range shards,
                               const struct fg_block_summary *summary, struct fg_err *err)
 {
+    fg_assert(summary->rollup_offset <= summary->directory_offset &&
+              summary->directory_offset <= summary->file_bytes);
     if (!fg_arena_grow(running->arena, &running->entries, running->n_entries, 1,
                        &running->cap_entries, sizeof *running->entries))
         return no_memory(err);
@@ -404,7 +407,7 @@ static enum fg_code make_blocks(struct job_running *running, struct fg_err *err)
     return cmp_merge_tally_check(&seen->kept, &running->out, err);
 }
 
-/* ---- nodes of other blocks ---- */
+/* ---- rollups of other blocks ---- */
 
 static enum fg_code write_rollup_deletion_file(struct job_running *running, const char *path,
                                                struct cmp_merge_written *ret_written,
@@ -419,6 +422,7 @@ static enum fg_code write_rollup_deletion_file(struct job_running *running, cons
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
 
+    fg_assert(deletion.block != NULL); /* the plan is made from this manifest */
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
@@ -450,8 +454,10 @@ static enum fg_code write_rollup_file(struct job_running *running, const char *p
 
     if (blocks == NULL)
         return no_memory(err);
-    for (uint32_t i = 0; i < plan->n_blocks; i++)
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
         blocks[i] = fg_blocks_find(running->job->blocks, plan->blocks[i]);
+        fg_assert(blocks[i] != NULL);
+    }
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
@@ -480,6 +486,7 @@ static enum fg_code finish_nodes(struct job_running *running, const char *path,
         add_entry(running, id, &span, (struct cmp_plan_range){0, UINT16_MAX}, summary, err) !=
             FG_OK)
         return err->code;
+    fg_assert(running->n_entries == 1);
     entry = &running->entries[running->n_entries - 1];
     entry->derived = true;
     entry->rollup_only = plan->kind != PLAN_ROLLUP;
@@ -583,6 +590,7 @@ static void count_dropped(struct job_running *running)
         const struct fg_blocks_entry *block =
             fg_blocks_find(running->job->blocks, running->job->plan->blocks[i]);
 
+        fg_assert(block != NULL);
         running->result.profiles += block->profiles;
         running->result.expired += block->rollup_only ? 0 : block->profiles;
     }
@@ -715,6 +723,7 @@ void cmp_job_find_culprit(const struct cmp_job *job, struct cmp_job_culprit *ret
     for (uint32_t i = 0; i < plan->n_segments; i++) {
         const struct fg_l0_segment *segment = fg_l0_segment(job->l0, plan->segments[i]);
 
+        fg_assert(segment != NULL);
         fg_name_segment(ret_culprit->name, &segment->id);
         ret_culprit->generation = segment->generation;
         if (is_culprit(job,
@@ -728,6 +737,7 @@ void cmp_job_find_culprit(const struct cmp_job *job, struct cmp_job_culprit *ret
     for (uint32_t i = 0; i < plan->n_blocks; i++) {
         const struct fg_blocks_entry *block = fg_blocks_find(job->blocks, plan->blocks[i]);
 
+        fg_assert(block != NULL);
         if (fg_name_block(ret_culprit->name, job->blocks->tenant, block->id, &err) != FG_OK)
             return;
         ret_culprit->block = block->id;

@@ -113,6 +113,7 @@ uint32_t cmp_plan_divide(const struct cmp_plan_config *config, enum cmp_plan_lev
         else
             ranges[kept++] = ranges[i];
     }
+    fg_assert(n >= 1 && n <= PLAN_SHARES_MAX);
     return n;
 }
 
@@ -276,6 +277,7 @@ static enum fg_code take_segment(struct compaction_planning *planning,
         if ((*job)->segments == NULL)
             return no_memory(err);
     }
+    fg_assert((*job)->n_segments < config->sources_max);
     (*job)->segments[(*job)->n_segments++] = segment->generation;
     (*job)->bytes += bytes;
     planning->late_from_ns[planning->plan.n_ready] = part->t_min_ns;
@@ -591,7 +593,7 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
     return FG_OK;
 }
 
-/* ---- merged nodes over several blocks ---- */
+/* ---- parent rollups ---- */
 
 /* A level of parent rollups: its span, and the level of its blocks. */
 struct rollup_level {
@@ -724,9 +726,9 @@ static enum fg_code plan_rollups(struct compaction_planning *planning,
 static enum fg_code plan_all_rollups(struct compaction_planning *planning, struct fg_err *err)
 {
     static const struct rollup_level levels[] = {
-        {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "nodes of 6 hours"},
-        {PLAN_WEEK, PLAN_DAY, 7 * PLAN_DAY_NS, "nodes of a week"},
-        {PLAN_MONTH, PLAN_DAY, 28 * PLAN_DAY_NS, "nodes of 28 days"},
+        {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "rollups of 6 hours"},
+        {PLAN_WEEK, PLAN_DAY, 7 * PLAN_DAY_NS, "rollups of a week"},
+        {PLAN_MONTH, PLAN_DAY, 28 * PLAN_DAY_NS, "rollups of 28 days"},
     };
 
     for (size_t i = 0; i < FG_COUNT(levels); i++)
@@ -735,7 +737,7 @@ static enum fg_code plan_all_rollups(struct compaction_planning *planning, struc
     return FG_OK;
 }
 
-/* ---- merged nodes in place of blocks ---- */
+/* ---- rollup-only objects, which replace blocks ---- */
 
 /* No late data has come for a while, or it comes all the time; and no deletion concerns the blocks.
  */

@@ -6,14 +6,16 @@
 #include "compactor/metrics.h"
 
 enum {
-    ROUNDS_MAX = 8, /* of planning for one tenant before the next tenant's turn */
-    ARENA_BYTES = 256 * 1024 * 1024,
+    ROUNDS_MAX = 8,                  /* of planning for one tenant before the next tenant's turn */
+    ARENA_BYTES = 256 * 1024 * 1024, /* of one round: plan, deletions, parsed manifests */
     BACKOFF_SHIFT_MAX = 6,
     BROKEN_MINUTES = 24 * 60, /* how long a block is tried before it is given up */
     ASIDE_MINUTES = 60,       /* a damaged object is tried again then: it may have been restored */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
+/* Halving job_max_bytes after jobs that were too large ends here. A job has at least one source
+ * in any case, so smaller values change nothing more. */
 static const uint64_t JOB_MIN_BYTES = UINT64_C(1024) * 1024;
 
 /* A look at a tenant. */
@@ -49,6 +51,8 @@ struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_byte
     return tenant;
 }
 
+/* Forgets all that only the owner needs. The other compactor's work makes marks and counts of
+ * ours stale, and if the tenant comes back, the first look has to be at once. */
 void cmp_tenant_disown(struct cmp_tenant *tenant)
 {
     tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
@@ -118,6 +122,7 @@ static void set_trouble(struct tenant_looking *looking, struct fg_id block, bool
     uint32_t before = mark_of(tenant, block);
     uint32_t mark = alone ? PLAN_BROKEN + minute_now(looking) : PLAN_SUSPECT;
 
+    /* A mark only gets worse: the first failure alone sets the time from which a day is counted. */
     if (before < PLAN_BROKEN && before < mark)
         fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
 }
@@ -128,6 +133,8 @@ static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *j
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
 
+    /* Retention has to end some day. A block that makes its jobs fail would keep its whole week
+     * alive. */
     if (job->kind != PLAN_ROLLUP_ONLY && !(job->kind == PLAN_MERGE && alone))
         return;
     for (uint32_t i = 0; i < job->n_blocks; i++)
@@ -173,6 +180,8 @@ static bool is_aside(const struct tenant_looking *looking, uint64_t hash)
     uint32_t now = minute_now(looking);
     struct fg_map_walk walk;
 
+    /* The map keeps old entries of an object that was set aside before, so any of them may
+     * count. */
     for (uint32_t until = fg_map_first(aside, hash, &walk); until != FG_MAP_NONE;
          until = fg_map_next(aside, &walk))
         if (now < until)
@@ -233,6 +242,7 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
         job->plan->kind != PLAN_ROLLUP)
         return false;
     cmp_job_find_culprit(job, &culprit);
+    /* If another compactor has replaced the source meanwhile, it is missing for a good reason. */
     if (!culprit.found || !is_needed(looking, &culprit))
         return false;
     hash = culprit.generation != 0 ? segment_hash(culprit.generation) : block_hash(culprit.block);
@@ -264,10 +274,14 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
     struct fg_err unread;
     bool names;
 
+    /* Blocks never change, so "has nothing of this deletion" holds for ever. A collision of
+     * 64-bit hashes would end a deletion early; with 10^6 pairs its probability is 3e-8. */
     if (fg_map_first(&looking->tenant->clean, hash, &walk) != FG_MAP_NONE)
         return FG_OK;
     if (cmp_deletion_names(looking->env, looking->blocks->tenant, entry,
                            &looking->deletions.items[number], &names, &unread) != FG_OK) {
+        /* The bucket is away: the look ends. A block that is damaged only makes its deletion
+         * wait, and other work goes on. */
         if (!is_own_fault(unread.code)) {
             *err = unread;
             return err->code;
@@ -430,6 +444,7 @@ static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
             FG_OK ||
         fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
         return err->code;
+    fg_assert(looking->tenant->blocks != NULL); /* a missing manifest is an empty one */
     looking->blocks = &looking->tenant->blocks->blocks;
     count_blocks(looking);
     count_segments(looking);

@@ -30,8 +30,8 @@ static size_t last_blank(struct fg_slice line)
     return hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
 }
 
-/* A ';' ends a frame, and the end of the text one that is not empty: "a;b" and "a;b;" are the same.
- */
+/* Counts the frames. A ';' ends a frame, and so does the end of the text unless the frame is
+ * empty: "a;b" and "a;b;" are the same. */
 static uint32_t count_frames(struct fg_slice stack)
 {
     uint32_t frames = 0;
@@ -44,7 +44,7 @@ static uint32_t count_frames(struct fg_slice stack)
     return frames + open;
 }
 
-/* The frames of "a;b;c", root first, become locations leaf first. */
+/* Turns the frames of "a;b;c", root first, into locations, leaf first. */
 static enum fg_code read_stack(struct folded_reader *reader, struct fg_arena *arena,
                                struct fg_slice text, uint32_t *ret_stack, struct fg_err *err)
 {
@@ -86,6 +86,7 @@ static enum fg_code read_line(struct folded_reader *reader, struct fg_arena *are
     if (reader->request->format == FG_TEXT_FOLDED) {
         size_t blank = last_blank(line);
 
+        /* Lines without a count are skipped, as Pyroscope's own parser does. */
         if (blank == SIZE_MAX)
             return FG_OK;
         if (read_count(fg_slice_sub(line, blank + 1, line.len), &count, err) != FG_OK)

@@ -25,7 +25,8 @@ static enum fg_code cut_short(const char *what, struct fg_err *err)
     return fg_fail(err, FG_E_INVALID, "unmarshal message: %s of a push cannot be read", what);
 }
 
-/* How often the field, a message or bytes, stands in there. */
+/* Counts how often the field, a message or bytes, occurs. One pass to count and one to read: the
+ * arrays fit exactly, and the count is of what is there. */
 static uint32_t count_field(struct fg_slice in, uint64_t field)
 {
     struct fg_cur cur = fg_cur(in);

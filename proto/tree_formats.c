@@ -6,11 +6,9 @@
 
 enum {
     NODE_MIN_BYTES = 3, /* three varints */
-    /*
-     * A chain of nodes makes stacks of all its lengths, and those that are cut are equal but have
-     * to be looked at; the same for names that are put together from pieces. What is real stays a
-     * hundred times below.
-     */
+    /* A chain of n nodes makes stacks of 1 to n frames, so a small upload can cost n * n; those
+     * that are cut to the depth limit are equal, but cost the same to look up. Names that are
+     * put together from pieces grow in the same way. Real uploads stay a hundred times below. */
     FRAMES_MAX = 32 * 1024 * 1024,
     NAMES_MAX_BYTES = 256 * 1024 * 1024,
 };
@@ -21,7 +19,8 @@ struct node {
     uint32_t n_children;
 };
 
-/* An open node: what is to be as it was when it ends. */
+/* An open node, and what has to be restored when it ends. Levels are on the heap and not on the
+ * stack: the depth is the sender's choice. */
 struct tree_level {
     uint32_t n_left; /* children that follow */
     uint32_t depth;
@@ -65,6 +64,7 @@ static enum fg_code read_node(struct tree_reader *reader, struct node *node, str
     n_children = fg_cur_varint(&reader->cur);
     if (reader->cur.bad)
         return fg_fail(err, FG_E_DECODE, "node at byte %zu is cut short", at);
+    /* Each child takes three bytes at least, so this bounds what a count may claim. */
     if (n_children > reader->cur.left / NODE_MIN_BYTES || n_children > UINT32_MAX)
         return fg_fail(err, FG_E_DECODE, "node at byte %zu has %llu children, but %zu bytes follow",
                        at, (unsigned long long)n_children, reader->cur.left);
@@ -85,7 +85,7 @@ static enum fg_code check_name(struct tree_reader *reader, struct fg_slice name,
     return FG_OK;
 }
 
-/* A node of a tree: its name is a frame, but for a root that has none. */
+/* Enters a node of a tree. Its name is a frame, except for a root without a name. */
 static enum fg_code enter_tree_node(struct tree_reader *reader, struct fg_slice name,
                                     struct fg_err *err)
 {
@@ -101,8 +101,8 @@ static enum fg_code enter_tree_node(struct tree_reader *reader, struct fg_slice 
     return fg_frames_push(&reader->frames, reader->arena, location) ? FG_OK : too_large(err);
 }
 
-/* The text since the last ';' as a frame. It does not stay where it is, so the builder gets a copy.
- */
+/* Pushes the text since the last ';' as a frame. The text buffer moves, so the builder gets a
+ * copy. */
 static enum fg_code push_text(struct tree_reader *reader, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(reader->arena);
@@ -176,6 +176,8 @@ static enum fg_code add_sample(struct tree_reader *reader, uint64_t value, struc
                        "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
                        "limit: %u)",
                        max);
+    /* Samples are multiplied by their period here; a product that wraps would become a plausible
+     * wrong value. */
     if (__builtin_mul_overflow(value, reader->request->factor, &scaled))
         return fg_fail(err, FG_E_DECODE, "value %llu times the period exceeds 63 bits",
                        (unsigned long long)value);

@@ -55,6 +55,8 @@ void fg_arena_destroy(struct fg_arena *arena)
 
 void fg_arena_set_limit(struct fg_arena *arena, size_t limit_bytes)
 {
+    /* Never below what is used: fg_arena_alloc() subtracts the two, and unsigned numbers would
+     * wrap around. */
     arena->limit_bytes = FG_MAX(limit_bytes, arena->used_bytes);
 }
 
@@ -80,6 +82,8 @@ static struct block *block_add(struct fg_arena *arena, size_t size)
     size_t grown = arena->blocks == NULL ? ARENA_BLOCK_BYTES : arena->blocks->size * 2;
     struct block *block;
 
+    /* Blocks double up to 2 MiB, so an arena of n bytes needs O(log n) of them at first, and
+     * wastes at most one block later. */
     grown = FG_MAX(FG_MIN(grown, ARENA_BLOCK_MAX_BYTES), size);
     block = fg_malloc(sizeof *block + grown);
     block->size = grown;
@@ -126,6 +130,7 @@ bool fg_arena_grow_slow(struct fg_arena *arena, void *array, uint32_t count, uin
     size_t bytes;
     void *grown;
 
+    /* Computed in 64 bits: count + more may exceed 32. */
     want = FG_MAX(want, (uint64_t)count + more);
     if (want > UINT32_MAX || __builtin_mul_overflow(want, size, &bytes))
         return false;
@@ -187,6 +192,7 @@ struct fg_arena_mark fg_arena_mark(const struct fg_arena *arena)
 
 void fg_arena_release(struct fg_arena *arena, struct fg_arena_mark mark)
 {
+    /* Blocks that were added after the mark go; the block of the mark is cut back. */
     free_newer(arena->blocks, mark.block);
     arena->blocks = mark.block;
     if (arena->blocks != NULL)

@@ -21,12 +21,15 @@ bool fg_buf_reserve(struct fg_buf *buf, size_t len)
         return false;
     if (len <= buf->cap - buf->len)
         return true;
+    /* `full` is sticky: writers need not check each append, and one check at the end finds that
+     * something is missing. */
     if (len > buf->max_bytes - buf->len) {
         buf->full = true;
         return false;
     }
     cap = FG_MAX(buf->cap * 2, 64);
     cap = FG_MAX(cap, buf->len + len);
+    /* Doubling must not exceed the limit: a buffer of 1 MiB never takes 2. */
     cap = FG_MIN(cap, buf->max_bytes);
     buf->ptr = fg_realloc(buf->ptr, cap);
     buf->cap = cap;

@@ -2,7 +2,8 @@
 
 #include <endian.h>
 
-/* Seven bits of each byte, one behind the other: pairs, then fours, then all eight. */
+/* Joins the lower seven bits of each byte: pairs, then fours, then all eight. (LEB128 as in
+ * protobuf; the first byte has the lowest bits.) */
 static uint64_t join_sevens(uint64_t word)
 {
     word &= UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -28,6 +29,7 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur)
 
             cur->ptr += bytes;
             cur->left -= bytes;
+            /* Keeps the bytes up to the first one without the upper bit. */
             return join_sevens(word & (ends ^ (ends - 1)));
         }
     }
@@ -77,6 +79,7 @@ void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count)
 {
     const uint64_t high = UINT64_C(0x8080808080808080), *end = out + count;
 
+    /* At least 8 numbers are wanted, so a word never has more of them than there is room for. */
     while ((size_t)(end - out) >= 8 && cur->left >= 8) {
         uint64_t word, ends;
         unsigned bytes = 8;
@@ -104,6 +107,8 @@ void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count)
 uint64_t fg_cur_varint9_slow(struct fg_cur *cur)
 {
     const uint8_t *in = cur->ptr;
+    /* At most nine bytes, of which the ninth has eight bits: this project's own form, for 64-bit
+     * values. */
     size_t len = FG_MIN(cur->left, 9);
     uint64_t value = 0;
 
@@ -209,6 +214,7 @@ uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes)
 {
     uint64_t count = fg_cur_varint(cur);
 
+    /* A hostile count of 2^60 elements fails here, before memory is asked for. */
     if (count > cur->left / min_bytes) {
         fg_cur_fail(cur);
         return 0;
@@ -220,6 +226,8 @@ struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag)
 {
     struct fg_cur start = *cur;
 
+    /* A repeated number may be packed or not, whatever the .proto says (protobuf, "Packed
+     * Repeated Fields"); both give the bytes of its varints. */
     if ((tag & 7) == FG_PB_LEN)
         return fg_cur_lenbytes(cur);
     (void)fg_cur_varint(cur);

@@ -2,6 +2,7 @@
 
 #include "common/base/crc32c.h"
 
+/* magic (4), version (1), content, crc32c of all before it (4, little-endian). */
 enum { HEAD_BYTES = FG_ENVELOPE_MAGIC_BYTES + 1, CRC_BYTES = 4 };
 
 enum fg_code fg_envelope_open(const struct fg_envelope *envelope, struct fg_slice in,
@@ -23,6 +24,8 @@ enum fg_code fg_envelope_open(const struct fg_envelope *envelope, struct fg_slic
     if (crc != stored)
         return fg_fail(err, FG_E_CORRUPT, "%s's crc %08x, stored %08x", envelope->what, crc,
                        stored);
+    /* The version after the checksum: a damaged version byte must not pass for an object of a
+     * newer program, which nobody may replace. */
     if (in.ptr[FG_ENVELOPE_MAGIC_BYTES] != envelope->version)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "%s of version %u, this program reads %u",
                        envelope->what, in.ptr[FG_ENVELOPE_MAGIC_BYTES], envelope->version);
@@ -62,6 +65,8 @@ void *fg_envelope_list(struct fg_cur *cur, struct fg_arena *arena, size_t min_by
 
 struct fg_slice fg_envelope_later(struct fg_cur *cur, struct fg_arena *arena)
 {
+    /* Fields that a newer program has added. They are written back, so an older program in
+     * between loses nothing. */
     struct fg_slice rest = fg_cur_take(cur, cur->left);
     struct fg_slice copy = {NULL, 0};
 

@@ -41,6 +41,7 @@ enum fg_code fg_wrap(struct fg_err *err, const char *fmt, ...)
     size_t used;
 
     fg_assert(err->code != FG_OK);
+    /* Copied first: the new sentence is written over it. */
     memcpy(inner, err->msg, sizeof inner);
     va_start(args, fmt);
     int written = vsnprintf(err->msg, sizeof err->msg, fmt, args);

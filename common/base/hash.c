@@ -34,11 +34,14 @@ uint64_t fg_hash_seed(void)
     if (drawn != 0)
         return drawn;
     fg_assert(getrandom(&drawn, sizeof drawn, 0) == (ssize_t)sizeof drawn);
+    /* Not 0, which means that nothing was drawn yet. */
     drawn |= 1;
     /* Of threads that come at the same time one wins, and all use its number. */
     return atomic_compare_exchange_strong(&seed, &none, drawn) ? drawn : none;
 }
 
+/* Seeded: nobody outside can send keys that all fall into one slot of a table. Never stored or
+ * sent, since the seed differs from process to process. */
 uint64_t fg_hash64_table(struct fg_slice bytes)
 {
     return XXH3_64bits_withSeed(bytes.ptr, bytes.len, fg_hash_seed());

@@ -20,6 +20,7 @@ void fg_map_clear(struct fg_map *map)
     map->count = 0;
 }
 
+/* Linear probing. At most three quarters of the slots are used, so a probe ends. */
 static void put(struct fg_map *map, uint64_t hash, uint32_t value)
 {
     uint32_t i = (uint32_t)hash & map->mask;
@@ -89,6 +90,8 @@ bool fg_map_reserve_in(struct fg_map *map, struct fg_arena *arena, uint32_t coun
     table = fg_arena_alloc(arena, slots * sizeof *table);
     if (table == NULL)
         return false;
+    /* The old table stays in the arena: doubling keeps all of them together below twice the
+     * newest one. */
     map->slots = table;
     map->mask = slots - 1;
     take_over(map, &old);

@@ -11,8 +11,10 @@ void *fg_outgrow(struct fg_outgrown *outgrown, void *array, size_t used_bytes, s
     void *grown;
 
     fg_assert(used_bytes <= new_bytes);
+    /* Without readers in other threads the array may move in place. */
     if (outgrown == NULL || array == NULL)
         return fg_realloc(array, new_bytes);
+    /* Readers may still use the old array, so it is kept until its owner knows that none does. */
     grown = fg_malloc(new_bytes);
     memcpy(grown, array, used_bytes);
     old = fg_new(struct fg_outgrown_array);

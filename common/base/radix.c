@@ -10,6 +10,7 @@ static bool pass(const struct fg_keyed *from, struct fg_keyed *to, uint32_t coun
 
     for (uint32_t i = 0; i < count; i++)
         places[(from[i].key >> shift) & 255]++;
+    /* Small numbers have upper bytes of zero: those passes are free. */
     if (places[(from[0].key >> shift) & 255] == count)
         return false;
     for (size_t b = 0; b < 256; b++) {

@@ -44,6 +44,7 @@ bool fg_parse_f64(struct fg_slice text, double *ret_value)
     if (text.len == 0 || text.len >= sizeof copy)
         return false;
     for (size_t i = 0; i < text.len; i++)
+        /* Only these characters: strtod() also takes "inf", "nan" and hexadecimal numbers. */
         if (strchr("+-.0123456789eE", text.ptr[i]) == NULL || text.ptr[i] == '\0')
             return false;
     memcpy(copy, text.ptr, text.len);
@@ -95,6 +96,7 @@ bool fg_parse_base64(struct fg_slice text, uint8_t *out, size_t *ret_len)
     size_t n = 0;
     unsigned bits = 0, n_bits = 0;
 
+    /* Both alphabets (RFC 4648, 4 and 5), with or without padding: senders differ. */
     while (text.len > 0 && text.ptr[text.len - 1] == '=')
         text.len--;
     if (text.len % 4 == 1)
@@ -104,6 +106,7 @@ bool fg_parse_base64(struct fg_slice text, uint8_t *out, size_t *ret_len)
 
         if (digit < 0)
             return false;
+        /* Only the last bits are of use; the mask keeps the shift from overflowing. */
         bits = (bits << 6 | (unsigned)digit) & 0xffffff;
         n_bits += 6;
         if (n_bits >= 8) {
@@ -141,6 +144,7 @@ void fg_buf_i64(struct fg_buf *buf, int64_t value)
 {
     if (value < 0)
         fg_buf_putc(buf, '-');
+    /* 0 - (uint64_t) and not -value, which overflows for INT64_MIN. */
     fg_buf_u64(buf, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
@@ -329,6 +333,8 @@ bool fg_slice_is_nocase(struct fg_slice a, const char *text)
 size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)
 {
     enum { LONGEST = 127 }; /* names are shorter; what is longer is "far away" */
+    /* Levenshtein's distance with one row: row[j] is the distance of the prefixes a[0, i) and
+     * b[0, j). */
     size_t row[LONGEST + 1];
 
     if (a.len > LONGEST || b.len > LONGEST)

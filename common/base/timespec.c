@@ -58,6 +58,8 @@ static bool parse_number(struct fg_slice text, int64_t *ret_ns)
         return false;
     if (text.len == 8 && parse_date(number, ret_ns))
         return true;
+    /* Seconds, milliseconds, microseconds or nanoseconds, told apart by the number of digits, as
+     * Pyroscope does. */
     if (text.len == 13)
         unit_ns = FG_MS_NS;
     else if (text.len == 16)

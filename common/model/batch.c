@@ -22,10 +22,8 @@ static void put_id(struct fg_buf *out, struct fg_id id)
     fg_buf_append(out, bytes, sizeof bytes);
 }
 
-/*
- * Sum of the hashes of all samples: whatever order they stand in, the same samples give the same
- * sum, so nobody has to sort them.
- */
+/* Sums the hashes of all samples. A sum does not depend on the order, so equal samples in
+ * another order give the same id and nobody has to sort them. */
 static struct fg_id content_sum(const struct fg_batch *batch, const struct fg_profile *profile,
                                 struct fg_buf *scratch)
 {
@@ -36,6 +34,7 @@ static struct fg_id content_sum(const struct fg_batch *batch, const struct fg_pr
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         size_t n = 2;
 
+        /* The id of the stack, not its index: indexes differ from batch to batch. */
         fg_id_put((uint8_t *)words, batch->stacks[profile->stacks[i]].id);
         for (uint32_t t = 0; t < batch->n_types; t++)
             words[n++] = htole64((uint64_t)profile->values[(size_t)t * profile->n_samples + i]);
@@ -81,6 +80,7 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
         fg_buf_clear(&head);
         fg_buf_lenbytes(&head, tenant);
         fg_buf_lenbytes(&head, key);
+        /* A sender that names its upload may repeat it from another address. */
         fg_buf_lenbytes(&head, key.len > 0 ? FG_LIT("") : origin);
         fg_labels_encode(&profile->labels, &head);
         put_schema(&head, batch);
@@ -265,6 +265,8 @@ static enum fg_code out_of_memory(struct fg_err *err)
 static enum fg_code decode_stack_ids(struct fg_cur *cur, struct fg_arena *arena,
                                      struct fg_wire_batch *batch, struct fg_err *err)
 {
+    /* fg_cur_count() refuses a count for which the rest of the message is too short, here and
+     * below: a few bytes must not make us allocate gigabytes. */
     batch->n_stacks = (uint32_t)fg_cur_count(cur, FG_ID_BYTES);
     batch->stacks = fg_arena_new(arena, struct fg_wire_stack, batch->n_stacks);
     if (batch->stacks == NULL)
@@ -353,6 +355,7 @@ static enum fg_code decode_links(struct fg_cur *cur, struct fg_arena *arena,
 
         link->span_id = fg_cur_le64(cur);
         trace = fg_cur_take(cur, FG_ID_BYTES);
+        /* In order of their samples: readers go through samples and links side by side. */
         if (cur->bad || sample >= profile->n_samples || sample < least)
             return fg_fail(err, FG_E_CORRUPT, "link %u of a profile", i);
         link->sample = least = (uint32_t)sample;
@@ -429,6 +432,8 @@ static enum fg_code decode_all(struct fg_cur *cur, struct fg_arena *arena,
 
     if (version != BATCH_VERSION)
         return fg_fail(err, FG_E_CORRUPT, "version %u", version);
+    /* Definitions and samples refer to stacks by index, and values to types: each is checked
+     * against what was read before it. */
     if (decode_stack_ids(cur, arena, batch, err) != FG_OK ||
         decode_definitions(cur, arena, batch, err) != FG_OK ||
         decode_schema(cur, arena, batch, err) != FG_OK ||

@@ -32,6 +32,8 @@ enum fg_code fg_deletions_add(struct fg_deletions *deletions, const struct fg_de
     if (!fg_arena_grow(arena, &deletions->items, deletions->count, 1, &deletions->cap,
                        sizeof *deletions->items))
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", deletions->count + 1);
+    /* From here on nothing fails: a refused deletion has changed nothing, and its selector is
+     * still the caller's. */
     deletions->items[deletions->count++] = *deletion;
     deletions->n_regexes = n_regexes;
     deletions->bytes = bytes;
@@ -100,6 +102,7 @@ void fg_leaving_init(struct fg_leaving *leaving, const struct fg_deletions *dele
     *leaving = (struct fg_leaving){.deletions = deletions, .whole = whole, .arena = arena};
 }
 
+/* labels NULL asks for all series, and only a deletion without matchers removes from all. */
 static bool names(const struct fg_deletion *deletion, const struct fg_labels *labels)
 {
     return labels == NULL ? deletion->selector.n_matchers == 0
@@ -113,7 +116,8 @@ static int by_start(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-/* The spans of the whole that are between those that are taken; returns how many there are. */
+/* Writes the spans of the whole that are not in `taken`, which is sorted by start. Taken spans
+ * may overlap and contain each other. Returns the number of spans, at most n + 1. */
 static uint32_t between(struct fg_time_span whole, const struct fg_time_span *taken, uint32_t n,
                         struct fg_time_span *out)
 {
@@ -123,6 +127,7 @@ static uint32_t between(struct fg_time_span whole, const struct fg_time_span *ta
     for (uint32_t i = 0; i < n; i++) {
         if (taken[i].start_ns > from_ns)
             out[count++] = (struct fg_time_span){from_ns, taken[i].start_ns - 1};
+        /* Behind this, the end is below another time, so that adding 1 does not overflow. */
         if (taken[i].end_ns >= whole.end_ns)
             return count;
         from_ns = FG_MAX(from_ns, taken[i].end_ns + 1);
@@ -160,6 +165,8 @@ enum fg_code fg_leaving_of(struct fg_leaving *leaving, const struct fg_labels *l
         fg_bits_set(named, i);
         taken[n++] = (struct fg_time_span){deletion->start_ns, deletion->end_ns};
     }
+    /* A tenant has few sets of deletions that meet the same series, and neighbouring series
+     * mostly have the same one. */
     if (!leaving->found || memcmp(named, leaving->named, sizeof named) != 0) {
         if (find_left(leaving, taken, n, err) != FG_OK)
             return err->code;

@@ -55,7 +55,7 @@ static void leave_out(struct cutting *cutting, uint32_t node, uint32_t parent)
                 cutting->weights->totals[node]);
 }
 
-/* Values below a node that are not in its children. */
+/* Adds the value below a node that none of its children has. */
 static void add_rest(struct cutting *cutting, uint32_t node, int64_t rest)
 {
     if (rest != 0)

@@ -23,7 +23,8 @@ static uint32_t push_children(const struct fg_flame_order *order, uint32_t node,
     return depth + children.count;
 }
 
-/* What was pushed last comes first, and so the last sibling. */
+/* Writes nodes depth first. The child that was pushed last is written first, so siblings come in
+ * descending order. */
 static void write_records(const struct fg_tree *tree, struct fg_buf *out)
 {
     uint32_t *stack = fg_malloc(tree->n_nodes * sizeof *stack);
@@ -71,6 +72,7 @@ struct folded {
     uint32_t *path; /* nodes of one stack, leaf first */
 };
 
+/* A line end in a name would end the stack's line. */
 static void put_frame(struct fg_buf *text, struct fg_slice name)
 {
     size_t from = text->len;

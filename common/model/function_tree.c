@@ -38,6 +38,8 @@ static void number_node(struct ordering *ordering, uint32_t node)
     names->nodes[node] = number;
 }
 
+/* With a stack of its own instead of recursion: a tree can be as deep as it has nodes. Each node
+ * is pushed once, so that the stack never needs more entries than there are nodes. */
 static void walk(struct ordering *ordering)
 {
     const struct fg_function_tree *names = ordering->names;
@@ -94,6 +96,7 @@ void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct f
     free(names->nodes);
     names->nodes = nodes;
     names->n_from = tree->n_nodes;
+    /* The names are slices of this text. */
     names->symbols = named.symbols; /* the text stays where it is */
     named.symbols = (struct fg_symbols){0};
     fg_tree_done(&named);

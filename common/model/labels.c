@@ -138,6 +138,8 @@ static bool is_one_of(struct fg_slice name, const char *const *names, size_t n_n
     return false;
 }
 
+/* A set from a peer is not checked for names that occur twice, hence the second bound on the
+ * count. */
 struct fg_labels fg_labels_restrict(const struct fg_labels *labels, const char *const *names,
                                     size_t n_names, struct fg_arena *arena)
 {
@@ -236,10 +238,8 @@ void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out)
     fg_buf_putc(out, '}');
 }
 
-/*
- * What Go's strconv.IsPrint says no to, less the characters that no Unicode version has assigned:
- * for that its tables would be needed, and these texts are for people.
- */
+/* True as in Go's strconv.IsPrint, but for characters that no version of Unicode has assigned:
+ * they would need Go's tables, and these texts are for people to read. */
 static bool is_printable(uint32_t rune)
 {
     static const struct {
@@ -313,6 +313,7 @@ static enum fg_code type_refuse(struct fg_slice text, size_t parts, struct fg_er
     struct fg_buf quoted;
 
     fg_buf_init(&quoted, (size_t)8 * FG_ERR_MSG_MAX_BYTES);
+    /* Quoted, since the text is a client's and the message goes into a log line. */
     fg_labels_quote(fg_slice_sub(text, 0, FG_ERR_MSG_MAX_BYTES), &quoted);
     (void)fg_fail(err, FG_E_INVALID,
                   "profile-type selection must be of the form <name>:<sample-type>:<sample-unit>:"

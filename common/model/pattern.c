@@ -25,6 +25,7 @@ static bool read_plain(struct fg_slice text, struct fg_pattern *pattern)
     *pattern = (struct fg_pattern){
         .start = fg_slice_sub(text, 0, len),
         .open = rest.len > 0,
+        /* '.' also matches a line end (set_dot_nl() in regex.cc), so ".*" is any rest. */
         .rest_min = fg_slice_is(rest, ".+"),
         .rest_is_group = is_group,
     };
@@ -167,6 +168,8 @@ static enum fg_code add_reference(struct fg_template *template, struct fg_slice 
     *ret_len = read_name(after, &name);
     if (*ret_len == 0) {
         add_literal(template, FG_LIT("$"));
+        /* An unknown group is empty text, and a $ without a name is itself: Go's Regexp.Expand().
+         */
     } else if (find_group(pattern, name, &group)) {
         if (group >= FG_REGEX_GROUPS_MAX)
             return fg_fail(err, FG_E_INVALID, "group %zu is beyond %d", group,
@@ -215,6 +218,7 @@ struct fg_slice fg_template_expand(const struct fg_template *template,
     size_t len = 0;
     uint8_t *out;
 
+    /* The default, "$1" alone, needs no copy: the group is a part of the text it was found in. */
     if (template->n_parts == 1 && template->parts[0].group != FG_TEMPLATE_LITERAL &&
         groups[template->parts[0].group].len > 0)
         return groups[template->parts[0].group];

@@ -45,7 +45,7 @@ static void put_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes)
     fg_buf_lenbytes(out, bytes);
 }
 
-/* A part that did not fit makes the whole too large, too. */
+/* Writes a message inside. If the part was cut short, the whole counts as full as well. */
 static void put_part(struct pprof_writing *writing, unsigned field)
 {
     put_bytes(writing->out, field, fg_buf_slice(&writing->part));
@@ -63,7 +63,7 @@ static void put_value_type(struct pprof_writing *writing, unsigned field, struct
 
 /* ---- samples ---- */
 
-/* Writes nothing for an empty type. */
+/* Writes nothing if all bytes are zero, which means that there is no such id. */
 static void put_hex_label(struct pprof_writing *writing, const char *name, const uint8_t *bytes,
                           size_t len)
 {

@@ -35,8 +35,8 @@ size_t fg_relabel_count(const struct fg_relabel *rules)
 
 /* ---- a set under change ---- */
 
-/* Errors are sticky: who uses up work or memory goes on with nothing, and fg_relabel_apply() looks
- * after each rule. */
+/* A label set under change. An error is sticky: a rule that uses up work or memory goes on with
+ * empty values, and fg_relabel_apply() checks after each rule. */
 struct edit {
     const struct fg_relabel *list;
     struct fg_arena *arena;
@@ -71,6 +71,8 @@ static bool no_memory(struct edit *edit)
     return fail(edit, "relabeling needs more memory than it may use");
 }
 
+/* Rules are the operator's and labels are the client's: together they could cost any amount of
+ * time, so that each step is paid for from the budget of the upload. */
 static bool spend(struct edit *edit, uint64_t bytes)
 {
     if (edit->failed || *edit->work < bytes)
@@ -220,6 +222,8 @@ static void hashmod(struct edit *edit, const struct fg_relabel_rule *rule, struc
     if (!spend(edit, WORK_HASH + text.len))
         return;
     fg_assert(EVP_Digest(text.ptr, text.len, md5, NULL, edit->list->md5, NULL) == 1);
+    /* Only the last 8 bytes, as in Prometheus: series have to get the same shards there and
+     * here. */
     for (size_t i = 8; i < 16; i++)
         hash = hash << 8 | md5[i];
     value = fg_arena_printf(edit->arena, "%llu", (unsigned long long)(hash % rule->modulus));
@@ -300,7 +304,7 @@ static bool is_target(struct edit *edit, const struct fg_relabel_rule *rule, str
     return spend(edit, text.len) && fg_slice_eq(value_of(edit, rule->target), text);
 }
 
-/* False: the set is dropped. */
+/* Applies one rule. Returns false if the rule drops the whole set. */
 static bool run(struct edit *edit, const struct fg_relabel_rule *rule)
 {
     struct fg_slice text = text_of(edit, rule);

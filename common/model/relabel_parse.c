@@ -156,7 +156,7 @@ static enum fg_code check(struct relabel_reader *reader, const struct relabel_dr
     return check_unused(reader, draft);
 }
 
-/* What hashing and case mapping need from the libraries, once for a list. */
+/* Gets what hashing and changing of case need from libraries, once for each list. */
 static enum fg_code equip(struct relabel_reader *reader, enum fg_relabel_action action)
 {
     struct fg_relabel *list = reader->list;
@@ -228,10 +228,8 @@ static enum fg_code add_rule(struct relabel_reader *reader, const struct relabel
 
 /* ---- YAML ---- */
 
-/*
- * The event is a value of a field; a copy of its text. A value that is not there is refused,
- * because readers of YAML differ about it: for some it is the empty text, for some the default.
- */
+/* Copies the value of a field, which is the current event. A missing value is refused, because
+ * readers of YAML differ about it: some take it for the empty text, some for the default. */
 static enum fg_code read_text(struct relabel_reader *reader, enum field field,
                               struct fg_slice *ret_text)
 {

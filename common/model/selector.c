@@ -266,6 +266,7 @@ static struct fg_slice value_of(const struct fg_labels *labels, struct fg_slice 
     return fg_bytes(NULL, 0);
 }
 
+/* A label that a series lacks has the empty value, as in PromQL: a="" matches it. */
 bool fg_selector_matches(const struct fg_selector *selector, const struct fg_labels *labels)
 {
     for (size_t i = 0; i < selector->n_matchers; i++) {

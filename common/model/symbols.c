@@ -57,6 +57,7 @@ void fg_symbols_init(struct fg_symbols *symbols)
 
 void fg_symbols_done(struct fg_symbols *symbols)
 {
+    /* Arrays in `outgrown` belong to the owner of that list. */
     free(symbols->text);
     free(symbols->string_ends);
     free(symbols->functions);
@@ -401,6 +402,8 @@ static void encode_function(const struct fg_function *function, struct fg_buf *o
     fg_buf_zigzag(out, function->start_line);
 }
 
+/* Strings come first, then functions, mappings and locations: an entry refers only to entries of
+ * kinds before it, so that a decoder can check each number at once. */
 void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols_mark since,
                              struct fg_buf *out)
 {
@@ -425,7 +428,7 @@ void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols
  * there already; so a table cannot grow beyond what the input spells out.
  */
 
-/* A number of something, below limit; sticky like every error of the cursor. */
+/* Reads a number below the limit. An error is sticky, like every error of the cursor. */
 static uint32_t decode_number(struct fg_cur *cur, uint64_t limit)
 {
     uint64_t number = fg_cur_varint(cur);

@@ -25,7 +25,8 @@ enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err)
     return FG_OK;
 }
 
-/* Into its place in the order; nothing when it is there. */
+/* Inserts an id at its place in the order, unless it is there already. With the order, "a|b" and
+ * "b|a" are the same question. */
 static enum fg_code add(struct fg_tenant_ids *ids, struct fg_slice id, struct fg_err *err)
 {
     size_t at = 0;

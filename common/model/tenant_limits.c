@@ -295,6 +295,8 @@ static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
         return err->code;
     }
     (void)pthread_mutex_lock(&tenants->lock);
+    /* Freed outside of the lock: pushes and queries wait for it. Those that hold limits of the
+     * old table have references of their own. */
     old = tenants->table;
     tenants->table = table;
     (void)pthread_mutex_unlock(&tenants->lock);
@@ -329,6 +331,7 @@ static void tick(void *arg)
 static void set_defaults(struct fg_limit_settings *values, bool enabled)
 {
     if (!enabled) {
+        /* The only tenant may have all of it. */
         values->tenant_catalog_share = 1;
         return;
     }
@@ -398,6 +401,7 @@ struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice 
 
     (void)pthread_mutex_lock(&tenants->lock);
     limits = table_find(&tenants->table, tenant);
+    /* Under the lock: a reload may drop the table's reference right after. */
     limits = fg_limits_ref(limits == NULL ? tenants->defaults : limits);
     (void)pthread_mutex_unlock(&tenants->lock);
     return limits;

@@ -59,8 +59,8 @@ uint32_t fg_rates_count(struct fg_rates *rates)
     return n;
 }
 
-/* Forgets those that are full. Once as many have come as were left the last time, so that it costs
- * little for each. */
+/* Forgets full buckets: a new bucket is full, so nothing is lost. It runs only when as many
+ * buckets have come as the last run kept, so its cost for each bucket is constant. */
 static void sweep(struct fg_rates *rates, int64_t now_mono_ns)
 {
     uint32_t kept = 0;
@@ -82,7 +82,8 @@ static void sweep(struct fg_rates *rates, int64_t now_mono_ns)
         rates->sweep_at = FG_MIN(rates->sweep_at, rates->max);
 }
 
-/* Find or add; a new one is full. NULL: there are too many that are not. */
+/* Finds or adds the tenant's bucket; a new one is full. NULL: there are too many that are not
+ * full. A client could otherwise use up the memory with names of tenants. */
 static struct bucket *bucket_of(struct fg_rates *rates, struct fg_slice tenant, double burst,
                                 int64_t now_mono_ns)
 {
@@ -126,12 +127,14 @@ static enum taken take(struct fg_rates *rates, struct fg_slice tenant, double ra
         (void)pthread_mutex_unlock(&rates->lock);
         return TOO_MANY_TENANTS;
     }
+    /* Callers read the clock before they take the lock, so time may go back here. */
     tokens = bucket->tokens +
              rate * (double)FG_MAX(now_mono_ns - bucket->at_mono_ns, INT64_C(0)) / FG_SECOND_NS;
     tokens = FG_MIN(tokens, burst);
     enough = bytes <= tokens;
     bucket->tokens = enough ? tokens - bytes : tokens;
     bucket->at_mono_ns = FG_MAX(bucket->at_mono_ns, now_mono_ns);
+    /* Bounded: a tiny rate would give a time that no int64_t holds. */
     bucket->full_mono_ns = fg_time_add(
         bucket->at_mono_ns,
         (int64_t)FG_MIN((burst - bucket->tokens) / rate * FG_SECOND_NS, (double)(INT64_MAX / 2)));

@@ -37,6 +37,8 @@ static void grow_nodes(struct fg_tree *tree, uint32_t cap)
 
     fg_assert(cap < UINT32_MAX / 4); /* what a map can hold */
     tree->cap_nodes = cap;
+    /* Threads that read the tree meanwhile keep the old arrays of parents and locations, which
+     * `outgrown` frees later. */
     tree->parents = fg_outgrow(outgrown, tree->parents, tree->n_nodes * sizeof *tree->parents,
                                cap * sizeof *tree->parents);
     tree->locations = fg_outgrow(outgrown, tree->locations, tree->n_nodes * sizeof *tree->locations,
@@ -118,7 +120,8 @@ int64_t fg_parents_sums(const uint32_t *parents, uint32_t n_nodes, const int64_t
     return all;
 }
 
-/* Which nodes have a value, of their own or below. */
+/* Finds the nodes with a value of their own or below them. A node comes after its parent, so
+ * that one pass from the end is enough. */
 static bool *nodes_with_value(const struct fg_tree *tree)
 {
     bool *live = fg_calloc(FG_MAX((size_t)tree->n_nodes, 1), sizeof *live);
@@ -434,6 +437,7 @@ static bool decode_node(struct fg_tree *tree, struct fg_cur *cur)
     int64_t self = fg_cur_zigzag(cur);
     uint32_t parent;
 
+    /* `up` is the distance to the parent, which comes first: no input can make a cycle. */
     if (cur->bad || up > next || location >= tree->symbols.n_locations)
         return false;
     parent = up == 0 ? FG_TREE_ROOT : next - (uint32_t)up;

@@ -43,6 +43,7 @@ struct fg_usage fg_usage_get(struct fg_cur *cur)
     usage.samples = fg_cur_varint(cur);
     usage.wire_bytes = fg_cur_varint(cur);
     usage.raw_bytes = fg_cur_varint(cur);
+    /* Sums saturate, and samples need a profile: anything else is damage. */
     if (usage.profiles > INT64_MAX || usage.samples > INT64_MAX || usage.wire_bytes > INT64_MAX ||
         usage.raw_bytes > INT64_MAX ||
         (usage.profiles == 0 && (usage.samples | usage.wire_bytes | usage.raw_bytes) != 0))
@@ -50,8 +51,9 @@ struct fg_usage fg_usage_get(struct fg_cur *cur)
     return cur->bad ? (struct fg_usage){0} : usage;
 }
 
-/* What of `bytes` belongs to the first `before` of `all`: each share is the difference of two of
- * these, so that all of them add up. 128 bits, since both factors may be large. */
+/* Returns the part of `bytes` that belongs to the first `before` of `all`. Each share is the
+ * difference of two such parts, so that all shares add up to the whole. 128 bits, since both
+ * factors may be large. */
 static uint64_t part_of(uint64_t bytes, uint64_t before, uint64_t all)
 {
     return (uint64_t)((unsigned __int128)bytes * FG_MIN(before, all) / all);

@@ -36,6 +36,8 @@ static void get_ready(struct fg_http_request *req, void *arg)
         fg_buf_clear(&text);
         fg_buf_puts(&text, "ready");
     }
+    /* Conditions are listed, too, but do not make the service unready: a load balancer would
+     * take away what still works. */
     fg_conditions_write(admin->conditions, &conditions);
     if (conditions.len > 0 && !fault)
         fg_buf_putc(&text, '\n');

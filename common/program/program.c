@@ -198,6 +198,7 @@ static enum fg_code start_loops(struct fg_program *program, struct fg_err *err)
     size_t want = program->settings.loops;
 
     if (want == 0)
+        /* Loops only move bytes, TLS apart; half of the processors is plenty. */
         want = FG_MAX(1, processors() / 2);
     program->loops = fg_calloc(want, sizeof(struct fg_loop *));
     for (size_t i = 0; i < want; i++) {
@@ -205,6 +206,7 @@ static enum fg_code start_loops(struct fg_program *program, struct fg_err *err)
 
         (void)snprintf(name, sizeof name, "http-%zu", i);
         program->loops[i] = fg_loop_create(name);
+        /* Before the start, which may fail: stop() destroys as many as are counted. */
         program->n_loops++;
         if (fg_loop_start(program->loops[i], err) != FG_OK)
             return err->code;
@@ -279,6 +281,8 @@ static void make_servers(struct fg_program *program)
     fg_budget_init(&program->admin_answers, settings->memory_max_bytes / 32);
     lent.heads = &program->admin_heads;
     lent.answers = &program->admin_answers;
+    /* Probes and the command line on the same machine reach operators' pages without
+     * certificates. */
     http.cleartext_on_loopback = true;
     http.connections_max = FG_MIN(http.connections_max, ADMIN_CONNECTIONS_MAX);
     http.connections_per_address_max = 0;
@@ -319,6 +323,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     fg_budget_init(&program->answers, settings->answer_memory_max_bytes > 0
                                           ? settings->answer_memory_max_bytes
                                           : settings->memory_max_bytes / 8);
+    /* Certificates first: a wrong file is reported before anything else was started. */
     if (start_tls(program, err) != FG_OK || start_loops(program, err) != FG_OK ||
         fg_work_create("front", lanes, &program->work, err) != FG_OK)
         return err->code;
@@ -394,6 +399,7 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
     if (stat(path, &info) != 0)
         return fg_fail_errno(err, errno, "%s", path);
     for (unsigned i = 0; i < program->n_disks; i++)
+        /* Folders on one disk share one watch, or their states could differ. */
         if (program->devices[i] == info.st_dev) {
             *ret_disk = program->disks[i];
             return FG_OK;
@@ -437,6 +443,8 @@ enum fg_code fg_program_await_bucket(struct fg_program *program,
 
     for (;;) {
         code = attempt(program, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
+        /* Everything else (wrong credentials, a store that fails the startup check) does not
+         * pass by waiting. */
         if (code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
             break;
         fg_condition_raise(away, "the bucket does not respond, the service starts when it does: %s",
@@ -463,22 +471,26 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         return err->code;
     if (program->def->ready != NULL && program->def->ready(program, err) != FG_OK)
         return err->code;
+    /* Only now: a load balancer sends nothing before this. The port is open earlier, so that
+     * /healthz and /ready answer while the bucket is awaited. */
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
     return FG_OK;
 }
 
-/* In the opposite order of the start, as far as that got. */
+/* Stops in the opposite order of the start, as far as that got. */
 static void stop(struct fg_program *program)
 {
     atomic_store(&program->ready, false);
     if (program->http != NULL)
+        /* Servers first: they drain, and requests under way still find all that they use. */
         fg_http_server_stop(program->http);
     if (program->admin != NULL)
         fg_http_server_stop(program->admin);
     fg_metrics_page_stop(program->metrics_page);
     if (program->trim != NULL)
         fg_trim_stop(program->trim);
+    /* Then the service, and the workers after it: its last jobs run on them. */
     program->def->stop(program);
     fg_work_destroy(program->work);
     fg_metrics_page_destroy(program->metrics_page);
@@ -608,6 +620,7 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     struct fg_err err;
     int code = 2;
 
+    /* While there is one thread: signal masks are inherited, and mallopt() is not safe later. */
     fg_stop_init();
     fg_ignore_sigpipe();
     tune_malloc();

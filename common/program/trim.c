@@ -36,6 +36,8 @@ static void on_timer(uv_timer_t *timer)
     for (size_t i = 0; i < TRIM_BUDGETS_MAX && trim->budgets[i] != NULL; i++)
         used_bytes += fg_budget_used(trim->budgets[i]);
     trim->peak_bytes = FG_MAX(trim->peak_bytes, used_bytes);
+    /* Trims only after a peak is over, and not while load goes up and down: the memory would be
+     * asked for again at once, page by page. */
     if (trim->peak_bytes < PEAK_MIN_BYTES || used_bytes > trim->peak_bytes / FALL) {
         trim->calm = 0;
         return;

@@ -38,11 +38,14 @@ static int64_t cluster_wall_ns(struct fg_clock *clock)
     return fg_time_add(fg_wall_ns(cluster->own), atomic_load(&cluster->correction_ns));
 }
 
+/* Durations are never corrected. */
 static int64_t cluster_mono_ns(struct fg_clock *clock)
 {
     return fg_mono_ns(fg_container(clock, struct fg_cluster_clock, cluster)->own);
 }
 
+/* The earlier of both times, for deletions by age: whichever clock is wrong, nothing is deleted
+ * too early. */
 static int64_t earlier_wall_ns(struct fg_clock *clock)
 {
     struct fg_cluster_clock *cluster = fg_container(clock, struct fg_cluster_clock, earlier);
@@ -95,7 +98,8 @@ static int64_t distance(int64_t a, int64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Under the lock. */
+/* Follows the clock of the object store, but only if two responses in a row agree: one that was
+ * delayed must not move the clock. With the lock held. */
 static void correct(struct fg_cluster_clock *cluster, int64_t offset_ns)
 {
     int64_t before_ns = atomic_load(&cluster->correction_ns);

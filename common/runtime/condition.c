@@ -69,6 +69,7 @@ struct fg_condition *fg_condition_create(struct fg_conditions *conditions, const
         "1 while a fault lasts that an operator must look at; GET /ready gives the reason"};
     condition->metrics = fg_metrics_register(conditions->registry, &condition->def, 1);
     (void)pthread_mutex_lock(&conditions->lock);
+    /* Sorted, so that GET /ready lists conditions in the same order each time. */
     for (at = &conditions->first; *at != NULL && strcmp((*at)->name, name) < 0;)
         at = &(*at)->next;
     fg_assert(*at == NULL || strcmp((*at)->name, name) != 0);
@@ -109,6 +110,7 @@ void fg_condition_raise(struct fg_condition *condition, const char *format, ...)
     condition->holds = true;
     memcpy(condition->text, text, sizeof text);
     (void)pthread_mutex_unlock(&condition->list->lock);
+    /* Raised again and again while the fault lasts; only changes are logged. */
     if (!changed)
         return;
     fg_metric_set(condition->metrics, 0, 1);

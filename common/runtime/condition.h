@@ -1,6 +1,6 @@
 /*
  * A condition is a lasting fault that an operator has to know of while the program continues, for
- * example "3 rounds of the head are set aside". It has a name and, while it holds, a sentence.
+ * example "3 head chunks are set aside". It has a name and, while it holds, a sentence.
  *
  *   GET /ready                              lists the sentences of all conditions that hold
  *   flamegrid_condition{condition="NAME"}   is 1 while it holds, for alerts

@@ -138,6 +138,7 @@ static enum fg_code set_from_flag(struct fg_conf *conf, struct fg_slice name, st
 
     if (name.len >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "a flag of %zu bytes", name.len);
+    /* --log-level and --log_level are the same flag. */
     for (size_t i = 0; i < name.len; i++)
         path[i] = (char)(name.ptr[i] == '-' ? '_' : name.ptr[i]);
     if (!fg_conf_find(conf, fg_bytes(path, name.len), &at))
@@ -173,6 +174,7 @@ static enum fg_code set_from_flags(struct fg_conf *conf, char *const *flags, siz
 enum fg_code fg_conf_load(struct fg_conf *conf, const char *yaml_path, char *const *env,
                           char *const *flags, size_t n_flags, struct fg_err *err)
 {
+    /* Each source overrides the ones before: defaults, file, environment, flags. */
     if (set_defaults(conf, err) != FG_OK)
         return err->code;
     if (yaml_path != NULL && yaml_path[0] != '\0' && set_from_file(conf, yaml_path, err) != FG_OK)

@@ -10,6 +10,7 @@
 
 enum { PATH_MAX_BYTES = 4096, NAME_MAX_BYTES = 64 };
 
+/* A disk fills up within seconds at full speed; the reserve has to last until the next look. */
 static const int64_t LOOK_NS = FG_SECOND_NS;
 static const uint64_t RESERVE_MAX_BYTES = UINT64_C(1) << 30; /* flushes and segments under way */
 
@@ -42,7 +43,8 @@ uint64_t fg_disk_reserve_of(uint64_t size_bytes)
     return FG_MIN(size_bytes / 20, RESERVE_MAX_BYTES);
 }
 
-/* With less free than this the state is LOW. */
+/* The state is LOW with less free than this. A quarter of the reserve more is needed to leave a
+ * state, so that it does not change with each deleted file. */
 static uint64_t low_of(enum fg_disk_state before, uint64_t reserve_bytes)
 {
     return 2 * reserve_bytes + (before == FG_DISK_OK ? 0 : reserve_bytes / 4);
@@ -128,6 +130,7 @@ static void look(void *arg)
     struct fg_disk_room room = {0};
     struct fg_err err;
 
+    /* The last state stays: a disk that cannot be asked has not become empty. */
     if (fg_disk_measure(disk->path, &room, &err) != FG_OK) {
         fg_log_warn("free space of the disk cannot be read", fg_ls("err", err.msg));
         return;
@@ -168,6 +171,7 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
     disk->reserve_bytes =
         config->reserve_bytes > 0 ? config->reserve_bytes : fg_disk_reserve_of(room.size_bytes);
     register_metrics(disk, config);
+    /* Measured once before the ticker runs: the caller sees the right state from the start. */
     take(disk, &room, fg_disk_next(FG_DISK_OK, room.free_bytes, disk->reserve_bytes));
     say_change(disk, FG_DISK_OK, fg_disk_state(disk));
     if (fg_ticker_create(&(struct fg_ticker_config){"disk", LOOK_NS, look, disk}, &disk->ticker,
@@ -220,6 +224,8 @@ uint64_t fg_disk_lacks(const struct fg_disk *disk)
 
     if (fg_disk_state(disk) == FG_DISK_OK || fg_disk_measure(disk->path, &room, &err) != FG_OK)
         return 0;
+    /* Measured now and not as of the last tick: the caller deletes file after file until this is
+     * 0. */
     enough = low_of(FG_DISK_LOW, disk->reserve_bytes);
     return enough > room.free_bytes ? enough - room.free_bytes : 0;
 }

@@ -102,6 +102,7 @@ static void put_fields(struct fg_buf *line, const struct fg_log_field *fields)
             cut = true;
         }
     }
+    /* The spare bytes were kept back until here, so every line ends with a newline. */
     line->max_bytes += LINE_SPARE_BYTES;
     line->cap += LINE_SPARE_BYTES;
     if (cut)
@@ -138,6 +139,8 @@ static void write_all(int fd, struct fg_slice bytes)
 
 static void write_line(enum fg_log_level level, const char *msg, const struct fg_log_field *fields)
 {
+    /* On the stack and with one write(2): a line is logged from any thread, also when memory is
+     * short, and lines do not mix. */
     uint8_t bytes[LINE_MAX_BYTES];
     /* Never grows, since all of what it may hold is there from the start. */
     struct fg_buf line = {.ptr = bytes,
@@ -158,6 +161,8 @@ void fg_log_write(enum fg_log_level level, const char *msg, const struct fg_log_
     if ((int)level < atomic_load_explicit(&least_level, memory_order_relaxed))
         return;
     do {
+        /* Only the limit is under the lock; a slow terminal holds up the threads that log and no
+         * others. */
         pthread_mutex_lock(&limit_mutex);
         owes = fg_log_limit_take_owing(&limit, now_mono_ns, &owing);
         admitted = !owes && fg_log_limit_admit(&limit, msg, level, now_mono_ns);

@@ -3,6 +3,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 
+/* Ten lines a second of one kind, a hundred for debugging. */
 static const int64_t LINE_NS = 100 * FG_MS_NS;
 static const int64_t DEBUG_LINE_NS = 10 * FG_MS_NS;
 static const int64_t OWING_NS = FG_SECOND_NS; /* so often it is said what was left out */
@@ -10,6 +11,7 @@ static const int64_t OWING_NS = FG_SECOND_NS; /* so often it is said what was le
 /* NULL when the table is full: then there is no limit. */
 static struct fg_log_speaker *speaker_of(struct fg_log_limit *limit, const char *msg)
 {
+    /* By the address of the message, which is a literal: one place in the source is one speaker. */
     uint64_t at = fg_mix64((uintptr_t)msg);
 
     for (size_t i = 0; i < FG_LOG_SPEAKERS; i++) {

@@ -33,6 +33,8 @@ static _Thread_local const struct fg_loop *current;
 /* Oldest first; NULL when there is nothing. */
 static struct fg_msg *inbox_take(struct fg_loop *loop)
 {
+    /* Acquire, against the release in fg_loop_post(): what a sender wrote before it posted is
+     * visible to run(). */
     struct fg_msg *newest = atomic_exchange_explicit(&loop->inbox, NULL, memory_order_acquire);
     struct fg_msg *oldest = NULL;
 
@@ -50,14 +52,15 @@ static void note_lag(struct fg_loop *loop, int64_t lag_ns)
 {
     int64_t seen = atomic_load_explicit(&loop->lag_ns, memory_order_relaxed);
 
+    /* A scrape may reset the value in between; the loop repeats until its own value is not the
+     * greater one. */
     while (lag_ns > seen &&
            !atomic_compare_exchange_weak_explicit(&loop->lag_ns, &seen, lag_ns,
                                                   memory_order_relaxed, memory_order_relaxed))
         continue;
 }
 
-/* One batch: what the messages post themselves waits for the next wake-up, so that sockets get a
- * turn. */
+/* Runs one batch. What its messages post waits for the next wake-up, so that sockets get a turn. */
 static bool inbox_run(struct fg_loop *loop)
 {
     struct fg_msg *msg = inbox_take(loop);
@@ -157,6 +160,7 @@ enum fg_code fg_loop_start(struct fg_loop *loop, struct fg_err *err)
 void fg_loop_stop(struct fg_loop *loop)
 {
     fg_assert(loop->started && !loop->stopped && !fg_loop_is_current(loop));
+    /* As a message, so that everything that was posted before it runs first. */
     fg_loop_post(loop, &loop->stop);
     fg_assert(pthread_join(loop->thread, NULL) == 0);
     loop->stopped = true;
@@ -171,6 +175,7 @@ void fg_loop_post(struct fg_loop *loop, struct fg_msg *msg)
         msg->next = newest;
     while (!atomic_compare_exchange_weak_explicit(&loop->inbox, &newest, msg, memory_order_release,
                                                   memory_order_relaxed));
+    /* Nothing of `msg` may be touched from here on: the loop may have run and freed it. */
     if (newest == NULL)
         fg_assert(uv_async_send(&loop->wake) == 0);
 }

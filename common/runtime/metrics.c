@@ -79,6 +79,7 @@ static void check(const struct fg_metrics *metrics, unsigned id, enum fg_metric_
 void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by)
 {
     check(metrics, id, FG_METRIC_COUNTER);
+    /* Relaxed: a counter orders nothing, and a scrape may miss the newest additions. */
     atomic_fetch_add_explicit(cell(metrics, id, my_stripe()), by, memory_order_relaxed);
 }
 
@@ -189,6 +190,7 @@ static struct fg_metrics *table_create(const struct fg_metric_def *defs, size_t 
         n_cells += cells_of(defs[i].kind);
     }
     n_cells = FG_MAX(n_cells, 1);
+    /* Padded to whole cache lines, so that two stripes never share one. */
     table->stripe_cells = (n_cells + CELLS_PER_LINE - 1) / CELLS_PER_LINE * CELLS_PER_LINE;
     bytes = STRIPES * table->stripe_cells * sizeof *table->cells;
     cells = aligned_alloc(CELLS_PER_LINE * sizeof *table->cells, bytes);
@@ -203,6 +205,7 @@ struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
     struct fg_metrics *table;
 
     pthread_mutex_lock(&registry->mutex);
+    /* The same table again (several peers, two servers) shares its cells. */
     for (table = registry->tables; table != NULL && table->defs != defs;)
         table = table->next;
     if (table == NULL) {
@@ -417,6 +420,8 @@ void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
     pthread_mutex_lock(&registry->mutex);
     hook = registry->hooks; /* new hooks are put before it, and none is removed */
     pthread_mutex_unlock(&registry->mutex);
+    /* Without `mutex`: hooks take locks of their own modules, which register metrics while they
+     * hold them. `scrape` keeps two scrapes apart. */
     for (; hook != NULL; hook = hook->next)
         hook->on_scrape(hook->arg);
     pthread_mutex_lock(&registry->mutex);

@@ -15,6 +15,8 @@ static sigset_t stop_signals(void)
     return set;
 }
 
+/* Before any thread is created, so that all of them inherit the mask and only sigwait() takes
+ * these signals. */
 void fg_stop_init(void)
 {
     sigset_t set = stop_signals();
@@ -27,7 +29,7 @@ static void exit_at_once(int signal)
     _exit(128 + signal); /* what a shell reports of a process that the signal killed */
 }
 
-/* Signals that come from now on are no longer waited for. */
+/* A second signal ends the process at once: an operator has lost patience with the orderly end. */
 static void end_at_next(void)
 {
     struct sigaction at_once = {.sa_handler = exit_at_once};

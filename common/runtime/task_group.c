@@ -66,7 +66,8 @@ static struct fg_task *queue_pop(struct task_queue *queue)
 
 /* ---- running ---- */
 
-/* Locked. */
+/* Keeps the error of the first task by number, not by time: which error is reported must not
+ * depend on threads. Locked. */
 static void note_failure(struct fg_task_group *group, const struct fg_task *task,
                          const struct fg_err *err)
 {
@@ -129,6 +130,8 @@ static enum fg_code help(struct fg_job *job, struct fg_err *err)
     struct fg_task_group *group = fg_container(job, struct helper, job)->group;
 
     (void)err;
+    /* Between two tasks a helper looks whether its lane has work of its own: it was lent only
+     * while it was idle. */
     while (help_once(group) && !fg_work_is_wanted(group->work, group->lane))
         continue;
     return FG_OK;
@@ -212,6 +215,8 @@ void fg_task_group_put(struct fg_task_group *group, struct fg_task *task)
     call_helpers(group);
     no_helper = group->n_helpers == 0;
     (void)pthread_mutex_unlock(&group->lock);
+    /* The owner runs a task itself, so the queue stays short, and a group on a busy server works
+     * like a plain loop. */
     if (no_helper)
         (void)fg_task_group_run_one(group);
 }
@@ -236,6 +241,7 @@ bool fg_task_group_end_one(struct fg_task_group *group)
     (void)pthread_mutex_unlock(&group->lock);
     if (task == NULL)
         return false;
+    /* Only the owner calls end(), one at a time, so results need no lock. */
     group->n_ended++;
 
     struct fg_task before = *task; /* end() may free it */
@@ -284,6 +290,7 @@ enum fg_code fg_task_group_finish(struct fg_task_group *group, struct fg_err *er
     enum fg_code code;
 
     while (fg_task_group_has_tasks(group))
+        /* First end what is done, then help, and sleep only if there is neither. */
         if (!fg_task_group_end_one(group) && !fg_task_group_run_one(group))
             fg_task_group_wait(group);
     code = group->err.code;

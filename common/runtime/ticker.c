@@ -23,6 +23,7 @@ static bool wait_for_turn(struct fg_ticker *ticker)
     while (!ticker->stop && !ticker->asked)
         if (pthread_cond_timedwait(&ticker->wake, &ticker->lock, &until) != 0)
             break;
+    /* Before the tick: a wake during the tick causes another one. */
     ticker->asked = false;
     stop = ticker->stop;
     (void)pthread_mutex_unlock(&ticker->lock);
@@ -56,6 +57,7 @@ enum fg_code fg_ticker_create(const struct fg_ticker_config *config, struct fg_t
     ticker->config = *config;
     (void)pthread_mutex_init(&ticker->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
+    /* Monotonic: a period must not depend on the wall clock. */
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&ticker->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);

@@ -81,6 +81,7 @@ static struct fg_job *queue_pop(struct work_queue *queue)
 
 /* ---- flows; all locked ---- */
 
+/* A walk: there are at most as many flows as jobs that wait or run. */
 static struct fg_work_flow *flow_of(struct lane *lane, uint64_t id)
 {
     struct fg_work_flow *flow = lane->turn;
@@ -95,7 +96,7 @@ static struct fg_work_flow *flow_of(struct lane *lane, uint64_t id)
     return NULL;
 }
 
-/* A new one is the last to have its turn. */
+/* Adds a flow, whose turn is the last one. */
 static struct fg_work_flow *flow_make(struct lane *lane, uint64_t id)
 {
     struct fg_work_flow *flow = fg_new(struct fg_work_flow);
@@ -122,13 +123,15 @@ static void flow_drop_if_idle(struct lane *lane, struct fg_work_flow *flow)
     free(flow);
 }
 
-/* May it start one now? Helpers that were lent do not count: they go back. */
+/* True if the flow may start a job now: one flow gets at most as many workers as the other flows
+ * leave, so the next tenant that comes finds one soon. Helpers that were lent do not count,
+ * since they go back. */
 static bool flow_may_run(const struct lane *lane, const struct fg_work_flow *flow)
 {
     return flow->queued > 0 && flow->running < lane->n_workers - lane->flows_running;
 }
 
-/* The next one that may start something, or NULL. */
+/* The next flow, in turn, that may start a job; NULL: none. */
 static struct fg_work_flow *flow_next(const struct lane *lane)
 {
     struct fg_work_flow *flow = lane->turn;
@@ -145,6 +148,7 @@ static struct fg_work_flow *flow_next(const struct lane *lane)
 
 static struct fg_job *flow_start(struct lane *lane, struct fg_work_flow *flow)
 {
+    /* Before the job runs, so the flow that was served is the last one to be served again. */
     lane->turn = flow->next;
     flow->queued--;
     flow->running++;
@@ -162,7 +166,7 @@ static void flow_ended(struct lane *lane, struct fg_work_flow *flow)
 
 /* ---- workers ---- */
 
-/* What the worker does next, or NULL. Locked. */
+/* Chooses the worker's next job, by age of the three queue heads; NULL: none. Locked. */
 static struct fg_job *next_job(struct worker *worker)
 {
     struct lane *lane = worker->lane;
@@ -186,6 +190,7 @@ static struct fg_job *wait_job(struct worker *worker)
     struct fg_job *job;
 
     pthread_mutex_lock(&lane->mutex);
+    /* Queues are emptied before a worker ends: each job's done() is called. */
     while ((job = next_job(worker)) == NULL && !lane->stopping) {
         worker->idle = true;
         pthread_cond_wait(&worker->wake, &lane->mutex);
@@ -278,6 +283,7 @@ static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
+    /* A full queue refuses (429). It must not wait: the caller is a loop. */
     room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
     if (room)
         enqueue(lane, pinned, NULL, job);
@@ -303,6 +309,8 @@ bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id, uint64_t id
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
     flow = flow_of(lane, id);
+    /* A flow may have as many jobs as it leaves room for: one alone takes half of the queue, the
+     * next one half of the rest. So no tenant can fill the queue for the others. */
     left = lane->queue_max - FG_MIN(lane->queued, lane->queue_max);
     room =
         lane->n_workers > 0 && left > 0 && (flow == NULL || flow->queued < left) && !lane->stopping;

@@ -32,6 +32,8 @@ enum fg_code fg_yaml_refuse(struct fg_yaml *yaml, const char *fmt, ...)
     return fg_fail(yaml->err, FG_E_INVALID, "%s at %.128s:%zu", what, yaml->name, yaml->line);
 }
 
+/* Aliases let a short file expand to gigabytes, and tags let it choose types; settings need
+ * neither. */
 static const char *forbidden(const yaml_event_t *event)
 {
     switch (event->type) {

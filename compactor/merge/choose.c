@@ -8,6 +8,8 @@ bool cmp_merge_naming_init(struct cmp_merge_naming *naming, const struct fg_dele
     return naming->items != NULL;
 }
 
+/* Rows of a series are next to each other, so the selectors are matched once for each series and
+ * not for each profile. */
 static void name_series(struct cmp_merge_naming *naming, const struct cmp_merge_part *part,
                         uint32_t series)
 {
@@ -38,6 +40,7 @@ struct fg_deletion *cmp_merge_naming_find(struct cmp_merge_naming *naming,
 bool cmp_merge_chosen_any(const struct cmp_merge_choice *choice, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++) {
+        /* Skips eight profiles at a time if none of their byte's bits is set. */
         if ((i & 7) == 0 && first + count - i >= 8 && choice->bits[i >> 3] == 0)
             i += 7;
         else if (cmp_merge_chosen(choice, i))
@@ -53,6 +56,7 @@ static int by_id(const void *left, const void *right)
 
 bool cmp_merge_is_without(const struct cmp_merge_without *without, struct fg_id id)
 {
+    /* The ids are sorted (choose.h). */
     return without->count > 0 &&
            bsearch(&id, without->ids, without->count, sizeof id, by_id) != NULL;
 }
@@ -74,6 +78,8 @@ static enum fg_code choose_rows(void *arg, const struct cmp_merge_rows *page, st
     for (uint32_t i = 0; i < rows->count; i++) {
         uint32_t profile = rows->first + i;
 
+        /* The survey applies the same three tests; if they ever differed, the tallies of the job
+         * would not agree. */
         if (!cmp_merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
             (page->ids != NULL && cmp_merge_is_without(choosing->without, page->ids[i])) ||
             cmp_merge_naming_find(&choosing->naming, choosing->part, rows->series[i],

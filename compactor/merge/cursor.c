@@ -40,8 +40,8 @@ static enum fg_code load_rows(struct cmp_merge_cursor *cursor, struct fg_err *er
     return FG_OK;
 }
 
-/* The run in which the series has its next chosen profile, which becomes the place's; NULL: it has
- * none. */
+/* Finds the series chunk with the next chosen profile of the series at hand, and sets the place
+ * to that profile. NULL: the series has none left. */
 static const struct fg_block_chunk *next_run(const struct cmp_merge_cursor *cursor)
 {
     const struct fg_block_series_row *row = &cursor->part.index.series[cursor->series];
@@ -60,8 +60,9 @@ static const struct fg_block_chunk *next_run(const struct cmp_merge_cursor *curs
     return NULL;
 }
 
-/* From where the series is to its next chosen profile, which may be this one. Runs whose time is
- * still to come are not looked at: their rows are elsewhere. */
+/* Moves to the next chosen profile of the series, which may be the current one. Chunks of a
+ * later time stripe are not read yet: their pages are elsewhere and would push out the current
+ * one. */
 static enum fg_code settle(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     const struct fg_block_chunk *run = next_run(cursor);
@@ -71,10 +72,12 @@ static enum fg_code settle(struct cmp_merge_cursor *cursor, struct fg_err *err)
     if (run == NULL || run->t_min_ns > cursor->until_ns)
         return FG_OK;
     cursor->profile = cursor->places[cursor->series].profile;
+    /* Unsigned: a profile before the page wraps around and counts as outside, too. */
     if (cursor->profile - cursor->rows.first >= cursor->rows.count &&
         load_rows(cursor, err) != FG_OK)
         return err->code;
     at = cursor->profile - cursor->rows.first;
+    fg_assert(at < cursor->rows.count); /* the page that has the profile is loaded */
     cursor->time_ns = cursor->rows.times_ns[at];
     cursor->id = cursor->ids[at];
     cursor->has_profile = cursor->time_ns <= cursor->until_ns;
@@ -110,6 +113,7 @@ void cmp_merge_cursor_list(struct cmp_merge_cursor *cursor, bool first)
 {
     const struct fg_block_index *index = &cursor->part.index;
 
+    /* Series without a chosen profile are skipped: the merged part must not list them. */
     cursor->series = first ? 0 : cursor->series + 1;
     while (cursor->series < index->n_series && !any_chosen(cursor, &index->series[cursor->series]))
         cursor->series++;
@@ -117,7 +121,8 @@ void cmp_merge_cursor_list(struct cmp_merge_cursor *cursor, bool first)
         set_header(cursor, &index->series[cursor->series]);
 }
 
-/* The series at hand, or the first one behind it, that has a profile in the stretch. */
+/* Moves to the series at hand, or to the first one after it, that has a profile in the time
+ * stripe. */
 static enum fg_code settle_series(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     const struct fg_block_index *index = &cursor->part.index;
@@ -156,7 +161,8 @@ void cmp_merge_profile_done(struct cmp_merge_profile *profile)
     free(profile->link_values);
 }
 
-/* The page of samples of the profile at hand, and that of links beside it. */
+/* Opens the page of samples of the current profile, and the page of span links that has the same
+ * profiles. */
 static enum fg_code load_samples(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     const struct cmp_merge_part *part = &cursor->part;
@@ -164,6 +170,7 @@ static enum fg_code load_samples(struct cmp_merge_cursor *cursor, struct fg_err 
 
     if (page == cursor->samples_page)
         return FG_OK;
+    /* Unset until both pages are read, so that a failure leaves no page that is half loaded. */
     cursor->samples_page = FG_MAP_NONE;
     cursor->links.count = cursor->next_link = 0;
     if (fg_block_samples_open(cursor->samples, &part->index, page,
@@ -238,7 +245,7 @@ static void put_links(struct cmp_merge_cursor *cursor, uint32_t n_types,
     const struct fg_block_exemplars *links = &cursor->links;
     uint32_t first, count = 0;
 
-    /* Series of a page are gone through once for each stretch of time. */
+    /* A page may be visited once for each time stripe and begins again then. */
     if (cursor->next_link > 0 && links->items[cursor->next_link - 1].profile >= cursor->profile)
         cursor->next_link = 0;
     while (cursor->next_link < links->count &&

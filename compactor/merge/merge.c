@@ -60,7 +60,8 @@ static const struct fg_block_part *next_part(const struct merge_writing *writing
     return next < from->n_parts ? &from->parts[next] : NULL;
 }
 
-/* The least service that is left; false: none is. */
+/* Finds the least service that has not been written. Parts of a source are sorted by service, so
+ * only the next part of each source counts. Returns false if there is none. */
 static bool next_service(const struct merge_writing *writing, struct fg_slice *ret_service)
 {
     bool found = false;
@@ -99,6 +100,7 @@ static enum fg_code open_part(struct merge_writing *writing, uint32_t source, ui
     struct fg_arena_mark mark = fg_arena_mark(writing->arena);
     uint32_t *stacks;
 
+    fg_assert(writing->n_cursors < writing->merge->n_sources); /* one part for each source */
     *cursor = (struct cmp_merge_cursor){.series = 0};
     if (cmp_merge_part_open(&writing->merge->sources[source], number, writing->arena, &cursor->part,
                             err) != FG_OK ||
@@ -134,6 +136,7 @@ static enum fg_code open_service(struct merge_writing *writing, struct fg_slice 
             if (part->t_max_ns >= cmp_merge_span_from_ns(writing->span) &&
                 open_part(writing, i, writing->next_parts[i], err) != FG_OK)
                 return err->code;
+        /* Also if the part was skipped: each part is looked at once. */
         writing->next_parts[i]++;
     }
     return FG_OK;
@@ -146,7 +149,8 @@ static bool has_series(const struct cmp_merge_cursor *cursor)
     return cursor->series < cursor->part.index.n_series;
 }
 
-/* Those cursors that stand at the least series, into order; 0: no series is left. */
+/* Lists the cursors that stand at the least series in `order` and returns their number; 0: no
+ * series is left. */
 static uint32_t gather_series(struct merge_writing *writing)
 {
     uint32_t n = 0;
@@ -168,7 +172,7 @@ static uint32_t gather_series(struct merge_writing *writing)
     return n;
 }
 
-/* What merged nodes have to know of it. */
+/* Notes what the rollups need of the series at hand: its labels, schema and number. */
 static void note_series(struct merge_writing *writing, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -183,7 +187,8 @@ static void note_series(struct merge_writing *writing, uint32_t n)
         writing->series[writing->n_series++] = writing->cursors[writing->order[0]].header;
 }
 
-/* Series of all of the part, which stripes have in pieces. */
+/* Numbers the series of the whole part before profiles are written: a time stripe shows only the
+ * series that it has. */
 static void list_series(struct merge_writing *writing)
 {
     uint32_t n;
@@ -204,8 +209,8 @@ static int profile_cmp(const struct cmp_merge_cursor *a, const struct cmp_merge_
     return fg_id_cmp(a->id, b->id);
 }
 
-/* The protocol lets a profile into one segment only. Where one is in two all the same, nobody can
- * know which counts were answered meanwhile: that is for people to look at. */
+/* Fails because two sources have the same profile. The protocol lets a profile into one segment
+ * only, so no rule says which one to drop; an operator has to look at both. */
 static enum fg_code twice(const struct cmp_merge_cursor *a, const struct cmp_merge_cursor *b,
                           struct fg_err *err)
 {
@@ -214,7 +219,8 @@ static enum fg_code twice(const struct cmp_merge_cursor *a, const struct cmp_mer
                    b->part.source->name);
 }
 
-/* The cursor with the least profile of the series at hand; NULL: none has one. */
+/* Finds the cursor with the least profile of the series at hand. *ret_least NULL: none has one.
+ * The order is total (time, then id), so equal sources give equal bytes. */
 static enum fg_code least_profile(const struct merge_writing *writing, uint32_t n,
                                   struct cmp_merge_cursor **ret_least, struct fg_err *err)
 {
@@ -258,7 +264,7 @@ static enum fg_code write_series(struct merge_writing *writing, uint32_t n, stru
     return FG_OK;
 }
 
-/* Profiles up to until_ns, of which none was written. */
+/* Writes profiles up to until_ns that were not written yet, as one time stripe. */
 static enum fg_code write_stripe(struct merge_writing *writing, int64_t until_ns,
                                  struct fg_err *err)
 {
@@ -301,7 +307,8 @@ static int64_t choose_stripe(const struct merge_writing *writing)
     return INT64_MAX;
 }
 
-/* Stripes are counted from the beginning of the span, and what is early comes before. */
+/* Stripes are counted from the beginning of the span; profiles that begin before the span are a
+ * stripe of their own. */
 static enum fg_code write_stripes(struct merge_writing *writing, struct fg_err *err)
 {
     const struct cmp_merge_span *span = writing->span;
@@ -367,6 +374,8 @@ static enum fg_code write_part(struct merge_writing *writing, struct fg_slice se
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
                             writing->stacks.uses, err) != FG_OK)
         return err->code;
+    /* The writer has its own order of the stacks by now, so their counts are freed before sums
+     * take memory. */
     cmp_merge_stacks_drop_uses(&writing->stacks);
     list_series(writing);
     if (write_stripes(writing, err) != FG_OK)
@@ -487,6 +496,7 @@ enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t 
     struct cmp_merge_tally tally = {0};
 
     if (read_back(file, name, memory_max_bytes, &tally, err) != FG_OK) {
+        /* No source is at fault: set_aside() must not look for a culprit. */
         if (err->code == FG_E_CORRUPT)
             err->code = FG_E_INTERNAL; /* we wrote it just now */
         return fg_wrap(err, "verification of the written block");

@@ -50,7 +50,7 @@ static int compare_labels(const void *left, const void *right)
     return fg_labels_cmp(left, right);
 }
 
-/* The label sets of all parts, each once. */
+/* Lists the label sets of all parts, sorted, each once. */
 static struct fg_labels *all_labels(const struct cmp_merge_parent *parent, uint32_t *ret_count)
 {
     struct fg_labels *labels;
@@ -86,20 +86,21 @@ static bool group_series(const struct cmp_merge_parent *parent, const struct fg_
         const struct fg_labels *found =
             bsearch(&index->series[s].labels, labels, count, sizeof *labels, compare_labels);
 
+        fg_assert(found != NULL); /* all_labels() has those of all parts */
         part->groups[s] = parent->groups.of_series[found - labels];
     }
     return true;
 }
 
-/* ---- do the nodes of a part serve? ---- */
+/* ---- can the rollups of a part be added up? ---- */
 
 static uint32_t n_groups_of(const struct fg_rollups *nodes)
 {
     return FG_MAX(nodes->groups.n_groups, 1);
 }
 
-/* The row of a group over the whole block, also of what is before the block's span; NULL: there is
- * none. */
+/* Finds the row of a group over the whole part, including profiles that begin before the block's
+ * span. NULL: there is none. */
 static const struct fg_rollup_row *find_row(const struct cmp_merge_parent_part *part,
                                             const struct fg_profile_type *type, uint32_t group)
 {
@@ -130,7 +131,7 @@ static bool has_series_type(const struct fg_block_series_row *series,
     return false;
 }
 
-/* How many profiles of the type its series say the group has. */
+/* Counts the group's profiles of the type, according to its series. */
 static uint64_t profiles_of(const struct cmp_merge_parent_part *part,
                             const struct fg_profile_type *type, uint32_t group)
 {
@@ -143,7 +144,8 @@ static uint64_t profiles_of(const struct cmp_merge_parent_part *part,
     return count;
 }
 
-/* All that has a type has a full node. */
+/* True if each type of the group has a full rollup. Crowns cannot be added up exactly: they
+ * leave out light nodes. */
 static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
@@ -166,7 +168,8 @@ static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t gr
     return true;
 }
 
-/* The new group of all series of a group; FG_MAP_NONE: they are of several. */
+/* Returns the group of the span that has all series of a part's group. FG_MAP_NONE: they are in
+ * several, since groups are chosen by what the whole span has. */
 static uint32_t new_group(const struct cmp_merge_parent_part *part, uint32_t group)
 {
     uint32_t found = FG_MAP_NONE;
@@ -214,8 +217,8 @@ enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent, struct fg_er
 
 /* ---- names ---- */
 
-/* Parses the tree of the part at hand, and names its stacks; nodes, no_stack: as fg_tree_name_all()
- * has them. */
+/* Parses the tree of the part and names its stacks; *ret_nodes and *ret_no_stack as
+ * fg_tree_name_all() returns them. */
 static enum fg_code name_part(struct summing *summing, const struct cmp_merge_parent_part *part,
                               uint32_t **ret_nodes, uint32_t *ret_no_stack, struct fg_err *err)
 {
@@ -305,7 +308,8 @@ static uint32_t column_of(const struct summing *summing, const struct fg_profile
     return FG_MAP_NONE;
 }
 
-/* Types that profiles have together: one may be a multiple of another. */
+/* Chooses types that profiles have together: one may be a multiple of another, which the rollup
+ * stores as a factor. */
 static bool next_columns(struct summing *summing)
 {
     const struct fg_profile_type *first = NULL;
@@ -333,7 +337,7 @@ static int64_t *sums_of(const struct summing *summing, uint32_t group, uint32_t 
     return summing->sums + ((size_t)group * summing->n_columns + column) * summing->stride;
 }
 
-/* What is summed for groups is in the first where there was no room for them. */
+/* If there was no room for groups, the sums of all are in the first place. */
 static uint32_t place_of(const struct summing *summing, uint32_t group)
 {
     return summing->n_groups == 1 ? 0 : group;
@@ -354,7 +358,7 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
     counted->bytes += (uint64_t)((double)bytes * (double)profiles / (double)part->part->n_profiles);
 }
 
-/* ---- from full nodes ---- */
+/* ---- from full rollups ---- */
 
 static struct fg_slice full_bytes(const struct cmp_merge_parent_part *part,
                                   const struct fg_rollup_row *row)
@@ -386,6 +390,8 @@ static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row
         total = fg_value_add(total, (int64_t)full[r]);
     }
     fg_arena_release(summing->scratch, mark);
+    /* Checksums find damaged bytes; this finds a full rollup and a row that do not belong
+     * together. */
     if (code == FG_OK && total != row->total && part->nodes.version == FG_ROLLUP_VERSION)
         code = fg_fail(err, FG_E_CORRUPT, "a full node adds up to %lld, not %lld", (long long)total,
                        (long long)row->total);
@@ -406,7 +412,8 @@ static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
             if (profiles == 0)
                 continue;
             row = find_row(part, type, g);
-            fg_assert(row != NULL); /* nodes_serve() */
+            fg_assert(row != NULL && group < summing->n_groups); /* nodes_serve() */
+            /* The parent would be wrong for ever: its blocks may be dropped after it was built. */
             if (row->count != profiles)
                 return fg_fail(err, FG_E_CORRUPT, "a node of %llu profiles, its series have %llu",
                                (unsigned long long)row->count, (unsigned long long)profiles);
@@ -438,7 +445,8 @@ static enum fg_code add_ids(void *arg, const struct cmp_merge_rows *rows, struct
     return FG_OK;
 }
 
-/* The column of each type of a series; a type that is there twice is looked at once. */
+/* Finds the column of each type of a series. If a type is there twice, only the first one
+ * counts. */
 static bool columns_of(const struct summing *summing, const struct fg_block_series_row *series,
                        uint32_t columns[FG_BATCH_TYPES_MAX])
 {
@@ -540,10 +548,9 @@ static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
 
 /* ---- rows ---- */
 
-/*
- * What has to be read instead. A group that is missing here keeps every filter that it matches from
- * the whole object, whatever its own size: so it takes the place of all.
- */
+/* Estimates the bytes that a query reads without these rollups. If a group is missing in the
+ * parent rollup, each filter that matches the group reads the blocks instead, whatever the size
+ * of the group; so each group counts as much as all of them. */
 static uint64_t bytes_of(const struct summing *summing, uint32_t column)
 {
     uint64_t bytes = 0;
@@ -573,7 +580,7 @@ static enum fg_code add_row(struct summing *summing, enum fg_rollup_kind kind, u
     return fg_rollup_add(summing->writer, &key, values, summing->n_columns, err);
 }
 
-/* All is the sum of groups, and takes the place of the first. */
+/* Adds all groups up, in the place of the first group. */
 static void unite_groups(struct summing *summing)
 {
     size_t count = summing->n_columns * summing->stride;
@@ -606,13 +613,14 @@ static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
     return add_row(summing, FG_ROLLUP_ALL, 0, bytes, err);
 }
 
-/* Days have their own profiles only (job.c), so a part is in one of them. */
+/* True if the part lies in the span at hand. Daily blocks have only profiles of their day
+ * (job.c), so a part lies in one day. */
 static bool is_in_span(const struct summing *summing, const struct fg_block_part *part)
 {
     return part->t_min_ns >= summing->start_ns && part->t_max_ns < summing->end_ns;
 }
 
-/* Of parts in the span at hand. */
+/* Sums the parts that lie in the span at hand. */
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 {
     for (uint32_t i = 0; i < summing->parent->n_parts; i++) {
@@ -640,6 +648,7 @@ static bool make_room(struct summing *summing)
     }
     if (column > summing->parent->max_bytes)
         return false;
+    fg_assert(summing->sums == NULL && summing->counteds == NULL);
     summing->sums = fg_calloc(summing->n_groups, column);
     summing->counteds =
         fg_calloc((size_t)summing->n_groups * summing->n_columns, sizeof *summing->counteds);
@@ -658,7 +667,7 @@ static enum fg_code sum_span(struct summing *summing, int64_t start_ns, int64_t 
     return sum_parts(summing, err);
 }
 
-/* All of it, and what lies in it. */
+/* Sums the whole span, and then each of the spans into which it is divided. */
 static enum fg_code sum_spans(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_parent *parent = summing->parent;
@@ -710,7 +719,7 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
     for (uint32_t i = 0; i < parent->n_parts; i++)
         ids[i] = parent->parts[i].id;
     summing->groups = parent->groups;
-    summing->groups.n_series = 0; /* there are no nodes of series */
+    summing->groups.n_series = 0; /* parent rollups have none by series */
     if (fg_rollup_writer_create(&options, &summing->writer, err) != FG_OK)
         return err->code;
     summing->names = fg_rollup_writer_functions(summing->writer);
@@ -740,7 +749,7 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         if (err->code != FG_E_LIMIT || parent->rollup_only)
             return err->code;
         summing->left_out =
-            true; /* more than a page can hold: the part has no nodes, and so is none */
+            true; /* its rows exceed a page: it would have no rollups, so it is left out */
     }
     return fg_block_part_end(summing->block, err);
 }

@@ -4,7 +4,7 @@ enum { ARENA_SHARE = 2 }; /* of the memory: what is kept of series; the rest is 
 
 /* ---- sums ---- */
 
-/* All but what is early. */
+/* The span without the bucket of profiles that begin before it. */
 static struct cmp_stretch span_itself(const struct cmp_making *making)
 {
     return (struct cmp_stretch){making->n_early, making->n_buckets};
@@ -39,7 +39,8 @@ static void zero(int64_t *sums, size_t count)
     memset(sums, 0, count * sizeof *sums);
 }
 
-/* Samples of a profile, into the column of each of its types. */
+/* Adds the samples of a profile to the column of each of its types: by name to `sums` and
+ * `more`, by stack to `full`. */
 static void add_samples(const struct cmp_making *making, const struct cmp_source *source,
                         const struct fg_block_sample_set *set, const uint32_t *types, int64_t *sums,
                         int64_t *more, uint64_t *full)
@@ -77,7 +78,8 @@ static bool is_at_hand(const struct cmp_making *making, uint32_t series)
     return false;
 }
 
-/* What a source has of a run in some buckets. grouped: into those of its group too. */
+/* Adds what a series chunk of a source has in some buckets. grouped: to the sums of its group,
+ * too. */
 static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t run,
                             struct cmp_stretch stretch, bool grouped, int64_t *sums,
                             struct fg_err *err)
@@ -108,7 +110,7 @@ static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t
     return FG_OK;
 }
 
-/* What all sources have in a bucket; also into the sums of groups. */
+/* Adds up what all sources have in a bucket, and adds it to the sums of groups. */
 static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64_t *sums,
                                struct fg_err *err)
 {
@@ -122,7 +124,8 @@ static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64
     return FG_OK;
 }
 
-/* Buckets of a step, which have rows of their own. */
+/* Sums a step bucket by bucket, with a row for each bucket, and adds these up instead of reading
+ * the samples again. */
 static enum fg_code sum_fine(struct cmp_making *making, struct cmp_stretch step, struct fg_err *err)
 {
     const struct fg_rollup_key all = {.kind = FG_ROLLUP_ALL};
@@ -150,8 +153,8 @@ static enum fg_code sum_step(struct cmp_making *making, struct cmp_stretch step,
     return cmp_rollup_add_row(making, all, step, making->step, NULL, err);
 }
 
-/* Rows of groups, and of all, which is the sum of them: by name in the place of a step, in full
- * in that of the first. */
+/* Adds rows of the groups, and of all series, which are the sum of the groups. The sum takes the
+ * memory of `step`, and the full sum that of the first group. */
 static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stretch, int64_t *sums,
                              bool with_full, struct fg_err *err)
 {
@@ -199,7 +202,8 @@ static bool has_early(const struct cmp_making *making)
     return false;
 }
 
-/* Rows of the span, of which sums are known; these become sums of what is early as well. */
+/* Adds rows of the span alone, if profiles begin before it. `sums` has the sums of the span;
+ * afterwards they include these profiles. */
 static enum fg_code add_early(struct cmp_making *making, int64_t *sums, struct fg_err *err)
 {
     size_t count = making->n_groups * names_columns(making);
@@ -217,7 +221,8 @@ static enum fg_code add_early(struct cmp_making *making, int64_t *sums, struct f
     return FG_OK;
 }
 
-/* Is it more than its group, or than all are? */
+/* True if the series is not the only one of its group, or of the part: otherwise the group's row
+ * says the same. */
 static bool is_one_of_many(const struct cmp_making *making, uint32_t series)
 {
     return making->n_groups == 1 ? making->input->n_series > 1
@@ -237,7 +242,8 @@ static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint3
     return FG_OK;
 }
 
-/* Series of sources are in the order of those they become. */
+/* Adds the profiles that all sources have of a merged series. Numbers of merged series ascend in
+ * each source, so each source is walked once. */
 static enum fg_code add_everywhere(struct cmp_making *making, uint32_t merged, struct fg_err *err)
 {
     for (uint32_t i = 0; i < making->input->n_cursors; i++) {
@@ -301,6 +307,9 @@ static void take_sums(struct cmp_making *making, uint32_t n_groups, bool full)
 {
     size_t count = names_columns(making);
 
+    fg_assert(making->step == NULL && making->full == NULL); /* drop_sums() */
+    /* calloc(): pages of sums that stay zero are never touched, so sparse columns cost no
+     * memory. */
     making->n_groups = n_groups;
     making->step = fg_calloc(count, sizeof *making->step);
     if (making->n_fine > 1)
@@ -324,7 +333,8 @@ static void drop_sums(struct cmp_making *making)
     making->full = NULL;
 }
 
-/* The most that fits: full nodes and groups are given up in that order. false: nothing does. */
+/* Takes memory for the sums, as many as fit: full trees are given up first, then groups. Returns
+ * false if nothing fits. */
 static bool make_room(struct cmp_making *making)
 {
     uint64_t max_bytes = making->input->max_bytes - making->input->max_bytes / ARENA_SHARE;
@@ -352,7 +362,8 @@ static bool are_kin(const struct fg_profile_type *a, const struct fg_profile_typ
            fg_slice_eq(a->period_unit, b->period_unit);
 }
 
-/* Types that profiles have together are summed together: one may be a multiple of another. */
+/* Chooses types that profiles have together. They are summed together, because one may be a
+ * multiple of another, which the rollup stores as a factor. */
 static bool next_columns(struct cmp_making *making)
 {
     uint32_t first = 0;
@@ -401,7 +412,7 @@ static enum fg_code create_writer(struct cmp_making *making, struct fg_err *err)
     return FG_OK;
 }
 
-/* *ret_fits false: the service is to do without. */
+/* *ret_fits false: there is not enough memory, so the service gets no rollups. */
 static enum fg_code prepare(struct cmp_making *making, bool *ret_fits, struct fg_err *err)
 {
     uint32_t n_series = making->input->n_series;

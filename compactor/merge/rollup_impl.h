@@ -47,7 +47,7 @@ struct cmp_making {
     const struct fg_function_tree *names;
     uint32_t n_ranks;
     uint32_t *name_of;        /* of a rank of the block: the node of names */
-    struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */
+    struct fg_groups *groups; /* in the caller's arena: the writer of rollups reads them */
     uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
     bool left_out;
 
@@ -66,7 +66,7 @@ struct cmp_making {
     uint32_t columns[ROLLUP_TYPES_MAX], n_columns; /* into types, ascending */
     uint32_t column_of[ROLLUP_TYPES_MAX];          /* FG_MAP_NONE: not at hand */
     bool done[ROLLUP_TYPES_MAX];
-    bool small_groups, small_series; /* have nodes, whatever they are worth */
+    bool small_groups, small_series; /* get rollups although these save no bytes */
     uint32_t n_groups;               /* that are summed; 1: all are one */
     size_t stride;                   /* of a column by name */
     int64_t *fine, *step;            /* [column]; fine is NULL where n_fine is 1 */

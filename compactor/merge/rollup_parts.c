@@ -8,7 +8,7 @@ enum {
 
 /* ---- spans ---- */
 
-/* Ten minutes by themselves, unless their counts would take the memory of everything else. */
+/* True if rows of 10 minutes are built. Not if their counts would take too much of the memory. */
 static bool is_fine(const struct cmp_making *making)
 {
     uint64_t buckets = UINT64_C(24) * FINE_STEPS;
@@ -41,6 +41,7 @@ struct cmp_stretch cmp_rollup_middle(const struct cmp_making *making, uint32_t m
     uint32_t each = (making->n_buckets - making->n_early) / making->n_middles;
     uint32_t from = making->n_early + middle * each;
 
+    fg_assert(middle < making->n_middles && from + each <= making->n_buckets);
     return (struct cmp_stretch){from, from + each};
 }
 
@@ -68,7 +69,7 @@ int64_t cmp_rollup_bucket_start_ns(const struct cmp_making *making, uint32_t buc
 
 /* ---- types and series ---- */
 
-/* Its number, also of one that was not known; FG_MAP_NONE: they are too many. */
+/* Returns the number of a type, which is added if it is new; FG_MAP_NONE: there are too many. */
 static uint32_t find_type(struct cmp_making *making, const struct fg_profile_type *type)
 {
     for (uint32_t i = 0; i < making->n_types; i++)
@@ -152,6 +153,8 @@ uint32_t cmp_rollup_first_of(const struct cmp_making *making, const struct cmp_s
     uint32_t first = bucket_of(making, index->chunks[run].t_min_ns);
     uint32_t count = source->places[run + 1] - source->places[run];
 
+    /* A chunk keeps a first profile only for buckets after its own first one; before and behind
+     * these the answer is the chunk's start or end. */
     if (bucket <= first)
         return index->chunks[run].first;
     if (bucket - first > count)
@@ -188,7 +191,8 @@ static enum fg_code scan_rows(void *arg, const struct cmp_merge_rows *page, stru
     return FG_OK;
 }
 
-/* Where firsts of runs begin. false: no room. */
+/* Reserves room for the first profile of each bucket in each series chunk. Returns false if
+ * there is none. */
 static bool set_places(const struct cmp_making *making, const struct fg_block_index *index,
                        struct cmp_source *source)
 {
@@ -209,7 +213,8 @@ static bool set_places(const struct cmp_making *making, const struct fg_block_in
     return source->firsts != NULL;
 }
 
-/* Fills in firsts, and counts. *ret_fits false: no room. */
+/* Finds the first profile of each bucket in each series chunk, and counts profiles by series and
+ * bucket. *ret_fits false: no room. */
 static enum fg_code scan_source(struct cmp_making *making, uint32_t number, bool *ret_fits,
                                 struct fg_err *err)
 {
@@ -236,8 +241,8 @@ static enum fg_code scan_source(struct cmp_making *making, uint32_t number, bool
     return FG_OK;
 }
 
-/* The stacks of a source become ranks of the block: in their place, since there may be millions.
- * rank_of: of a stack of the tree. */
+/* Translates the stacks of a source into ranks of the block, in place, since there may be
+ * millions. rank_of: by stack of the merged tree. */
 static void map_source(struct cmp_making *making, uint32_t number, const uint32_t *rank_of)
 {
     struct cmp_merge_cursor *cursor = &making->input->cursors[number];
@@ -248,7 +253,7 @@ static void map_source(struct cmp_making *making, uint32_t number, const uint32_
     making->sources[number].ranks = cursor->stacks;
 }
 
-/* Stacks become names, in their place. */
+/* Translates stacks into nodes of the function tree, in place. */
 static void name_stacks(const struct cmp_making *making, uint32_t *stacks)
 {
     for (uint32_t i = 0; i < making->n_ranks; i++) {

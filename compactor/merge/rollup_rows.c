@@ -2,13 +2,14 @@
 #include "compactor/merge/rollup_impl.h"
 
 enum {
-    /* A crown takes 0.85 to 1.1 bytes a node: what is not worth three quarters is not made. */
+    /* A crown takes 0.85 to 1.1 bytes a node. The estimate is 3/4 byte, so no crown is skipped
+     * that would be worth its bytes. */
     CROWN_NODE_BYTES = 3,
     CROWN_NODE_SHARE = 4,
     ZERO_ROW_BYTES = 8, /* of a row that says there is nothing, packed */
-    /* Of small nodes: a sample has so many nodes of its own at most, or nearly; a node takes two
-     * bytes of crown, dictionary and table; so many nodes are gone through as quickly as a sample
-     * is written. A stack and a node of the part's tree take so much where it is stored. */
+    /* Small rollups. A sample has at most about 4 nodes of its own; a node takes two bytes in
+     * crown, dictionary and totals; 8 nodes are visited in the time in which a sample is
+     * written. Below: bytes of a stack and of a tree's node as stored. */
     SMALL_NODES = 4,
     SMALL_NODE_BYTES = 2,
     SMALL_NODES_A_SAMPLE = 8,
@@ -67,7 +68,8 @@ static uint64_t bytes_of(const struct cmp_making *making, uint64_t samples)
                       (double)FG_MAX(making->samples, 1));
 }
 
-/* Could a crown of so many samples be worth what it takes the place of? Spares making it. */
+/* True if a crown of so many samples could be worth the bytes that it saves. Asked first,
+ * because building a crown takes longer. */
 static bool is_promising(const struct cmp_making *making, uint64_t samples)
 {
     uint64_t nodes = FG_MIN(FG_MIN(samples / 2, making->names->n_nodes), FG_CROWN_NODES);
@@ -75,8 +77,8 @@ static bool is_promising(const struct cmp_making *making, uint64_t samples)
     return fg_rollup_worth(nodes * CROWN_NODE_BYTES / CROWN_NODE_SHARE, bytes_of(making, samples));
 }
 
-/* Is it worth saying where there is nothing? Of days, where that takes little beside the samples.
- */
+/* True if a row that says "no profiles" is worth its bytes: only in daily blocks, where such
+ * rows are few compared with the samples. */
 static bool says_nothing(const struct cmp_making *making, const struct fg_rollup_key *key,
                          uint32_t column)
 {
@@ -92,24 +94,22 @@ static bool says_nothing(const struct cmp_making *making, const struct fg_rollup
 
 /* ---- small ones ---- */
 
-/*
- * Whoever reads profiles as they are, if only a few, needs all stacks of the part; and a filter
- * that a small group matches reads them for that one alone. So groups and series that are not
- * worth a node by their samples have one if all such together are worth the part's bytes, and the
- * time that making them takes.
- */
+/* A query that reads even a few profiles needs all stacks of the part, and a filter that matches
+ * a small group reads the part for that group alone. So groups and series whose own samples do
+ * not justify a rollup get one if all of them together cost less than the part's bytes and the
+ * time to read it. */
 struct small {
     uint64_t rows, bytes;
 };
 
-/* Of the part as it is stored: samples, and about what stacks take. */
+/* Estimates the stored bytes of the part that a query reads: samples and stacks. */
 static uint64_t part_bytes(const struct cmp_making *making)
 {
     return making->samples_bytes + (uint64_t)making->input->tree->n_nodes * TREE_NODE_BYTES +
            (uint64_t)making->n_ranks * STACK_BYTES;
 }
 
-/* What a node of so many samples takes, at most or nearly. */
+/* Estimates the most that a rollup of so many samples takes. */
 static uint64_t most_bytes(const struct cmp_making *making, uint64_t samples)
 {
     uint64_t nodes = FG_MIN(making->names->n_nodes, FG_CROWN_NODES);

@@ -29,6 +29,7 @@ uint32_t cmp_merge_part_page_of(const struct cmp_merge_part *part, uint32_t kind
         else
             to = mid;
     }
+    /* The parser has checked that pages cover all profiles without gaps. */
     fg_assert(from < pages->count && pages->pages[from].first <= profile &&
               profile - pages->pages[from].first < pages->pages[from].items);
     return from;
@@ -63,7 +64,8 @@ static enum fg_code scan_page(const struct cmp_merge_part *part, const struct cm
     if (fg_block_rows_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_IDX, page),
                             arena, &rows.rows, err) != FG_OK)
         return cmp_merge_part_wrap(part, err);
-    /* The two have the same pages: fg_block_part_parse() has looked. */
+    /* Pages of rows and pages of ids have the same profiles: fg_block_part_parse() has checked
+     * it. */
     if (scan->ids &&
         fg_block_ids_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_PID, page), arena,
                            &ids, err) != FG_OK)

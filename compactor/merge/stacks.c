@@ -90,6 +90,8 @@ static void add_nodes(struct fg_tree *into, const struct fg_tree *from, uint32_t
     struct fg_symbols_import import;
 
     fg_symbols_import_init(&import, &into->symbols, &from->symbols);
+    /* Parents come before their children in a stack tree, so a parent has its new number
+     * already. */
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         uint32_t parent = from->parents[i];
 
@@ -104,6 +106,7 @@ static void grow_uses(struct cmp_merge_stacks *stacks)
 {
     uint32_t needed = stacks->tree.n_nodes + 1;
 
+    /* One more than nodes: uses[0] is that of the empty stack. */
     if (needed <= stacks->cap)
         return;
     stacks->uses = fg_realloc(stacks->uses, (size_t)needed * 2 * sizeof *stacks->uses);

@@ -42,7 +42,8 @@ static struct cmp_merge_bin *bin_add(struct surveying *surveying, int64_t start_
     return bin;
 }
 
-/* Neighbours in a series are neighbours in time: most often it is the last one. */
+/* Finds the bin of a time, or adds it. Rows of a series ascend by time, so it is nearly always
+ * the last one found. */
 static struct cmp_merge_bin *bin_of(struct surveying *surveying, int64_t time_ns,
                                     struct fg_err *err)
 {

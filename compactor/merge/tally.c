@@ -36,6 +36,9 @@ static uint64_t mix_text(uint64_t seed, struct fg_slice text)
     return fg_hash128_seed(text, seed).lo;
 }
 
+/* Each type of each series gets two pseudo-random factors from names alone, which are the same
+ * in every object. A sum of totals times factors changes if a value moves to another series or
+ * type, which a plain sum would not show. */
 static void factors_set(struct cmp_merge_factors *factors, const struct cmp_merge_part *part,
                         uint32_t series)
 {

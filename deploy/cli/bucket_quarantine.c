@@ -78,7 +78,7 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
     if (block != NULL) {
         lost.t_min_ns = block->t_min_ns;
         lost.t_max_ns = block->t_max_ns;
-        /* Nodes of other blocks are made again. */
+        /* The compactor builds rollups of live blocks again. */
         lost.profiles = block->derived && !block->rollup_only ? 0 : block->profiles;
         lost.bytes = block->bytes;
     } else {

@@ -354,8 +354,8 @@ static void decide(struct tenant_making *making, struct tenant_candidate *candid
         (void)cli_id_set_add(&making->in_blocks, candidate->ids.ids[i]);
 }
 
-/* Keeps merged nodes if a version knows them and all their blocks are live. The compactor makes the
- * others again. */
+/* Keeps a derived object if a version of the manifest knows it and all its blocks are live. The
+ * compactor builds the others again. */
 static void decide_nodes(struct tenant_making *making, struct tenant_candidate *candidate)
 {
     const struct fg_blocks_entry *known = candidate->known;

@@ -51,7 +51,7 @@ static struct fg_slice file_of(const struct repairing *repairing)
     return fg_buf_slice(&repairing->bytes);
 }
 
-/* Its merged nodes are of live blocks: the compactor makes them again. */
+/* True if the object has only rollups of live blocks: the compactor builds it again. */
 static bool is_remade(const struct cli_mend_reference *reference)
 {
     return reference->block != NULL && reference->block->derived && !reference->block->rollup_only;
@@ -87,7 +87,7 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
     return FG_OK;
 }
 
-/* Makes the checks of `bucket verify`, except comparing merged nodes with the blocks below them:
+/* Makes the checks of `bucket verify`, but does not compare parent rollups with their blocks:
  * checksums find damaged bytes before that. */
 static enum fg_code verify_part(const struct repairing *repairing, const struct fg_block_part *part,
                                 bool alone, struct fg_err *err)

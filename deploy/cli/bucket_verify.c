@@ -22,7 +22,7 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not
     "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
     "flamegrid bucket quarantine"
 
-/* What a block has of a service, for merged nodes that are made of it. */
+/* What a block has of a service; parent rollups of the block are compared with it. */
 struct verify_held {
     struct fg_id block;
     struct fg_buf service;
@@ -40,9 +40,9 @@ struct verify_owner {
     size_t n_held, cap_held;
     struct fg_id *broken; /* blocks with a fault */
     size_t n_broken;
-    uint64_t n_segments, n_blocks, n_above; /* above: of merged nodes only */
-    uint64_t n_alone, n_alone_profiles;     /* of merged nodes whose profiles are gone */
-    struct fg_usage usage;                  /* of all profiles, and of those that are gone */
+    uint64_t n_segments, n_blocks, n_above; /* n_above: derived objects */
+    uint64_t n_alone, n_alone_profiles; /* rollup-only objects, and the profiles in their sums */
+    struct fg_usage usage;              /* of all profiles, and of those that are gone */
 };
 
 struct bucket_verifying {
@@ -148,7 +148,7 @@ static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t 
     return fg_slice_sub(file, (size_t)offset, (size_t)len);
 }
 
-/* ---- merged nodes ---- */
+/* ---- parent rollups ---- */
 
 static void hold(struct verify_owner *owner, struct fg_id block, const struct fg_block_part *part)
 {
@@ -191,7 +191,7 @@ static bool is_broken(const struct verify_owner *owner, struct fg_id block)
     return false;
 }
 
-/* Compares merged nodes with the blocks that they were made of. */
+/* Compares parent rollups with the blocks that they were made of. */
 static enum fg_code verify_made_of(const struct bucket_verifying *v, const struct listed *listed,
                                    struct fg_slice file, const struct fg_block_part *part)
 {
@@ -449,7 +449,7 @@ static enum fg_code verify_segments(struct bucket_verifying *v)
     return FG_OK;
 }
 
-/* Those with profiles, or those of nodes of these. */
+/* Verifies the blocks with profiles, or the derived objects that sum these up. */
 static enum fg_code verify_blocks(struct bucket_verifying *v, struct verify_owner *owner,
                                   bool derived)
 {

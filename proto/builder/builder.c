@@ -8,6 +8,7 @@
  * chance once in thirty million services; and it is half the work.
  */
 
+/* True if both are the same bytes of the upload, not just equal ones. */
 static bool same_slice(struct fg_slice a, struct fg_slice b)
 {
     return a.ptr == b.ptr && a.len == b.len;
@@ -39,6 +40,8 @@ static uint64_t function_hash(const struct fg_batch_function *function,
 
 static uint64_t mapping_hash(const struct fg_batch_mapping *mapping)
 {
+    /* All that tells mappings apart. Numbers of the upload (ids) are not part of it: they differ
+     * between senders. */
     const uint64_t content[] = {
         fg_hash64(mapping->filename),
         fg_hash64(mapping->build_id),
@@ -94,6 +97,8 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
     builder->limits = *limits;
     builder->batch = batch;
     builder->counts = counts;
+    /* Keeps tables of lines from being flooded. It goes into no id, which are equal on every
+     * machine. */
     builder->seed = fg_hash_seed();
     if (batch->n_mappings > 0)
         builder->mapping_hash = mapping_hash(&batch->mappings[0]);
@@ -107,6 +112,7 @@ enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, 
 {
     enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
     struct fg_batch *batch = builder->batch;
+    /* The count is the sender's claim, so it may only reserve a bounded amount. */
     uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
     uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
 
@@ -154,13 +160,15 @@ struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limit
         return text;
     fg_assert(text.ptr != NULL);
     counts->symbols_cut++;
+    /* Keeps the end, where a qualified name has its own part, and does not begin inside of a
+     * UTF-8 sequence. */
     text = fg_slice_sub(text, text.len - max, max);
     while (text.len > 0 && (text.ptr[0] & 0xc0) == 0x80)
         text = fg_slice_sub(text, 1, text.len);
     return text;
 }
 
-/* The number of the function of that name, or NO_FUNCTION. */
+/* Returns the number of the function of that name, or NO_FUNCTION. */
 static uint32_t function_find(const struct fg_builder *builder, struct fg_slice name, uint64_t hash)
 {
     struct fg_map_walk walk;
@@ -214,13 +222,14 @@ enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice nam
     return FG_OK;
 }
 
-/* Lines are a stranger's choice, so nobody may know where they go in the map. */
+/* Seeded: lines are the sender's choice, so it must not know which of them meet in the map. */
 static uint64_t line_key(const struct fg_builder *builder, uint32_t function, int64_t line)
 {
     return fg_mix64(builder->seed ^ (uint64_t)line ^ (uint64_t)function << 32);
 }
 
-/* The number of the location of that line, or NO_LOCATION. */
+/* Returns the number of the location of that line, or NO_LOCATION. Most functions have one line,
+ * which needs no map. */
 static uint32_t line_find(const struct fg_builder *builder, uint32_t function, int64_t line)
 {
     const struct fg_batch *batch = builder->batch;
@@ -252,6 +261,8 @@ static bool line_add(struct fg_builder *builder, uint32_t function, int64_t line
         !fg_arena_grow(builder->arena, &builder->location_hashes, n, 1,
                        &builder->cap_location_hashes, sizeof *builder->location_hashes))
         return false;
+    /* All arrays have grown before anything is entered, so a full arena leaves no half of a
+     * location. */
     if (first)
         builder->first_locations[function] = n;
     else if (!fg_map_add_in(&builder->more_lines, builder->arena, line_key(builder, function, line),
@@ -302,7 +313,8 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
     return fg_builder_line(builder, number, 0, ret_location, err);
 }
 
-/* Hash of the hashes of the locations, a buffer of them at a time where they are many. */
+/* Hashes the hashes of the locations, leaf first, a buffer at a time. The id depends on content
+ * alone: the same stack gets it on every machine and in every upload. */
 static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *locations,
                              uint32_t depth)
 {
@@ -360,6 +372,7 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
         builder->counts->stacks_cut++;
     }
     id = stack_id(builder, locations, depth);
+    /* The map has 64 bits of the id, the comparison all 128. */
     for (uint32_t i = fg_map_first(&builder->stacks, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->stacks, &walk)) {
         if (fg_id_eq(builder->batch->stacks[i].id, id)) {

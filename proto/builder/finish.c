@@ -34,13 +34,16 @@ static enum fg_code type_keep(struct fg_builder *builder, const struct fg_upload
         return fg_builder_too_large(err);
     if (count > 0)
         memcpy(labels.items, upload->labels.items, count * sizeof *labels.items);
+    /* Rules see a type as two labels in addition to those of the upload, as in Pyroscope's
+     * sample_type_relabeling_rules. */
     labels.items[count] = (struct fg_label){FG_LIT(FG_LABEL_TYPE), type->type};
     labels.items[count + 1] = (struct fg_label){FG_LIT(FG_LABEL_UNIT), type->unit};
     fg_labels_sort(&labels);
     return relabel(builder, upload, upload->rules->types, &labels, ret_kept, err);
 }
 
-/* Moves the values that stay together; a row that has nothing but zeros left goes. */
+/* Moves the values of the types that stay together. A row in which only zeros are left is
+ * dropped. */
 static void rows_keep_types(struct fg_builder *builder, const bool *kept)
 {
     uint32_t n_types = builder->batch->n_types;
@@ -101,7 +104,8 @@ static enum fg_code choose_types(struct fg_builder *builder, const struct fg_upl
 
 /* ---- labels ---- */
 
-/* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
+/* Joins the labels of the upload and the group. The upload's come last, and the last of equal
+ * names wins. */
 static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
                                 struct fg_builder_group *group, struct fg_err *err)
 {
@@ -120,7 +124,7 @@ static enum fg_code join_labels(struct fg_builder *builder, const struct fg_uplo
     return FG_OK;
 }
 
-/* The labels that a group's profile is stored with, or none: false in *ret_kept. */
+/* Computes the labels with which a group's profile is stored. *ret_kept false: a rule drops it. */
 static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
                                   struct fg_builder_group *group, bool *ret_kept,
                                   struct fg_err *err)
@@ -137,7 +141,7 @@ static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_up
     return fg_labels_check(&group->joined, &upload->limits, err);
 }
 
-/* The first group with the same labels as this one, itself if there is none before it. */
+/* Finds the first group with the same labels; the group itself if it is the first. */
 static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined, uint32_t number,
                                struct fg_err *err)
 {
@@ -155,7 +159,7 @@ static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined
     return FG_OK;
 }
 
-/* Where the samples of each group go. *ret_move: not all stay where they are. */
+/* Decides where the samples of each group go. *ret_move: some of them move. */
 static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_upload *upload,
                                   bool *ret_move, struct fg_err *err)
 {
@@ -180,7 +184,8 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
     return FG_OK;
 }
 
-/* To the group's new place: into the row that is there already, or as it is. */
+/* Moves a row to its group's new place: adds it to a row of the same stack there, if there is
+ * one. */
 static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct fg_err *err)
 {
     struct fg_builder_row *row = &builder->rows[number];
@@ -236,7 +241,7 @@ static enum fg_code profile_start(struct fg_builder *builder, const struct fg_up
     return FG_OK;
 }
 
-/* Row by row into the columns of its profile. */
+/* Copies rows into the columns of their profiles. */
 static void fill(struct fg_builder *builder, const uint32_t *profile_of)
 {
     struct fg_batch *batch = builder->batch;
@@ -261,10 +266,8 @@ static void fill(struct fg_builder *builder, const uint32_t *profile_of)
     }
 }
 
-/*
- * Leaves out the stacks that no profile has any more: what a rule drops should not reach the
- * ingester's disk by way of the definitions.
- */
+/* Leaves out stacks that no profile has any more: what a rule drops must not reach the
+ * ingesters' disks as a definition. */
 static enum fg_code drop_stacks(struct fg_builder *builder, struct fg_err *err)
 {
     struct fg_batch *batch = builder->batch;

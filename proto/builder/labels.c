@@ -77,6 +77,7 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
 {
     struct fg_slice name = fg_labels_get(labels, FG_LABEL_NAME);
 
+    /* The sentences are Pyroscope's, as its clients know them. */
     if (labels->count == 0)
         return fg_fail(err, FG_E_INVALID, "error at least one label pair is required per profile");
     if (fg_builder_is_over(labels->count, limits->label_names_max))

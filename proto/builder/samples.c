@@ -59,7 +59,8 @@ static bool same_link(const struct fg_builder *builder, uint32_t index, const st
            memcmp(builder->links[index].trace_id, link->trace_id, FG_ID_BYTES) == 0;
 }
 
-/* So that fg_builder_row_find() finds it where it is now. */
+/* Enters a row so that fg_builder_row_find() finds it. The first row of a stack is found by the
+ * stack; only further ones (other groups, spans) need the map. */
 bool fg_builder_row_index(struct fg_builder *builder, uint32_t row)
 {
     const struct fg_builder_row *at = &builder->rows[row];
@@ -98,7 +99,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
     return fg_builder_row_index(builder, builder->n_rows++);
 }
 
-/* Whether there is something to keep; counts what is not. */
+/* True if a sample has something to keep. A negative value drops the whole sample. */
 static bool has_value(struct fg_builder *builder, const int64_t *values)
 {
     bool any = false;
@@ -114,7 +115,7 @@ static bool has_value(struct fg_builder *builder, const int64_t *values)
     return any;
 }
 
-/* Number of the row of these, or NO_ROW. */
+/* Returns the row of this group, stack and link, or NO_ROW. */
 uint32_t fg_builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
                              const struct fg_link *link)
 {
@@ -141,6 +142,8 @@ enum fg_code fg_builder_row_sum(struct fg_builder *builder, uint32_t row, const 
     int64_t *sums = builder->values + (size_t)row * n_types;
 
     for (uint32_t t = 0; t < n_types; t++)
+        /* Refused and not wrapped: a sum that is silently wrong could not be told from a right
+         * one. */
         if (__builtin_add_overflow(sums[t], values[t], &sums[t]))
             return fg_fail(err, FG_E_INVALID, "sum of a stack's values exceeds 64 bits");
     return FG_OK;

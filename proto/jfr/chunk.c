@@ -9,8 +9,8 @@ enum {
     HEADER_BYTES = JFR_FIRST_EVENT,
     CLASS_METADATA = 0,
     CLASS_CONSTANTS = 1,
-    /* Of strings: a class' name is written for each of its methods that is in a stack, and again
-     * for each kind of profile. */
+    /* Limit of decoded strings. The name of a class is written once for each of its methods in a
+     * stack, and again for each kind of profile, so a small recording could ask for gigabytes. */
     TEXT_BYTES = 64 * 1024 * 1024,
     TEXT_PER_BYTE = 16,
 };
@@ -77,6 +77,7 @@ static enum fg_code read_header(struct fg_jfr_chunk *chunk, struct fg_slice reco
         return fg_fail(err, FG_E_DECODE, "version %u.%u is not supported", major, minor);
     if (size == 0)
         return fg_fail(err, FG_E_DECODE, "was never finished: its size is 0");
+    /* Positions in a chunk are 32 bits here; the size is checked before anything is added to it. */
     if (size < HEADER_BYTES || size > recording.len || size > UINT32_MAX)
         return fg_fail(err, FG_E_DECODE, "size is %llu bytes, of which %zu are there",
                        (unsigned long long)size, recording.len);
@@ -89,7 +90,8 @@ static enum fg_code read_header(struct fg_jfr_chunk *chunk, struct fg_slice reco
     return FG_OK;
 }
 
-/* Size and class of the event at a position, and what is behind them; false: there is none. */
+/* Reads size and class of the event at a position, and a cursor over its content. Returns false
+ * if there is no whole event. */
 static bool event_at(const struct fg_jfr_body *body, uint32_t at, struct fg_jfr_event *event,
                      uint64_t *ret_class_id)
 {
@@ -97,6 +99,7 @@ static bool event_at(const struct fg_jfr_body *body, uint32_t at, struct fg_jfr_
     uint64_t size = fg_jfr_int(&cur), id = fg_jfr_long(&cur);
     uint32_t head = fg_jfr_position(&cur) - at;
 
+    /* A size of less than its own head would let the walk stand still or go back. */
     if (cur.in.bad || size < head || size - head > cur.in.left)
         return false;
     *event = (struct fg_jfr_event){.at = at, .cur = cur};
@@ -128,10 +131,9 @@ static void bind_pool(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name name, ui
                           known[name].fields[i].want, known[name].fields[i].slot);
 }
 
-/*
- * Frames without a method have nothing to show, and might take no bytes. A class that has slots of
- * its own already cannot be read as frames: a position would be taken for what it is not.
- */
+/* Binds the fields of frames. Frames without a method have nothing to show and might take no
+ * bytes, so that a count of them is not bounded by the input. A class that has slots of its own
+ * already cannot be read as frames: a position would be taken for something else. */
 static void bind_frames(struct fg_jfr_chunk *chunk)
 {
     uint32_t stacks = chunk->pools[JFR_STACKS].class, frames;
@@ -163,7 +165,8 @@ static void bind_pools(struct fg_jfr_chunk *chunk)
     bind_frames(chunk);
 }
 
-/* The values of one pool: where they are, if anybody asks for them. */
+/* Reads the values of one pool: notes where they are, if the pool is of a class that is used,
+ * and skips them otherwise. */
 static enum fg_code read_pool(struct fg_jfr_chunk *chunk, uint32_t class, struct fg_jfr_cur *cur,
                               struct fg_err *err)
 {
@@ -214,7 +217,8 @@ static enum fg_code read_pools(struct fg_jfr_chunk *chunk, struct fg_jfr_cur *cu
     return cur->in.bad ? fg_fail(err, FG_E_DECODE, "constants cut short") : FG_OK;
 }
 
-/* Goes over all events: looks that each is whole, and reads those with constants. */
+/* Walks over all events, checks that each is whole, and reads those with constants. Events may
+ * use constants that come later in the chunk, so this is a pass of its own. */
 static enum fg_code read_constants(struct fg_jfr_chunk *chunk, struct fg_err *err)
 {
     uint32_t at = HEADER_BYTES, end = (uint32_t)chunk->body.bytes.len;

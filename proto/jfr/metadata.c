@@ -58,7 +58,7 @@ static struct fg_slice text_of(const struct fg_jfr_metadata *metadata, uint32_t 
     return fg_slice_sub(fg_buf_slice(&metadata->text), from, metadata->text_ends[number] - from);
 }
 
-/* The number of a string as it stands in an element; one that is nobody's is bad. */
+/* Reads the number of a string in an element. A number beyond the strings fails the cursor. */
 static uint32_t read_text_number(const struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur)
 {
     uint64_t number = fg_jfr_int(cur);
@@ -103,6 +103,7 @@ static void skip_attributes(struct fg_jfr_cur *cur)
 
 static void skip_elements(struct fg_jfr_cur *cur, unsigned depth)
 {
+    /* Elements may nest as deep as the recording says; the stack of this thread is not as deep. */
     if (depth == 0) {
         fg_cur_fail(&cur->in);
         return;
@@ -177,6 +178,7 @@ static enum fg_code read_class(struct fg_jfr_metadata *metadata, struct fg_jfr_c
     if (!has_id)
         return fg_fail(err, FG_E_DECODE, "class %.*s of the metadata has no id",
                        FG_S(text_of(metadata, class.name)));
+    /* Fields of a class are next to each other, because classes do not nest. */
     class.n_fields = metadata->n_fields - class.first_field;
     if (!fg_arena_grow(metadata->arena, &metadata->classes, metadata->n_classes, 1,
                        &metadata->cap_classes, sizeof *metadata->classes) ||
@@ -187,7 +189,7 @@ static enum fg_code read_class(struct fg_jfr_metadata *metadata, struct fg_jfr_c
     return FG_OK;
 }
 
-/* The elements in the root that are "metadata", and in these the classes. */
+/* Reads the elements "metadata" of the root, and the classes in them. */
 static enum fg_code read_elements(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                                   bool top, struct fg_err *err)
 {
@@ -211,6 +213,8 @@ static enum fg_code read_elements(struct fg_jfr_metadata *metadata, struct fg_jf
 
 /* ---- what the classes mean ---- */
 
+/* The primitive types of the JFR format. Recordings are compressed as a rule; then integers are
+ * varints of at most nine bytes. */
 static enum fg_jfr_how how_of(struct fg_slice name, bool fixed)
 {
     static const struct {
@@ -255,6 +259,7 @@ static void resolve(struct fg_jfr_metadata *metadata, bool fixed)
 {
     for (uint32_t i = 0; i < metadata->n_classes; i++)
         metadata->classes[i].how = how_of(fg_jfr_class_name(metadata, i), fixed);
+    /* After all classes are known: a field may be of a class that comes later, or of its own. */
     for (uint32_t i = 0; i < metadata->n_fields; i++)
         resolve_field(metadata, &metadata->fields[i], fixed);
     for (uint32_t i = 0; i < metadata->n_classes; i++)
@@ -336,7 +341,8 @@ uint32_t fg_jfr_class_elements(const struct fg_jfr_metadata *metadata, uint32_t 
 static void skip_values(struct fg_jfr_metadata *metadata, enum fg_jfr_how how, uint32_t class,
                         uint64_t count, struct fg_jfr_cur *cur, unsigned depth);
 
-/* Everything else takes a byte at least, and so ends by itself. */
+/* Counts a composite value. A class without fields takes no bytes, so a count of such values
+ * would not be bounded by the input; everything else takes a byte at least. */
 static void count_work(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur)
 {
     if (metadata->work_left == 0)

@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 
 enum {
+    /* The byte before a string (OpenJDK, jdk.jfr.internal.consumer, StringParser). */
     TEXT_NULL = 0,
     TEXT_EMPTY = 1,
     TEXT_CONSTANT = 2,
@@ -17,6 +18,8 @@ uint64_t fg_jfr_count(struct fg_jfr_cur *cur)
 {
     uint64_t count = fg_jfr_int(cur);
 
+    /* An element takes a byte or more in all that is counted with this, so the input bounds the
+     * count. */
     if (count > cur->in.left) {
         fg_cur_fail(&cur->in);
         return 0;
@@ -43,7 +46,7 @@ static void put_code(uint32_t code, struct fg_buf *out)
     fg_buf_putc(out, (uint8_t)(0x80 | (code & 0x3f)));
 }
 
-/* UTF-16 on its way: the first half of a pair waits for the second. */
+/* Units of UTF-16: the first half of a surrogate pair waits for the second. */
 struct units {
     struct fg_buf *out;
     uint32_t first; /* 0: none waits */
@@ -77,10 +80,8 @@ static uint32_t follower(struct fg_slice text, size_t at)
     return at < text.len && (text.ptr[at] & 0xc0) == 0x80 ? text.ptr[at] & 0x3f : REPLACEMENT;
 }
 
-/*
- * What HotSpot calls UTF-8 and is not: surrogates as two sequences, and 0 as c0 80. Of sequences of
- * two and three bytes each is a unit of UTF-16.
- */
+/* HotSpot's "modified UTF-8": surrogates as two sequences of three bytes, and U+0000 as c0 80.
+ * Each sequence of two or three bytes is a unit of UTF-16. */
 static size_t put_sequence(struct units *units, struct fg_slice rest)
 {
     uint8_t lead = rest.ptr[0];

@@ -9,22 +9,19 @@ enum {
     NOTHING = UINT32_MAX, /* number of a function or location with nothing to show */
     LOST = NOTHING - 1,   /* number of an entry that leads to one that is not there */
 
-    /*
-     * What batches may read of the dictionary, in steps of about ten nanoseconds: a frame of a
-     * stack is one, an entry some, and so is a piece of text. A request whose parts share what is
-     * big, an agent's of one program in hundreds of containers, stays far below.
-     */
+    /* What batches may read of the dictionary, in steps of about ten nanoseconds: a frame of a
+     * stack is one, an entry ENTRY_STEPS, and so is each piece of text. Without a limit, many
+     * small profiles that all use one large stack would cost n * n. Agents whose profiles share
+     * much, such as those of one program in hundreds of containers, stay far below. */
     STEPS_MAX = 32 * 1024 * 1024,
     STEPS_PER_BYTE = 4, /* more, for each byte of the request */
     ENTRY_STEPS = 4,
     TEXT_STEP_BYTES = 64,
 };
 
-/*
- * Of a mapping a batch may need two kinds: with its addresses, for frames without names, which are
- * nothing without them; and without, for frames that have names. Addresses differ from one start of
- * a program to the next, names do not: so a named frame is the same frame everywhere.
- */
+/* A batch may need two kinds of a mapping: with its addresses, for frames without names, which
+ * mean nothing without them; and without, for frames with names. Addresses differ from one start
+ * of a program to the next and names do not, so a named frame is equal everywhere. */
 enum form { FORM_ADDRESSES, FORM_FUNCTIONS, FORM_ALL_NAMES };
 
 static const char *const table_names[OTLP_TABLES] = {
@@ -83,7 +80,8 @@ static uint32_t table_of(uint64_t tag)
                                                                                  : 0;
 }
 
-/* Entries of one dictionary: counts them, or puts them behind those there are. */
+/* Counts the entries of one dictionary, or puts them behind those that are there. Two passes, so
+ * that the arrays fit exactly. */
 static bool find_entries(struct fg_otlp_dict *dict, struct fg_slice in, bool put)
 {
     struct fg_cur cur = fg_cur(in);
@@ -106,7 +104,8 @@ static bool find_entries(struct fg_otlp_dict *dict, struct fg_slice in, bool put
     return !cur.bad;
 }
 
-/* The dictionaries of the request: one, but protobuf lets a message come in parts. */
+/* Finds the dictionaries of the request. There is one as a rule, but protobuf lets a message
+ * come in several parts. */
 static enum fg_code find_tables(struct fg_otlp_dict *dict, struct fg_slice request, bool put,
                                 struct fg_err *err)
 {
@@ -130,7 +129,8 @@ static enum fg_code find_tables(struct fg_otlp_dict *dict, struct fg_slice reque
     return any ? FG_OK : fg_fail(err, FG_E_INVALID, "missing profile metadata dictionary");
 }
 
-/* Room for as many entries as were counted; count counts again when they are put there. */
+/* Takes room for the entries that were counted. `count` is reset and counts again when they are
+ * put there. */
 static enum fg_code make_tables(struct fg_otlp_dict *dict, struct fg_err *err)
 {
     for (uint32_t field = FIRST_TABLE; field < OTLP_TABLES; field++) {
@@ -168,7 +168,7 @@ static enum fg_code make_all_uses(struct fg_otlp_dict *dict, struct fg_err *err)
 
 /* ---- texts and attributes ---- */
 
-/* ptr NULL: out of bounds. */
+/* Returns a string. ptr NULL: the index is out of bounds. */
 static struct fg_slice string_at(const struct fg_otlp_dict *dict, uint64_t index)
 {
     const struct fg_otlp_table *strings = &dict->tables[OTLP_DICTIONARY_STRINGS];
@@ -195,7 +195,7 @@ enum fg_code fg_otlp_text(struct fg_otlp_dict *dict, uint64_t index, struct fg_s
     return FG_OK;
 }
 
-/* An AnyValue, as far as it can be a label's value. */
+/* An AnyValue, if it can be a label's value. */
 struct any {
     enum { ANY_OTHER, ANY_STRING, ANY_INT, ANY_STRING_INDEX, ANY_ARRAY } kind;
     struct fg_slice bytes; /* of a string or an array */
@@ -237,7 +237,8 @@ static void read_any(struct fg_slice in, struct any *any, bool *bad)
     *bad |= cur.bad;
 }
 
-/* An array of one value is as good as that value; what is in arrays in arrays is not looked at. */
+/* An array of one value counts as that value. Arrays in arrays are not followed, so there is no
+ * recursion. */
 static void read_only_element(struct fg_slice array, struct any *any, bool *bad)
 {
     struct fg_cur cur = fg_cur(array);
@@ -260,7 +261,7 @@ static void read_only_element(struct fg_slice array, struct any *any, bool *bad)
         read_any(element, any, bad);
 }
 
-/* The text of an AnyValue; empty where it has none that a label could have. */
+/* Returns the text of an AnyValue; empty if it has none that can be a label's. */
 static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
                              struct fg_slice *ret_text, const char **fault, struct fg_err *err)
 {
@@ -289,10 +290,8 @@ static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
     return FG_OK;
 }
 
-/*
- * Here and not only when the label sets are checked: very many attributes may share one long text,
- * and labels are sorted and compared before.
- */
+/* Checks lengths here and not only with the label sets: very many attributes may share one long
+ * text, and labels are sorted and compared before. */
 static void check_lengths(const struct fg_otlp_dict *dict, struct fg_otlp_attribute *attribute)
 {
     uint32_t name_max = dict->limits->label_name_max_bytes;
@@ -304,7 +303,8 @@ static void check_lengths(const struct fg_otlp_dict *dict, struct fg_otlp_attrib
         attribute->fault = "label value too long";
 }
 
-/* A KeyValue, or a KeyValueAndUnit, whose field 3 is an index too, but not that of the key. */
+/* Reads a KeyValue, or a KeyValueAndUnit, whose field 3 is an index as well, but not that of the
+ * key. */
 static enum fg_code read_attribute(struct fg_otlp_dict *dict, struct fg_slice in,
                                    uint64_t key_index, struct fg_otlp_attribute *ret_attribute,
                                    struct fg_err *err)

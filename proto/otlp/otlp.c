@@ -8,18 +8,16 @@
 #include <stdlib.h>
 
 enum {
-    /*
-     * A profile may have a dozen bytes, but making a batch of it, and storing that, takes
-     * microseconds. So many of them in a request would have 250 bytes each even in the largest
-     * that is accepted by default.
-     */
+    /* A profile may have a dozen bytes, but to make a batch of it and store that takes
+     * microseconds. In the largest request that is accepted by default, so many of them have 250
+     * bytes each. */
     BATCHES_MAX = 65536,
     JSON_GROWTH = 4, /* the binary form is at most so much larger, see json.h */
 };
 
 static const int64_t default_duration_ns = 10 * FG_SECOND_NS;
 
-/* Where a sample stands, and what it is sorted by. */
+/* Where a sample is in the request, and the keys by which it is sorted. */
 struct sample_ref {
     struct fg_slice bytes;
     uint32_t service; /* number in the dictionary, or OTLP_NO_SERVICE: the resource's */
@@ -108,7 +106,8 @@ static void add_values(struct fg_slice packed, struct sample *sample, bool *over
         fg_cur_fail(outer);
 }
 
-/* Labels of the sample, but its service, which is remembered. */
+/* Adds the sample's labels; its service is kept apart, since it decides which profile the sample
+ * belongs to. */
 static enum fg_code add_attributes(struct otlp_decoder *decoder, struct fg_slice packed,
                                    struct fg_err *err)
 {
@@ -185,6 +184,7 @@ static enum fg_code read_sample(struct otlp_decoder *decoder, struct fg_slice in
     }
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "cannot be read");
+    /* Without values each timestamp is one observation (profiles.proto, Sample). */
     if (sample->n_values == 0)
         sample->value = (int64_t)sample->n_timestamps;
     if (overflow || __builtin_mul_overflow(sample->value, decoder->profile.factor, &sample->value))
@@ -192,7 +192,8 @@ static enum fg_code read_sample(struct otlp_decoder *decoder, struct fg_slice in
     return FG_OK;
 }
 
-/* Are the sample's labels those of the one before? Then they are the same entries. */
+/* True if the sample has the labels of the one before. Then they are the same entries of the
+ * dictionary, so comparing the bytes is enough. */
 static bool same_group(const struct otlp_decoder *decoder)
 {
     return decoder->has_group && decoder->n_labels == decoder->n_group_labels &&
@@ -265,10 +266,8 @@ static enum fg_code make_sample_refs(struct otlp_decoder *decoder, struct fg_err
     return decoder->samples == NULL ? too_large(err) : FG_OK;
 }
 
-/*
- * Reading a sample failed: true if it refers to what is not there. Then it goes alone, and the rest
- * of the profile stays. The dictionary's flag was cleared before.
- */
+/* Called when reading a sample failed. Returns true if it refers to something that is not there:
+ * then only the sample is dropped. The dictionary's flag was cleared before. */
 static bool lose_sample(struct otlp_decoder *decoder, struct sample_ref *ref,
                         const struct fg_err *err)
 {
@@ -281,7 +280,7 @@ static bool lose_sample(struct otlp_decoder *decoder, struct sample_ref *ref,
     return true;
 }
 
-/* All samples of the profile, those of one service together. */
+/* Finds all samples of the profile and puts those of one service together. */
 static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice in,
                                  struct fg_err *err)
 {
@@ -331,7 +330,7 @@ static struct span next_service(const struct otlp_decoder *decoder, uint32_t fro
 
 /* ---- batches ---- */
 
-/* The series' labels, the caller's, and what we say of every profile, which counts most. */
+/* Joins the labels of the series, those of the caller, and our own, which come last and win. */
 static enum fg_code batch_labels(struct otlp_decoder *decoder, struct fg_slice service,
                                  struct fg_labels *ret_labels, struct fg_err *err)
 {
@@ -355,7 +354,8 @@ static enum fg_code batch_labels(struct otlp_decoder *decoder, struct fg_slice s
     return FG_OK;
 }
 
-/* What is wrong with the sample besides is found when it is added. */
+/* Reads only the stack's index, whose field number is 1 in all releases (dialect.h). Other
+ * faults of the sample are found when it is added. */
 static uint64_t stack_of(struct fg_slice sample)
 {
     struct fg_cur cur = fg_cur(sample);
@@ -372,7 +372,7 @@ static uint64_t stack_of(struct fg_slice sample)
     return stack;
 }
 
-/* The locations of all stacks have to be there before the builder can give any of them an id. */
+/* Reads the locations of all stacks: the builder hashes them before it can give any stack an id. */
 static enum fg_code use_stacks(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
     for (uint32_t i = span.from; i < span.to; i++) {

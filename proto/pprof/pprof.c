@@ -65,10 +65,8 @@ enum {
     NOTHING = UINT32_MAX, /* a location with nothing to show: it leaves its stacks */
     LOST = NOTHING - 1,   /* a location whose function or names are not there: its samples go */
     YEAR_1970_NS_DAYS = 365,
-    /*
-     * Of all functions together. Many functions may share one long string, so a small upload can
-     * name gigabytes, and each name is hashed and looked through.
-     */
+    /* Bytes of names of all functions together. Many functions may share one long string, so a
+     * small upload can name gigabytes, and each name is hashed and checked. */
     NAMES_MAX_BYTES = 256 * 1024 * 1024,
 };
 
@@ -148,6 +146,8 @@ static void read_scalar(struct pprof_reader *reader, uint64_t tag, struct fg_cur
     }
 }
 
+/* A first pass that only notes where the entries are. Tables may come in any order (protobuf),
+ * and samples refer to strings that often come last. */
 static enum fg_code find_tables(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -189,7 +189,7 @@ static enum fg_code check_strings(struct pprof_reader *reader, struct fg_err *er
     return FG_OK;
 }
 
-/* An index from the input; out of range sets *bad and gives "". */
+/* Returns the string of an index. Out of range: sets *bad and returns "". */
 static struct fg_slice text_at(const struct pprof_reader *reader, uint64_t index, bool *bad)
 {
     const struct pprof_table *strings = &reader->tables[PROFILE_STRING];
@@ -265,6 +265,7 @@ static enum fg_code read_types(struct pprof_reader *reader, struct fg_err *err)
         if ((reader->request->quirks & FG_PPROF_DOTNET) != 0 &&
             replace_dashes(reader, &type->type, err) != FG_OK)
             return err->code;
+        /* Refused as by Pyroscope, with its sentence. */
         if (fg_slice_find(type->type, '-') != SIZE_MAX)
             return fg_fail(err, FG_E_INVALID, "sample type contains -");
     }
@@ -339,7 +340,7 @@ static bool dotnet_ids_missing(const struct pprof_reader *reader)
     return true;
 }
 
-/* The id in an entry of a table, before the table is read; 0 when there is none. */
+/* Reads the id of an entry before its table is read; 0: it has none. */
 static uint64_t id_of(struct fg_slice entry, uint64_t field)
 {
     struct fg_cur cur = fg_cur(entry);
@@ -480,6 +481,8 @@ static enum fg_code use_unnamed(struct pprof_reader *reader, uint32_t *mapping, 
 
 static void forget_addresses(struct fg_batch *batch)
 {
+    /* After all locations are read: until then a location without a name may still need its
+     * mapping's addresses. */
     for (uint32_t i = 0; i < batch->n_mappings; i++)
         if ((batch->mappings[i].flags & FG_MAPPING_FUNCTIONS) != 0)
             batch->mappings[i].start = batch->mappings[i].limit = batch->mappings[i].offset = 0;
@@ -553,6 +556,7 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
     }
     if (cur.bad)
         return cut_short(err, "location", number);
+    /* profile.proto: "A value of 0 means nil". A location of that id could not be referred to. */
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
     fg_ids_add(&reader->locations, id);
@@ -604,7 +608,8 @@ static enum fg_code read_locations(struct pprof_reader *reader, struct fg_err *e
 
 /* ---- samples ---- */
 
-/* The sample at hand refers to what is not there: it goes, the rest of the profile stays. */
+/* Notes that the sample at hand refers to something that is not there. Only the sample is
+ * dropped; the rest of the profile stays. */
 static void lose_sample(struct pprof_reader *reader, const char *what, uint64_t number)
 {
     reader->lost = true;
@@ -612,7 +617,7 @@ static void lose_sample(struct pprof_reader *reader, const char *what, uint64_t 
                   (unsigned long long)number);
 }
 
-/* One location id of a sample. */
+/* Adds one location id of a sample to the stack. */
 static enum fg_code add_frame(struct pprof_reader *reader, uint64_t id, struct fg_err *err)
 {
     uint32_t number = id == 0 ? UINT32_MAX : fg_ids_find(&reader->locations, id);
@@ -666,6 +671,8 @@ static void add_values(struct pprof_reader *reader, struct fg_slice packed, uint
     while (fg_cur_more(&cur)) {
         int64_t value = (int64_t)fg_cur_varint(&cur);
 
+        /* Values beyond the types are counted, so that the caller refuses the sample, but have
+         * no room. */
         if (*count < TYPES_MAX)
             reader->values[*count] = value;
         (*count)++;

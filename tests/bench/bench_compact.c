@@ -116,7 +116,7 @@ static void show(const char *what, const struct costs *costs)
 {
     double n = (double)costs->profiles;
 
-    printf("%s: %llu profiles, %.1f -> %.1f bytes a profile, %.1f of it merged nodes; survey %.1f, "
+    printf("%s: %llu profiles, %.1f -> %.1f bytes a profile, %.1f of it rollups; survey %.1f, "
            "write %.1f, verify %.1f, "
            "together %.1f us a profile\n",
            what, (unsigned long long)costs->profiles, (double)costs->in_bytes / n,

@@ -7,7 +7,7 @@ FOLDER is bench_fill's. The bucket is copied (by hard links into a data folder, 
 it stays as it is. Each row is asked of a server that has just started, its ingester empty and its compactor at
 rest, and then again and again of the same one, for half a minute at most. "exact" is what the server says of its
 picture. Then every picture is compared with that of everything, which the server is asked to merge in full (from
-full nodes of days, where there are any), and that of all there is with what bench_totals counted from samples.
+full rollups of days, where there are any), and that of all there is with what bench_totals counted from samples.
 """
 
 import argparse

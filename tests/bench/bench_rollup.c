@@ -382,17 +382,18 @@ static void show_hour(const struct bench *bench)
     must(fg_rollups_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
                           &err),
          &err);
-    printf("an hour: %u stacks, %u nodes; crown of %u nodes %.1f kB, %.1f kB dictionary, %.1f kB "
-           "names; table of %u functions %.1f kB; full node %.1f kB (%.2f B a stack); all but that "
-           "%.1f kB for two types; made in %.1f ms\n",
-           hour->n_stacks, hour->n_nodes, nodes.rows[0].places[FG_ROLLUP_CROWN].items,
-           nodes.rows[0].places[FG_ROLLUP_CROWN].bytes / 1e3, nodes.dict.bytes / 1e3,
-           nodes.names.bytes / 1e3, nodes.rows[0].places[FG_ROLLUP_TOTALS].items,
-           nodes.rows[0].places[FG_ROLLUP_TOTALS].bytes / 1e3,
-           nodes.rows[0].places[FG_ROLLUP_FULL].bytes / 1e3,
-           (double)nodes.rows[0].places[FG_ROLLUP_FULL].bytes / hour->n_stacks,
-           (double)(hour->nod.len + hour->crn.len + hour->ftb.len) / 1e3,
-           (double)bench->write_ns / 1e6 / bench->n_hours);
+    printf(
+        "an hour: %u stacks, %u nodes; crown of %u nodes %.1f kB, %.1f kB dictionary, %.1f kB "
+        "names; table of %u functions %.1f kB; full rollup %.1f kB (%.2f B a stack); all but that "
+        "%.1f kB for two types; made in %.1f ms\n",
+        hour->n_stacks, hour->n_nodes, nodes.rows[0].places[FG_ROLLUP_CROWN].items,
+        nodes.rows[0].places[FG_ROLLUP_CROWN].bytes / 1e3, nodes.dict.bytes / 1e3,
+        nodes.names.bytes / 1e3, nodes.rows[0].places[FG_ROLLUP_TOTALS].items,
+        nodes.rows[0].places[FG_ROLLUP_TOTALS].bytes / 1e3,
+        nodes.rows[0].places[FG_ROLLUP_FULL].bytes / 1e3,
+        (double)nodes.rows[0].places[FG_ROLLUP_FULL].bytes / hour->n_stacks,
+        (double)(hour->nod.len + hour->crn.len + hour->ftb.len) / 1e3,
+        (double)bench->write_ns / 1e6 / bench->n_hours);
     fg_arena_destroy(arena);
 }
 

@@ -1,5 +1,5 @@
-"""Retention by level: what is left of profiles that were dropped are merged nodes, and these answer what
-they can, exactly, and nothing else. Weeks of profiles are sent at once, and quiet times are none."""
+"""Retention by level: rollups outlive the profiles that were dropped. They answer what they can, exactly, and
+refuse everything else. The test sends weeks of profiles at once, and no job waits for quiet times."""
 
 import json
 import os

@@ -474,7 +474,7 @@ def objects_are_repaired(world):
     lost = {}
     with world.server(*IDLE, data=data) as server:
         server.start().wait_ready()
-        status, _ = ask(world, server, "acme", start_s, end_s)  # zeta's block has merged nodes of all of it
+        status, _ = ask(world, server, "acme", start_s, end_s)  # zeta's block has rollups of all of it
         check(status == 503, "before the repair: %d", status)
         for tenant, (name, service) in harmed.items():
             record = repair(world, data, name, tenant, service)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A day's worth of profiles at full speed, with kills at random moments, into blocks and merged nodes.
+"""A day's worth of profiles at full speed, with kills at random moments, into blocks and rollups.
 
     day_test.py [-k REGEX] [--instances N] [--hours N] [--stacks N] [--seed N]
 
 Instances of one service send a profile for every ten seconds of a day that is over, as fast as they are answered.
 The server compacts all the time, with no delays, and is killed again and again: while it takes, commits and
-makes hours of it, with merged nodes above them; then while it makes a day of these. Clients send what was not answered again with the same bytes until it is. Whenever the
+makes hours of it, with parent rollups; then while it makes a day of these. Clients send what was not answered again with the same bytes until it is. Whenever the
 server is back its total lies between what was acknowledged and what was sent; in the end everything was
 acknowledged, and every sum (the day, each hour, each instance) is exact: from the head, after the flush, when
 all of it is one day in blocks, after a restart; and `bucket verify` counts each profile once.

@@ -2,7 +2,7 @@
  * Rollups, behind their checksums. The first byte says what the others are:
  *
  *   even   an unpacked directory: parsed, and planned over as if it were a source's
- *   odd    five lengths of two bytes: names, dictionary, crown, table, full node, and after them
+ *   odd    five lengths of two bytes: names, dictionary, crown, table, full rollup, and after them
  *          numbers of items, a byte each and two for the dictionary; then their unpacked bytes. A
  *          directory that fits is made for them, so that their parsers are reached.
  */

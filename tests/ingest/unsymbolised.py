@@ -214,7 +214,7 @@ def frames_without_names():
         server.arguments = SETTINGS
         client = flamegrid.Client(server.start().wait_ready().port)
         wait_compacted(server)
-        check_all(client, port, span)  # of a block of a day, with its merged nodes
+        check_all(client, port, span)  # of a daily block, with its rollups
         check_otlp(client, span)
         check(server.terminate() == 0, "%s", server.log_tail())
         verified = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True, check=False)

@@ -132,7 +132,7 @@ static void write_lines(const struct fg_tree *tree, struct fg_buf *lines)
     fg_flame_write_folded(tree, lines);
 }
 
-/* Adds the object's values to the tree; its number of merged nodes. *ret_bytes: its size. */
+/* Adds the object's values to the tree and returns its number of rollups. *ret_bytes: its size. */
 static uint64_t add_object(struct fg_bucket *bucket, const char *name, const char *tenant,
                            const char *type, struct fg_tree *tree, uint64_t *ret_bytes)
 {

@@ -9,14 +9,14 @@ struct committed {
     uint64_t generation;
     uint32_t n_segments;
     uint64_t n_profiles;
-    uint64_t n_nodes;    /* merged ones, of all tenants */
+    uint64_t n_nodes;    /* rollups, of all tenants */
     struct fg_id digest; /* sum of the profiles' ids */
 };
 
 /*
- * Verifies every segment on the way, and that its merged nodes are what profiles add up to. lines:
- * folded stacks of the tenant's values of one type
- * ("cpu:nanoseconds"), summed and in byte order, that of the empty stack (" 5") first.
+ * Reads all segments. Verifies each one, and that its rollups are the sums of its profiles. lines:
+ * folded stacks of the tenant's values of one type ("cpu:nanoseconds"), summed and in byte order,
+ * that of the empty stack (" 5") first.
  */
 struct committed committed_read(struct fg_bucket *bucket, const char *tenant, const char *type,
                                 struct fg_buf *lines);

@@ -226,7 +226,7 @@ static void replace(struct compactor *compactor, uint32_t tenant)
     fg_snapshot_done(&snapshot);
 }
 
-/* Merged nodes over some blocks, which stay. */
+/* Adds a parent rollup of some blocks, which stay. */
 static void add_nodes(struct compactor *compactor, uint32_t tenant)
 {
     struct fg_snapshot snapshot;

@@ -77,7 +77,7 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the manifest of the tenant is too large to change");
 }
 
-/* Was the change made already, by an earlier attempt? */
+/* True if the change was made already, by an earlier attempt whose answer was lost. */
 static bool is_done(const struct fg_blocks *blocks, const struct fg_blocks_change *change)
 {
     for (uint32_t i = 0; i < change->n_add; i++)
@@ -98,6 +98,7 @@ static enum fg_code check_cover(const struct fg_blocks *blocks, const struct fg_
     const struct fg_l0_segment *segment = fg_l0_segment(l0, generation);
     uint32_t tenant = fg_l0_tenant(l0, blocks->tenant);
 
+    /* A segment that blocks cover twice would have its profiles twice in answers. */
     if (fg_blocks_covers(blocks, generation))
         return fg_fail(err, FG_E_ABORTED, "blocks already cover segment %llu",
                        (unsigned long long)generation);
@@ -115,13 +116,13 @@ static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
     return false;
 }
 
-/* Does the entry leave with its sources? */
+/* True if the entry leaves together with its sources. */
 static bool is_bound(const struct fg_blocks_entry *entry)
 {
     return entry->derived && !entry->rollup_only;
 }
 
-/* Checks that its sources are there and stay. */
+/* Checks that the sources of a parent rollup are there and stay. */
 static enum fg_code check_derived(const struct fg_blocks *blocks,
                                   const struct fg_blocks_change *change,
                                   const struct fg_blocks_entry *entry, struct fg_err *err)
@@ -140,7 +141,8 @@ static enum fg_code check_derived(const struct fg_blocks *blocks,
     return FG_OK;
 }
 
-/* Checks that it has exactly the profiles of all that it replaces. */
+/* Checks that a rollup-only entry has exactly the profiles of all that it replaces: these are
+ * gone after the swap. */
 static enum fg_code check_alone(const struct fg_blocks *blocks,
                                 const struct fg_blocks_change *change,
                                 const struct fg_blocks_entry *entry, struct fg_err *err)
@@ -191,7 +193,7 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
     return FG_OK;
 }
 
-/* Copies and sorts the sources. Returns false if the arena is full. */
+/* Copies and sorts the sources of an entry. Returns false if the arena is full. */
 static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
                      struct fg_arena *arena)
 {
@@ -216,7 +218,8 @@ static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_chang
     return true;
 }
 
-/* Does the entry leave: is it replaced, or one of its sources? replaced: ascending. */
+/* True if the entry leaves: it is replaced itself, or one of its sources is. replaced:
+ * ascending. */
 static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *replaced,
                    uint32_t n_replaced)
 {
@@ -228,7 +231,7 @@ static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *repl
     return false;
 }
 
-/* Divides the entries: those that stay, and after the earlier ones of gone[] those that leave. */
+/* Divides the entries into those that stay and those that leave, which go to gone[]. */
 static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *change,
                       int64_t wall_ns, struct fg_blocks_entry *stay, uint32_t *ret_stay,
                       struct fg_arena *arena)
@@ -236,7 +239,7 @@ static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *cha
     struct fg_id *replaced = fg_arena_new(arena, struct fg_id, change->n_replace);
     struct fg_blocks_gone *gone =
         fg_arena_new(arena, struct fg_blocks_gone, (size_t)next->n_gone + next->n_blocks);
-    uint32_t n = 0;
+    uint32_t n = 0, gone_before = next->n_gone;
 
     if (replaced == NULL || gone == NULL)
         return false;
@@ -251,6 +254,7 @@ static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *cha
         else
             stay[n++] = next->blocks[i];
     }
+    fg_assert(next->n_gone - gone_before + n == next->n_blocks);
     qsort(gone, next->n_gone, sizeof *gone, compare_ids);
     next->gone = gone;
     *ret_stay = n;
@@ -278,11 +282,9 @@ static bool change_blocks(struct fg_blocks *next, const struct fg_blocks_change 
     return true;
 }
 
-/*
- * The floor rises up to the first live segment that holds something of the tenant and is not
- * covered. What will come has a greater generation than the L0 manifest at hand, and what left it
- * was covered.
- */
+/* The floor rises up to the first live segment that has data of the tenant and is not covered. A
+ * segment that enters later has a greater generation than this L0 manifest, and one that has
+ * left was covered. So `covered` stays short. */
 static uint64_t raise_floor(const struct fg_blocks *blocks, const struct fg_l0 *l0)
 {
     uint32_t tenant = fg_l0_tenant(l0, blocks->tenant);
@@ -302,6 +304,7 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
 {
     uint64_t *covered = fg_arena_new(arena, uint64_t, (size_t)next->n_covered + change->n_cover);
     uint32_t n = next->n_covered, kept = 0;
+    uint64_t floor;
 
     if (covered == NULL)
         return false;
@@ -314,7 +317,9 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
     qsort(covered, n, sizeof *covered, compare_u64);
     next->covered = covered;
     next->n_covered = n;
+    floor = next->covered_floor;
     next->covered_floor = raise_floor(next, l0);
+    fg_assert(next->covered_floor >= floor); /* what was covered stays so */
     for (uint32_t i = 0; i < n; i++)
         if (covered[i] > next->covered_floor)
             covered[kept++] = covered[i];

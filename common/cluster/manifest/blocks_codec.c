@@ -69,6 +69,8 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
         fg_manifest_put_id(out, entry->from_blocks[i]);
     fg_buf_varint(out, (uint64_t)entry->derived + entry->rollup_only);
+    /* Not written if there is none, as by versions before it; but fields of later versions need
+     * it in front of them. */
     if (entry->usage.profiles > 0 || entry->later.len > 0)
         fg_usage_put(out, &entry->usage);
     fg_buf_put(out, entry->later);
@@ -247,11 +249,12 @@ static void get_derived(struct blocks_reader *reader, struct fg_cur *cur,
     entry->rollup_only = derived == 2;
     if (derived > 2 ||
         (derived >= 1 && (entry->patch || entry->n_from_segments > 0 || entry->n_from_blocks == 0)))
-        fail(reader, "a rollup-only block");
+        fail(reader, "a derived block");
 }
 
 static void check_places(struct blocks_reader *reader, const struct fg_blocks_entry *entry)
 {
+    /* The rollup directory ends where the directory begins, so that one read gets both. */
     if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
         !lies_within(entry->rollup_offset, entry->rollup_bytes, entry->directory_offset) ||
         (entry->rollup_bytes > 0 &&
@@ -297,7 +300,7 @@ static void check_made(struct blocks_reader *reader, const struct fg_blocks *blo
             const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
 
             if (from == NULL || from->derived)
-                fail(reader, "the sources of a rollup-only block");
+                fail(reader, "the sources of a derived block");
         }
     }
 }

@@ -26,7 +26,7 @@ static void put_segment_name(struct fg_json_writer *json, const struct fg_segmen
     fg_json_put_text(json, "object", fg_cstr(name));
 }
 
-/* Of the profiles whose sizes are known, which it says first. */
+/* Usage counts profiles of known size only; their number comes first. */
 static void put_usage(struct fg_json_writer *json, const struct fg_usage *usage)
 {
     fg_json_put_u64(json, "usage_profiles", usage->profiles);

@@ -86,6 +86,7 @@ const struct fg_l0_part *fg_l0_part(const struct fg_l0_segment *segment, uint32_
                                                                           : NULL;
 }
 
+/* A walk over all: only the sweep for orphans asks, a few times in a page. */
 bool fg_l0_knows(const struct fg_l0 *l0, const struct fg_segment_id *id)
 {
     for (uint32_t i = 0; i < l0->n_segments; i++)
@@ -161,10 +162,8 @@ static enum fg_code check_new(const struct fg_l0_new *segment,
     return FG_OK;
 }
 
-/*
- * The tenants, with those of the new segment; numbers[i] becomes the new number of tenant i. NULL
- * at the arena's limit.
- */
+/* Merges the tenants with those of the new segment; numbers[i] becomes the new number of tenant
+ * i. NULL: the arena is full. */
 static struct fg_l0_tenant *join_tenants(const struct fg_l0 *l0,
                                          const struct fg_l0_new_part *const *parts,
                                          uint32_t n_parts, struct fg_arena *arena,
@@ -192,7 +191,7 @@ static struct fg_l0_tenant *join_tenants(const struct fg_l0 *l0,
     return tenants;
 }
 
-/* The parts with other numbers of tenants; in the arena. */
+/* Copies the parts with the new numbers of tenants, into the arena. */
 static bool renumber(struct fg_l0_segment *segment, const uint32_t *numbers, struct fg_arena *arena)
 {
     struct fg_l0_part *parts =
@@ -206,7 +205,7 @@ static bool renumber(struct fg_l0_segment *segment, const uint32_t *numbers, str
     return true;
 }
 
-/* The new segment as an entry of the manifest, whose tenants are there already. */
+/* Makes an entry of the new segment, whose tenants are in the manifest already. */
 static bool make_entry(const struct fg_l0 *l0, const struct fg_l0_new *new,
                        const struct fg_l0_new_part *const *parts, int64_t wall_ns,
                        struct fg_arena *arena, struct fg_l0_segment *ret_entry)
@@ -251,6 +250,8 @@ static bool add_segment(struct fg_l0 *l0, const struct fg_l0_new *new,
     l0->n_tenants = n_tenants;
     if (l0->tenants == NULL)
         return false;
+    /* Only a new tenant changes numbers, which is rare: without one all parts stay shared with
+     * the old value. */
     for (uint32_t i = 0; n_tenants != n_before && i < l0->n_segments; i++)
         if (!renumber(&segments[i], numbers, arena))
             return false;
@@ -258,8 +259,8 @@ static bool add_segment(struct fg_l0 *l0, const struct fg_l0_new *new,
     return make_entry(l0, new, parts, wall_ns, arena, &segments[l0->n_segments++]);
 }
 
-/* The writer's entry, to be changed: all are copied, and it is added if it is not there. NULL at
- * the arena's limit. */
+/* Returns the writer's entry to be changed. All entries are copied, and the writer is added if
+ * it is not there. NULL: the arena is full. */
 static struct fg_l0_writer *own_writer(struct fg_l0 *l0, struct fg_id id, uint64_t clean,
                                        struct fg_arena *arena)
 {
@@ -274,6 +275,8 @@ static struct fg_l0_writer *own_writer(struct fg_l0 *l0, struct fg_id id, uint64
         writers[at] = (struct fg_l0_writer){.id = id};
         l0->n_writers++;
     }
+    /* Never back, and never beyond what was asked: a store of a restored disk must not say that
+     * it is clean of the future. */
     writers[at].clean = FG_MAX(writers[at].clean, FG_MIN(clean, l0->asked));
     l0->writers = writers;
     return &writers[at];
@@ -290,8 +293,8 @@ static bool set_writer(struct fg_l0 *l0, const struct fg_l0_new *segment, struct
     return true;
 }
 
-/* Windows before it need not be known exactly. A clock that is ahead, or profiles that are, do not
- * move it alone: it never goes back. */
+/* Windows before the result need not be known exactly. Neither a clock nor profiles that are
+ * ahead move it by themselves; the caller takes care that it never goes back. */
 static uint32_t exact_from(const struct fg_late_filter *groups, uint32_t window_now)
 {
     uint32_t newest = groups->n_runs == 0 ? 0 : groups->runs[groups->n_runs - 1].window;
@@ -322,7 +325,8 @@ static int compare_gone(const void *left, const void *right)
     return fg_segment_id_cmp(&a->id, &b->id);
 }
 
-/* A listed object must not be deleted: one that a rebuild gave up may enter after all. */
+/* Takes the segment off the list of objects to delete: one that a rebuild gave up may enter
+ * after all, and a listed object must not be deleted. */
 static bool leave_gone(struct fg_l0 *l0, const struct fg_segment_id *id, struct fg_arena *arena)
 {
     const struct fg_l0_gone key = {.id = *id};
@@ -355,10 +359,13 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
         return no_memory(err);
     if (check_new(segment, parts, err) != FG_OK)
         return err->code;
+    /* A repeated commit whose answer was lost ends here, and never lists a segment twice. */
     if (writer != NULL && segment->id.cut <= writer->cut)
         return fg_fail(err, FG_E_EXISTS, "cut %llu is already committed, at generation %llu",
                        (unsigned long long)segment->id.cut, (unsigned long long)writer->generation);
     next.revision++;
+    /* Of all changes only a commit raises the generation: which segments are live is what
+     * readers and heads have to agree about. */
     next.generation++;
     if (!leave_gone(&next, &segment->id, arena) ||
         !add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
@@ -411,7 +418,7 @@ static int compare_u64(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* Does the writer have a live segment? */
+/* True if the writer has a live segment. */
 static bool is_live(const struct fg_l0 *l0, struct fg_id writer)
 {
     for (uint32_t i = 0; i < l0->n_segments; i++)
@@ -434,10 +441,9 @@ static int compare_writers(const void *left, const void *right)
     return fg_id_cmp(a->id, b->id);
 }
 
-/*
- * Down to three quarters. Only those whose last segment left: then their own generation is not
- * beyond the floor, so they see that they were away, and compare by ids.
- */
+/* Drops the longest silent writers, down to three quarters. Only writers whose last segment has
+ * left: their own generation is not beyond the floor, so if one comes back, it sees that it was
+ * away and compares its head by ids (settle-on-rejoin). */
 static bool forget_writers(struct fg_l0 *l0, struct fg_arena *arena)
 {
     struct fg_l0_writer *writers;
@@ -483,12 +489,18 @@ enum fg_code fg_l0_retire(const struct fg_l0 *l0, const uint64_t *generations, u
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
 
+        /* If the list of objects to delete is full, the segment stays live: it must not leave
+         * without being remembered. */
         if (next.n_gone == FG_L0_GONE_MAX ||
             bsearch(&segment->generation, leaving, count, sizeof *leaving, compare_u64) == NULL) {
             next.segments[next.n_segments++] = *segment;
             continue;
         }
+        /* The floor tells a head that was away since before it that segments may have come and
+         * gone unseen. */
         next.floor = FG_MAX(next.floor, segment->generation);
+        /* Per tenant: a manifest of the tenant that does not cover this is lost or old
+         * (fg_blocks_check()). */
         for (uint32_t p = 0; p < segment->n_parts; p++)
             next.tenants[segment->parts[p].tenant].retired = segment->generation; /* ascending */
         next.gone[next.n_gone++] = (struct fg_l0_gone){segment->id, wall_ns, {NULL, 0}};

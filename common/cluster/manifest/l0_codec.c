@@ -28,7 +28,8 @@
 
 static const struct fg_envelope envelope = {"manifest", "FGL0", 1, FG_MANIFEST_MAX_BYTES};
 
-/* The least bytes that elements take; so many fit in what is left of the input at most. */
+/* The least bytes that elements take. fg_envelope_list() refuses a count that the rest of the
+ * input has no room for. */
 enum {
     TENANT_MIN_BYTES = 2,
     SEGMENT_MIN_BYTES = 1 + 50,
@@ -40,7 +41,8 @@ enum {
 
 /* ---- writing ---- */
 
-/* A number that may be missing where nothing comes behind it. */
+/* Writes a number that may be missing if nothing follows it. Manifests without it stay as older
+ * versions write them. */
 static void put_last(struct fg_buf *out, uint64_t number, struct fg_slice later)
 {
     if (number != 0 || later.len > 0)
@@ -204,7 +206,7 @@ static void fail(struct l0_reader *reader, const char *why)
     fg_cur_fail(&reader->cur);
 }
 
-/* As put_last() put it. */
+/* Reads what put_last() wrote. */
 static uint64_t get_last(struct fg_cur *cur)
 {
     return fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
@@ -238,7 +240,8 @@ static void get_tenants(struct l0_reader *reader, struct fg_l0 *l0)
     }
 }
 
-/* Parts lie within the segment's times, and their profiles add up to its. */
+/* Reads parts and checks that they lie within the segment's times, and that their profiles add
+ * up to the segment's. */
 static void get_parts(struct l0_reader *reader, struct fg_cur *cur, uint32_t n_tenants,
                       struct fg_l0_segment *segment)
 {
@@ -250,6 +253,8 @@ static void get_parts(struct l0_reader *reader, struct fg_cur *cur, uint32_t n_t
         struct fg_l0_part *part = &segment->parts[i];
         uint64_t tenant = fg_cur_varint(cur);
 
+        /* Parts ascend by tenant, so that none is there twice; fg_l0_part() searches in this
+         * order. */
         if (tenant >= n_tenants - next || next >= n_tenants) {
             fail(reader, "the tenant of a part");
             return;
@@ -393,7 +398,8 @@ static void get_late_filter(struct l0_reader *reader, struct fg_late_filter *fil
     }
 }
 
-/* Every live segment is of a writer that knows of it, and nobody answers what was not asked. */
+/* Checks that every live segment is of a writer that knows of it, and that no writer has
+ * answered more than was asked. */
 static void check_writers(struct l0_reader *reader, const struct fg_l0 *l0)
 {
     for (uint32_t i = 0; i < l0->n_segments && !reader->cur.bad; i++) {

@@ -6,6 +6,8 @@ bool fg_late_filter_has(const struct fg_late_filter *filter, uint16_t shard, uin
 {
     uint32_t low = 0, high = filter->n_runs;
 
+    /* Outside of the exact windows the answer is "yes", which costs a look and no more. A wrong
+     * "no" would store a profile twice. */
     if (window < filter->below || window >= filter->above)
         return true;
     while (low < high) { /* the first run that does not end before it */
@@ -30,7 +32,7 @@ static int compare(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Behind the last run of a set that is being made, whose runs come in order. */
+/* Appends a run behind the last one. Runs come in order; those that touch are joined. */
 static void add(struct fg_late_filter *set, struct fg_late_filter_run run)
 {
     struct fg_late_filter_run *last = set->n_runs == 0 ? NULL : &set->runs[set->n_runs - 1];
@@ -59,7 +61,9 @@ bool fg_late_filter_make(struct fg_late_filter_run *runs, uint32_t count, struct
     return true;
 }
 
-/* Folds windows into below and above until there are few enough runs. */
+/* Folds windows into `below`, and then into `above`, until there are few enough runs. The past
+ * goes first: late profiles are rare, while `above` concerns profiles of now from the moment on
+ * at which time reaches it. */
 static void fold(struct fg_late_filter *set, uint32_t now)
 {
     uint32_t drop = 0, keep;

@@ -17,6 +17,8 @@ void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id
 static enum fg_code tenant_folder(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                                   struct fg_err *err)
 {
+    /* A directory bucket and many tools hide names that begin with '.', or refuse "." and "..".
+     * '=' is in no tenant's name, so that no two share a folder. */
     bool dot = tenant.len > 0 && tenant.ptr[0] == '.';
     struct fg_slice rest = fg_slice_sub(tenant, dot ? 1 : 0, tenant.len);
 
@@ -61,7 +63,7 @@ enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, 
 
 /* ---- reading them ---- */
 
-/* Takes what stands before the separator off the front; all of it where there is none. */
+/* Takes the text before the separator off the front; all of it if there is no separator. */
 static struct fg_slice take(struct fg_slice *rest, char separator)
 {
     size_t at = fg_slice_find(*rest, (uint8_t)separator);
@@ -124,7 +126,7 @@ static bool parse_manifest(struct fg_slice rest, enum fg_name_kind *ret_kind)
     return true;
 }
 
-/* What `rest` says, or false. Names are read more freely here than they are made. */
+/* Parses `rest`. Accepts more than the names that are made; fg_name_parse() compares. */
 static bool parse(struct fg_slice rest, struct fg_name *ret_name)
 {
     struct fg_slice root = take(&rest, '/');
@@ -176,7 +178,8 @@ bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name)
     char again[FG_NAME_MAX_BYTES];
     struct fg_err err;
 
-    /* One name for each thing: capital digits and the like are somebody else's. */
+    /* Each thing has one name. Another spelling, such as capital digits, is a foreign object and
+     * must not be deleted as an orphan. */
     if (!parse(name, &parsed) || make(again, &parsed, &err) != FG_OK ||
         !fg_slice_eq(name, fg_cstr(again)))
         return false;

@@ -51,6 +51,8 @@ enum fg_code fg_manifest_read_take(struct fg_manifest_read *read, struct fg_mani
         *err = request->err;
         return err->code;
     }
+    /* A tenant without a manifest has no blocks. The L0 manifest is never missing in a bucket
+     * that was used: an empty one in its place would hide all segments. */
     if (!there && is_l0)
         return fg_manifest_l0_missing(err);
     if (there && request->unchanged) {
@@ -86,6 +88,7 @@ enum fg_code fg_manifest_refresh(struct fg_bucket *bucket, struct fg_bucket_stop
     (void)fg_bucket_call_until(bucket, &read.request, stop);
     code = fg_manifest_read_take(&read, &found, err);
     fg_manifest_read_done(&read);
+    /* Unchanged (304): the caller keeps the decoded manifest. */
     if (code == FG_OK && found != NULL) {
         fg_manifest_unref(*manifest);
         *manifest = found;
@@ -115,6 +118,7 @@ enum fg_code fg_manifest_swap(struct fg_bucket *bucket, struct fg_bucket_stop *s
     if (code != FG_OK)
         *err = put.err;
     else
+        /* Without waiting: the copy for `bucket rebuild` must not slow a commit down or fail it. */
         fg_kept_offer(bucket->kept, name, bytes);
     fg_bucket_clear(&put);
     return code;

@@ -94,6 +94,7 @@ static enum fg_code prepare(struct fg_snapshot *core, int64_t deadline_mono_ns,
             return err->code;
     }
     fg_assert(n > 0); /* a core that is READING wants something */
+    /* Taken over: an answer that begins another read must not find the old wishes. */
     core->want_l0 = false;
     core->want_tenants = 0;
     *ret_n = n;
@@ -108,6 +109,8 @@ static enum fg_code answer(struct fg_snapshots *snapshots, struct fg_snapshot *c
     enum fg_code code = fg_manifest_read_take(&read->read, &manifest, err);
 
     if (code != FG_OK) {
+        /* The object arrived and cannot be used; a request that failed says nothing about the
+         * object. */
         if (read->read.request.code == FG_OK && fg_damage_unusable(code))
             fg_damage_met(snapshots->config.bucket->damage, read->read.name, code, err->msg);
         return code;
@@ -151,10 +154,11 @@ static enum fg_code read_at_once(struct fg_snapshots *snapshots, struct fg_snaps
     return code;
 }
 
-/* One round: reads everything that the core wants now. */
+/* Reads everything that the core wants now. */
 static enum fg_code read_round(struct fg_snapshots *snapshots, struct fg_snapshot *core,
                                struct fg_snapshots_how *how, struct fg_err *err)
 {
+    /* On the heap: a request is large, and there may be one for each of many tenants. */
     struct snapshot_read *reads = fg_calloc(READS_MAX, sizeof *reads);
     enum fg_code code;
     size_t n = 0;
@@ -178,6 +182,7 @@ static enum fg_code give_up(struct fg_snapshots *snapshots, struct fg_snapshot *
                             const struct fg_err *err)
 {
     lock(snapshots);
+    /* The core counts answers. Without this the next take() would find it waiting for ever. */
     while (snapshot->waiting > 0)
         fg_snapshot_failed(snapshot, err);
     unlock(snapshots);

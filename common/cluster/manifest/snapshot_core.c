@@ -75,6 +75,8 @@ static struct cached *tenant_place(struct fg_manifests *manifests, struct fg_sli
             cached->used = manifests->moment++;
             return cached;
         }
+        /* Replaces the one that was not used for longest. Snapshots that have it keep their
+         * references. */
         if (cached->used < place->used)
             place = cached;
     }
@@ -91,6 +93,7 @@ static void cache(struct fg_manifests *manifests, struct cached *cached,
                   struct fg_manifest *manifest, uint64_t revision, uint64_t there, uint64_t asked,
                   int64_t asked_mono_ns)
 {
+    /* Answers overtake each other: a slow one may be older than what came meanwhile. */
     if (cached->manifest != NULL && there > revision)
         return;
     if (cached->manifest == NULL || there < revision) {
@@ -139,6 +142,8 @@ static bool is_young(const struct fg_snapshot *snapshot, const struct cached *ca
 {
     if (cached->manifest == NULL)
         return false;
+    /* Counted in moments, not in time: only a read that was asked for after the snapshot began
+     * certainly shows what the caller committed before. */
     if (snapshot->fresh)
         return cached->asked > snapshot->begun;
     return cached->asked > snapshot->begun ||
@@ -177,6 +182,7 @@ static uint32_t all_tenants(const struct fg_snapshot *snapshot)
 
 static void ask(struct fg_snapshot *snapshot, int64_t mono_ns)
 {
+    /* Before the request is sent, so that no answer passes for younger than it is. */
     snapshot->asked = snapshot->manifests->moment++;
     snapshot->asked_mono_ns = mono_ns;
 }
@@ -243,10 +249,13 @@ static void advance(struct fg_snapshot *snapshot, int64_t mono_ns)
         if (!keeps(snapshot, FG_RULE_BIT_RETRY_COVERED) ||
             newest_covered(snapshot) <= snapshot->l0->l0.generation)
             break;
+        /* A block covers a segment that this L0 manifest does not have yet. Segments that
+         * entered before that one may be missing as well, so all is read again. */
         snapshot->least = newest_covered(snapshot);
         snapshot->have_l0 = false;
         snapshot->have_tenants = 0;
     }
+    fg_assert(snapshot->have_l0 && snapshot->have_tenants == all_tenants(snapshot));
     snapshot->state = FG_SNAPSHOT_READY;
     /* What is checked follows from the order in which both were read. */
     for (uint32_t i = 0; l0_first && i < snapshot->n_tenants; i++)
@@ -337,8 +346,10 @@ static void answer_tenant(struct fg_snapshot *snapshot, uint32_t tenant,
 void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_manifest *manifest,
                         int64_t mono_ns)
 {
-    struct fg_manifest *known = object == FG_SNAPSHOT_L0 ? snapshot->l0 : snapshot->blocks[object];
+    struct fg_manifest *known = NULL;
 
+    fg_assert(object == FG_SNAPSHOT_L0 || (uint32_t)object < snapshot->n_tenants);
+    known = object == FG_SNAPSHOT_L0 ? snapshot->l0 : snapshot->blocks[object];
     fg_assert(snapshot->waiting > 0 && (manifest != NULL || known != NULL));
     manifest = manifest == NULL ? fg_manifest_ref(known) : manifest;
     if (object == FG_SNAPSHOT_L0) {

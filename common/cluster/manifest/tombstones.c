@@ -82,7 +82,8 @@ static enum fg_code check_room(const struct fg_blocks *blocks,
     return FG_OK;
 }
 
-/* All of them together are within what every reader of the manifest has room for. */
+/* Parses all deletions together with the new one, as each reader of the manifest does: a
+ * deletion that readers cannot hold would make every query fail. */
 static enum fg_code check_all(const struct fg_blocks *blocks,
                               const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
                               struct fg_err *err)
@@ -170,6 +171,7 @@ enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_bloc
 
         *tombstone = blocks->tombstones[i];
         for (uint32_t k = 0; k < n; k++) {
+            /* `before` differs if another compactor has moved this deletion on: its step counts. */
             if (!fg_id_eq(awaits[k].tombstone, tombstone->id) ||
                 awaits[k].before != blocks->tombstones[i].awaits)
                 continue;
@@ -185,7 +187,7 @@ enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_bloc
     return FG_OK;
 }
 
-/* For people, who see how it begins; between two characters. */
+/* Shortens a selector for the list of completed deletions, between two UTF-8 characters. */
 static struct fg_slice shorten(struct fg_slice selector)
 {
     size_t len = FG_MIN(selector.len, (size_t)FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES);
@@ -195,7 +197,7 @@ static struct fg_slice shorten(struct fg_slice selector)
     return fg_slice_sub(selector, 0, len);
 }
 
-/* The last ones stay. */
+/* Adds a completed deletion; the oldest one leaves if there are FG_BLOCKS_ENDED_MAX. */
 static bool add_ended(struct fg_blocks *next, const struct fg_blocks_tombstone *tombstone,
                       int64_t wall_ns, struct fg_arena *arena)
 {

@@ -8,10 +8,14 @@
 
 enum { TRIES = 8 }; /* of a swap while others write at the same time */
 
+/* A notice to the owner of a tenant waits this long at most; four reads a minute cost little. */
 static const int64_t POLL_NS = 15 * FG_SECOND_NS;
 static const int64_t HEARTBEAT_NS = FG_MINUTE_NS;
+/* Four missed heartbeats. A member that lives and is taken for gone costs work done twice,
+ * nothing more. */
 static const int64_t GONE_NS = 4 * FG_MINUTE_NS;
 static const int64_t REQUEST_TIMEOUT_NS = 20 * FG_SECOND_NS;
+/* The process wants to end. An entry that stays behind expires after GONE_NS. */
 static const int64_t LEAVE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
 struct fg_membership {
@@ -86,6 +90,8 @@ static enum fg_code read_list(struct fg_membership *membership, int64_t timeout_
     if (code != FG_OK)
         return fg_wrap(err, "%s", membership->config.object);
     (void)pthread_mutex_lock(&membership->lock);
+    /* Notices before core_read(), which makes this list the known one: a notice is new if its
+     * heartbeat is greater than the one known before. */
     membership->n_notices += fg_membership_core_notices(
         &membership->core, &membership->list, membership->notices + membership->n_notices,
         FG_MEMBERSHIP_NOTICES_MAX - membership->n_notices);
@@ -158,6 +164,8 @@ static enum fg_code change(struct fg_membership *membership, bool leaves, int64_
             return err->code;
         due = is_due(membership, leaves);
         code = due ? write_list(membership, leaves, timeout_ns, err) : FG_OK;
+        /* Only after a write that succeeded: otherwise the heartbeat stays due and the next tick
+         * repeats it. */
         if (due && code == FG_OK && !leaves) {
             (void)pthread_mutex_lock(&membership->lock);
             fg_membership_core_written(&membership->core, fg_mono_ns(membership->config.clock));
@@ -206,6 +214,7 @@ enum fg_code fg_membership_start(struct fg_membership *membership, struct fg_err
     const struct fg_ticker_config ticker = {
         .name = "membership", .period_ns = POLL_NS, .tick = tick, .arg = membership};
 
+    /* The first step here and not on the ticker: when start() returns, ownership is known. */
     if (fg_membership_step(membership, err) != FG_OK)
         return err->code;
     return fg_ticker_create(&ticker, &membership->ticker, err);
@@ -217,6 +226,7 @@ void fg_membership_stop(struct fg_membership *membership)
 
     if (membership == NULL || membership->ticker == NULL)
         return;
+    /* First the ticker, which must not list us again after we have left. */
     fg_ticker_destroy(fg_take(membership->ticker));
     if (change(membership, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
         fg_log_warn("could not leave the list of members, the entry stays until it expires",

@@ -126,7 +126,7 @@ enum fg_code fg_membership_core_init(struct fg_membership_core *core, const char
     return FG_OK;
 }
 
-/* After each move. O(1). */
+/* Called after each move; O(1). */
 static void check(const struct fg_membership_core *core)
 {
     fg_assert(core->n_seen <= FG_MEMBERS_MAX && core->n_notices <= FG_MEMBER_NOTICES_MAX);
@@ -143,7 +143,9 @@ static const struct fg_member_seen *find_seen(const struct fg_membership_core *c
     return NULL;
 }
 
-/* What is known of a member after this list. before: what was known of it, NULL: nothing. */
+/* What is known of a member after this list. Time counts from the moment at which we saw the
+ * heartbeat change, so clocks of machines need not agree. before: what was known of it; NULL:
+ * nothing. */
 static struct fg_member_seen see(const struct fg_membership_core *core,
                                  const struct fg_member *member,
                                  const struct fg_member_seen *before, int64_t now_mono_ns)
@@ -160,9 +162,9 @@ static struct fg_member_seen see(const struct fg_membership_core *core,
     return seen;
 }
 
-/* The list has another heartbeat of this member than the one written last: that write was lost.
- * Notices that were to come with a later heartbeat get the next one, since no notice may have a
- * heartbeat that others have read without it. */
+/* The list has another heartbeat of this member than the one that it wrote last: that write was
+ * lost. Notices for a later heartbeat move to the next one: others skip notices of a heartbeat
+ * that they have read already. */
 static void resync(struct fg_membership_core *core, uint64_t heartbeat)
 {
     for (uint32_t i = 0; i < core->n_notices; i++)
@@ -176,7 +178,8 @@ void fg_membership_core_read(struct fg_membership_core *core, const struct fg_me
 {
     struct fg_member_seen seen[FG_MEMBERS_MAX];
     uint32_t n = 0;
-    /* If not, the bucket or this process was away: then nobody's silence means anything. */
+    /* If this process did not follow the list, the bucket or the process itself was away, and a
+     * heartbeat that did not change proves nothing. */
     bool followed = core->known && now_mono_ns - core->read_mono_ns < core->gone_ns / 2;
 
     core->known = true;
@@ -203,7 +206,7 @@ void fg_membership_core_read(struct fg_membership_core *core, const struct fg_me
     check(core);
 }
 
-/* Is there a notice that no list has had yet? */
+/* True if there is a notice that no list has had yet. */
 static bool has_new_notice(const struct fg_membership_core *core)
 {
     return core->n_notices > 0 && core->notices[core->n_notices - 1].heartbeat > core->heartbeat;
@@ -239,7 +242,7 @@ bool fg_membership_core_owns(const struct fg_membership_core *core, struct fg_sl
 
 /* ---- notices ---- */
 
-/* How many notices, from the first, have been in the list for long enough at this heartbeat. */
+/* Counts the notices, from the first, that all members had time to read by this heartbeat. */
 static uint32_t count_expired(const struct fg_membership_core *core, uint64_t heartbeat)
 {
     uint32_t n = 0;
@@ -313,6 +316,7 @@ enum fg_code fg_membership_core_next(struct fg_membership_core *core,
             next.members[next.n++] = self;
             placed = true;
         }
+        /* Members that are gone leave the list by the next write of anyone. */
         if (seen == NULL || !seen->gone)
             next.members[next.n++] = *member;
     }

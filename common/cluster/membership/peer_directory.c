@@ -53,6 +53,7 @@ static bool parse(struct fg_slice text, struct directory_address *ret_address)
 
     if (scheme == SIZE_MAX || rest.ptr == NULL)
         return false;
+    /* The last colon: an IPv6 address has others. */
     while (colon > 0 && rest.ptr[colon - 1] != ':')
         colon--;
     if (colon == 0)
@@ -129,6 +130,8 @@ struct fg_peer_set_member *fg_peer_set_owner(const struct fg_peer_set *set, stru
         struct fg_peer_set_member *member = &set->members[i];
         uint64_t drawn = fg_rendezvous_draw(member->hash, key);
 
+        /* A peer that fails is passed over: its objects go to the next ones until it recovers.
+         * Ourselves we can always ask. */
         if ((owner == NULL || drawn > highest) &&
             (atomic_load(&member->self) || !fg_peer_is_bad(member->peer, now_mono_ns))) {
             owner = member;
@@ -162,6 +165,7 @@ static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before
     member->url = fg_malloc(strlen(url) + 1);
     memcpy(member->url, url, strlen(url) + 1);
     member->hash = fg_hash64(fg_cstr(url));
+    /* Which address is our own is learnt by calls, and does not change with a lookup. */
     atomic_store(&member->self, known != NULL && atomic_load(&known->self));
     set->n++;
 }
@@ -188,8 +192,8 @@ static bool look_up(const struct directory_address *address, struct fg_peer_set 
     return true;
 }
 
-/* A name that does not resolve now keeps all addresses of the last set: an outage of DNS must not
- * empty it. */
+/* Resolves all names and replaces the set. If a name does not resolve, the last set keeps its
+ * members: an outage of DNS must not empty it. */
 static void look_up_all(struct fg_peer_directory *directory)
 {
     struct fg_peer_set *set = fg_new(struct fg_peer_set), *before = directory->set;
@@ -205,6 +209,8 @@ static void look_up_all(struct fg_peer_directory *directory)
         for (uint32_t k = 0; before != NULL && k < before->n; k++)
             add_member(set, before, before->members[k].url);
     }
+    /* Only around the exchange: getaddrinfo() may take seconds, and queries take the set
+     * meanwhile. */
     (void)pthread_mutex_lock(&directory->lock);
     directory->set = set;
     (void)pthread_mutex_unlock(&directory->lock);
@@ -230,6 +236,7 @@ enum fg_code fg_peer_directory_create(const struct fg_peer_directory_config *con
         return err->code;
     }
     (void)pthread_mutex_init(&directory->lock, NULL);
+    /* At once, so that callers have a set from the start, if perhaps an empty one. */
     look_up_all(directory);
     if (fg_ticker_create(&ticker, &directory->ticker, err) != FG_OK) {
         fg_peer_directory_destroy(directory);

@@ -49,7 +49,7 @@ static const struct fg_ring_revision *newest_of(const struct ring_draft *draft)
                                         : &draft->ring.revisions[draft->ring.n_revisions - 1];
 }
 
-/* The next one: as the newest, but without this member. */
+/* Adds the next revision: the newest one without this member. */
 static struct fg_ring_revision *add_revision(struct ring_draft *draft, uint32_t without)
 {
     const struct fg_ring_revision *newest = newest_of(draft);
@@ -67,7 +67,7 @@ static struct fg_ring_revision *add_revision(struct ring_draft *draft, uint32_t 
     return added;
 }
 
-/* The next one, with this member in its (new) zone. */
+/* Adds the next revision: the newest one with this member in its (new) zone. */
 static void add_revision_with(struct ring_draft *draft, uint32_t member, struct fg_slice zone,
                               unsigned replicas)
 {
@@ -81,7 +81,7 @@ static void add_revision_with(struct ring_draft *draft, uint32_t member, struct 
 
 /* ---- each kind of change ---- */
 
-/* What is wrong with the texts of a member that joins; it would make the ring unreadable. */
+/* Checks the texts of a member that joins. A faulty one would make the ring unreadable for all. */
 static enum fg_code check_join(const struct fg_ring_change *change, struct fg_err *err)
 {
     const char *name = fg_member_name_fault(change->name),
@@ -124,6 +124,8 @@ static void join_known(struct ring_draft *draft, const struct fg_ring_change *ch
 
     if (!fg_slice_eq(member->address, change->address) ||
         !fg_slice_eq(member->http, change->http)) {
+        /* An address is no part of a revision: ownership stays as it is, and callers find the
+         * new address. */
         member->address = change->address;
         member->http = change->http;
         draft->changed = true;
@@ -135,6 +137,8 @@ static void join_known(struct ring_draft *draft, const struct fg_ring_change *ch
         member->since_wall_ns = change->wall_ns;
     if (wiped) {
         member->store = change->store;
+        /* A disk was lost: all older revisions count as lost, and as drained since nothing will
+         * come from it. Readers need the other owners then. */
         member->drained = member->lost = newest_of(draft)->number;
     }
 }
@@ -179,7 +183,7 @@ static enum fg_code replicate(struct ring_draft *draft, unsigned replicas, struc
     return FG_OK;
 }
 
-/* The tenant's entry in a list of the draft's own; NULL: there is no room for it. */
+/* Finds or adds the tenant's entry, in a list of the draft's own. NULL: there is no room for it. */
 static struct fg_ring_shard_factor *add_shard_factor(struct ring_draft *draft,
                                                      struct fg_slice tenant)
 {
@@ -203,7 +207,8 @@ static struct fg_ring_shard_factor *add_shard_factor(struct ring_draft *draft,
     return &list[place];
 }
 
-/* Behind the last one, whose time may have come. */
+/* Adds a step behind the last one. It never begins before that one, since the shard factor of a
+ * time that has begun must not change (spread-by-time). */
 static void add_step(struct ring_draft *draft, struct fg_ring_steps *steps,
                      const struct fg_ring_change *change)
 {
@@ -285,6 +290,8 @@ static enum fg_code make_change(struct ring_draft *draft, const struct fg_ring_c
 
 /* ---- what has ended leaves ---- */
 
+/* A revision has ended when each of its members has drained it or lost what it held; nobody
+ * needs to be asked for it then. */
 static bool has_ended(const struct fg_ring *ring, const struct fg_ring_revision *revision)
 {
     for (uint32_t i = 0; i < revision->n_places; i++)
@@ -298,6 +305,7 @@ static void end_revisions(struct fg_ring *ring)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < ring->n_revisions; i++)
+        /* The newest revision stays in any case: writes go by it. */
         if (i == ring->n_revisions - 1 || !has_ended(ring, &ring->revisions[i]))
             ring->revisions[n++] = ring->revisions[i];
     ring->n_revisions = n;
@@ -323,7 +331,7 @@ static int compare_places(const void *left, const void *right)
     return (a->member > b->member) - (a->member < b->member);
 }
 
-/* Those who are in some revision, by name. */
+/* Lists the members that are in some revision, sorted by name. The others leave. */
 static uint32_t sort_members(const struct fg_ring *ring, struct moving *moving, bool *placed)
 {
     uint32_t n = 0;
@@ -339,7 +347,7 @@ static uint32_t sort_members(const struct fg_ring *ring, struct moving *moving, 
     return n;
 }
 
-/* The places with other numbers of members; the old ones are other values'. */
+/* Copies the places with the new numbers of members; the old ones belong to the old value. */
 static bool renumber(struct fg_ring_revision *revision, const uint32_t *numbers,
                      struct fg_arena *arena)
 {
@@ -356,7 +364,8 @@ static bool renumber(struct fg_ring_revision *revision, const uint32_t *numbers,
     return true;
 }
 
-/* Members that are in no revision leave, the others are sorted. false: the arena is full. */
+/* Drops members that are in no revision and sorts the others. Returns false if the arena is
+ * full. */
 static bool put_in_order(struct fg_ring *ring, struct fg_arena *arena)
 {
     struct moving *moving = fg_arena_new(arena, struct moving, ring->n_members);

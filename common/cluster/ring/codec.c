@@ -23,7 +23,8 @@
 
 static const struct fg_envelope envelope = {"ring", "FGRG", 1, FG_RING_MAX_BYTES};
 
-/* The least bytes that elements take; so many fit in what is left of the input at most. */
+/* The least bytes that elements take. fg_envelope_list() refuses a count that the rest of the
+ * input has no room for. */
 enum {
     MEMBER_MIN_BYTES = 1 + 24,
     REVISION_MIN_BYTES = 1 + 3,
@@ -46,6 +47,7 @@ static void put_member(struct fg_buf *out, const struct fg_ring_member *member)
     fg_buf_zigzag(out, member->since_wall_ns);
     fg_buf_varint(out, member->drained);
     fg_buf_varint(out, member->lost);
+    /* Fields of a later version, which come behind ours, are kept here and below. */
     fg_buf_put(out, member->later);
 }
 
@@ -125,7 +127,7 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
 
 /* ---- reading ---- */
 
-/* What is being read, and why it is not right; the first fault counts. */
+/* What is being read, and what is wrong with it. The first fault counts. */
 struct ring_reader {
     struct fg_cur cur;
     struct fg_arena *arena;
@@ -306,6 +308,7 @@ static void check_revisions(struct ring_reader *reader, const struct fg_ring *ri
     for (uint32_t i = 0; i < ring->n_members; i++) {
         if (ring->members[i].drained > newest || ring->members[i].lost > newest)
             fail(reader, "the drained or lost revisions of a member");
+        /* A member of no revision would never be asked for anything, nor leave. */
         if (!has_place(ring, i))
             fail(reader, "the places of a member");
     }

@@ -2,27 +2,30 @@
 #include "common/cluster/ring/watch_impl.h"
 #include "common/runtime/log.h"
 
-/* So many reads in a row must find the same damaged object before the copy replaces it: damage in
- * transit is no damage of the object. */
+/* Reads in a row that must find the same damaged object before the local copy replaces it: a
+ * single one may have been damaged on the way. */
 enum { DAMAGED_READS = 3 };
 enum { WHOLE_READS = 12 }; /* one in so many reads is unconditional: once a minute, if idle */
-/* After the ring was put back nobody changes it for this long, so that members with a newer copy
- * can put that back. */
+/* After the ring was put back, nobody changes it for this long: members with a newer copy can
+ * put that back first, and a change of the older copy would hide it. */
 static const int64_t HOLD_NS = 30 * FG_SECOND_NS;
 
-/* The copy becomes what others see. Under the lock. */
+/* Makes the copy visible to callers. With the lock held. */
 static void publish(struct fg_ring_watch *watch)
 {
     struct fg_ring_view *before = watch->view;
 
     /* Readers go by it. Revisions may go back: an operator has rebuilt the ring. */
     fg_assert(before == NULL || watch->copy->ring.swaps >= before->ring.swaps);
+    /* The view before the revision: a push that passes the check by `revision` finds at least
+     * that ring. */
     watch->view = fg_ring_view_ref(watch->copy);
     fg_ring_view_unref(before);
     atomic_store(&watch->revision, fg_ring_newest(&watch->copy->ring));
 }
 
-/* What was read is not ours any more: back to what others see. Returns it. Under the lock. */
+/* Rejects the ring that was read: the copy is again what callers see. Returns the rejected one.
+ * With the lock held. */
 static struct fg_ring_view *take_back(struct fg_ring_watch *watch)
 {
     struct fg_ring_view *found = watch->copy;
@@ -36,8 +39,8 @@ static struct fg_ring_view *take_back(struct fg_ring_watch *watch)
     return found;
 }
 
-/* Hands in what came of a read. *effects: what is to be done next. *ret_found: what was read, if it
- * is older than the copy; else NULL. */
+/* Hands the end of a read to the core, and publishes the ring or takes it back. *ret_found: the
+ * rejected ring if it is older than the copy, else NULL. Returns true if the ring was published. */
 static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struct fg_err *err,
                      struct fg_ring_follow_effects *effects, struct fg_ring_view **ret_found)
 {
@@ -69,12 +72,13 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
     return taken;
 }
 
-/* The ring in the bucket is lost, damaged, or from a backup: the copy replaces it. A member with a
- * newer copy finds an older ring then and replaces that. */
+/* Replaces a ring in the bucket that is lost, damaged, or from a backup by the copy. A member
+ * with a newer copy then finds an older ring and replaces that. */
 static void put_back(struct fg_ring_watch *watch, struct fg_slice etag, const char *why)
 {
     struct fg_err err;
 
+    /* Also if the swap fails: another member may have put the ring back just now. */
     watch->hold_mono_ns = fg_time_add(fg_ring_watch_now(watch), HOLD_NS);
     if (fg_ring_object_swap(&watch->object, etag, &watch->copy->ring, &err) != FG_OK) {
         if (err.code != FG_E_PRECONDITION && err.code != FG_E_CANCELED)
@@ -87,7 +91,7 @@ static void put_back(struct fg_ring_watch *watch, struct fg_slice etag, const ch
                  fg_lu("swaps", watch->copy->ring.swaps));
 }
 
-/* Has the ring been found damaged so often that it is the object? */
+/* True if the same object was found damaged often enough. */
 static bool is_damaged(struct fg_ring_watch *watch, enum fg_code code)
 {
     const struct fg_bucket_etag *etag = &watch->read.damaged;
@@ -102,7 +106,8 @@ static bool is_damaged(struct fg_ring_watch *watch, enum fg_code code)
     return ++watch->n_damaged >= DAMAGED_READS;
 }
 
-/* May the ring be changed? Not one that is missing in a bucket that was used. */
+/* True if this member may change the ring. Not while it is held, and not if it is missing in a
+ * bucket that was used: an empty ring would give all shards to the first member that comes. */
 static bool may_change(struct fg_ring_watch *watch)
 {
     struct fg_err err;
@@ -124,6 +129,8 @@ void fg_ring_watch_read(struct fg_ring_watch *watch, struct fg_ring_follow_effec
     struct fg_ring_view *found;
     struct fg_err err;
 
+    /* In full while damage is suspected, and once in WHOLE_READS reads: "unchanged" says nothing
+     * about bytes that rot under the same etag. */
     watch->object.whole = watch->n_reads++ % WHOLE_READS == 0 || watch->n_damaged > 0;
     enum fg_code code = fg_ring_object_read(&watch->object, &watch->copy, &watch->read, &err);
     bool damaged = is_damaged(watch, code);

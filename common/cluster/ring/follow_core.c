@@ -5,6 +5,8 @@ void fg_ring_follow_init(struct fg_ring_follow *follow, const struct fg_ring_fol
     *follow = (struct fg_ring_follow){.config = *config, .random = config->seed};
 }
 
+/* Schedules the next read after a failure: twice the pause of the last one, with full jitter, so
+ * that processes do not come back together when the bucket does. */
 static void fail(struct fg_ring_follow *follow, int64_t mono_ns)
 {
     int64_t most = follow->config.backoff_min_ns << FG_MIN(follow->failures, 16);
@@ -24,7 +26,8 @@ static void end_read(struct fg_ring_follow *follow)
     follow->ended = follow->begun;
 }
 
-/* true: it is the copy now. */
+/* Takes a ring that was read over. Returns false if it is older than the copy: `swaps` counts
+ * changes, and only another bucket or a restored backup has fewer. */
 static bool take(struct fg_ring_follow *follow, const struct fg_ring_follow_event *event)
 {
     end_read(follow);
@@ -37,14 +40,15 @@ static bool take(struct fg_ring_follow *follow, const struct fg_ring_follow_even
     follow->revision = event->revision;
     follow->failures = 0;
     follow->due_mono_ns = fg_time_add(event->mono_ns, follow->config.poll_ns);
-    /* A revision that is not there yet, or never will be: whoever says so. */
+    /* A wanted revision that is still missing may never come, if the peer that named it is
+     * wrong. So it is looked for again after a pause. */
     follow->wanted_due_mono_ns = fg_time_add(
         event->mono_ns, follow->wanted > follow->revision ? follow->config.backoff_min_ns : 0);
     return true;
 }
 
-/* When the next read begins, INT64_MIN: at once. Who has a ticket waits for no pause: one read, and
- * that is all. */
+/* When the next read begins; INT64_MIN: at once. A caller with a ticket waits for no pause: it
+ * causes one read, and no loop of them. */
 static int64_t next_mono_ns(const struct fg_ring_follow *follow)
 {
     if (follow->ticket > follow->begun)
@@ -74,6 +78,8 @@ void fg_ring_follow_step(struct fg_ring_follow *follow, const struct fg_ring_fol
         fail(follow, event->mono_ns);
         break;
     }
+    /* One read at a time. A ticket counts reads that have begun, so a read that is under way now
+     * does not serve a caller who asks now. */
     if (!follow->reading && event->mono_ns >= next_mono_ns(follow)) {
         follow->reading = effects.read = true;
         follow->begun++;

@@ -51,7 +51,8 @@ static void member_step(struct fg_ring_watch *watch, struct fg_ring_member_event
 
 static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_member_state before)
 {
-    /* The drawing of member_core.h. A member may be told to leave before it has joined. */
+    /* The moves of the drawing in member_core.h. A member may be told to leave before it has
+     * joined. */
     static const unsigned moves[] = {
         [FG_RING_MEMBER_JOINING] =
             1 << FG_RING_MEMBER_ACTIVE | 1 << FG_RING_MEMBER_LEAVING | 1 << FG_RING_MEMBER_REPLACED,
@@ -65,6 +66,7 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_member_stat
 
     if (state == before)
         return;
+    /* Only along the drawing: a member that leaves must never become active again. */
     fg_assert((moves[before] >> state & 1) != 0);
     (void)pthread_mutex_lock(&watch->lock);
     atomic_store(&watch->member_state, state);

@@ -23,14 +23,15 @@ static bool is_over(const struct fg_ring_member_core *member)
     return member->state == FG_RING_MEMBER_LEFT || member->state == FG_RING_MEMBER_REPLACED;
 }
 
-/* The ring is to be read, now. */
+/* Asks for a read of the ring, at once. */
 static void look_now(struct fg_ring_member_core *member)
 {
     member->look = true;
     member->not_before_mono_ns = INT64_MIN;
 }
 
-/* ... after a pause, so that those who lost together do not come back together. */
+/* Asks for a read after a pause that doubles, with full jitter: members that lost a swap
+ * together do not come back together. */
 static void look_later(struct fg_ring_member_core *member, int64_t mono_ns)
 {
     int64_t most = member->config.backoff_min_ns << FG_MIN(member->failures, 16);
@@ -45,7 +46,8 @@ static void look_later(struct fg_ring_member_core *member, int64_t mono_ns)
 
 /* ---- what a ring says ---- */
 
-/* Our member in it, or FG_RING_NO_MEMBER. */
+/* Finds the member with our name and our store, or returns FG_RING_NO_MEMBER. A member with our
+ * name and another store is not us. */
 static uint32_t find_own(const struct fg_ring_member_core *member, const struct fg_ring *ring)
 {
     uint32_t number = fg_ring_find(ring, member->config.name);
@@ -56,12 +58,11 @@ static uint32_t find_own(const struct fg_ring_member_core *member, const struct 
                : FG_RING_NO_MEMBER;
 }
 
-/*
- * A ring without it says that it has left, if it has been there. Else it joins first, and leaves
- * from there: while a store before this one has its name, of which somebody has to say that it is
- * lost; and while the swap that seats it may still arrive, onto just that ring. Who went then would
- * leave a member behind that nobody is.
- */
+/* A member that was in the ring may leave. So may one that has never tried to join, or whose
+ * swap cannot arrive any more because the ring has moved on. In two cases the member has to join
+ * first and leaves then: an older store has its name, which somebody has to declare lost; or the
+ * swap by which it joins may still arrive, onto just this ring. If it ended now, the ring would
+ * keep a member that no process is. */
 static bool may_leave(const struct fg_ring_member_core *member, const struct fg_ring *ring)
 {
     return member->seated || (fg_ring_find(ring, member->config.name) == FG_RING_NO_MEMBER &&
@@ -85,7 +86,8 @@ static void update_state(struct fg_ring_member_core *member, const struct fg_rin
     member->seated |= own != FG_RING_NO_MEMBER;
 }
 
-/* 0, or the newest revision: there is an older one that we have not drained, nor were asked to. */
+/* Returns the newest revision if there is an older one that this member has not drained and was
+ * not asked to drain, else 0. */
 static uint64_t has_to_drain(const struct fg_ring_member_core *member, const struct fg_ring *ring,
                              uint32_t own)
 {
@@ -121,7 +123,7 @@ static struct fg_ring_change change_of(const struct fg_ring_member_core *member,
     };
 }
 
-/* The ring with the change is to be swapped in, if it changes anything. */
+/* Applies a change to the ring that was read; effects->swap is set if it changes anything. */
 static enum fg_code want(struct fg_ring_member_core *member,
                          const struct fg_ring_member_event *event, enum fg_ring_change_kind kind,
                          struct fg_ring_member_effects *effects)
@@ -138,6 +140,7 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
     uint32_t own = find_own(member, event->ring);
     enum fg_code code;
 
+    /* The shell carries a swap out before it reads again. */
     fg_assert(!member->swapping);
     if (!is_over(member))
         update_state(member, event->ring, own);
@@ -174,6 +177,7 @@ static void on_swapped(struct fg_ring_member_core *member, const struct fg_ring_
 {
     fg_assert(member->swapping);
     member->swapping = false;
+    /* A read either way: only the ring tells if the change was made. */
     if (event->won)
         look_now(member);
     else

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-enum { ATTEMPTS_MAX = 20 };
+enum { ATTEMPTS_MAX = 20 }; /* with PAUSE_NS: a second of pauses in all */
 
 #define PAUSE_NS (50 * FG_MS_NS) /* as long as another one's request takes */
 
@@ -13,6 +13,7 @@ static void ask(const struct fg_ring_object *object, struct fg_bucket_request *r
     request->name = FG_RING_NAME;
     request->deadline_mono_ns = fg_time_add(fg_mono_ns(object->clock), object->timeout_ns);
     fg_bucket_wave_send(object->wave, object->bucket, request);
+    /* A wave of one request, so that fg_ring_watch_stop() can cancel it from another thread. */
     fg_assert(fg_bucket_wave_next(object->wave) == request);
 }
 
@@ -32,6 +33,7 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
     ask(object, &get);
     if (get.code != FG_OK && get.code != FG_E_NOT_FOUND) {
         *err = get.err;
+        fg_bucket_clear(&get); /* a read that failed halfway has a body */
         return err->code;
     }
     if (ret != NULL)
@@ -42,6 +44,7 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
         etag = fg_cstr(get.etag.text);
     code = fg_ring_view_create(fg_buf_slice(&get.body), etag, known, &read, err);
     fg_bucket_clear(&get);
+    /* The etag tells whether the next read finds the same damaged object or another one. */
     if (code == FG_E_CORRUPT && ret != NULL)
         ret->damaged = get.etag;
     if (code != FG_OK)
@@ -80,7 +83,7 @@ enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_
 
 /* ---- a change ---- */
 
-/* One round: reads, and swaps if the change is not there. *ret_done: it is. */
+/* One attempt: reads, and swaps if the change is not there. *ret_done: it is there. */
 static enum fg_code try_change(const struct fg_ring_object *object,
                                const struct fg_ring_change *change, struct fg_ring_view **view,
                                bool *ret_done, struct fg_err *err)
@@ -100,6 +103,7 @@ static enum fg_code try_change(const struct fg_ring_object *object,
 
 static bool helps_to_try_again(enum fg_code code)
 {
+    /* After UNAVAILABLE and DEADLINE the swap may have been made; the next attempt sees it. */
     return code == FG_E_PRECONDITION || code == FG_E_UNAVAILABLE || code == FG_E_DEADLINE;
 }
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* What one draws with, and its zone as a number. */
+/* A member's hash, by which it draws, and its zone as a number. */
 struct owners_candidate {
     uint64_t hash;
     uint16_t zone;
@@ -16,13 +16,13 @@ struct drawn {
     uint16_t place, zone;
 };
 
-/* The highest so far, in order. */
+/* The highest scores so far, in descending order. */
 struct podium {
     struct drawn best[FG_RING_REPLICAS_MAX];
     unsigned n, max;
 };
 
-/* Into its place in the order, over who was at `from` before. */
+/* Moves an entry up to its place in the order. `from`: the place that it replaces. */
 static void climb(struct podium *podium, unsigned from, struct drawn drawn)
 {
     while (from > 0 && podium->best[from - 1].score < drawn.score) {
@@ -37,7 +37,7 @@ static bool is_full_of_higher(const struct podium *podium, uint64_t score)
     return podium->n == podium->max && score <= podium->best[podium->n - 1].score;
 }
 
-/* Onto the podium, which then has no room for its last one, or had room. */
+/* Adds an entry, and drops the last one if there is no room. */
 static void offer(struct podium *podium, struct drawn drawn)
 {
     if (podium->n < podium->max)
@@ -45,7 +45,8 @@ static void offer(struct podium *podium, struct drawn drawn)
     climb(podium, podium->n - 1, drawn);
 }
 
-/* The same, but of each zone there is only one. Equal scores: the one that was offered first. */
+/* Adds an entry, but only one for each zone. Of equal scores the one that was offered first
+ * stays. */
 static void offer_zone(struct podium *podium, struct drawn drawn)
 {
     for (unsigned i = 0; i < podium->n; i++) {
@@ -66,13 +67,13 @@ static bool is_on(const struct podium *podium, uint16_t place)
     return false;
 }
 
-/* Who may own, and how many zones they are of. */
+/* The candidates of a revision, and in how many zones they are. */
 struct owners_field {
     struct owners_candidate *candidates;
     uint32_t n, n_zones;
 };
 
-/* The highest of those that are not on it yet. */
+/* Adds the highest of those that are not on the podium yet, whatever their zone. */
 static void fill(const struct owners_field *field, uint64_t key, struct podium *podium)
 {
     struct podium rest = {.max = FG_RING_REPLICAS_MAX - podium->n};
@@ -100,13 +101,14 @@ static void rank(const struct owners_field *field, unsigned replicas, uint32_t s
         if (!is_full_of_higher(&podium, score))
             offer_zone(&podium, (struct drawn){score, (uint16_t)i, field->candidates[i].zone});
     }
+    /* Too few zones: the other replicas are in zones that have one already. */
     if (field->n_zones < replicas)
         fill(field, key, &podium);
     for (unsigned i = 0; i < FG_MIN(podium.n, replicas); i++)
         owners[i] = podium.best[i].place;
 }
 
-/* Zones are numbered by who comes first. */
+/* Numbers a zone by its first place in the revision. */
 static uint16_t zone_of(const struct fg_ring_revision *revision, uint32_t place)
 {
     for (uint32_t i = 0; i < place; i++)

@@ -174,6 +174,7 @@ static void put_html_row(struct fg_buf *out, const struct ring_row *row, size_t 
     fg_buf_puts(out, "<tr>");
     for (size_t i = 0; i < n; i++) {
         fg_buf_puts(out, head ? "<th>" : "<td>");
+        /* Escaped: members choose their names and addresses. */
         fg_buf_html(out, row->cells[i]);
     }
     fg_buf_putc(out, '\n');
@@ -205,7 +206,7 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
 
 /* ---- text ---- */
 
-/* Columns as wide as what is usually in them; the last one as wide as it is. */
+/* Columns are as wide as their usual content; the last one is not padded. */
 static void put_text_row(struct fg_buf *out, const struct ring_row *row, size_t n, bool head)
 {
     static const int widths[] = {24, 12, 8, 8, 21, 32};

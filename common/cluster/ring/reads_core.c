@@ -14,7 +14,8 @@ struct owners {
     unsigned need; /* so many of these have to be heard, beside those who have drained */
 };
 
-/* Those who can be asked: who has drained has been heard, who has lost never will be. */
+/* The owners that can be asked. One that has drained counts as heard, since the snapshot has all
+ * that it held; one that has lost what it held never answers for it (lost-is-no-answer). */
 static struct owners owners_of(const struct fg_ring_reads *reads, uint32_t revision, uint16_t shard)
 {
     const struct fg_ring_view *view = reads->view;
@@ -37,7 +38,7 @@ static struct owners owners_of(const struct fg_ring_reads *reads, uint32_t revis
     return owners;
 }
 
-/* How many of them stand in one set and not in the other. */
+/* Counts owners that are in one set and not in the other. */
 static unsigned count(const struct owners *owners, const uint64_t *in, const uint64_t *out)
 {
     unsigned n = 0;
@@ -51,7 +52,7 @@ static const uint64_t nobody[FG_RING_READS_WORDS];
 
 /* ---- asking ---- */
 
-/* More of the owners, as they come from `turn` on, until it is enough or there are no more. */
+/* Asks more of the owners, beginning with `turn`, until enough are asked or none is left. */
 static uint32_t ask_owners(struct fg_ring_reads *reads, const struct owners *owners, uint32_t turn,
                            uint32_t *members)
 {
@@ -86,6 +87,8 @@ uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
 
 void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member)
 {
+    /* As if it had failed already: others are asked in its place, and its answer is not waited
+     * for. */
     fg_bits_set(reads->asked, member);
     fg_bits_set(reads->failed, member);
 }

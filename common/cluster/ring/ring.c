@@ -71,6 +71,8 @@ unsigned fg_ring_shard_factor_at(const struct fg_ring *ring, struct fg_slice ten
         is_there ? &ring->shard_factors[place].steps : &ring->others;
     uint32_t n = steps->n;
 
+    /* The step of the profile's own time: a late profile keeps the shard that it would have had
+     * then (spread-by-time). */
     while (n > 0 && steps->items[n - 1].since_ns > time_ns)
         n--;
     return n == 0 ? 0 : steps->items[n - 1].shard_factor;
@@ -83,6 +85,7 @@ unsigned fg_ring_shard_factor(const struct fg_ring *ring, struct fg_slice tenant
 
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)
 {
+    /* The newest revision that has the member: zones may change between revisions. */
     for (uint32_t i = ring->n_revisions; i-- > 0;) {
         const struct fg_ring_place *place = fg_ring_place_of(&ring->revisions[i], member);
 
@@ -101,6 +104,7 @@ enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member)
             continue;
         if (i == ring->n_revisions - 1)
             return FG_RING_ACTIVE;
+        /* It left the newest revision, but queries still ask it for an older one. */
         if (!fg_ring_is_done(&ring->members[member], revision->number))
             return FG_RING_LEAVING;
     }

@@ -30,7 +30,7 @@ const struct fg_conf_field fg_ring_member_fields[] = {
 const size_t fg_ring_n_follower_fields = FG_COUNT(fg_ring_follower_fields);
 const size_t fg_ring_n_member_fields = FG_COUNT(fg_ring_member_fields);
 
-/* Does it say "all of this machine's addresses"? */
+/* True if the address means all addresses of this machine: others cannot call it. */
 static bool is_any(const char *address)
 {
     static const char *const anys[] = {"//0.0.0.0:", "//[::]:", "//*:", "//:"};

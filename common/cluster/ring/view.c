@@ -3,6 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* A revision never changes, so its table of 65,536 shards is built once and shared by all views
+ * that have the revision. */
 static struct fg_ring_table *known_table(const struct fg_ring_view *before, uint64_t revision)
 {
     for (uint32_t i = 0; before != NULL && i < before->ring.n_revisions; i++)
@@ -31,6 +33,7 @@ enum fg_code fg_ring_view_create(struct fg_slice bytes, struct fg_slice etag,
     atomic_init(&view->refs, 1);
     view->arena = fg_arena_create(FG_RING_ARENA_BYTES);
     view->etag = fg_arena_copy(view->arena, etag);
+    /* Without an etag there is no ring yet: the view is of an empty one. */
     if (etag.len > 0 && fg_ring_decode(bytes, view->arena, &view->ring, err) != FG_OK)
         return err->code;
     make_tables(view, before);
@@ -62,6 +65,7 @@ unsigned fg_ring_view_owners(const struct fg_ring_view *view, uint16_t shard,
 
     if (view->ring.n_revisions == 0)
         return 0;
+    fg_assert(view->tables[newest]->n_owners <= FG_RING_REPLICAS_MAX);
     for (unsigned i = 0; i < view->tables[newest]->n_owners; i++)
         owners[i] = &view->ring.members[fg_ring_view_owner(view, newest, shard, i)];
     return view->tables[newest]->n_owners;

@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+/* The ring is some kB. A request that takes longer hangs, and the thread does nothing else
+ * meanwhile. */
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 static const struct fg_metric_def watch_metrics[] = FG_METRICS_DEFS(WATCH_METRICS);
 
-/* Under the lock. Returns the number of a read that begins from now on. */
+/* Makes the thread read the ring. Returns the number of a read that has not begun yet, so what
+ * it finds is not older than this call. With the lock held. */
 static uint64_t ask(struct fg_ring_watch *watch)
 {
     watch->asked = true;
@@ -41,6 +44,8 @@ enum fg_code fg_ring_watch_swap(struct fg_ring_watch *watch, const struct fg_rin
     fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
     note_denied(watch, code == FG_E_DENIED, &err);
+    /* FG_E_PRECONDITION is a lost race and ordinary. Whatever the answer says, the next read
+     * decides whether the change was made. */
     if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED && code != FG_E_DENIED)
         fg_log_warn("ring update unconfirmed, retrying", fg_ls("err", err.msg));
     return code;
@@ -59,7 +64,7 @@ static bool is_asked(const struct fg_ring_watch *watch)
            watch->drained > 0;
 }
 
-/* Until something is asked for, or due. */
+/* Waits until a caller asks for something or `wake_mono_ns`, and takes over what was asked for. */
 static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono_ns)
 {
     const struct timespec until = timespec_of(wake_mono_ns);
@@ -76,6 +81,8 @@ static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int
                                          .generation = watch->generation,
                                          .wishes = watch->wishes,
                                          .wish = watch->wish};
+    /* Taken over and reset in one section, so nothing that is asked for later gets lost. `stop`
+     * stays set. */
     watch->leave = watch->asked = watch->wishes = false;
     watch->wanted = watch->drained = 0;
     (void)pthread_mutex_unlock(&watch->lock);
@@ -93,6 +100,8 @@ static void *run(void *arg)
         bool begun = effects.read; /* at the end of the last one, for those who waited */
         int64_t wake_mono_ns;
 
+        /* First the cores that may want to change the ring, then the read: they hand in their
+         * wish for a read, and the ring that was read is shown to them. */
         if (watch->config.member != NULL)
             fg_ring_watch_tell_member(watch, &asked);
         fg_ring_watch_tell_widen(watch, &asked);
@@ -131,6 +140,8 @@ enum fg_ring_member_state fg_ring_watch_member_state(const struct fg_ring_watch 
 
 enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch, uint64_t revision)
 {
+    /* Without the lock: this runs for each push, and again as the last check in the step that
+     * inserts it (stale-ring-reject, read-first). */
     enum fg_ring_member_state state = fg_ring_watch_member_state(watch);
     uint64_t known = fg_ring_watch_revision(watch);
 
@@ -157,6 +168,8 @@ void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, un
 {
     fg_assert(fg_ring_tenant_fault(tenant) == NULL);
     (void)pthread_mutex_lock(&watch->lock);
+    /* One wish at a time. The caller asks again while the service is too large, so a wish that
+     * is dropped here is not lost. */
     if (!watch->widening) {
         watch->widening = watch->wishes = true;
         memcpy(watch->wish.tenant, tenant.ptr, tenant.len);
@@ -171,6 +184,8 @@ void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint6
 {
     (void)pthread_mutex_lock(&watch->lock);
     watch->drained = FG_MAX(watch->drained, revision);
+    /* Raised together under the lock: the ring must never say "drained" with an older
+     * generation, or a reader would take too old a snapshot (as-drained). */
     watch->generation = FG_MAX(watch->generation, generation);
     (void)pthread_cond_signal(&watch->wake);
     (void)pthread_mutex_unlock(&watch->lock);
@@ -186,12 +201,13 @@ void fg_ring_watch_leave(struct fg_ring_watch *watch)
 
 /* ---- what waits ---- */
 
-/* Under the lock: until something has moved. FG_E_CANCELED, FG_E_DEADLINE. */
+/* Waits until something has changed. FG_E_CANCELED, FG_E_DEADLINE. With the lock held. */
 enum fg_code fg_ring_watch_wait(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                                 struct fg_err *err)
 {
     const struct timespec until = timespec_of(deadline_mono_ns);
 
+    /* After stop() nobody reads the ring any more, so the wait would last until its deadline. */
     if (watch->stop)
         return fg_fail(err, FG_E_CANCELED, "the ring watch has stopped");
     if (pthread_cond_timedwait(&watch->moved, &watch->lock, &until) == 0)
@@ -209,6 +225,8 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
     (void)pthread_mutex_lock(&watch->lock);
     while (code == FG_OK &&
            (watch->view == NULL || fg_ring_newest(&watch->view->ring) < revision)) {
+        /* Again in each turn of the loop: a read that ends forgets what was wanted
+         * (follow_core.c). */
         watch->wanted = FG_MAX(watch->wanted, revision);
         (void)pthread_cond_signal(&watch->wake);
         code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
@@ -219,7 +237,7 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
     return code;
 }
 
-/* Under the lock: until a read that began after this call has ended. */
+/* Waits until a read that began after this call has ended (fresh-ring). With the lock held. */
 static enum fg_code read_anew(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
@@ -227,6 +245,8 @@ static enum fg_code read_anew(struct fg_ring_watch *watch, int64_t deadline_mono
     enum fg_code code = FG_OK;
 
     while (code == FG_OK && watch->follow.ended_well < ticket) {
+        /* Such a read has ended, and it failed: the caller is told why instead of waiting for
+         * the next one. */
         if (watch->follow.ended >= ticket) {
             *err = watch->err;
             code = err->code;
@@ -258,6 +278,8 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
 
     *ret_age_ns = 0;
     (void)pthread_mutex_lock(&watch->lock);
+    /* While the bucket is away each query would wait for its timeout; it takes the last ring at
+     * once, and another read is asked for. */
     if (watch->view != NULL && watch->follow.failures > 0) {
         (void)ask(watch);
         *ret_why = watch->err;
@@ -311,6 +333,8 @@ static void init_threads(struct fg_ring_watch *watch)
 
     (void)pthread_mutex_init(&watch->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
+    /* Deadlines are of the monotonic clock: a wall clock that jumps must not end or prolong
+     * waits. */
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&watch->wake, &monotonic);
     (void)pthread_cond_init(&watch->moved, &monotonic);
@@ -321,6 +345,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                   struct fg_ring_watch **ret_watch, struct fg_err *err)
 {
     struct fg_ring_watch *watch;
+    /* Jitter differs between processes that start together. */
     uint64_t seeds[3];
 
     if (config->member != NULL && fg_ring_watch_check_member(config->member, err) != FG_OK)
@@ -371,8 +396,10 @@ void fg_ring_watch_stop(struct fg_ring_watch *watch)
     (void)pthread_mutex_lock(&watch->lock);
     watch->stop = true;
     (void)pthread_cond_signal(&watch->wake);
+    /* Those who wait for the ring end with FG_E_CANCELED. */
     (void)pthread_cond_broadcast(&watch->moved);
     (void)pthread_mutex_unlock(&watch->lock);
+    /* Ends the request under way, for which the thread may wait ten seconds. */
     fg_bucket_wave_cancel(watch->object.wave);
     (void)pthread_join(watch->thread, NULL);
     watch->started = false;

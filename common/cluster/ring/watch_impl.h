@@ -79,7 +79,7 @@ struct fg_ring_watch {
     struct fg_condition *lost, *unread;
 };
 
-/* What callers have asked for since the last round of the thread. */
+/* What callers have asked for since the last pass of the thread. */
 struct fg_ring_watch_asked {
     bool stop, leave;
     uint64_t wanted, drained, generation;
@@ -96,7 +96,7 @@ static inline int64_t fg_ring_watch_now(const struct fg_ring_watch *watch)
 
 /* ---- watch.c ---- */
 
-/* Makes the thread read the ring in its next round. */
+/* Makes the thread read the ring in its next pass. */
 void fg_ring_watch_ask_to_read(struct fg_ring_watch *watch);
 
 /* Replaces the ring that was read last. Logs and counts what came of it. Returns FG_OK if the

@@ -5,15 +5,15 @@ void fg_ring_widen_init(struct fg_ring_widen *widen, const struct fg_ring_widen_
     *widen = (struct fg_ring_widen){.config = *config, .idle = true, .random = config->seed};
 }
 
-/* The ring is to be read, now. */
+/* Asks for a read of the ring, at once. */
 static void look_now(struct fg_ring_widen *widen)
 {
     widen->look = true;
     widen->not_before_mono_ns = INT64_MIN;
 }
 
-/* ... after at least so long, and up to `more`: so that those who lost together do not come back
- * together. */
+/* Asks for a read after `least` plus a random part of `more`: distributors that lost a swap
+ * together do not come back together. */
 static void look_after(struct fg_ring_widen *widen, int64_t mono_ns, int64_t least, int64_t more)
 {
     widen->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
@@ -42,6 +42,7 @@ static void on_ring(struct fg_ring_widen *widen, const struct fg_ring_widen_even
     };
     struct fg_err err;
 
+    /* The shell carries a swap out before it reads again. */
     fg_assert(!widen->swapping);
     if (widen->look && event->mono_ns < widen->not_before_mono_ns &&
         fg_ring_shard_factor_at(event->ring, change.name, INT64_MAX) < change.shard_factor)
@@ -62,6 +63,8 @@ static void on_swapped(struct fg_ring_widen *widen, const struct fg_ring_widen_e
 {
     fg_assert(widen->swapping);
     widen->swapping = false;
+    /* A read either way: only the ring tells if the change was made. A bucket that denies the
+     * swap (read-only credentials) is asked rarely. */
     if (event->won)
         look_now(widen);
     else if (event->denied)

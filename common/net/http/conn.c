@@ -45,10 +45,8 @@ void fg_http_conn_speak(struct fg_http_conn *conn, const struct fg_http_protocol
     conn->protocol->begin(conn);
 }
 
-/*
- * Without TLS the first bytes tell. What is held back until then equals the preface so far, so that
- * it need not be kept. false: more has to come first.
- */
+/* Without TLS the first bytes say which version it is. Bytes that are held back until then equal
+ * the preface so far, so they need not be kept. Returns false if more bytes have to come first. */
 static bool choose(struct fg_http_conn *conn, struct fg_slice *bytes)
 {
     size_t len = FG_MIN(bytes->len, PREFACE_BYTES - conn->preface_len);

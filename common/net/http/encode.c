@@ -14,7 +14,7 @@ enum {
 
 /* --- what the client takes --- */
 
-/* "gzip;q=0.5": the weight in thousandths; 1000 when there is none, 0 when it cannot be read. */
+/* Reads the weight in "gzip;q=0.5", in thousandths; 1000: there is none, 0: it cannot be read. */
 static unsigned weight(struct fg_slice params)
 {
     size_t equals = fg_slice_find(params, '=');
@@ -27,7 +27,7 @@ static unsigned weight(struct fg_slice params)
     return q >= 1 ? 1000 : (unsigned)(q * 1000);
 }
 
-/* How much the client wants each; 0: not at all. */
+/* How much the client wants each coding; 0: not at all. */
 struct wishes {
     unsigned gzip, zstd;
 };
@@ -112,7 +112,7 @@ static struct coders *coders_of_thread(void)
     return coders;
 }
 
-/* Into less than the original's length, or not at all: 0. */
+/* Encodes into less than the original's length. Returns 0 if it does not get smaller. */
 static size_t encode(enum fg_http_coding coding, struct fg_slice in, uint8_t *out)
 {
     struct coders *coders = coders_of_thread();

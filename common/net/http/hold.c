@@ -103,8 +103,8 @@ void fg_http_answer_release(struct fg_http_request *req)
 
 /* --- readers --- */
 
-/* Ends the window if it is over, and begins the next. ret_slow: was the speed in it below the
- * least? */
+/* Ends the window if it is over, and begins the next one. ret_slow: the speed in it was below
+ * the least one. */
 static void end_window(struct fg_http_pace *pace, int64_t window_ns, uint64_t min_per_s,
                        uint64_t taken_bytes, int64_t now_mono_ns, bool *ret_slow)
 {

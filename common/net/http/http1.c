@@ -65,7 +65,7 @@ static struct fg_http_request *queue_pop(struct fg_http1 *h1)
     return req;
 }
 
-/* The newest one, which is not complete and never will be. */
+/* Drops the newest request, which is not complete and never will be. */
 static void queue_drop_newest(struct fg_http1 *h1)
 {
     struct fg_http_request **link = &h1->first;
@@ -103,7 +103,7 @@ static void drop_pending(struct fg_http_conn *conn)
     fg_buf_init(&h1->pending, HTTP_READ_BYTES);
 }
 
-/* Keeps input that has to wait. false: there is no memory for it. */
+/* Keeps input that has to wait. Returns false if there is no memory for it. */
 static bool keep_pending(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;
@@ -194,7 +194,7 @@ static void received(struct fg_http_conn *conn)
         fg_http_request_work(req);
 }
 
-/* Does the message that is being received cost more than it may? */
+/* Refuses a message that has cost more bytes than it may. */
 static enum fg_http_refusal check_raw_bytes(const struct fg_http_conn *conn)
 {
     const struct fg_http1 *h1 = &conn->http1;
@@ -258,7 +258,7 @@ static bool check_line(struct fg_http1 *h1)
     return true;
 }
 
-/* Parses until a message is complete, or there is no more input, or the request is refused. */
+/* Parses until a message is complete, the input ends, or the request is refused. */
 static void feed_once(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;
@@ -290,7 +290,7 @@ static void feed_once(struct fg_http_conn *conn)
         refuse_now(conn, why);
 }
 
-/* false: nothing more can be written now. */
+/* Writes the next answers. Returns false if nothing more can be written now. */
 static bool write_batch(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;
@@ -311,7 +311,7 @@ static bool write_batch(struct fg_http_conn *conn)
     return true;
 }
 
-/* "100 Continue", when all answers before it have left and the client still waits for it. */
+/* Writes "100 Continue" if all answers before it have left and the client still waits for it. */
 static void write_continue(struct fg_http_conn *conn)
 {
     static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -332,7 +332,7 @@ static void flush(struct fg_http_conn *conn)
     write_continue(conn);
 }
 
-/* The peer sends no more: what is not complete never will be. */
+/* The peer sends no more, so an incomplete request will never be complete. */
 static void end_input(struct fg_http1 *h1)
 {
     if (h1->current != NULL && h1->state == HTTP1_BODY)
@@ -350,7 +350,7 @@ static bool wants_input(const struct fg_http_conn *conn)
     return conn->http1.state != HTTP1_LAST || conn->discarded_bytes < HTTP_LINGER_MAX_BYTES;
 }
 
-/* Decides, after everything possible was done, what to wait for. */
+/* Decides what to wait for, after everything possible was done. */
 static void settle(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;
@@ -367,7 +367,7 @@ static void settle(struct fg_http_conn *conn)
                                 h1->first == NULL && h1->current == NULL && !conn->writing);
 }
 
-/* All that came before was answered; what comes next is HTTP/2. */
+/* Hands the connection over to HTTP/2: all requests before were answered. */
 static void hand_over(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;

@@ -12,7 +12,7 @@ static void put_connection(struct fg_http_request *req)
         fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
 }
 
-/* RFC 9110, 6.5.1: to who says that they would be read. */
+/* True if the client says that it reads trailers (RFC 9110, 6.5.1). */
 static bool wants_trailers(const struct fg_http_request *req)
 {
     return req->trailers.len > 0 && !req->http10 && req->method != FG_HTTP_HEAD &&
@@ -33,7 +33,8 @@ static void put_length(struct fg_http_request *req)
     fg_buf_put(head, FG_LIT("\r\n"));
 }
 
-/* The body as one chunk: its size goes to the end of the head, what follows it into `extra`. */
+/* Sends the body as one chunk: its size goes to the end of the head, and what follows it into
+ * `extra`. */
 static void put_chunk(struct fg_http_request *req)
 {
     struct fg_buf *tail = &req->extra; /* the head has what was in it */

@@ -4,7 +4,7 @@
  */
 #include "common/net/http/impl.h"
 
-/* Ends the parsing from inside of it. */
+/* Stops the parser from inside of a callback. */
 static int stop(struct fg_http_conn *conn, enum fg_http_refusal why)
 {
     conn->http1.stopped = why;
@@ -102,7 +102,8 @@ static enum fg_http_method method_of(const llhttp_t *parser)
     }
 }
 
-/* What makes a message's borders doubtful ends the connection; llhttp has looked for more. */
+/* Ends the connection if the borders of the message are in doubt (request smuggling). llhttp has
+ * made further checks. */
 static enum fg_http_refusal check_framing(const llhttp_t *parser, const struct fg_http_request *req)
 {
     unsigned n_hosts = fg_http_header_count(req, "Host");
@@ -110,7 +111,8 @@ static enum fg_http_refusal check_framing(const llhttp_t *parser, const struct f
 
     if (parser->http_major != 1 || parser->http_minor > 1)
         return HTTP_BAD_VERSION;
-    /* RFC 9112, 3.2: exactly one in HTTP/1.1. Two are how to be seen as two sites. */
+    /* RFC 9112, 3.2: exactly one in HTTP/1.1. With two, we and a proxy might see two different
+     * sites. */
     if (n_hosts > 1 || (n_hosts == 0 && !req->http10))
         return HTTP_MALFORMED;
     if (n_codings == 0)

@@ -19,8 +19,8 @@ enum {
 };
 
 #define DRAIN_GRACE_NS (100 * FG_MS_NS) /* a request may be on its way while we decide to close */
-/* For who sends on though it was answered: most see it and end the stream themselves, and some
- * (curl 7.88) take our reset for the answer. Windows stay shut meanwhile. */
+/* For peers that send on although they were answered. Most see the answer and end the stream
+ * themselves, and some (curl 7.88) take our reset for the answer. Windows stay shut meanwhile. */
 #define STREAM_LINGER_NS (2 * FG_SECOND_NS)
 
 /* --- nghttp2's parts --- */
@@ -124,8 +124,8 @@ void fg_http2_body_end(struct fg_http_conn *conn, struct fg_http_request *req)
     conn->http2->n_bodies--;
 }
 
-/* Hands over what is complete. Handlers may answer, others' streams may close: the list is read
- * anew each time. */
+/* Hands over complete requests. Handlers may answer and other streams may close meanwhile, so
+ * the list is read again from its start each time. */
 static void work(struct fg_http_conn *conn)
 {
     struct fg_http2 *h2 = conn->http2;
@@ -172,7 +172,7 @@ static void leave(struct fg_http_conn *conn)
     fg_http_conn_leave(conn);
 }
 
-/* Decides, after everything possible was done, what to wait for. */
+/* Decides what to wait for, after everything possible was done. */
 static void settle(struct fg_http_conn *conn)
 {
     struct fg_http2 *h2 = conn->http2;
@@ -204,7 +204,7 @@ static void pump(struct fg_http_conn *conn)
 
 /* --- events --- */
 
-/* nghttp2's errors that end a session; for the others it has queued a GOAWAY itself. */
+/* Maps nghttp2's errors that end a session. For all others it has queued a GOAWAY itself. */
 static uint32_t error_code_of(ssize_t error)
 {
     switch (error) {

@@ -40,7 +40,8 @@ static int refuse_stream(struct fg_http_conn *conn, int32_t stream_id)
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-    /* In turns, 16 KiB each: by default RFC 9218 has a large answer sent before all after it. */
+    /* Answers take turns, 16 KiB each. By default, RFC 9218 sends a large answer before all
+     * after it. */
     static const nghttp2_extpri in_turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
     struct fg_http_conn *conn = arg;
     struct fg_http2 *h2 = conn->http2;
@@ -159,7 +160,7 @@ static uint64_t body_len(const struct fg_http_request *req, bool end_stream)
     return len;
 }
 
-/* The whole body may come: what it needs beyond the first window is given at once. */
+/* Opens the window for the whole body: what it needs beyond the first window is given at once. */
 static void open_window(struct fg_http_request *req, uint64_t len)
 {
     nghttp2_session *session = req->conn->http2->session;
@@ -233,7 +234,7 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t stream
     enum fg_http_refusal why;
 
     (void)flags;
-    /* Kept or thrown away, it no longer stands in the way of other streams. */
+    /* Whether the bytes are kept or thrown away, they no longer take window of other streams. */
     (void)nghttp2_session_consume_connection(session, len);
     conn->http2->bodies_bytes += len;
     if (req == NULL || req->skip_body)

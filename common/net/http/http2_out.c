@@ -137,7 +137,8 @@ void fg_http2_control_put(struct fg_http2 *h2, struct fg_slice bytes)
     h2->batch_bytes += bytes.len;
 }
 
-/* For a head and a body, and for a frame without a body that nghttp2 gives us after them. */
+/* True if there is room for a head and a body, and for a frame without a body that nghttp2 gives
+ * us after them. */
 static bool batch_has_room(const struct fg_http2 *h2)
 {
     return h2->n_pieces + 3 <= HTTP_WRITE_BUFS && h2->batch_bytes < BATCH_MAX_BYTES;
@@ -165,7 +166,7 @@ static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8
     return 0;
 }
 
-/* What nghttp2 ends by itself is counted when it says so. */
+/* Counts streams that nghttp2 ends by itself. */
 static void count_end(const struct fg_http_conn *conn, const nghttp2_frame *frame)
 {
     struct fg_http_stats *stats = conn->owner->stats;
@@ -208,7 +209,7 @@ void fg_http2_out_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_sent);
 }
 
-/* nghttp2's frames until the batch is full; false: nghttp2 gave up. */
+/* Collects nghttp2's frames until the batch is full. Returns false if nghttp2 has failed. */
 static bool collect(struct fg_http2 *h2)
 {
     const uint8_t *bytes;

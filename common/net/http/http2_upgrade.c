@@ -20,7 +20,8 @@ static int base64url_digit(uint8_t c)
     return c == '-' ? 62 : c == '_' ? 63 : -1;
 }
 
-/* RFC 4648, 5, without padding. false: not that, not there, or more than SETTINGS_MAX_BYTES. */
+/* Decodes base64url without padding (RFC 4648, 5). Returns false if it is something else,
+ * missing, or longer than SETTINGS_MAX_BYTES. */
 static bool read_settings(struct fg_slice text, uint8_t out[SETTINGS_MAX_BYTES], size_t *ret_len)
 {
     uint32_t bits = 0;

@@ -45,7 +45,7 @@ static void forget(struct fg_buf *buf)
     }
 }
 
-/* Back to what fg_http_request_new() gives; small buffers keep their memory. */
+/* Resets a request to what fg_http_request_new() gives; small buffers keep their memory. */
 static void request_reset(struct fg_http_request *req)
 {
     if (fg_arena_used_bytes(req->arena) > KEEP_MAX_BYTES) {
@@ -137,10 +137,8 @@ static bool has_escape(struct fg_slice text, bool plus)
     return fg_slice_find(text, '%') != SIZE_MAX || (plus && fg_slice_find(text, '+') != SIZE_MAX);
 }
 
-/*
- * plus: '+' is a blank, as in forms. false: an escape that is none, or the arena is full. Text
- * without escapes is not copied.
- */
+/* Decodes escapes. plus: '+' is a blank, as in forms. Returns false if an escape is invalid or
+ * the arena is full. Text without escapes is not copied. */
 static bool percent_decode(struct fg_arena *arena, struct fg_slice text, bool plus,
                            struct fg_slice *ret_text)
 {
@@ -265,10 +263,8 @@ bool fg_http_header_has(const struct fg_http_request *req, const char *name, con
     return false;
 }
 
-/*
- * One "name=value" of the query. A pair that cannot be decoded does not exist, as in Go's net/url:
- * neither does one with ';', which others take for a separator.
- */
+/* Matches one "name=value" of the query. A pair that cannot be decoded does not exist, as in
+ * Go's net/url; neither does one with ';', which other programs take for a separator. */
 static bool param_matches(struct fg_arena *arena, struct fg_slice pair, struct fg_slice name,
                           struct fg_slice *ret_raw_value)
 {

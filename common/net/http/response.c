@@ -73,7 +73,7 @@ const char *fg_http_date(struct fg_http_loop *owner)
     return owner->date;
 }
 
-/* A value that ends its line would let whoever chose it write headers of their own. */
+/* Replaces line ends: a value that ends its line would let its author write headers of his own. */
 static void put_header(struct fg_buf *out, const char *name, const char *value)
 {
     for (const char *c = name; *c != '\0'; c++)

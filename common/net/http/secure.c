@@ -60,7 +60,7 @@ void fg_secure_close(struct fg_tcp_conn *tcp)
 
 /* --- writing --- */
 
-/* The next record: of one large piece, or of several small ones put together. */
+/* Takes the next record: of one large piece, or of several small ones put together. */
 static struct fg_slice next_record(struct fg_http_secure *secure, uint8_t *room)
 {
     size_t len = 0;
@@ -87,7 +87,7 @@ static bool has_plain(const struct fg_http_secure *secure)
     return secure->at_plain < secure->n_plain;
 }
 
-/* false: the session is broken. */
+/* Encrypts records ahead of the socket. Returns false if the session is broken. */
 static bool make_records(struct fg_tcp_conn *tcp)
 {
     struct fg_http_secure *secure = tcp->secure;
@@ -98,7 +98,7 @@ static bool make_records(struct fg_tcp_conn *tcp)
     return true;
 }
 
-/* The socket has taken `cipher`. */
+/* Called when the socket has taken `cipher`. */
 static void output_sent(struct fg_http_secure *secure)
 {
     secure->sending = false;
@@ -109,7 +109,7 @@ static void output_sent(struct fg_http_secure *secure)
     }
 }
 
-/* true: all that was encrypted is gone. */
+/* Sends what is encrypted. Returns true if all of it is gone. */
 static bool send_output(struct fg_tcp_conn *tcp)
 {
     struct fg_http_secure *secure = tcp->secure;
@@ -126,7 +126,7 @@ static bool send_output(struct fg_tcp_conn *tcp)
     return true;
 }
 
-/* Encrypts and sends as much as the socket takes; true: nothing is left to be sent. */
+/* Encrypts and sends as much as the socket takes. Returns true if nothing is left to be sent. */
 static bool push(struct fg_tcp_conn *tcp)
 {
     struct fg_http_secure *secure = tcp->secure;
@@ -180,7 +180,7 @@ static void secure_shutdown(struct fg_http_conn *conn)
     end_when_sent(tcp);
 }
 
-/* Says goodbye where nothing is cut short by it. */
+/* Sends close_notify, unless that would cut a record short. */
 static void secure_close_socket(struct fg_http_conn *conn)
 {
     struct fg_tcp_conn *tcp = fg_tcp_of(conn);
@@ -208,7 +208,8 @@ static void handshake_complete(struct fg_tcp_conn *tcp)
     conn->protocol->pump(conn);
 }
 
-/* HTTP where TLS should be: told so in HTTP, as everything else would look like noise. */
+/* The client speaks HTTP where TLS is expected. It is told so in HTTP, since everything else
+ * would look like noise to it. */
 static void answer_in_cleartext(struct fg_tcp_conn *tcp)
 {
     struct fg_http_conn *conn = &tcp->conn;
@@ -219,7 +220,7 @@ static void answer_in_cleartext(struct fg_tcp_conn *tcp)
     fg_http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
 }
 
-/* Plaintext, as long as it is wanted and there is some; returns why it stopped. */
+/* Decrypts as long as the connection wants input and there is some. Returns why it stopped. */
 static enum fg_tls_status decrypt(struct fg_tcp_conn *tcp)
 {
     struct fg_http_conn *conn = &tcp->conn;
@@ -243,7 +244,7 @@ static enum fg_tls_status decrypt(struct fg_tcp_conn *tcp)
     return FG_TLS_OK;
 }
 
-/* Reads on: from what is here, and then from the socket. */
+/* Reads on: first from what is here, then from the socket. */
 static void deliver(struct fg_tcp_conn *tcp)
 {
     struct fg_http_conn *conn = &tcp->conn;

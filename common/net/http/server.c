@@ -53,7 +53,8 @@ void fg_http_server_route(struct fg_http_server *server, const struct fg_http_ro
     server->n_routes++;
 }
 
-/* How well the path fits: 0 not at all, else more for a longer match, most for the whole path. */
+/* Returns how well the path fits a route: 0 not at all, more for a longer match, most for the
+ * whole path. */
 static size_t route_fit(const struct fg_http_route *route, struct fg_slice path)
 {
     if (fg_slice_is(path, route->path))
@@ -140,7 +141,7 @@ struct http_address {
     socklen_t len;
 };
 
-/* "HOST:PORT", the host perhaps in brackets or empty. */
+/* Splits "HOST:PORT". The host may be in brackets or empty. */
 static enum fg_code split_listen(const char *listen, char *host, size_t host_size,
                                  const char **ret_port, struct fg_err *err)
 {
@@ -176,7 +177,7 @@ static void address_of_all(const char *port, bool ipv6, struct http_address *ret
         memcpy(&ret_address->addr, &four, sizeof four);
 }
 
-/* Is there IPv6 on this machine? Containers often have none. */
+/* True if there is IPv6 on this machine. Containers often have none. */
 static bool have_ipv6(void)
 {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -224,7 +225,8 @@ static enum fg_code fail_listen(struct fg_err *err, int errnum, const char *list
     return fg_fail(err, code, "listen on \"%s\": %s", listen, strerrordesc_np(errnum));
 }
 
-/* share: with the sockets of our other loops. Returns the socket, or -1 and errno. */
+/* Binds a socket. share: with the sockets of our other loops. Returns the socket, or -1 and
+ * errno. */
 static int bind_socket(const struct http_address *address, bool share)
 {
     int on = 1, off = 0;
@@ -245,7 +247,7 @@ static int bind_socket(const struct http_address *address, bool share)
     return -1;
 }
 
-/* Fills in the port that the kernel chose, if it did. */
+/* Learns the port if the kernel chose it. */
 static unsigned learn_port(int fd, struct http_address *address)
 {
     struct sockaddr_in6 six;
@@ -347,7 +349,7 @@ unsigned fg_http_server_port(const struct fg_http_server *server)
     return server->port;
 }
 
-/* timeout_ns < 0: as long as it takes. */
+/* Waits until all handles are closed. timeout_ns < 0: as long as it takes. */
 static void wait_closed(struct fg_http_server *server, int64_t timeout_ns)
 {
     struct timespec until;

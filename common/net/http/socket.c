@@ -140,7 +140,8 @@ static void on_closed(uv_handle_t *handle)
     fg_http_loop_remove(owner, conn);
     fg_secure_close(fg_tcp_of(conn));
     fg_http_conn_closed(conn); /* may free it */
-    /* Last: whoever waits for this in stop may free what the server was lent, the budget too. */
+    /* Last: a thread that waits for this in stop() may then free what the server was lent,
+     * including the budget. */
     fg_http_server_handles(server, -1);
 }
 

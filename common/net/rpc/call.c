@@ -91,7 +91,7 @@ static void refuse_size(struct fg_call *call, size_t size, uint64_t max)
     fg_call_refuse(call, FG_E_TOO_LARGE, text);
 }
 
-/* The parts have the cluster and the deadline: the frame that they make has neither. */
+/* The frame of a call in parts has neither cluster nor deadline: its parts have them. */
 void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
 {
     const struct fg_rpc_frame frame = {

@@ -7,8 +7,8 @@
 
 enum { ANSWERS_MAX = 256 }; /* a table that is walked: every answer in it is a megabyte or more */
 
-/* Longer than a caller takes between two parts; a caller that is gone without its connection having
- * been closed is a machine that died. */
+/* Longer than a caller takes between two parts. A caller that is silent for longer, although its
+ * connection was never closed, is on a machine that died. */
 static const int64_t IDLE_NS = 30 * FG_SECOND_NS;
 
 struct stored_reply {
@@ -48,7 +48,7 @@ static void unref(struct stored_reply *one)
     free(one);
 }
 
-/* Locked. What readers still hold counts no more: they are sending one part of it. */
+/* Locked. Bytes that readers still hold are not counted any more: each sends one part of them. */
 static void remove_at(struct fg_chunked_replies *replies, size_t i)
 {
     struct stored_reply *one = replies->answers[i];

@@ -64,7 +64,7 @@ void fg_connections_destroy(struct fg_connections *connections)
     free(connections);
 }
 
-/* Locked. A walk over all of them: connections are made seldom. */
+/* Locked. Walks over all connections: new ones are rare. */
 static unsigned count_from(const struct fg_connections *connections,
                            const struct fg_connection_address *address)
 {

@@ -83,7 +83,7 @@ static void start_counting(struct fg_rpc *rpc)
     fg_registry_on_scrape(rpc->registry, on_scrape, rpc);
 }
 
-/* Any of the settings asks for TLS, so that none is passed over in silence. */
+/* Any one of the settings asks for TLS, so that none of them is ignored silently. */
 static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, struct fg_err *err)
 {
     const struct fg_rpc_settings *settings = rpc->settings;
@@ -203,7 +203,7 @@ void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes)
             FG_MIN(FG_MAX(connections, (uint64_t)CONNECTIONS_LEAST), (uint64_t)CONNECTIONS_MOST);
 }
 
-/* Of "HOST:PORT". A name other than localhost may be any address. */
+/* True if "HOST:PORT" is a loopback address. A name other than localhost may be any address. */
 static bool is_loopback(struct fg_slice address)
 {
     const uint8_t *colon = memrchr(address.ptr, ':', address.len);

@@ -94,7 +94,7 @@ static enum fg_code open_dialer(struct fg_dialing *dialing, struct dialer *diale
     return fg_wire_check(rv, err);
 }
 
-/* What fails now is tried again at a later check. */
+/* Begins again. If that fails, a later check tries again. */
 static void restart(struct fg_dialing *dialing, struct dialer *dialer)
 {
     struct fg_err err;
@@ -116,7 +116,7 @@ static void keep_winner(struct fg_dialing *dialing)
     patient_of(dialing)->checks = 0;
 }
 
-/* How many attempts of the dialer have ended, whatever came of them. */
+/* Counts the attempts of the dialer that have ended, with whatever result. */
 static uint64_t count_ended(const struct dialer *dialer)
 {
     uint64_t n = 0;

@@ -93,8 +93,8 @@ static void look(void *arg)
         ask(keepalive);
 }
 
-/* The next connection is the dialer's business. If that one has ended meanwhile there is nothing
- * to be closed, and nng says so. */
+/* Closes the connection; the next one is the dialer's business. If it has ended meanwhile, nng
+ * finds nothing to close. */
 static void give_up(struct fg_keepalive *keepalive)
 {
     struct fg_peer_health health;
@@ -114,7 +114,7 @@ static void drop_message(struct fg_keepalive *keepalive)
     nng_aio_set_msg(keepalive->ask_aio, NULL);
 }
 
-/* On an nng thread. What is stopped refuses to begin; that is the end. */
+/* On an nng thread. An aio that was stopped refuses to begin, which ends the chain of callbacks. */
 static void on_asked(void *arg)
 {
     struct fg_keepalive *keepalive = arg;

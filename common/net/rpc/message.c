@@ -40,7 +40,8 @@ void fg_rpc_frame_encode(const struct fg_rpc_frame *frame, uint8_t *out)
     (void)put_slice(out, frame->payload);
 }
 
-/* What begins like ours is from a process of another release: its operator wants to know that. */
+/* Bytes that begin like ours come from a process of another release, and its operator has to
+ * know that. */
 static enum fg_code refuse_magic(struct fg_slice bytes, struct fg_err *err)
 {
     if (fg_slice_starts(bytes, "FGR") && bytes.len > 3 && bytes.ptr[3] > ' ' && bytes.ptr[3] <= '~')
@@ -64,7 +65,8 @@ enum fg_code fg_rpc_frame_decode(struct fg_slice bytes, struct fg_rpc_frame *ret
     frame.head = fg_cur_take(&cur, fg_cur_le32(&cur));
     if (cur.bad)
         return fg_fail(err, FG_E_INVALID, "message cut short in %zu bytes", bytes.len);
-    /* A later version that gives them a meaning cannot be understood by halves. */
+    /* The other bytes are zero. A later version that gives them a meaning must not be understood
+     * by halves. */
     if (kind > UINT8_MAX)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "message with unknown flags %06x", kind >> 8);
     frame.kind = (uint8_t)kind;

@@ -76,8 +76,8 @@ static void sweep(struct fg_parts *parts, int64_t now_mono_ns)
             fg_parts_whole_free(take_out(parts, i));
 }
 
-/* Locked. The room is charged now and asked for at once, so that a part is copied once. It costs
- * memory only as parts come. */
+/* Locked. The room is charged now and allocated at once, so that each part is copied once. The
+ * system gives it real memory only as parts come. */
 static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, struct fg_err *err)
 {
     struct fg_parts_whole *one;

@@ -70,7 +70,7 @@ static struct peer_slot *slot_take(struct nng_peer *peer)
     return slot;
 }
 
-/* The last touch: another thread may take the slot before this returns. */
+/* The last access: another thread may take the slot before this returns. */
 static void slot_give(struct peer_slot *slot)
 {
     struct nng_peer *peer = slot->peer;
@@ -122,7 +122,7 @@ static void finish_reply(struct peer_slot *slot)
     fg_call_finish(call);
 }
 
-/* A failed send leaves the message with us. */
+/* A failed send leaves the message with the aio. */
 static void on_unsent(struct peer_slot *slot, int rv)
 {
     nng_msg *msg = nng_aio_get_msg(slot->aio);
@@ -223,7 +223,8 @@ static void peer_destroy(struct fg_peer *base)
     free(peer);
 }
 
-/* On an nng thread. What comes and goes is an operator's timeline, but not within a process. */
+/* On an nng thread. Connections that begin and end are logged, as an operator's timeline; not
+ * within one process. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct nng_peer *peer = arg;

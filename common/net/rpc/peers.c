@@ -37,7 +37,7 @@ static bool is_idle(struct peers_entry *entry, int64_t now_mono_ns)
     return health.calls == 0;
 }
 
-/* Locked. Takes the longest idle one out of the list; NULL: none has been for so long. */
+/* Locked. Takes the longest idle peer out of the list; NULL: none has been idle for so long. */
 static struct peers_entry *take_idle(struct fg_peers *peers, int64_t idle_ns)
 {
     int64_t now_ns = fg_mono_ns(fg_clock_real());
@@ -55,7 +55,7 @@ static struct peers_entry *take_idle(struct fg_peers *peers, int64_t idle_ns)
     return taken;
 }
 
-/* With `opening` held. false: there was none. */
+/* With `opening` held. Returns false if there was none to close. */
 static bool close_idle(struct fg_peers *peers, int64_t idle_ns)
 {
     struct peers_entry *entry;
@@ -92,7 +92,7 @@ static void tick(void *arg)
 
 /* ---- in hand ---- */
 
-/* The one at the address, in hand; NULL: there is none. */
+/* Returns the peer at the address with a reference; NULL: there is none. */
 static struct fg_peer *find(struct fg_peers *peers, const char *url)
 {
     struct fg_peer *found = NULL;
@@ -123,7 +123,7 @@ static void keep(struct fg_peers *peers, const char *url, struct fg_peer *peer)
     (void)pthread_mutex_unlock(&peers->lock);
 }
 
-/* With `opening` held, so that nobody else does the same. */
+/* With `opening` held, so that no other thread creates the same peer. */
 static enum fg_code make(struct fg_peers *peers, const char *url, struct fg_peer **ret_peer,
                          struct fg_err *err)
 {

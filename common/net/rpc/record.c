@@ -33,7 +33,8 @@ struct fg_peer_record {
     char names[record_metric_count][NAME_MAX_BYTES];
 };
 
-/* host:port has none of those that a label's value must not have as they are. */
+/* Replaces characters that a label's value must not have. Addresses (host:port) have none of
+ * them. */
 static void clean_label(const char *label, char out[LABEL_MAX_BYTES])
 {
     (void)snprintf(out, LABEL_MAX_BYTES, "%s", label);

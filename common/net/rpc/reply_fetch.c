@@ -44,8 +44,8 @@ static enum fg_code hand_over(struct fg_reply_fetch *fetch, struct fg_slice part
     return FG_OK;
 }
 
-/* A server of ours sends what it said there was left: one that does not would have us ask for ever.
- */
+/* Our servers send exactly what they said was left. Without the check, a faulty one could make
+ * us ask for ever. */
 static enum fg_code take_part(struct fg_reply_fetch *fetch, struct fg_err *err)
 {
     const struct fg_call *more = &fetch->chain.call;

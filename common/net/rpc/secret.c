@@ -35,7 +35,7 @@ static struct fg_slice trim(struct fg_slice line)
     return fg_slice_sub(line, from, to - from);
 }
 
-/* The next line of *rest that has a secret; none: empty. */
+/* Returns the next line of *rest that has a secret; empty: there is none. */
 static struct fg_slice next_secret(struct fg_slice *rest)
 {
     struct fg_slice line = {NULL, 0};

@@ -28,7 +28,7 @@ static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METR
 
 enum { CERT, KEY, CA, SECRET, FILES }; /* the first three, or the last */
 
-/* The files as they were at one moment, whole and fitting. */
+/* The files as they were at one moment: complete, and fitting each other. */
 struct secure_set {
     struct fg_pem_file files[FILES];
     int64_t end_s; /* of the certificate */
@@ -90,7 +90,7 @@ static int give_secrets(const struct secure_set *set, bool listens, nng_tls_conf
     return rv;
 }
 
-/* server_name NULL: for a listener. */
+/* Creates a configuration. server_name NULL: for a listener. */
 static enum fg_code make_config(const struct secure_set *set, const char *server_name,
                                 nng_tls_config **ret_config, struct fg_err *err)
 {
@@ -134,7 +134,7 @@ static enum fg_code check(struct secure_set *set, struct fg_err *err)
     return FG_OK;
 }
 
-/* Into *ret_set in any case; set_done() frees it. */
+/* Reads the files into *ret_set, also if it fails; set_done() frees them. */
 static enum fg_code read_set(const struct fg_rpc_settings *settings, struct secure_set *ret_set,
                              struct fg_err *err)
 {
@@ -159,7 +159,8 @@ static enum fg_code read_set(const struct fg_rpc_settings *settings, struct secu
     return FG_OK;
 }
 
-/* By content: times are coarse, and Kubernetes changes what a name points to. */
+/* Compares files by content: their times are coarse, and Kubernetes changes what a name points
+ * to. */
 static uint64_t hash_of(const struct secure_set *set)
 {
     uint64_t hash = 0;
@@ -218,7 +219,7 @@ bool fg_secure_demands_roles(const struct fg_rpc_secure *secure)
            fg_rpc_is_set(secure->settings->tls_role_domain);
 }
 
-/* "ingester.DOMAIN"; names of certificates have no case. */
+/* Reads the role in "ingester.DOMAIN". Names in certificates are not case-sensitive. */
 static unsigned role_of(const char *name, const char *domain)
 {
     const char *dot = strchr(name, '.');
@@ -331,7 +332,7 @@ static void say_end(const struct fg_rpc_secure *secure)
                     fg_li("end_s", secure->set.end_s));
 }
 
-/* Locked. The set is good; an end that nng has closed meanwhile does not want it. */
+/* Locked. Uses a good set from now on. An end that nng has closed meanwhile does not take it. */
 static void take_over(struct fg_rpc_secure *secure, struct secure_set *set)
 {
     struct fg_err ignored;

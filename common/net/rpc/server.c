@@ -93,7 +93,7 @@ void fg_rpc_request_done(struct fg_rpc_request *req)
     fg_connection_unref(fg_take(req->connection));
 }
 
-/* The whole payload, or its first part. */
+/* Replies with the whole payload, or with its first part. */
 static void reply_with(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
 {
     struct fg_err err;
@@ -171,9 +171,9 @@ static enum fg_code refuse(struct fg_rpc_server *server, enum fg_rpc_refusal why
     return code;
 }
 
-/* May the caller make this kind of call here, with so large a request? A role that does not fit is
- * a fault of the cluster's settings: outside it must not become a 403, for which agents drop
- * profiles. */
+/* Checks whether the caller may make this kind of call here, with so large a request. A role
+ * that does not fit is a fault of the cluster's settings, so outside it must not become a 403:
+ * agents drop profiles for that. */
 static enum fg_code check_kind(struct fg_rpc_server *server, const struct fg_rpc_request *req,
                                unsigned method, uint64_t size, struct fg_err *err)
 {
@@ -210,8 +210,8 @@ static enum fg_code check_deadline(struct fg_rpc_server *server, uint64_t left_m
     return FG_OK;
 }
 
-/* Those of this module live no longer than their handler, and what PART brings is counted as the
- * request that it is a part of. */
+/* True if a request counts against the budget. Those of this module live no longer than their
+ * handler, and what PART brings is counted as the request that it is a part of. */
 static bool is_charged(unsigned method)
 {
     return method != FG_RPC_PING && method != FG_RPC_MORE && method != FG_RPC_PART;
@@ -255,7 +255,7 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
     return FG_OK;
 }
 
-/* A frame that came in parts. They had the cluster and the deadline. */
+/* Reads a frame that came in parts. The parts had the cluster and the deadline. */
 static enum fg_code read_whole(struct fg_rpc_server *server, struct fg_rpc_request *req,
                                struct fg_err *err)
 {
@@ -323,7 +323,7 @@ static void note_answered(struct fg_rpc_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* The connection has ended since. nng wants a reply all the same before the slot receives again. */
+/* The connection has ended since. nng still wants a reply before the slot receives again. */
 static void abandon(struct rpc_server_slot *slot)
 {
     struct fg_err err;
@@ -333,8 +333,7 @@ static void abandon(struct rpc_server_slot *slot)
     fg_rpc_reply_error(&slot->req, &err);
 }
 
-/* On an nng thread. A stopped server's aio refuses to begin; that is the end of the slot's round.
- */
+/* On an nng thread. The aio of a stopped server refuses to begin, which ends the slot's cycle. */
 static void on_received(void *arg)
 {
     struct rpc_server_slot *slot = arg;
@@ -444,7 +443,7 @@ static void on_more(struct fg_rpc_request *req, void *arg)
     fg_chunked_replies_unref(server->chunked_replies, answer);
 }
 
-/* What the first part says of the request: its frame's method. */
+/* Checks what the first part says of the request: the method in its frame. */
 static enum fg_code check_first(struct fg_rpc_server *server, const struct fg_rpc_request *req,
                                 const struct fg_part *part, struct fg_err *err)
 {
@@ -485,7 +484,7 @@ static enum fg_code take_part(struct fg_rpc_server *server, struct fg_rpc_reques
                   err->code);
 }
 
-/* The last part's reply is that of the request. */
+/* The reply to the last part is that of the request. */
 static void on_part(struct fg_rpc_request *req, void *arg)
 {
     struct fg_rpc_server *server = arg;
@@ -635,7 +634,7 @@ static int set_up(struct fg_rpc_server *server)
     return rv;
 }
 
-/* Receiving first: what connects finds somebody who listens. */
+/* Slots receive before the server listens, so a connection finds somebody who reads. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url, struct fg_err *err)
 {
     fg_assert(!server->started);

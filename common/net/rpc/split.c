@@ -29,7 +29,7 @@ static bool is_last(const struct fg_split *split)
     return split->offset + split->len == split->frame.len;
 }
 
-/* The last part's answer, or the failure of any part, becomes the call's. */
+/* The answer to the last part, or the failure of any part, becomes that of the call. */
 static void end(struct fg_split *split)
 {
     struct fg_call *call = split->call, *part = &split->chain.call;

@@ -84,7 +84,8 @@ static void config_fini(nng_tls_engine_config *config)
     fg_secret_done(&config->secret);
 }
 
-/* Stays as it is: nng's transport asks for less before the one in charge can ask for all. */
+/* Changes nothing: the configuration demands all from the start, and nng's transport asks for less
+ * before its owner can ask for all. */
 static int config_auth(nng_tls_engine_config *config, nng_tls_auth_mode mode)
 {
     (void)config;
@@ -183,7 +184,7 @@ static int config_own_cert(nng_tls_engine_config *config, const char *cert_pem, 
 
 /* --- secrets --- */
 
-/* OpenSSL has pre-shared keys as sessions that are resumed. */
+/* OpenSSL treats a pre-shared key as a session that is resumed. */
 static SSL_SESSION *make_session(SSL *ssl, const struct fg_secret_key *key)
 {
     static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* RFC 8446 B.4 */
@@ -206,8 +207,7 @@ static const struct fg_secret *secret_of(SSL *ssl)
     return &config->secret;
 }
 
-/* Of a caller: the first secret. md: of the cipher that the server has chosen already, if it has.
- */
+/* For callers: uses the first secret. md: of the cipher that the server has chosen, if it has. */
 static int use_secret(SSL *ssl, const EVP_MD *md, const unsigned char **ret_identity,
                       size_t *ret_len, SSL_SESSION **ret_session)
 {
@@ -222,8 +222,8 @@ static int use_secret(SSL *ssl, const EVP_MD *md, const unsigned char **ret_iden
     return session != NULL;
 }
 
-/* Of a server. No session: the caller knows none of our secrets, and without certificates there is
- * no other way in. */
+/* For servers: finds the caller's secret. Without one there is no session, and without
+ * certificates no other way in. */
 static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
                        SSL_SESSION **ret_session)
 {
@@ -236,8 +236,8 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
     return 1;
 }
 
-/* One more secret: TLS 1.3 and no certificates from now on. A dialer believes no authority, so that
- * a server with a certificate is none of ours. */
+/* Adds a secret: TLS 1.3 and no certificates from now on. A dialer trusts no authority then, so
+ * a server that shows a certificate is refused. */
 static int config_psk(nng_tls_engine_config *config, const char *identity, const uint8_t *key,
                       size_t key_len)
 {
@@ -302,7 +302,7 @@ static void conn_fini(nng_tls_engine_conn *conn)
     SSL_free(conn->ssl);
 }
 
-/* Why the certificate of the other side will not do, or what else OpenSSL says is wrong. */
+/* Says what is wrong with the other side's certificate, or what else OpenSSL reports. */
 static const char *why(const nng_tls_engine_conn *conn)
 {
     long verified = SSL_get_verify_result(conn->ssl);
@@ -338,7 +338,8 @@ static int conn_handshake(nng_tls_engine_conn *conn)
     result = SSL_do_handshake(conn->ssl);
     if (result != 1)
         return result_of(conn, result);
-    /* The rules above leave no other way through; a door is worth a second look. */
+    /* The rules above leave no other way in. Checked again, because a mistake there would open a
+     * door. */
     conn->failed = conn->secret && SSL_session_reused(conn->ssl) != 1;
     return conn->failed ? NNG_EPEERAUTH : 0;
 }

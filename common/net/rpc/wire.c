@@ -107,17 +107,15 @@ bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns)
            atomic_compare_exchange_strong(quiet_until_mono_ns, &until_ns, now_ns + LOG_EVERY_NS);
 }
 
-/* Addresses that could not be connected to, and when that may be said of them again. */
+/* Addresses that could not be connected to, and when that may be logged again. */
 struct unreached {
     uint64_t hash; /* 0: none */
     int64_t quiet_until_mono_ns, pause_ns;
 };
 
-/*
- * Of each address at once, then after ten seconds, and then half as often each time, up to once an
- * hour: one that has left, or is away for long, does not fill the log. Those that are not tried any
- * more give way to others.
- */
+/* Logs each address at once, after ten seconds, and then half as often each time, up to once an
+ * hour: an address that has left, or is away for long, must not fill the log. Addresses that are
+ * not tried any more give way to others. */
 static bool may_say_unreached(const char *message)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -144,12 +142,10 @@ static bool may_say_unreached(const char *message)
     return may;
 }
 
-/*
- * Why there is no connection nng tells nobody but its log, and callers hear only that there is
- * none. Of a handshake that failed the first line says why; those after it are what followed from
- * it, and the next try a second later. Which address it was the dialer's line has; who is refused
- * for its certificate has only that one.
- */
+/* nng reports only to its log why there is no connection; callers hear only that there is none.
+ * Of a handshake that failed, the first line says why; those after it follow from it, as does
+ * the next attempt a second later. The dialer's line has the address; the line about a refused
+ * certificate has only that. */
 static void on_log(nng_log_level level, nng_log_facility facility, const char *id,
                    const char *message)
 {

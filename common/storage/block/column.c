@@ -26,7 +26,7 @@ static uint64_t common_divisor(const uint64_t *values, uint32_t count)
     return divisor;
 }
 
-/* values == factor * base everywhere? Gives the factor, or 0. */
+/* Returns the factor if values == factor * base everywhere, else 0. */
 static uint64_t factor_of(const uint64_t *values, const uint64_t *base, uint32_t count)
 {
     uint64_t factor = 0;
@@ -50,7 +50,7 @@ static size_t varint_bytes(uint64_t value)
     return value == 0 ? 1 : (size_t)(70 - __builtin_clzll(value)) / 7;
 }
 
-/* Differences as numbers near zero. */
+/* Returns the distance between two values, whichever is larger. */
 static uint64_t difference(uint64_t value, uint64_t before)
 {
     uint64_t step = value - before;
@@ -58,7 +58,7 @@ static uint64_t difference(uint64_t value, uint64_t before)
     return (int64_t)step < 0 ? -step : step;
 }
 
-/* Into column when it is shorter than as it is. */
+/* Chooses differences for the column if they take fewer bytes than the values. */
 static void try_delta(const uint64_t *values, const uint64_t *before, uint32_t count,
                       struct fg_block_column *column)
 {

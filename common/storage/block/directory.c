@@ -35,11 +35,14 @@ static enum fg_code read_trailer(struct fg_slice tail, uint64_t file_bytes,
         return fg_fail(err, FG_E_CORRUPT, "trailer: no block, or cut short");
     if (crc != fg_crc32c(fg_slice_sub(bytes, 0, 24)))
         return fg_fail(err, FG_E_CORRUPT, "trailer: checksum");
+    /* After the checksum: what a newer program wrote is not damaged, and must never be treated
+     * so. */
     if (trailer.version < FG_BLOCK_VERSION_LEAST || trailer.version > FG_BLOCK_VERSION)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "trailer: version %u, which this program cannot read: it knows %u to %u",
                        trailer.version, (unsigned)FG_BLOCK_VERSION_LEAST,
                        (unsigned)FG_BLOCK_VERSION);
+    /* An object that was cut short may end in the middle of another trailer. */
     if (said != file_bytes)
         return fg_fail(err, FG_E_CORRUPT, "trailer: %llu bytes long, should be %llu",
                        (unsigned long long)file_bytes, (unsigned long long)said);
@@ -152,7 +155,7 @@ static void get_head(struct directory_parsing *parsing, struct fg_block_part *pa
     parsing->t_min_ns = part->t_min_ns;
 }
 
-/* A section of len bytes at *offset. */
+/* Makes a section of len bytes at *offset, and moves *offset behind it. */
 static struct fg_block_section section_at(struct fg_cur *cur, uint32_t kind, uint64_t *offset,
                                           uint64_t len)
 {
@@ -165,7 +168,7 @@ static struct fg_block_section section_at(struct fg_cur *cur, uint32_t kind, uin
     return section;
 }
 
-/* Length, raw length and checksum of a section that is one page. */
+/* Reads the length, raw length and checksum of a section that is one page. */
 static struct fg_block_section get_page(struct directory_parsing *parsing, uint32_t kind,
                                         uint64_t *offset, uint32_t *ret_raw_bytes,
                                         uint32_t *ret_crc)
@@ -189,6 +192,7 @@ static void get_sections(struct directory_parsing *parsing, struct fg_block_part
 
         if (kind == 0)
             break;
+        /* Ascending, so each kind is there once at most, and `sections` has room for all. */
         if (kind <= last || kind >= FG_BLOCK_PAG) {
             fg_cur_fail(cur);
             return;
@@ -227,6 +231,7 @@ static enum fg_code parse_part(struct directory_parsing *parsing,
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u is out of order", directory->n_parts);
     if (directory->n_parts > 0 && directory->derived != (part->n_series == 0))
         return fg_fail(err, FG_E_CORRUPT, "directory: parts with and parts without profiles");
+    /* An object has parts with profiles or derived parts, never both. */
     directory->derived = part->n_series == 0;
     bytes = part->n_sections * sizeof *part->sections;
     part->sections = fg_arena_alloc(parsing->arena, bytes);
@@ -244,7 +249,8 @@ static enum fg_code parse_part(struct directory_parsing *parsing,
     return FG_OK;
 }
 
-/* Groups come after all parts, NODs after them, and then the directory, without a gap. */
+/* Adds the offsets of the tail: groups come after all parts, rollups after them, and then the
+ * directory, without a gap. */
 static enum fg_code place_tail(const struct directory_parsing *parsing,
                                struct fg_block_directory *directory, uint64_t directory_offset,
                                struct fg_err *err)
@@ -348,7 +354,7 @@ const struct fg_block_section *fg_block_section_find(const struct fg_block_part 
     return NULL;
 }
 
-/* Kinds [from, to], which lie together. */
+/* The range of kinds [from, to], which are next to each other. */
 static struct fg_block_range range_of(const struct fg_block_part *part, uint32_t from, uint32_t to)
 {
     struct fg_block_range range = {0};

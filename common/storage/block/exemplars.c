@@ -38,7 +38,7 @@ static bool get_exemplar(struct exemplars_parsing *parsing, uint32_t profile, ui
     return true;
 }
 
-/* Those of one profile. */
+/* Parses the exemplars of one profile. */
 static enum fg_code parse_profile(struct exemplars_parsing *parsing, uint32_t profile,
                                   struct fg_err *err)
 {
@@ -54,6 +54,7 @@ static enum fg_code parse_profile(struct exemplars_parsing *parsing, uint32_t pr
     for (uint64_t i = 0; i < count; i++) {
         uint64_t up = fg_cur_varint(&parsing->cur);
 
+        /* Compared before it is added: `up` may be any number. */
         rank = up >= parsing->index->part->n_stacks - rank ? UINT64_MAX : rank + up;
         if (rank == UINT64_MAX ||
             !get_exemplar(parsing, profile, (uint32_t)rank, n_types, values + i * n_types))

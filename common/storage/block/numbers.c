@@ -88,7 +88,9 @@ static size_t threes(uint8_t four)
            (four >> 6 == 3);
 }
 
-/* Do the two streams belong to count numbers? Codes behind the last are 0. */
+/* Checks that the streams hold exactly count numbers, and codes behind the last are 0. After
+ * this, the loops below read no byte outside, except the few that every caller leaves room for
+ * behind the numbers. */
 static bool fits(struct fg_slice bits, struct fg_slice bytes, uint32_t count, bool wide)
 {
     size_t sum = 0;
@@ -101,7 +103,7 @@ static bool fits(struct fg_slice bits, struct fg_slice bytes, uint32_t count, bo
     return sum == bytes.len && (count % 4 == 0 || bits.ptr[bits.len - 1] >> count % 4 * 2 == 0);
 }
 
-/* One number; eight bytes are there, whatever its length. */
+/* Reads one number. Eight bytes may be read, whatever its length. */
 static inline uint64_t get(const uint8_t **at, unsigned code, bool wide)
 {
     uint64_t little;
@@ -111,7 +113,7 @@ static inline uint64_t get(const uint8_t **at, unsigned code, bool wide)
     return le64toh(little) & masks[wide][code];
 }
 
-/* With wide a constant, so that there is a loop for each. */
+/* `wide` is a constant in both calls, so that the compiler makes a loop for each. */
 static inline void get_all(struct fg_slice bits, const uint8_t *at, bool wide, uint64_t *out)
 {
     for (size_t i = 0; i < bits.len; i++) {

@@ -73,7 +73,7 @@ static enum fg_code no_room(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "no room to order the stacks");
 }
 
-/* news of all things, none of them in use yet. */
+/* Makes room for the numbers of so many things, none of which is in use yet. */
 static bool numbers_init(struct fg_block_numbers *numbers, uint32_t count, struct fg_arena *arena)
 {
     numbers->news = fg_arena_alloc(arena, (size_t)count * sizeof *numbers->news);
@@ -163,6 +163,7 @@ static void use_symbols(struct order_making *making)
         for (uint32_t k = 0; k < location->n_lines; k++)
             use(&order->functions, symbols->lines[location->first_line + k].function);
     }
+    /* Always there, used or not: readers take string 0 for the empty one. */
     use(&order->strings, 0);
     for (uint32_t i = 0; i < order->functions.count; i++) {
         const struct fg_function *function = &symbols->functions[order->functions.olds[i]];
@@ -326,6 +327,7 @@ enum fg_code fg_block_order_make(const struct fg_tree *tree, const uint32_t *use
         !numbers_init(&order.locations, symbols->n_locations, arena) ||
         !numbers_init(&order.nodes, tree->n_nodes, arena))
         return no_room(err);
+    /* Each kind is compared by the new numbers of the kinds before it. */
     use_nodes(&making, uses);
     use_symbols(&making);
     order_strings(&making);

@@ -22,7 +22,8 @@ struct fg_block_packer *fg_block_packer_create(void)
     packer->zstd = ZSTD_createCCtx();
     fg_assert(packer->zstd != NULL);
     fg_assert(!ZSTD_isError(ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_compressionLevel, LEVEL)));
-    /* Our checksum is over what is stored, and lengths stand in the page table. */
+    /* Our checksum covers the stored bytes, and lengths are in the page table: zstd's would be a
+     * second of each. */
     fg_assert(!ZSTD_isError(ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_checksumFlag, 0)));
     fg_assert(!ZSTD_isError(ZSTD_CCtx_setParameter(packer->zstd, ZSTD_c_contentSizeFlag, 0)));
     fg_buf_init(&packer->out, SIZE_MAX);
@@ -49,6 +50,7 @@ struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice ra
     fg_assert(fg_buf_reserve(&packer->out, bound));
     len = ZSTD_compress2(packer->zstd, packer->out.ptr, bound, raw.ptr, raw.len);
     fg_assert(!ZSTD_isError(len)); /* there is room, and nothing else can fail */
+    /* Bytes that do not get smaller are stored as they are: equal lengths tell the reader so. */
     return len < raw.len ? fg_bytes(packer->out.ptr, len) : raw;
 }
 

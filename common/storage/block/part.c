@@ -23,7 +23,7 @@ static bool get_times(struct fg_cur *cur, int64_t *before_ns, struct fg_block_pa
     return page->t_min_ns <= page->t_max_ns;
 }
 
-/* Pages of one section; their lengths have to fill it. */
+/* Parses the pages of one section. Their lengths have to fill the section. */
 static enum fg_code parse_pages(struct fg_cur *cur, uint32_t version,
                                 const struct fg_block_section *section, uint32_t count,
                                 struct fg_block_page *pages, struct fg_err *err)
@@ -37,6 +37,7 @@ static enum fg_code parse_pages(struct fg_cur *cur, uint32_t version,
         uint64_t key = version >= 3 ? fg_cur_varint(cur) : 0;
         uint64_t items = fg_cur_varint(cur);
 
+        /* Every number that memory or a range depends on is bounded here, before it is used. */
         if (cur->bad || key > UINT32_MAX || raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
             bytes > raw_bytes || bytes > end - offset || items > FG_BLOCK_ITEMS_MAX - first)
             return fg_fail(err, FG_E_CORRUPT, "page %u", i);
@@ -56,7 +57,7 @@ static enum fg_code parse_pages(struct fg_cur *cur, uint32_t version,
     return offset == end ? FG_OK : fg_fail(err, FG_E_CORRUPT, "bytes between pages");
 }
 
-/* All sections but the table itself and the groups, in their order. */
+/* Parses all sections except the table itself and the groups, in their order. */
 static enum fg_code parse_table(struct fg_cur *cur, struct fg_arena *arena,
                                 struct fg_block_index *index, struct fg_err *err)
 {
@@ -88,7 +89,7 @@ static uint64_t items_of(const struct fg_block_index *index, uint32_t kind)
                                    pages->pages[pages->count - 1].items;
 }
 
-/* Do pages of two kinds hold the same profiles? */
+/* True if pages of two kinds have the same profiles: page i of ids belongs to page i of rows. */
 static bool same_rows(const struct fg_block_pages *a, const struct fg_block_pages *b)
 {
     for (uint32_t i = 0; i < FG_MIN(a->count, b->count); i++)
@@ -99,7 +100,7 @@ static bool same_rows(const struct fg_block_pages *a, const struct fg_block_page
     return a->count == b->count;
 }
 
-/* Does a kind whose pages have no times hold the same profiles as another one? */
+/* The same for a kind whose pages have no times. */
 static bool same_items(const struct fg_block_pages *a, const struct fg_block_pages *b)
 {
     for (uint32_t i = 0; i < FG_MIN(a->count, b->count); i++)
@@ -256,7 +257,7 @@ static enum fg_code parse_schemas(struct fg_cur *cur, struct fg_arena *arena,
     return FG_OK;
 }
 
-/* Labels of a series, by their numbers, which it counts in the postings. */
+/* Parses the labels of a series, by their numbers, and counts the series in their postings. */
 static enum fg_code parse_series_labels(struct fg_cur *cur, struct fg_arena *arena,
                                         struct fg_block_index *index,
                                         struct fg_block_series_row *row, struct fg_err *err)
@@ -345,7 +346,7 @@ struct stripe {
     int64_t t_min_ns, t_max_ns;
 };
 
-/* Pages do not go beyond the stripe, and say when it is. */
+/* Takes the times of a stripe from its pages. Pages must not go beyond the stripe. */
 static bool take_times(const struct fg_block_pages *pages, uint32_t *page, struct stripe *stripe)
 {
     uint32_t from = *page;
@@ -362,8 +363,8 @@ static bool take_times(const struct fg_block_pages *pages, uint32_t *page, struc
            pages->pages[*page - 1].first + pages->pages[*page - 1].items == stripe->end;
 }
 
-/* Runs [index->n_chunks, + count) of a stripe, of ascending series; their profiles follow on those
- * of the stripe before. */
+/* Parses the series chunks [index->n_chunks, + count) of a stripe, of ascending series. Their
+ * profiles follow those of the stripe before. */
 static bool get_chunks(struct fg_cur *cur, struct fg_block_index *index, uint64_t count,
                        struct stripe *stripe)
 {
@@ -386,7 +387,7 @@ static bool get_chunks(struct fg_cur *cur, struct fg_block_index *index, uint64_
     return true;
 }
 
-/* Within the times of the stripe and of its series. */
+/* Sets the times of a chunk: within those of the stripe and of its series. */
 static bool bound_chunk(const struct fg_block_index *index, const struct stripe *stripe,
                         struct fg_block_chunk *chunk)
 {
@@ -429,7 +430,7 @@ static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *ind
     return FG_OK;
 }
 
-/* Which chunks a series has; how many is counted already. */
+/* Lists the chunks of each series. Their number was counted before. */
 static enum fg_code fill_chunks(struct fg_arena *arena, struct fg_block_index *index,
                                 struct fg_err *err)
 {
@@ -464,7 +465,7 @@ static enum fg_code parse_chunks(struct fg_cur *cur, struct fg_arena *arena,
     return fill_chunks(arena, index, err);
 }
 
-/* Which series have each label; how many is counted already. */
+/* Lists the series of each label. Their number was counted before. */
 static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index *index,
                                   struct fg_err *err)
 {

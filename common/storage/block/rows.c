@@ -56,6 +56,8 @@ static bool get_times(struct rows_chunk *chunk)
             if (times_ns[i] < times_ns[i - 1])
                 return false;
         }
+        /* Queries choose chunks by their span, so that a time outside of it would be in no
+         * answer, or in a wrong one. */
         if (times_ns[i] < chunk->of->t_min_ns || times_ns[i] > chunk->of->t_max_ns)
             return false;
     }
@@ -96,7 +98,7 @@ static bool get_places(struct rows_chunk *chunk, int64_t *scratch)
     return wrong == 0 && !chunk->cur->bad;
 }
 
-/* What stands between times and totals. */
+/* Reads the columns between times and totals, or skips them. */
 static bool get_beside(struct rows_chunk *chunk, int64_t *scratch)
 {
     if (!chunk->all) {
@@ -108,7 +110,7 @@ static bool get_beside(struct rows_chunk *chunk, int64_t *scratch)
     return get_places(chunk, scratch);
 }
 
-/* Totals come type by type and are kept row by row. columns: [n_types][count]. */
+/* Reads totals, which come type by type, and stores them row by row. columns: [n_types][count]. */
 static bool get_totals(struct rows_chunk *chunk, uint64_t *columns, uint64_t *rows,
                        uint32_t n_types)
 {
@@ -154,7 +156,7 @@ static enum fg_code parse_chunk(struct rows_chunk *chunk, struct fg_err *err)
     return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", chunk->of->series);
 }
 
-/* SER has said which chunks there are. */
+/* The chunks of the page are known from SER. */
 static enum fg_code parse_chunks(struct rows_chunk *chunk, struct fg_err *err)
 {
     const struct fg_block_rows *rows = chunk->rows;
@@ -186,6 +188,7 @@ static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page
     row = &index->pages[FG_BLOCK_IDX].pages[page];
     rows = (struct fg_block_rows){.first = row->first, .count = row->items};
     cur = fg_cur(raw);
+    /* Before memory is taken: the count is the file's. */
     if (rows.count > raw.len / ROW_MIN_BYTES)
         (void)fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", rows.count, raw.len);
     else if (!rows_alloc(&rows, all, arena))
@@ -233,7 +236,8 @@ enum fg_code fg_block_ids_parse(const struct fg_block_index *index, uint32_t pag
     return FG_OK;
 }
 
-/* Numbers of a column: steps from one to the next, each at most `max`. */
+/* Reads a column of steps from one number to the next. Returns false unless each number is
+ * between 0 and max. */
 static bool get_bytes(struct fg_cur *cur, uint32_t count, int64_t max, int64_t *out)
 {
     int64_t now = 0;

@@ -114,7 +114,7 @@ static enum fg_code too_large(struct fg_block_samples *samples, struct fg_err *e
 
 /* ---- opening a page ---- */
 
-/* What is left of numbers in two streams. */
+/* What is left of the numbers in a pair of streams (numbers.h). */
 struct stream {
     uint32_t bits_at, bits_left, at, left;
 };
@@ -146,7 +146,8 @@ static void place(struct stream *stream, uint64_t *at)
     *at += stream->left;
 }
 
-/* Lengths in front, then the streams; together they are the page. */
+/* Reads the lengths in front and computes where the streams are. Together they have to be the
+ * page. */
 static bool get_layout(struct fg_slice raw, struct layout *layout)
 {
     struct fg_cur cur = fg_cur(raw);
@@ -223,7 +224,8 @@ static bool get_head(struct layout *layout, struct head *head)
            take_numbers(&layout->ranks, head->count, bytes);
 }
 
-/* Columns of all profiles of the page, without looking at it. */
+/* Counts the columns of all profiles of the page, from the index alone: memory is taken before
+ * the page is parsed. */
 static uint64_t count_columns(const struct fg_block_index *index, uint32_t first, uint32_t count)
 {
     uint64_t columns = 0, end = (uint64_t)first + count;
@@ -258,6 +260,8 @@ static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
         columns += head->n_types;
     }
     for (uint32_t t = 0; t < layout->n_types; t++)
+        /* Every byte belongs to a profile, or the page is damaged in a way that its checksum
+         * does not show (a faulty writer). */
         if (!all_taken(&layout->values[t]))
             return false;
     return fg_cur_end(&layout->heads) && all_taken(&layout->ranks);
@@ -275,6 +279,7 @@ static enum fg_code unpack(struct fg_block_samples *samples, const struct fg_blo
     if (!room(samples, &samples->unpacked, (size_t)page->raw_bytes + FG_BLOCK_NUMBERS_BEHIND,
               &samples->cap_unpacked, 1))
         return too_large(samples, err);
+    /* The decoder of numbers reads whole words, up to so many bytes behind the page. */
     memset(samples->unpacked + page->raw_bytes, 0, FG_BLOCK_NUMBERS_BEHIND);
     if (bytes.len < page->raw_bytes) {
         if (fg_block_unpack(samples->unpacker, bytes, said, samples->unpacked, err) != FG_OK)
@@ -340,7 +345,7 @@ static enum fg_code bad_profile(const struct fg_block_samples *samples, uint32_t
                    profile);
 }
 
-/* Ranks of a profile into now. */
+/* Loads the ranks of a profile into `now`. */
 static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profile,
                                struct fg_err *err)
 {
@@ -363,7 +368,7 @@ static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profil
     return FG_OK;
 }
 
-/* Adds what the values were in the profile before, where the same stack was there. */
+/* Adds the values of the profile before for stacks that it has as well. Both are sorted by rank. */
 static void add_before(const struct samples_set *now, const struct samples_set *before,
                        uint32_t type, uint64_t *values)
 {
@@ -378,7 +383,7 @@ static void add_before(const struct samples_set *now, const struct samples_set *
     }
 }
 
-/* The numbers of a column of the profile in now, into samples->numbers. */
+/* Loads the numbers of a column of the profile in `now` into samples->numbers. */
 static enum fg_code load_numbers(struct fg_block_samples *samples, const struct column *column,
                                  struct fg_err *err)
 {
@@ -394,7 +399,8 @@ static enum fg_code load_numbers(struct fg_block_samples *samples, const struct 
     return FG_OK;
 }
 
-/* Values of one type into now, which has the ranks; what it is made of is there. */
+/* Computes the values of one type into `now`, which has the ranks. What they are computed from
+ * is there. */
 static enum fg_code load_type(struct fg_block_samples *samples, uint32_t type, struct fg_err *err)
 {
     struct samples_set *now = &samples->now;
@@ -433,8 +439,8 @@ static void swap_sets(struct fg_block_samples *samples)
     samples->now.profile = FG_MAP_NONE;
 }
 
-/* All types of a profile into now; those of the profile before are there where it has differences.
- */
+/* Loads all types of a profile into `now`. If it has differences, `before` has the types of the
+ * profile before. */
 static enum fg_code load_all(struct fg_block_samples *samples, uint32_t profile, struct fg_err *err)
 {
     swap_sets(samples);
@@ -446,7 +452,8 @@ static enum fg_code load_all(struct fg_block_samples *samples, uint32_t profile,
     return FG_OK;
 }
 
-/* Profile - 1 into now, all of it, from the last one before that needs no other. */
+/* Loads profile - 1 into `now`, beginning with the last profile before it that needs no other
+ * one. */
 static enum fg_code rewind_to(struct fg_block_samples *samples, uint32_t profile,
                               struct fg_err *err)
 {
@@ -465,7 +472,7 @@ static bool has(const struct samples_set *set, uint32_t profile, uint64_t types)
     return set->profile == profile && (set->types & types) == types;
 }
 
-/* Values of one type, which is no multiple of another, into now. */
+/* Loads the values of one type, which is no multiple of another one, into `now`. */
 static enum fg_code load_one(struct fg_block_samples *samples, uint32_t profile, uint32_t type,
                              struct fg_err *err)
 {
@@ -487,7 +494,8 @@ static enum fg_code load_one(struct fg_block_samples *samples, uint32_t profile,
 
 /* ---- what callers want ---- */
 
-/* Most columns: their numbers are used once, and so not made into values first. */
+/* Sums a scaled column, which most are. Its numbers are used once, so they are not turned into
+ * values first. */
 static enum fg_code sum_scaled(struct fg_block_samples *samples, uint32_t profile,
                                const struct column *column, uint64_t factor, uint64_t *sums,
                                struct fg_err *err)

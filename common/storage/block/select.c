@@ -11,7 +11,8 @@
             FG_LABEL_PERIOD_UNIT, FG_LABEL_SERVICE_COPY                                            \
     }
 
-/* Is it about a label made from the type? __name__ is one too, but the series has the same. */
+/* True if the matcher is about a label made from the type. __name__ is one too, but the series
+ * itself has the same. */
 static bool is_of_type(const struct fg_matcher *matcher)
 {
     static const char *const names[] = TYPE_LABELS;
@@ -106,8 +107,8 @@ static enum fg_code match_types(const struct fg_selector *selector,
     return FG_OK;
 }
 
-/* Series that match, each with the types that do: counts them, or takes them where there is room.
- */
+/* Takes the series that match, each with the types that do. matches NULL: only counts them, so
+ * that the array can be made in its size. */
 static enum fg_code collect(const struct fg_block_index *index, const struct fg_selector *selector,
                             const bool *live, struct fg_arena *arena,
                             struct fg_block_match *matches, uint32_t *ret_count, struct fg_err *err)

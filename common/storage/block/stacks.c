@@ -178,7 +178,7 @@ static enum fg_code read_strings(struct section *section, uint32_t kind, struct 
 
 /* ---- functions ---- */
 
-/* A number near the one before it, below limit; false: it is not. */
+/* Adds a signed step to *at. Returns false if the result is not below limit. */
 static bool step(uint64_t number, uint32_t limit, uint32_t *at)
 {
     int64_t next = fg_wrap_add((int64_t)*at, fg_unzigzag(number));
@@ -207,6 +207,8 @@ static bool parse_functions(struct section *section, void *arg)
     for (uint32_t i = 0; i < section->count; i++) {
         uint64_t number = section->numbers[i];
 
+        /* A system name that is the name has to be written as 0: there is one way to write
+         * everything. */
         if (number > symbols->n_strings || number == (uint64_t)functions[i].name + 1)
             return false;
         functions[i].system_name = number == 0 ? functions[i].name : (uint32_t)number - 1;
@@ -393,6 +395,7 @@ static bool parse_nodes(struct section *section, void *arg)
 
     get_column(section);
     for (uint32_t i = 0; i < section->count; i++) {
+        /* The first node of all has depth 0 before it, so it becomes a child of the root. */
         if (section->numbers[i] > nodes->depth)
             return false;
         nodes->depth -= section->numbers[i];
@@ -403,6 +406,7 @@ static bool parse_nodes(struct section *section, void *arg)
     for (uint32_t i = 0; i < section->count; i++) {
         uint32_t *last = &nodes->last[parents[i] + 1]; /* FG_TREE_ROOT + 1 is 0 */
 
+        /* Siblings ascend strictly, so no stack can be there twice. */
         if (section->numbers[i] >= nodes->n_locations || section->numbers[i] < *last)
             return false;
         *last = (uint32_t)section->numbers[i] + 1;

@@ -55,7 +55,7 @@ static enum fg_code check_header(struct fg_slice file, const struct fg_block_dir
     return FG_OK;
 }
 
-/* Can a merge make it again from the other sections? Groups have no pages. */
+/* True if a merge can make the section again from others. Groups have no pages. */
 static bool is_derived(uint32_t kind)
 {
     return (kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL) ||
@@ -124,7 +124,7 @@ static enum fg_code read_rows(struct checking *checking, struct fg_err *err)
     return FG_OK;
 }
 
-/* Least and greatest time of profiles [first, first + count) are what is said of them? */
+/* True if these are the least and the greatest time of profiles [first, first + count). */
 static bool times_are(const struct checking *checking, uint32_t first, uint32_t count,
                       int64_t t_min_ns, int64_t t_max_ns)
 {
@@ -156,7 +156,8 @@ static enum fg_code check_times(const struct checking *checking, struct fg_err *
     return FG_OK;
 }
 
-/* Its chunks ascend by time, and so do profiles in a chunk: the parsers have looked. */
+/* The parsers have checked that chunks ascend by time, and profiles in a chunk, so that the
+ * first and the last are enough. */
 static bool series_times_are(const struct checking *checking, const struct fg_block_series_row *row)
 {
     const struct fg_block_chunk *first = &checking->index.chunks[row->chunks[0]];
@@ -214,7 +215,8 @@ static struct fg_block_group *find_group(struct fg_block_group *groups, uint32_t
     return &groups[from];
 }
 
-/* Takes every profile out of its group: then nothing is left in any. */
+/* Takes every profile out of its group. If count and digest of all groups end at zero, they were
+ * those of the profiles. */
 static enum fg_code check_groups(const struct checking *checking, struct fg_err *err)
 {
     const struct fg_block_part *part = checking->part;
@@ -281,7 +283,7 @@ static enum fg_code check_profile(struct checking *checking, uint32_t profile, s
     return FG_OK;
 }
 
-/* The stack of a span is one of its profile's samples. */
+/* Checks that the stack of each span is one of its profile's samples. Both are sorted by rank. */
 static enum fg_code check_exemplars(struct checking *checking, uint32_t page, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(checking->arena);
@@ -335,7 +337,7 @@ static enum fg_code check_samples(struct checking *checking, struct fg_err *err)
 
 /* ---- usage ---- */
 
-/* The sizes add up to what the directory says, and all are unknown if there are none. */
+/* Checks that the sizes add up to what the directory says. Without USE, all of them are unknown. */
 static enum fg_code check_usage(const struct checking *checking, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &checking->index.pages[FG_BLOCK_USE];
@@ -367,7 +369,8 @@ static enum fg_code check_usage(const struct checking *checking, struct fg_err *
 
 /* ---- stacks ---- */
 
-/* Ranks are in the order of uses, then of nodes, which also means that no node has two. */
+/* Checks that ranks are in the order of their uses, then of their nodes. The most frequent
+ * stacks get the smallest numbers, which take the fewest bytes. */
 static enum fg_code check_ranks(const struct checking *checking, struct fg_err *err)
 {
     const struct fg_block_tree *tree = &checking->tree;
@@ -383,7 +386,7 @@ static enum fg_code check_ranks(const struct checking *checking, struct fg_err *
     return FG_OK;
 }
 
-/* Every node is a stack or above one, and no two ranks are one stack. */
+/* Checks that every node is a stack or above one, and that no two ranks are one stack. */
 static enum fg_code check_nodes(const struct checking *checking, struct fg_err *err)
 {
     const struct fg_tree *tree = &checking->tree.tree;
@@ -426,7 +429,7 @@ static bool names_are(const struct fg_function_tree *names, const struct fg_func
     return true;
 }
 
-/* They are those that the tree gives. */
+/* Checks that the stored function tree is the one that the stacks give. */
 static enum fg_code check_names(const struct checking *checking, struct fg_err *err)
 {
     struct fg_block_range range = fg_block_part_range(checking->part, FG_BLOCK_WANT_FUNCTION_TREE);
@@ -456,7 +459,7 @@ static enum fg_code check_sections(struct checking *checking, struct fg_err *err
                             checking->arena, &checking->index, err) != FG_OK ||
         check_pages(checking, err) != FG_OK)
         return err->code;
-    if (part->n_series == 0) /* nodes/verify.h knows the rest */
+    if (part->n_series == 0) /* rollup/verify.h checks the rest */
         return FG_OK;
     if (fg_block_tree_parse(&checking->index,
                             range_of(checking, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),

@@ -28,7 +28,8 @@ static void encode_ranks(void *arg, uint32_t from, uint32_t to)
     }
 }
 
-/* Each step is taken once in all, as in TRI. */
+/* Counts the steps from the node before up to the parent of this one. All nodes together take
+ * each step once, as in TRI, so this is linear. */
 static uint32_t steps_up(const struct function_tree_writing *writing, uint32_t node)
 {
     uint32_t at = node - 1, steps = 0;
@@ -71,6 +72,7 @@ static void number(const struct fg_block_part_out *part, struct function_tree_wr
         fg_assert(node_of(part, i) < all->n_nodes);
         nodes[node_of(part, i)] = 0;
     }
+    /* A parent has a smaller number than its children. */
     for (uint32_t i = all->n_nodes; i-- > 0;)
         if (nodes[i] == 0) {
             names[all->functions[i]] = 0;

@@ -49,8 +49,9 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
     writer->part.rollups[kind - FG_BLOCK_NOD] = bytes;
 }
 
-/* The section as pages of what it is, so that its checksums stand where all others do. NOD waits
- * for the end of the object. */
+/* Writes a section as pages of its bytes as they are, so that its checksums are in the page
+ * table like all others. NOD is only collected: those of all parts are written side by side at
+ * the end of the object. */
 static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
                                   struct fg_slice bytes, struct fg_err *err)
 {

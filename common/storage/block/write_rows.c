@@ -118,6 +118,8 @@ static void put_sizes(struct fg_buf *out, const struct fg_block_row_out *rows, u
     PUT_STEPS(out, rows, count, size.raw_bytes);
 }
 
+/* IDX, PID and USE get pages of the same profiles, so that a reader finds ids and sizes by the
+ * number of the IDX page. */
 enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err)
 {
     struct fg_block_pages_out *pages = &writer->pages;

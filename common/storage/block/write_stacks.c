@@ -1,6 +1,6 @@
 /*
  * Stacks and their symbols, in canonical order. Sections of many items are cut into pages; columns
- * begin anew in each, differences go on. Every page begins with its varint number of items n.
+ * begin again in each, differences continue. Every page begins with its varint number of items n.
  *
  *   MAP   n zigzag: node + 1 (0: the empty stack) - that of the rank before
  *   TRI   n varints: how far up from the node before its parent is, 0: that node itself;
@@ -74,7 +74,8 @@ static uint32_t parent_of(const struct fg_block_order *order, uint32_t node)
     return parent == FG_TREE_ROOT ? FG_TREE_ROOT : order->nodes.news[parent];
 }
 
-/* Steps up from the node before to this one's parent. Each is taken once in all: linear. */
+/* Counts the steps from the node before up to the parent of this one. All nodes together take
+ * each step once, so this is linear. */
 static uint32_t steps_up(const struct fg_block_order *order, uint32_t node)
 {
     uint32_t parent = parent_of(order, node), at = node - 1, steps = 0;
@@ -105,7 +106,7 @@ static const struct fg_location *location_at(const struct stacks_writing *writin
     return &writing->symbols->locations[writing->order->locations.olds[number]];
 }
 
-/* Returns the last line of a location or of one before it. Returns false if there is none. */
+/* Finds the last line of the locations before this one. Returns false if they have none. */
 static bool line_before(const struct stacks_writing *writing, uint32_t number,
                         struct fg_line *ret_line)
 {
@@ -201,6 +202,7 @@ static void encode_functions(void *arg, uint32_t from, uint32_t to)
     for (uint32_t i = from; i < to; i++) {
         uint32_t own = strings[function_at(writing, i)->name];
 
+        /* Not negative: functions are sorted by name first. */
         fg_buf_varint(writing->raw, own - name);
         name = own;
     }

@@ -117,6 +117,8 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
                                                .t_min_ns = span->t_min_ns,
                                                .t_max_ns = span->t_max_ns};
     out->bytes += stored.len;
+    /* Pages of samples, most of the bytes, go to the sink at once. The other sections come
+     * behind all samples, so their pages wait in memory. */
     if (out->kind == FG_BLOCK_SMP)
         return fg_block_emit(writer, stored, err);
     fg_buf_put(&out->stored, stored);
@@ -149,6 +151,7 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
         fg_buf_varint(&writer->table, row->raw_bytes);
         fg_buf_varint(&writer->table, row->bytes);
         fg_buf_le32(&writer->table, row->crc);
+        /* Key 0: encryption is not supported yet. */
         if (writer->version >= 3)
             fg_buf_varint(&writer->table, 0);
         fg_buf_varint(&writer->table, row->items);
@@ -169,7 +172,7 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
 
 /* ---- parts ---- */
 
-/* Is it behind the part before? */
+/* True if the part comes after the one before: readers find parts by binary search. */
 static bool name_ascends(const struct fg_block_writer *writer, struct fg_slice tenant,
                          struct fg_slice service)
 {
@@ -197,6 +200,7 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
                        FG_S(service));
     if (writer->summary.n_parts > 0 && writer->derived != derived)
         return fg_fail(err, FG_E_INVALID, "parts with and parts without profiles");
+    /* Only now: until the first part the version could be set. */
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_BETWEEN;
@@ -245,6 +249,7 @@ enum fg_code fg_block_part_begin_derived(struct fg_block_writer *writer, struct 
     part->t_min_ns = derived->t_min_ns;
     part->t_max_ns = derived->t_max_ns;
     part->digest = derived->digest;
+    /* Version 2 has no usage; readers of such a block find 0, "unknown". */
     if (writer->version >= 3)
         part->usage = derived->usage;
     writer->state = FG_BLOCK_WRITER_PART;
@@ -257,6 +262,7 @@ enum fg_code fg_block_stripe_begin(struct fg_block_writer *writer, struct fg_err
 
     fg_assert(writer->state == FG_BLOCK_WRITER_PART && !part->derived);
     if ((part->in_series && fg_block_series_close(writer, err) != FG_OK) ||
+        /* Pages do not go beyond a stripe, so a reader of a stripe reads no page of another one. */
         fg_block_smp_flush(writer, err) != FG_OK || fg_block_idx_flush(writer, err) != FG_OK)
         return err->code;
     if (part->n_profiles > 0) {
@@ -488,6 +494,8 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         return made_finish(writer, err);
     if (part->in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
+    /* Ranks were given by the uses that the caller promised; with others the order of ranks
+     * would be wrong. */
     if (part->ranks.uses_left > 0)
         return fg_fail(err, FG_E_INVALID, "stacks were said to have %llu uses more",
                        (unsigned long long)part->ranks.uses_left);
@@ -501,6 +509,8 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         writer->exm.n_rows = 0;
     if (part->usage.profiles == 0) /* nothing but unknown sizes */
         out_clear(&writer->use);
+    /* The order of sections is that of their kinds (format.h). Those that queries read together
+     * are next to each other: rows, stacks, series. */
     if (fg_block_section_end(writer, &writer->smp, err) != FG_OK ||
         fg_block_section_end(writer, &writer->exm, err) != FG_OK ||
         fg_block_section_end(writer, &writer->pid, err) != FG_OK ||
@@ -584,6 +594,8 @@ enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,
         return err->code;
     if (fg_block_emit(writer, fg_buf_slice(&writer->groups), err) != FG_OK)
         return err->code;
+    /* Groups, rollups and directory at the end: one read of the tail gets all that planning
+     * needs. */
     writer->summary.rollup_offset = writer->offset;
     if (fg_block_emit(writer, fg_buf_slice(&writer->rollups), err) != FG_OK ||
         emit_directory(writer, err) != FG_OK)

@@ -15,6 +15,8 @@ const char *const fg_bucket_verb_names[FG_BUCKET_VERBS] = {
 
 /* ---- names ---- */
 
+/* Names become paths of a directory bucket, and must not lead out of it. 200 bytes leave room
+ * below the 255 of file systems. */
 static const char *segment_fault(struct fg_slice segment)
 {
     if (segment.len == 0)
@@ -29,7 +31,7 @@ static const char *segment_fault(struct fg_slice segment)
     return NULL;
 }
 
-/* What holds for beginnings of names too. */
+/* Checks what holds for prefixes of names as well. */
 static const char *text_fault(struct fg_slice text)
 {
     if (text.len > FG_BUCKET_NAME_MAX_BYTES)
@@ -164,6 +166,7 @@ bool fg_bucket_may(struct fg_bucket_request *request, const struct fg_bucket_eta
             return condition_fails(request, "the object already exists");
         break;
     case FG_BUCKET_IF_MATCH:
+        /* Deleted already, perhaps by our own request whose answer was lost. */
         if (there == NULL && request->verb == FG_BUCKET_DELETE)
             break;
         if (!same)
@@ -219,7 +222,7 @@ static bool begins(struct fg_slice text, struct fg_slice with)
     return fg_slice_eq(fg_slice_sub(text, 0, with.len), with);
 }
 
-/* Was it on the page before this one, by itself or in a folder? */
+/* True if the name was on the page before this one, by itself or in a folder. */
 static bool is_before(const struct fg_bucket_request *request, struct fg_slice name)
 {
     struct fg_slice after;

@@ -101,6 +101,7 @@ static void forget_old(const struct fg_damage *damage, struct damage_list *list)
         tell(damage, list);
 }
 
+/* Without new damage, only scrapes notice that an hour has passed. */
 static void on_scrape(void *arg)
 {
     struct fg_damage *damage = arg;
@@ -163,6 +164,7 @@ void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code
 
     if (damage == NULL)
         return;
+    /* FG_E_UNIMPLEMENTED is what readers return for a version of a format that they do not know. */
     list = &damage->lists[code == FG_E_UNIMPLEMENTED];
     fg_metric_add(damage->metrics, list->kind->met, 1);
     (void)pthread_mutex_lock(&damage->lock);

@@ -110,6 +110,8 @@ static void look(struct fg_directory *directory, struct fg_bucket_request *reque
 
     if (fd < 0)
         return;
+    /* Etag and content are of the same version: a put meanwhile renames another file to the name
+     * and leaves the open one as it is. */
     etag = fg_directory_etag(&info);
     if (fg_bucket_may(request, &etag)) {
         if (request->verb == FG_BUCKET_GET)
@@ -164,6 +166,7 @@ static enum fg_code copy_from(struct fg_bucket_request *request, int from, int t
 
 static enum fg_code copy_file(struct fg_bucket_request *request, int to)
 {
+    /* O_NONBLOCK: open() of a FIFO would wait for its writer. */
     int from = open(request->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat info;
     enum fg_code code;
@@ -177,7 +180,7 @@ static enum fg_code copy_file(struct fg_bucket_request *request, int to)
     return code;
 }
 
-/* Flushed, with its version. */
+/* Writes the content and flushes it, with a version of its own. */
 static enum fg_code fill(struct fg_directory *directory, struct fg_bucket_request *request,
                          const struct fg_temp *temp)
 {
@@ -192,7 +195,7 @@ static enum fg_code fill(struct fg_directory *directory, struct fg_bucket_reques
     return FG_OK;
 }
 
-/* The condition holds and stays true, as the name is locked. */
+/* The condition holds, and stays true while the name is locked. */
 static void commit(struct fg_directory *directory, struct fg_bucket_request *request,
                    struct fg_temp *temp)
 {
@@ -226,6 +229,8 @@ static void replace(struct fg_directory *directory, struct fg_bucket_request *re
         etag = fg_directory_etag(&there);
     if (!fg_bucket_may(request, found ? &etag : NULL))
         return;
+    /* The clock may have gone back. With the version of the file that it replaces, the new one
+     * would look unchanged to readers that have the old etag. */
     if (found && fg_directory_stamp_after(directory, temp->fd, &there, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
@@ -233,7 +238,7 @@ static void replace(struct fg_directory *directory, struct fg_bucket_request *re
     commit(directory, request, temp);
 }
 
-/* A file that cannot be looked at is found out when it is copied. */
+/* Returns 0 for a file that cannot be examined: copying it will fail and say why. */
 static uint64_t bytes_to_put(const struct fg_bucket_request *request)
 {
     struct stat info;
@@ -264,6 +269,8 @@ static void put(struct fg_directory *directory, struct fg_bucket_request *reques
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
+    /* Before the lock: a large object takes long to write and flush, and other names share the
+     * lock. Only the check of the condition and the rename need it. */
     if (fill(directory, request, &temp) == FG_OK) {
         lock = fg_directory_lock(directory, request->name, LOCK_EX, &err);
         if (lock < 0) {

@@ -222,6 +222,8 @@ static int open_file(struct fg_directory *directory, const char *name)
 enum fg_code fg_directory_open_object(struct fg_directory *directory, const char *name, int *ret_fd,
                                       struct stat *ret_stat, struct fg_err *err)
 {
+    /* A put holds the lock from its rename to the flush of the folder. Without the lock, a
+     * reader could see a version that a power failure takes back. */
     int lock = fg_directory_lock(directory, name, LOCK_SH, err), fd, errnum;
 
     if (lock < 0)
@@ -261,8 +263,8 @@ enum fg_code fg_directory_stat(struct fg_directory *directory, const char *name,
     return FG_OK;
 }
 
-/* Opens the folder and renames into it; -1 and errno. Somebody may remove the folder in between, as
- * it is empty: then once more. */
+/* Opens the folder and renames the file into it. Returns -1 and sets errno on failure. Another
+ * thread may remove the folder in between, as it is empty: then it tries again. */
 static int rename_into(struct fg_directory *directory, const struct fg_temp *temp, const char *name)
 {
     int folder = -1, rc = -1;
@@ -298,6 +300,7 @@ enum fg_code fg_directory_rename(struct fg_directory *directory, struct fg_temp 
         return fg_fail(err, FG_E_INVALID, "a part of the name is an object or not a directory");
     if (folder < 0)
         return fg_directory_fail(err, errno, "rename");
+    /* The file is the object from here on: an error below must not delete it. */
     temp->name[0] = '\0';
     if (flush_up(folder, name, err) != FG_OK) {
         *unsure = true;
@@ -370,6 +373,7 @@ enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_
             continue;
         if (temp.fd < 0)
             return fg_directory_fail(err, errno, "temporary file");
+        /* The lock says to fg_directory_tidy() of all processes that the writer lives. */
         if (flock_always(temp.fd, LOCK_EX) == 0 && fstat(temp.fd, &info) == 0 &&
             info.st_nlink > 0) {
             *ret_temp = temp;
@@ -477,8 +481,8 @@ static enum fg_code flush_parent(int folder, struct fg_err *err)
     return code;
 }
 
-/* All locks are there from the start: on a disk that is full by then a reader could not make one.
- * Where one cannot be made now, whoever needs it says why. */
+/* Creates all locks at the start: a reader could not create one on a disk that has become full.
+ * If one cannot be created now, the caller that needs it reports why. */
 static void make_locks(const struct fg_directory *directory)
 {
     for (unsigned i = 0; i < LOCKS; i++) {
@@ -516,8 +520,9 @@ enum fg_code fg_directory_files_open(struct fg_directory *directory, const char 
     home = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home < 0)
         return fg_directory_fail(err, errno, "folder");
-    /* Of one that was there already it was done by whoever made it, who may have died meanwhile;
-     * but it need not be for us to read. */
+    /* If the folder existed, the process that made it has flushed it, unless it died before. A
+     * failure therefore matters only for a new folder: an old one may be on a disk that we only
+     * read. */
     code = flush_parent(home, err);
     if (code == FG_OK || !made)
         code = open_parts(directory, home, err);

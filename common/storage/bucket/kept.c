@@ -95,6 +95,7 @@ static void on_written(struct fg_bucket_request *request)
 
     (void)pthread_mutex_lock(&kept->lock);
     fg_assert(copy->busy && !copy->ended);
+    /* From here on, on_close() must not cancel it: the bucket no longer knows the request. */
     copy->ended = true;
     (void)pthread_mutex_unlock(&kept->lock);
     if (request->code == FG_OK) {
@@ -107,12 +108,14 @@ static void on_written(struct fg_bucket_request *request)
     fg_bucket_clear(request);
     fg_buf_done(&copy->bytes);
     (void)pthread_mutex_lock(&kept->lock);
+    /* Last: on_close() frees the copy when no one is busy. */
     copy->busy = false;
     (void)pthread_cond_broadcast(&kept->ended);
     (void)pthread_mutex_unlock(&kept->lock);
 }
 
-/* A free copy if it is time for one of that object, else NULL. */
+/* Returns a free copy if one is due for that object, else NULL. An object is noted as copied
+ * before it is: a write that fails is not repeated. */
 static struct copy *take_copy(struct fg_kept *kept, const char *object)
 {
     uint64_t hash = fg_hash64(fg_cstr(object));

@@ -20,7 +20,8 @@ enum {
 
 /* ---- words that calls are made with ---- */
 
-/* '/' stays, all else that is not plain is %XX. */
+/* Encodes a name as a path: '/' stays, all else that is not plain becomes %XX. The same text is
+ * sent and signed (SigV4 for S3 encodes a path once). */
 static void put_path(struct fg_buf *out, const char *name)
 {
     struct fg_slice rest = fg_cstr(name);
@@ -86,6 +87,7 @@ void fg_s3_add_condition(struct fg_s3_call *call, const struct fg_bucket_request
 
 void fg_s3_fail_by(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
+    /* Only a write can have had an effect that nobody knows of. */
     bool writes = request->verb == FG_BUCKET_PUT || request->verb == FG_BUCKET_DELETE;
 
     (void)fg_bucket_fail_err(request, &call->err);
@@ -127,11 +129,13 @@ bool fg_s3_read_head(struct fg_bucket_request *request, const struct fg_s3_call 
     request->modified_wall_ns = fg_s3_time_of(call, "Last-Modified");
     if (request->verb == FG_BUCKET_HEAD)
         read_tag(request, call);
+    /* Without an etag no conditional request is possible, so such an answer is an error. */
     return request->etag.text[0] != '\0' &&
            fg_parse_u64(fg_client_header(&call->http, "Content-Length"), &request->size_bytes);
 }
 
-/* Content-Range: bytes 3-6/10 has to be what was asked for, and what came. */
+/* Checks Content-Range, such as "bytes 3-6/10", against the request and the body: a cache on the
+ * way may answer with another range. */
 static bool read_range(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     struct fg_slice text = fg_client_header(&call->http, "Content-Range");
@@ -168,6 +172,7 @@ static void take_content(struct fg_bucket_request *request, const struct fg_s3_c
         request->etag = request->if_etag;
         return;
     }
+    /* 200 to a ranged request never arrives here: on_chunk() has ended that call. */
     if (call->status == 206)
         ok = ok && read_range(request, call);
     else if (request->verb == FG_BUCKET_GET)
@@ -203,6 +208,7 @@ static void on_read(struct fg_s3_call *call)
     fg_s3_call_clear(call);
     fg_arena_destroy(read->arena);
     free(read);
+    /* Last: the request may be freed or sent again by its done(). */
     fg_s3_finish(s3, request);
 }
 
@@ -213,6 +219,7 @@ static void add_range(struct s3_read *read)
 
     if (request->offset == 0 && request->length == 0)
         return;
+    /* The sum wrapped around, or is more than stores accept. */
     if (last < request->offset || last > INT64_MAX)
         last = INT64_MAX;
     if (request->length == 0)
@@ -246,6 +253,7 @@ static void start_read(struct fg_s3 *s3, struct fg_bucket_request *request)
 static void write_list_query(const struct fg_s3 *s3, const struct fg_bucket_request *request,
                              struct fg_buf *out)
 {
+    /* Parameters in alphabetical order, as the signature has them. */
     if (request->after != NULL) {
         fg_buf_puts(out, "continuation-token=");
         fg_buf_url(out, fg_cstr(request->after));
@@ -315,6 +323,8 @@ static void on_ran(struct fg_job *job)
 
 static void submit(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
+    /* Uploads of files take minutes. On lanes of their own they never hold up the swap of a
+     * manifest. */
     bool slow = request->path != NULL || request->verb == FG_BUCKET_TIDY;
     struct s3_work *work = fg_new(struct s3_work);
 
@@ -354,6 +364,8 @@ static void on_cancel(struct fg_msg *msg)
 
 static void s3_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
+    /* By serial and not by address: when the message arrives, the request may have ended and be
+     * gone. */
     struct cancel *cancel = fg_new(struct cancel);
 
     *cancel = (struct cancel){
@@ -435,6 +447,8 @@ static void s3_close(struct fg_bucket *bucket)
 {
     struct fg_s3 *s3 = fg_container(bucket, struct fg_s3, bucket);
 
+    /* First no new keys are fetched, then the workers end their calls, and only then the client
+     * goes. */
     fg_loop_call(s3->loop, on_closing, s3);
     fg_work_destroy(s3->work);
     fg_loop_call(s3->loop, on_close, s3);
@@ -540,6 +554,7 @@ static enum fg_code start(struct fg_s3 *s3, struct fg_err *err)
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_INGEST] = {WRITERS, config->waiting_max},
         [FG_LANE_BACKGROUND] = {UPLOADERS, config->waiting_max},
+        /* A worker of its own: all others may wait for keys that it fetches. */
         [FG_LANE_QUERY] = {1, 1}, /* keys */
     };
 

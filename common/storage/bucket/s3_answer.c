@@ -62,8 +62,8 @@ static bool read_part(struct fg_slice text, size_t from, size_t len, int64_t min
     return true;
 }
 
-/* Days since 1970 of a date of the Gregorian calendar; years begin in March, so that the leap day
- * is the last one. */
+/* Returns the days since 1970 of a date of the Gregorian calendar. Years begin in March here, so
+ * that the leap day is the last one. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     int64_t y = month <= 2 ? year - 1 : year, m = (month + 9) % 12;
@@ -102,6 +102,7 @@ bool fg_s3_read_time(struct fg_slice text, int64_t *ret_wall_ns)
     return true;
 }
 
+/* An etag goes into headers of later requests. One that could break a header counts as none. */
 void fg_s3_read_etag(struct fg_slice text, struct fg_bucket_etag *ret_etag)
 {
     ret_etag->text[0] = '\0';
@@ -160,7 +161,8 @@ enum fg_code fg_s3_read_field(struct fg_slice in, const char *document, const ch
 
 /* ---- lists ---- */
 
-/* Stores that do not know encoding-type=url say so by saying nothing; it may come last. */
+/* Stores that do not support encoding-type=url omit this element. It may come after the names
+ * that it is about, hence a pass of its own. */
 static bool is_encoded(struct fg_slice in, const char *document)
 {
     char type[8];
@@ -180,6 +182,7 @@ struct s3_answer_list {
     bool encoded, truncated, bad;
 };
 
+/* Objects that others have put into the bucket, with names that ours never have, are left out. */
 static bool is_ours(const char *name)
 {
     char object[FG_BUCKET_NAME_MAX_BYTES + 1];
@@ -273,11 +276,13 @@ enum fg_code fg_s3_read_list(struct fg_slice in, struct fg_slice prefix,
             take_closed(&list);
     }
     fg_s3_xml_done(&list.xml);
+    /* A page with more after it that does not say where to continue is an error: as the last
+     * page it would hide objects. */
     if (list.bad || event != S3_XML_END || (list.truncated && request->next == NULL))
         return garbled(err, "ListBucketResult");
     if (!list.truncated)
         request->next = NULL;
-    /* Objects and folders come apart, each in their order. */
+    /* The store sends objects and folders one after the other, each sorted; we merge them. */
     if (request->n_entries > 0)
         qsort(request->entries, request->n_entries, sizeof *request->entries, by_name);
     return FG_OK;

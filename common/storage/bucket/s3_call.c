@@ -65,6 +65,7 @@ void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns)
 
 static void end(struct fg_s3_call *call)
 {
+    /* Out of the list before done(), which may free the call. */
     list_remove(call->s3, call);
     fg_arena_destroy(call->arena);
     call->arena = NULL;
@@ -77,7 +78,7 @@ static enum fg_code fail(struct fg_s3_call *call, enum fg_code code, const char 
     return code;
 }
 
-/* Whatever it is doing. */
+/* Ends a call whatever it is doing. If a request was sent, the store may have carried it out. */
 static void give_up(struct fg_s3_call *call, enum fg_code code, const char *what)
 {
     if (call->state == S3_CALL_RUNNING) {
@@ -145,6 +146,8 @@ static void prepare(struct fg_s3_call *call)
     char date[S3_DATE_BYTES];
     size_t n = 0;
 
+    /* Signed again for each try: a signature is valid for 15 minutes, and keys may have changed.
+     * The clock is that of the store if ours is wrong. */
     fg_s3_sign_date(fg_wall_ns(fg_s3_clock(s3)), date);
     for (size_t i = 0; i < call->n_headers; i++)
         add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
@@ -182,9 +185,12 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
     struct fg_slice length = fg_client_header(http, "Content-Length");
     uint64_t bytes = 0;
 
+    /* A store that ignores Range would send the whole object, up to gigabytes: ended at the
+     * first chunk. */
     call->misfit = call->ranged && status_of(fg_buf_slice(&http->head)) != 206;
     if (call->misfit || call->into == NULL)
         return !call->misfit;
+    /* Known before the body: no byte of an object that is too large is read. */
     if (fg_parse_u64(length, &bytes) && bytes > call->into->max_bytes)
         call->into->full = true;
     fg_buf_put(call->into, chunk);
@@ -193,7 +199,8 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 
 static void on_http_done(struct fg_client_request *http);
 
-/* The caller's deadline is the timer's to keep: it is another failure. */
+/* The time of one try: more for large bodies, at the least speed that is tolerated. The caller's
+ * deadline is kept by the timer, because it is another failure. */
 static int64_t try_ns(const struct fg_s3_call *call)
 {
     size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
@@ -212,6 +219,7 @@ static void attempt(struct fg_s3_call *call)
     }
     fg_arena_reset(call->arena);
     prepare(call);
+    /* A try before may have left half an answer. */
     if (call->into != NULL)
         fg_buf_clear(call->into);
     call->misfit = false;
@@ -235,6 +243,8 @@ static void attempt(struct fg_s3_call *call)
 
 /* ---- what came of it ---- */
 
+/* FINAL: the answer counts. AGAIN: the store did nothing. AGAIN_UNSURE: it may have. NEW_KEYS:
+ * once more, with credentials that were just fetched. */
 enum verdict { FINAL, AGAIN, AGAIN_UNSURE, NEW_KEYS };
 
 /* Codes of S3's errors, and of stores that speak like it. */
@@ -374,7 +384,8 @@ static enum verdict judge(struct fg_s3_call *call)
 
 /* ---- the next try ---- */
 
-/* Tries cost a store that is in trouble as much as first requests do. */
+/* Takes a retry from the budget of the process. Retries cost a store that is in trouble as much
+ * as first requests do; without a budget they would multiply its load. */
 static bool take_retry(struct fg_s3 *s3)
 {
     int64_t now_ns = now_mono_ns();
@@ -388,7 +399,7 @@ static bool take_retry(struct fg_s3 *s3)
     return true;
 }
 
-/* Anything from nothing to the full time, so that those who failed together do not come back
+/* Full jitter: anything from 0 to the pause, so that calls that failed together do not come back
  * together. */
 static int64_t backoff_ns(struct fg_s3_call *call)
 {
@@ -403,6 +414,7 @@ static void sleep_or_end(struct fg_s3_call *call)
     unsigned tries_max = call->tries_max != 0 ? call->tries_max : call->s3->config.tries_max;
     int64_t wake_ns = now_mono_ns() + backoff_ns(call);
 
+    /* A pause that ends after the deadline is not begun: the caller learns of the failure now. */
     if (call->tries >= tries_max || is_late(call, wake_ns)) {
         end(call);
     } else if (!take_retry(call->s3)) {
@@ -416,7 +428,8 @@ static void sleep_or_end(struct fg_s3_call *call)
     }
 }
 
-/* Refusals say it too: those of signatures that are too old, since our clock is off. */
+/* Notes the store's time, also from refusals: a signature may be refused because our clock is
+ * wrong. */
 static void hear_time(const struct fg_s3_call *call)
 {
     int64_t wall_ns = call->http.code == FG_OK ? fg_s3_time_of(call, "Date") : 0;
@@ -438,6 +451,7 @@ static void on_http_done(struct fg_client_request *http)
         end(call);
         break;
     case NEW_KEYS:
+        /* Once for each call: keys that are refused again will not get better. */
         if (!call->renewed && fg_s3_auth_renew(s3, call->generation)) {
             call->renewed = true;
             attempt(call);
@@ -472,6 +486,8 @@ static void on_timer(uv_timer_t *timer)
         else if (call->state == S3_CALL_ASLEEP)
             fg_s3_wake_at(s3, call->wake_mono_ns);
     }
+    /* Only now: the first walk may have ended some calls, and their done() may have started
+     * others. */
     for (struct fg_s3_call *call = s3->first; call != NULL; call = call->after)
         if (call->deadline_mono_ns != 0)
             fg_s3_wake_at(s3, call->deadline_mono_ns);
@@ -486,6 +502,7 @@ static void on_start(struct fg_msg *msg)
 
     call->arena = fg_arena_create(CALL_ARENA_BYTES);
     list_add(s3, call);
+    /* Cancelled before it was in the list, where fg_s3_calls_cancel() looks for it. */
     if (is_cancelled(call)) {
         give_up(call, FG_E_CANCELED, "cancelled");
     } else if (is_late(call, now_mono_ns())) {

@@ -42,7 +42,7 @@ static char *text_of(struct fg_slice text)
 
 /* ---- files ---- */
 
-/* One line, without blanks around it. path "": nothing. */
+/* Reads a file of one line, without blanks around it. path "": gives an empty text. */
 static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err *err)
 {
     struct fg_slice text;
@@ -66,7 +66,7 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
     return code;
 }
 
-/* Leaves `changed` false when the files are those of the last time. */
+/* Reads the files again if they have changed; else `changed` stays false. */
 static enum fg_code look_in_files(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
@@ -246,12 +246,12 @@ static void take_over(struct fg_s3_auth *auth)
     auth->valid = true;
 }
 
-/* Well ahead of their end; of short-lived ones in the middle of their life. */
 static int64_t now_wall_ns(struct fg_s3_auth *auth)
 {
     return fg_wall_ns(fg_s3_clock(fg_container(auth, struct fg_s3, auth)));
 }
 
+/* Keys are renewed well ahead of their end, and short-lived ones in the middle of their life. */
 static int64_t next_look_ns(struct fg_s3_auth *auth)
 {
     int64_t left_ns;
@@ -317,6 +317,7 @@ bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation)
 
     if (auth->kind == S3_AUTH_FIXED)
         return false;
+    /* Keys that are newer than those of the refused request may be good. */
     if (auth->generation == generation)
         auth->valid = false;
     return true;

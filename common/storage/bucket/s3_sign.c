@@ -53,7 +53,8 @@ static void put_names(const struct fg_s3_signable *what, struct fg_buf *out)
     }
 }
 
-/* method, path, query, headers, their names, hash of the payload */
+/* Hashes the "canonical request": method, path, query, headers, their names, hash of the
+ * payload. */
 static struct hash hash_request(const struct fg_s3_signable *what)
 {
     struct fg_buf text;
@@ -80,7 +81,7 @@ static void put_scope(const struct fg_s3_signable *what, struct fg_buf *out)
     fg_buf_printf(out, "%.*s/%s/s3/aws4_request", DAY_BYTES, what->date, what->region);
 }
 
-/* The secret is never a key itself: from it comes one of the day, region and service. */
+/* Derives the signing key, which is good for one day, region and service, from the secret. */
 static struct hash day_key(const struct fg_s3_signable *what, const struct fg_s3_keys *keys)
 {
     struct fg_buf first;

@@ -57,6 +57,8 @@ static const char *content_md5(struct fg_slice content, struct fg_arena *arena)
     return copy;
 }
 
+/* A random tag in the object's metadata. It tells our object from another writer's with the same
+ * content and, with some stores, the same etag. */
 static void make_tag(struct put *put)
 {
     uint8_t bytes[FG_ID_BYTES];
@@ -92,7 +94,7 @@ static void add_properties(struct fg_s3_call *call, const struct put *put)
 
 enum owner { OURS, NOT_OURS, UNKNOWN };
 
-/* Whose is what is there now? With OURS its etag becomes the request's. */
+/* Reads whose object is there now. OURS: its etag becomes the request's. */
 static enum owner look(struct put *put)
 {
     struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD};
@@ -120,8 +122,8 @@ static bool is_conditional(const struct put *put)
     return put->request->condition != FG_BUCKET_ALWAYS;
 }
 
-/* The store says that the condition does not hold. An answer before that may have been lost: ours,
- * or one that a proxy on the way asked for again. */
+/* The store says that the condition does not hold. That may be because of this put: an answer
+ * before was lost, or a proxy on the way has sent the request twice. */
 static void settle_refusal(struct put *put, const struct fg_s3_call *call)
 {
     struct fg_bucket_request *request = put->request;
@@ -140,7 +142,7 @@ static void settle_refusal(struct put *put, const struct fg_s3_call *call)
     }
 }
 
-/* What the last call of a put, which makes the object, came to. */
+/* Finds out what became of a put from the end of its last call, the one that makes the object. */
 static void settle(struct put *put, const struct fg_s3_call *call,
                    const struct fg_bucket_etag *etag)
 {
@@ -196,6 +198,8 @@ static enum fg_code read_content(struct put *put, uint64_t offset, size_t len, s
 
         if (got < 0 && errno == EINTR)
             continue;
+        /* A file that shrinks while it is uploaded is the caller's fault, and no object comes of
+         * it. */
         if (got <= 0)
             return fg_bucket_fail(put->request, FG_E_INVALID, "file %.200s: %s", put->request->path,
                                   got == 0 ? "was truncated" : "cannot be read");
@@ -218,6 +222,8 @@ static void put_whole(struct put *put)
     if (read_content(put, 0, (size_t)put->size_bytes, &space, &content) == FG_OK) {
         fg_s3_call_init(&call, put->s3, put->request, "PUT", put->request->name, put->arena);
         call.body = content.len > 0 ? content : FG_LIT("");
+        /* The client must not send a conditional put again by itself: the second one would fail
+         * because of the first. */
         call.once = is_conditional(put);
         fg_s3_add_condition(&call, put->request, put->arena);
         add_properties(&call, put);
@@ -343,6 +349,7 @@ static enum fg_code send_parts(struct upload *upload)
         if (code == FG_OK)
             code = start_part(upload, slot, part);
     }
+    /* Also after a failure: calls under way use memory of the slots. */
     for (unsigned i = 0; i < upload->n_slots; i++) {
         ended = finish_part(upload, &upload->slots[i]);
         code = code == FG_OK ? ended : code;
@@ -395,6 +402,7 @@ static enum fg_code complete(struct upload *upload)
     call.query = query;
     call.body = fg_buf_slice(&parts);
     call.into = &answer;
+    /* Completing twice answers NoSuchUpload, which would look like a failure. */
     call.once = true;
     call.check = check_completed;
     fg_s3_add_condition(&call, put->request, put->arena);

@@ -35,7 +35,7 @@ static bool disprove(struct proof *proof, const char *what, const char *why)
     return false;
 }
 
-/* Whether code is the wanted one; else says how not. */
+/* Returns whether the code is the wanted one. If not, sets the error. */
 static bool judge(struct proof *proof, const char *what, const struct fg_bucket_request *request,
                   enum fg_code wanted)
 {
@@ -151,6 +151,7 @@ static bool try_head(struct proof *proof)
         return false;
     if (head.size_bytes != 5 || !fg_slice_eq(fg_cstr(head.etag.text), fg_cstr(proof->third.text)))
         return disprove(proof, "a head", "returned another size or etag than the last put");
+    /* The tag tells a writer whose answer was lost whether the object is its own. */
     if (!fg_id_eq(head.tag, proof->tag))
         return disprove(proof, "a head", "did not return the metadata of the put");
     return true;
@@ -185,8 +186,8 @@ static bool remove_object(struct proof *proof)
     return judge(proof, "a delete", &delete, FG_OK);
 }
 
-/* Not every store knows conditions of deletes. Nothing stands on them, so that is no reason to
- * refuse it: those that pass over them must only not be asked. */
+/* Not every store supports conditions of deletes. Nothing depends on them, so such a store is
+ * not refused: a store that ignores the condition is only never asked with one. */
 static bool try_delete_if(struct proof *proof)
 {
     struct fg_bucket_request delete = {
@@ -205,8 +206,8 @@ static bool try_delete_if(struct proof *proof)
     return judge(proof, "a delete if match (If-Match) of a stale etag", &delete, FG_E_PRECONDITION);
 }
 
-/* Several at once, of which one may win. Each with a content of its own: an etag may be a hash of
- * it. condition: whose etag is the first version's. */
+/* Sends several puts at once, of which exactly one may win. Each has a content of its own, since
+ * an etag may be a hash of the content. The condition compares with the first version's etag. */
 static bool race(struct proof *proof, enum fg_bucket_condition condition, const char *what)
 {
     fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();

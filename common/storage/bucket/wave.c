@@ -161,6 +161,7 @@ enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err
 
     (void)pthread_mutex_lock(&wave->lock);
     for (;;) {
+        /* Waits for the others too: the bucket uses their requests and buffers until they end. */
         if (failed == NULL && (failed = first_failed(wave)) != NULL)
             cancel_all(wave);
         if (wave->under_way.first == NULL)

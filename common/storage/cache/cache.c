@@ -96,6 +96,8 @@ static struct fg_cache_entry *find(struct fg_cache *cache, const struct fg_cache
     return at;
 }
 
+/* Doubles the table. All callers wait meanwhile, but each doubling comes only after as many new
+ * entries. */
 static void grow(struct fg_cache *cache)
 {
     struct fg_cache_entry **old = cache->buckets;
@@ -121,6 +123,7 @@ static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_
     struct fg_cache_entry *entry = fg_new(struct fg_cache_entry);
     struct fg_cache_entry **bucket;
 
+    /* `entries` includes hidden entries, so the table is at worst a little larger than needed. */
     if (cache->entries >= cache->n_buckets)
         grow(cache);
     bucket = bucket_of(cache, hash);
@@ -139,7 +142,8 @@ static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_
     return entry;
 }
 
-/* Is not found any more. */
+/* Removes an entry from the table: it is not found any more. Whoever has a reference may go on
+ * reading it. */
 static void hide(struct fg_cache_entry *entry)
 {
     struct fg_cache_entry **link = bucket_of(entry->cache, entry->hash);
@@ -153,7 +157,8 @@ static void hide(struct fg_cache_entry *entry)
 
 /* ---- what goes ---- */
 
-/* Out of the cache, onto a list that is freed without the lock. */
+/* Moves an unreferenced entry out of the cache, onto a list that the caller frees without the
+ * lock. */
 static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
 {
     fg_assert(entry->refs == 0 && entry->state != FG_CACHE_LOADING);
@@ -167,13 +172,16 @@ static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
     *gone = entry;
 }
 
+/* Evicts from the longest unused on. Referenced entries are not in the ring, so the cache may
+ * exceed its bound by what queries use at the moment; these have limits of their own. */
 static void make_room(struct fg_cache *cache, struct fg_cache_entry **gone)
 {
     while (cache->bytes > cache->max_bytes && cache->unused.after != &cache->unused)
         take_out(of_ring(cache->unused.after), gone);
 }
 
-/* A value may hold other entries, so this is done without the lock. */
+/* Without the lock: destroy() of a value may release other entries of this cache, which takes
+ * the lock, and freeing a large tree would hold up all queries. */
 static void free_gone(struct fg_cache_entry *gone)
 {
     while (gone != NULL) {
@@ -239,6 +247,8 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
     } else {
         fg_assert(entry->state != FG_CACHE_FAILED); /* a failed entry is not found */
         entry->refs++;
+        /* A referenced entry is in no ring; ring_remove() of one that is not linked does
+         * nothing. */
         ring_remove(&entry->unused);
     }
     *ret_state = entry->state;
@@ -257,9 +267,12 @@ void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
     entry->state = FG_CACHE_READY;
     entry->value = value;
     entry->destroy = destroy;
+    /* Charged now and not when the entry was opened: its size was not known then. */
     entry->bytes += bytes;
     cache->bytes += bytes;
     make_room(cache, &gone);
+    /* One condition for all entries: waits are rare, and a condition in each of a million
+     * entries would cost more than the spurious wake-ups. */
     (void)pthread_cond_broadcast(&cache->changed);
     (void)pthread_mutex_unlock(&cache->lock);
     free_gone(gone);
@@ -272,6 +285,8 @@ void fg_cache_fail(struct fg_cache_entry *entry)
     (void)pthread_mutex_lock(&cache->lock);
     fg_assert(entry->state == FG_CACHE_LOADING && entry->refs > 0);
     entry->state = FG_CACHE_FAILED;
+    /* Waiters still see FAILED through their references; the next open() finds nothing and makes
+     * a new entry, so one failure is not remembered. */
     hide(entry);
     (void)pthread_cond_broadcast(&cache->changed);
     (void)pthread_mutex_unlock(&cache->lock);
@@ -342,6 +357,7 @@ void fg_cache_unref(struct fg_cache_entry *entry)
     (void)pthread_mutex_lock(&cache->lock);
     fg_assert(entry->refs > 0);
     if (--entry->refs == 0) {
+        /* Last in the ring: it was used just now, so it is the last one to be evicted. */
         if (entry->found)
             ring_add_last(&cache->unused, &entry->unused);
         else

@@ -128,6 +128,7 @@ static void count(struct fg_disk_cache *cache, unsigned metric)
 
 /* ---- the index (locked) ---- */
 
+/* Only object.lo: ids are hashes themselves, so half of one is as good as all of it. */
 static uint64_t hash_of(const struct fg_disk_key *key)
 {
     return fg_mix64(fg_mix64(key->object.lo ^ fg_mix64(key->offset)) + key->len);
@@ -137,6 +138,8 @@ static uint32_t find(const struct fg_disk_cache *cache, uint64_t hash)
 {
     uint32_t number = cache->buckets[hash & cache->mask];
 
+    /* Hashes are compared and not keys, which are in the file; fg_disk_file_read() compares
+     * them. */
     while (number != NONE && cache->entries[number].hash != hash)
         number = cache->entries[number].chain;
     return number;
@@ -197,6 +200,7 @@ static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t
 /* Frees an entry of a file that is evicted. */
 static void forget(struct fg_disk_cache *cache, uint32_t number)
 {
+    /* A hidden entry was dropped before, and is not counted again. */
     if (cache->entries[number].found)
         count(cache, DISK_EVICTED);
     hide(cache, number);
@@ -215,6 +219,7 @@ static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
     return bytes;
 }
 
+/* The ticker changes `bytes` of files without the lock; all others read only this copy. */
 static void publish(struct fg_disk_cache *cache)
 {
     lock(cache);
@@ -250,6 +255,8 @@ static void retire_entry(struct fg_disk_cache *cache, const struct fg_disk_file 
     struct fg_disk_entry head;
     bool copied;
 
+    /* Readers change only `used` and `found` of an entry; its file and its place are the
+     * ticker's, which may read them without the lock. */
     fg_assert(entry->file == from && to != from);
     lock(cache);
     /* Copies fill at most half of the newest file, so that new entries have room. */
@@ -280,6 +287,7 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
 
     fg_assert(cache->n_files > 0);
     fg_buf_init(&content, SIZE_MAX);
+    /* First out of the list, then copies: newest() must not be the file that is evicted. */
     cache->n_files--;
     memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct fg_disk_file *));
     for (uint32_t number = oldest->first; number != NONE; number = next) {
@@ -287,6 +295,7 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
         retire_entry(cache, oldest, number, keep, &content);
     }
     fg_buf_done(&content);
+    /* The name goes now; the bytes stay until the last read under way has released the file. */
     fg_disk_file_remove(cache->path, oldest);
     release(cache, oldest);
     publish(cache);
@@ -298,6 +307,7 @@ static uint64_t free_bytes(const struct fg_disk_cache *cache)
 {
     struct statvfs disk;
 
+    /* f_bavail: what root alone may use is not room for us. A failure counts as a full disk. */
     return statvfs(cache->path, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
@@ -318,6 +328,7 @@ static bool fits(struct fg_disk_cache *cache)
  * it. */
 static bool begin_file(struct fg_disk_cache *cache)
 {
+    /* The new file is created before others are evicted: their used entries are copied to it. */
     struct fg_disk_file *file = fg_disk_file_create(cache->path, ++cache->number);
 
     if (file == NULL)
@@ -383,6 +394,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
         rest(cache);
         return false;
     }
+    /* Added to the index only now: a reader that finds an entry finds all of its bytes. */
     cache->resting = false;
     lock(cache);
     add(cache, newest(cache), at, key);
@@ -393,7 +405,8 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 
 /* ---- the ticker ---- */
 
-/* The latest write of a key counts: the last one in a file, and that of the newest file. */
+/* The latest write of a key counts. Files are scanned from the newest to the oldest and each
+ * from its start, so an entry of the same file is replaced and one of another file is kept. */
 static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
                         const struct fg_disk_key *key)
 {
@@ -434,6 +447,7 @@ static void scan(struct fg_disk_cache *cache)
 {
     uint64_t end;
 
+    /* The limit may be lower than in the last run. The index is empty yet, so nothing is copied. */
     while (cache->n_files > 0 &&
            bytes_of_files(cache) + 2 * cache->file_max_bytes > cache->max_bytes)
         retire_oldest(cache, true);
@@ -441,6 +455,7 @@ static void scan(struct fg_disk_cache *cache)
         if (!scan_file(cache, cache->files[i - 1], &end))
             break;
         if (i == cache->n_files)
+            /* Only the newest file is written to, so only its end can be torn or is appended to. */
             fg_disk_file_cut(cache->files[i - 1], end);
     }
     publish(cache);
@@ -464,6 +479,7 @@ static struct wish *take_wish(struct fg_disk_cache *cache)
     struct wish *wish;
 
     lock(cache);
+    /* Stays in queue_bytes until it was written: that bounds the memory, not the list. */
     wish = cache->first;
     if (wish != NULL)
         cache->first = wish->next;
@@ -557,6 +573,7 @@ static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_c
 
     cache->free_min_bytes = config->free_min_bytes;
     cache->disk = config->disk;
+    /* Bytes of the files of the last run are not free, but they are ours. */
     cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + free / 2);
     cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
     cache->bytes = bytes_of_files(cache);
@@ -627,6 +644,7 @@ void fg_disk_cache_close(struct fg_disk_cache *cache)
     lock(cache);
     cache->stopping = true;
     unlock(cache);
+    /* Outside the lock: the ticker may be in a tick that takes it. */
     fg_ticker_destroy(cache->ticker);
     write_queued(cache); /* what was put after the last tick; the thread is gone */
     destroy(cache);
@@ -647,6 +665,8 @@ static struct fg_disk_file *look_up(struct fg_disk_cache *cache, const struct fg
         cache->entries[number].used = true;
         *ret_at = cache->entries[number].at;
         file = cache->entries[number].file;
+        /* Taken with the lock held, so the ticker cannot close the file between this and the
+         * read. */
         file->refs++;
     }
     unlock(cache);
@@ -663,6 +683,8 @@ bool fg_disk_cache_get(struct fg_disk_cache *cache, const struct fg_disk_key *ke
     count(cache, good ? DISK_HITS : DISK_MISSES);
     if (file != NULL)
         release(cache, file);
+    /* Damaged, or another key with the same hash. If it was the latter, the other key loses its
+     * entry, which is a miss later and nothing worse. */
     if (file != NULL && !good)
         fg_disk_cache_drop(cache, key);
     return good;
@@ -687,6 +709,8 @@ static bool reserve(struct fg_disk_cache *cache, uint64_t len)
     bool room;
 
     lock(cache);
+    /* A full queue drops the write: the disk is slower than what is read, and queries must not
+     * wait for it. */
     room = !cache->stopping && bytes <= QUEUE_MAX_BYTES - cache->queue_bytes &&
            bytes <= cache->file_max_bytes;
     if (room)
@@ -705,6 +729,7 @@ void fg_disk_cache_put(struct fg_disk_cache *cache, const struct fg_disk_key *ke
         count(cache, DISK_DROPPED);
         return;
     }
+    /* The copy is made between two short sections, without the lock: it may be megabytes. */
     wish = fg_malloc(sizeof *wish + bytes.len);
     wish->key = *key;
     wish->next = NULL;

@@ -61,6 +61,7 @@ bool fg_disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
     if (cur.bad || magic != MAGIC ||
         crc != fg_crc32c(fg_slice_sub(bytes, CHECKED_FROM, DISK_ENTRY_BYTES - CHECKED_FROM)))
         return false;
+    /* In this order no sum can overflow, whatever length the file claims. */
     if (at > file_bytes || file_bytes - at < DISK_ENTRY_BYTES ||
         file_bytes - at - DISK_ENTRY_BYTES < entry.key.len)
         return false;
@@ -101,6 +102,8 @@ static struct fg_disk_file *open_file(const char *folder, uint64_t number, int f
     int fd;
 
     write_path(path, folder, number);
+    /* O_NOFOLLOW and the check for a regular file: a link or a pipe with a name of ours must not
+     * make us write elsewhere or hang. */
     fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0640);
     if (fd < 0)
         return NULL;
@@ -179,10 +182,13 @@ enum fg_code fg_disk_files_open(const char *folder, struct fg_disk_file *files[D
     if (list_numbers(folder, &numbers, &all, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < all; i++) {
+        /* More files than the array takes, such as after a crash during an eviction: the oldest
+         * ones go. */
         if (all - i > DISK_FILES_MAX) {
             fg_disk_file_remove(folder, &(struct fg_disk_file){.number = numbers[i]});
             continue;
         }
+        /* A file that cannot be opened is left alone; O_EXCL keeps us from writing to it later. */
         files[n] = open_file(folder, numbers[i], 0);
         n += files[n] != NULL;
     }
@@ -207,6 +213,7 @@ bool fg_disk_file_append(struct fg_disk_file *file, const struct fg_disk_entry *
     ssize_t len;
 
     fg_disk_entry_write(entry, header);
+    /* At a fixed offset and in one call, so an earlier write that failed halfway is overwritten. */
     len = pwritev(file->fd, parts, FG_COUNT(parts), (off_t)file->bytes);
     if (len == (ssize_t)(sizeof header + content.len)) {
         file->bytes += (uint64_t)len;
@@ -234,6 +241,8 @@ bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struc
     if (!fg_buf_reserve(into, len))
         return false;
     parts[1].iov_base = into->ptr;
+    /* The key is compared too: the index knows only hashes. UINT64_MAX: the read itself has
+     * shown that the bytes are there. */
     if (preadv(file->fd, parts, FG_COUNT(parts), (off_t)at) != (ssize_t)(sizeof header + len) ||
         !fg_disk_entry_read(fg_bytes(header, sizeof header), at, UINT64_MAX, &entry) ||
         !key_eq(&entry.key, key) || fg_crc32c(fg_bytes(into->ptr, len)) != entry.crc)

@@ -8,7 +8,8 @@ static int64_t magnitude(int64_t value)
     return value >= 0 ? value : value == INT64_MIN ? INT64_MAX : -value;
 }
 
-/* Of all nodes; and says how many have one at all. */
+/* Sets the weights of all nodes, and returns how many have one. A node weighs at least as much
+ * as its heaviest child, so that a crown never has a node without its parent. */
 static uint32_t weigh(const struct fg_function_tree *names, const int64_t *totals, int64_t *weights)
 {
     uint32_t live = 0;
@@ -25,8 +26,8 @@ static uint32_t weigh(const struct fg_function_tree *names, const int64_t *total
     return live;
 }
 
-/* How many weigh more than the lightest that is kept: the others of its weight share what is left.
- */
+/* Counts the nodes that weigh more than the lightest that is kept. The others of its weight
+ * share the room that is left. */
 static uint32_t count_above(const int64_t *weights, uint32_t count, int64_t least)
 {
     uint32_t above = 0;

@@ -27,8 +27,8 @@ size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum)
            sum->n_strings * sizeof *sum->strings;
 }
 
-/* What is known grows with the tree: new nodes have nothing in them yet, and come one after
- * another. */
+/* Extends `known` as the tree grows. New nodes have nothing in them yet, and follow each other:
+ * `next` guesses that the nodes of the next crown come in the same order. */
 static void follow(struct fg_crown_sum *sum)
 {
     uint32_t cap = sum->tree.cap_nodes;
@@ -82,7 +82,8 @@ void fg_crown_adding_done(struct fg_crown_adding *adding)
     *adding = (struct fg_crown_adding){0};
 }
 
-/* Is it the name that came next in the crown before? Else by hash. */
+/* Tries the name that followed in the crown before, else looks it up by hash: crowns of
+ * neighbouring spans have mostly the same names in the same order. */
 static uint32_t find_string(struct fg_crown_adding *adding, struct fg_slice name)
 {
     struct fg_crown_sum *sum = adding->sum;
@@ -110,7 +111,7 @@ static uint32_t find_location(struct fg_crown_adding *adding, struct fg_slice na
     return string->location;
 }
 
-/* The node of a location under a parent, by hash; new ones are made. */
+/* Finds the node of a location under a parent by hash; creates it if there is none. */
 static uint32_t look_for_node(struct fg_crown_sum *sum, uint32_t parent, uint32_t location)
 {
     uint32_t node = fg_tree_child(&sum->tree, parent, location);
@@ -121,7 +122,7 @@ static uint32_t look_for_node(struct fg_crown_sum *sum, uint32_t parent, uint32_
     return node;
 }
 
-/* Is it the node that came next in the crown before? */
+/* Tries the node that followed in the crown before, as find_string() does. */
 static uint32_t find_node(struct fg_crown_adding *adding, uint32_t parent, uint32_t location)
 {
     struct fg_crown_sum *sum = adding->sum;
@@ -153,7 +154,7 @@ static uint32_t place_node(struct fg_crown_adding *adding, uint32_t node)
     return adding->nodes[node];
 }
 
-/* How much of one child can be in a rest. */
+/* Returns the most that one child can have of a rest. With negative values, a rest is no bound. */
 static uint64_t hidden(const struct fg_crown *crown, int64_t rest)
 {
     if (crown->has_negatives)
@@ -182,7 +183,7 @@ void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown)
     sum->cut = add_sat(sum->cut, crown->cut_max);
 }
 
-/* Nodes from `first` on came with a tree. */
+/* Notes the nodes from `first` on, which came with a tree. */
 static void know_nodes(struct fg_crown_sum *sum, uint32_t first)
 {
     follow(sum);
@@ -208,6 +209,7 @@ void fg_crown_sum_take_tree(struct fg_crown_sum *sum, struct fg_tree *tree)
         fg_crown_sum_add_tree(sum, tree);
         return;
     }
+    /* Taken over without a copy: trees of raw data are large. */
     fg_tree_add(tree, FG_TREE_ROOT, empty.root_self);
     sum->tree = *tree;
     *tree = empty;
@@ -290,10 +292,8 @@ static void *new_column(const struct fg_crown_sum *sum)
     return fg_malloc(FG_MAX((size_t)sum->tree.n_nodes, 1) * sizeof(uint64_t));
 }
 
-/*
- * Of a node: what crowns without it have cut at most; and, seen from above, what is hidden in its
- * parent together with what is hidden in the parent's rests.
- */
+/* Bounds the errors of each node: what crowns without the node have cut at most; and, seen from
+ * above, what is hidden in its parent together with what is hidden in the parent's rests. */
 static void bound_errors(const struct fg_crown_sum *sum, struct fg_crown_judged *judged)
 {
     judged->root_below = FG_MIN(sum->cut, sum->root_slack);
@@ -340,10 +340,8 @@ void fg_crown_judged_done(struct fg_crown_judged *judged)
     *judged = (struct fg_crown_judged){0};
 }
 
-/*
- * Exact is a picture when nothing that may belong in it is uncertain: not what is shown, not what
- * could weigh as much as the least that is shown, and nothing unseen could.
- */
+/* A picture is exact if nothing that may belong into it is uncertain: nothing that is shown,
+ * nothing that could weigh as much as the least that is shown, and nothing unseen that could. */
 static struct fg_crown_verdict verdict_of(const struct fg_crown_judged *judged, uint32_t n_nodes,
                                           int64_t least, bool cut)
 {

@@ -3,7 +3,7 @@
 #include "common/base/crc32c.h"
 #include "common/storage/rollup/writer_impl.h"
 
-/* Where something was put. */
+/* Where a part was put, and how to read it. */
 struct placed {
     uint32_t bytes, raw_bytes, crc, items;
 };
@@ -18,7 +18,8 @@ struct finishing {
     struct placed (*parts)[FG_ROLLUP_FORMS]; /* of rows */
 };
 
-/* Packs writer->raw and appends it. Nothing stored has length 0: that stands for "none". */
+/* Packs writer->raw and appends it. Nothing that is stored has length 0, which stands for
+ * "none". */
 static struct placed place(struct fg_rollup_writer *writer, uint32_t items, struct fg_buf *section)
 {
     struct fg_slice stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
@@ -39,7 +40,7 @@ static size_t common_prefix(struct fg_slice a, struct fg_slice b)
     return n;
 }
 
-/* Sorted names have beginnings in common. */
+/* Sorted names share their beginnings. */
 static void put_names(struct finishing *finishing)
 {
     struct fg_rollup_writer *writer = finishing->writer;
@@ -62,10 +63,8 @@ static void put_names(struct finishing *finishing)
     finishing->names = place(writer, count, &writer->crn);
 }
 
-/*
- * Depth first: how many steps up from the node before to the parent (0: it is the parent), then the
- * names, in two runs.
- */
+/* The nodes depth first: how many steps up from the node before to the parent (0: it is the
+ * parent); then their names. In two runs, since equal kinds of numbers pack better. */
 static void put_dict(struct finishing *finishing)
 {
     struct fg_rollup_writer *writer = finishing->writer;
@@ -131,6 +130,8 @@ static void put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_f
 
     if (!part->kept)
         return;
+    /* Numbers of all nodes and names become those of the dictionary. Both ascend, so that the
+     * order of the part stays. */
     for (uint32_t i = 0; i < part->count; i++)
         part->numbers[i] = numbers[part->numbers[i]];
     fg_buf_clear(&writer->raw);
@@ -231,7 +232,7 @@ static void put_directory(struct finishing *finishing)
         put_row(finishing, finishing->order[i], out);
 }
 
-/* Head and directory. */
+/* Writes the header and the directory. */
 static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
 {
     struct fg_rollup_writer *writer = finishing->writer;

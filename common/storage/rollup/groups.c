@@ -1,6 +1,6 @@
 #include "common/storage/rollup/groups.h"
 
-/* Labels on their way to groups: each label that is taken splits the groups there are. */
+/* The choice of labels to group by: each label that is taken splits the groups so far. */
 struct groups_choosing {
     const struct fg_labels *series;
     struct fg_groups *groups;
@@ -39,7 +39,7 @@ static bool none_has(const struct fg_labels *series, uint32_t n_series, struct f
     return true;
 }
 
-/* At its place by name, unless it is there. There is room. */
+/* Inserts a label at its place by name, unless it is there already. There is room for it. */
 static void add_common(struct fg_labels *common, struct fg_label label)
 {
     size_t at;
@@ -68,6 +68,8 @@ static enum fg_code find_common(struct groups_choosing *choosing, const struct f
             all_have(choosing->series, groups->n_series, &first->items[i]))
             groups->common.items[groups->common.count++] = first->items[i];
     for (size_t i = 0; i < n_wanted; i++)
+        /* A label that no series has is common, too, as the empty one: then a query by it needs
+         * no raw data. */
         if (!fg_slice_is(wanted[i], FG_LABEL_NAME) &&
             none_has(choosing->series, groups->n_series, wanted[i]))
             add_common(&groups->common, (struct fg_label){wanted[i], FG_LIT("")});
@@ -83,7 +85,7 @@ static struct fg_slice value_of(const struct fg_labels *labels, struct fg_slice 
     return fg_labels_find(labels, name, &at) ? labels->items[at].value : FG_LIT("");
 }
 
-/* How many values the label has, with values_of[]; 0: too many. */
+/* Returns how many values the label has, and sets values_of[]. 0: they are too many. */
 static uint32_t count_values(struct groups_choosing *choosing, struct fg_slice name)
 {
     struct fg_slice values[FG_GROUPS_VALUES_MAX];
@@ -104,7 +106,8 @@ static uint32_t count_values(struct groups_choosing *choosing, struct fg_slice n
     return count;
 }
 
-/* Splits the groups by the values; false: there would be too many, and all is as it was. */
+/* Splits the groups by the values. Returns false, and changes nothing, if there would be too
+ * many. */
 static bool split_groups(struct groups_choosing *choosing)
 {
     static const uint32_t none = FG_GROUPS_MAX;
@@ -162,7 +165,8 @@ static int compare_groups(const struct fg_groups *groups, uint32_t a, uint32_t b
     return 0;
 }
 
-/* The place of each group among all; they are 64 at most, and all different. */
+/* Sorts the groups by comparing each with all others: there are 64 at most, and all are
+ * different. */
 static void sort_groups(struct groups_choosing *choosing, struct fg_slice *sorted)
 {
     struct fg_groups *groups = choosing->groups;
@@ -240,8 +244,8 @@ static struct fg_labels labels_of(const struct fg_groups *groups, uint32_t group
     return fg_labels_with_type(&labels, type, arena);
 }
 
-/* Groups know what they are divided by even where a series has not the label, and all that is made
- * of the type, also where it is empty. */
+/* True if a group has one value of the label: because it is common to all or divides the groups
+ * (an absent label is the empty value), or because it is made of the type. */
 static bool is_known(const struct fg_groups *groups, const struct fg_labels *labels,
                      struct fg_slice name)
 {

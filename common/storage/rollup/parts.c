@@ -1,4 +1,4 @@
-/* Names, dictionary, crowns, tables and full nodes. */
+/* Names, dictionary, crowns, tables and full rollups. */
 #include "common/storage/block/pack.h"
 #include "common/storage/rollup/reader.h"
 
@@ -14,7 +14,7 @@ static enum fg_code corrupt(const char *what, struct fg_err *err)
     return fg_fail(err, FG_E_CORRUPT, "rollups: bad %s", what);
 }
 
-/* The bytes of a place, unpacked. */
+/* Unpacks the bytes of a place. */
 static enum fg_code unpack(const struct fg_rollup_place *place, struct fg_slice bytes,
                            const char *what, struct fg_arena *arena, struct fg_slice *ret_raw,
                            struct fg_err *err)
@@ -33,7 +33,7 @@ static enum fg_code unpack(const struct fg_rollup_place *place, struct fg_slice 
     return FG_OK;
 }
 
-/* Ascending numbers below `end`; what is wrong makes cur bad. */
+/* Reads ascending numbers below `end`. An error makes cur bad. */
 static void get_gaps(struct fg_cur *cur, uint32_t *numbers, uint32_t count, uint32_t end)
 {
     uint64_t next = 0;
@@ -50,7 +50,7 @@ static void get_gaps(struct fg_cur *cur, uint32_t *numbers, uint32_t count, uint
     }
 }
 
-/* A column, each value times factor. */
+/* Reads a column. Each value is multiplied by factor, for rows that are multiples. */
 static void get_column(struct fg_cur *cur, uint64_t factor, uint32_t count, int64_t *values)
 {
     uint64_t scale = fg_cur_varint(cur);
@@ -65,7 +65,8 @@ static void get_column(struct fg_cur *cur, uint64_t factor, uint32_t count, int6
 
 /* ---- names and dictionary ---- */
 
-/* How long all names are together, and whether the bytes are names at all. */
+/* Checks the names and computes their length together, for one allocation. Prefixes repeat, so it
+ * may be many times the input; the arena bounds it. */
 static bool measure_names(struct fg_slice raw, uint32_t count, uint64_t *ret_bytes)
 {
     struct fg_cur cur = fg_cur(raw);
@@ -114,10 +115,9 @@ static enum fg_code parse_names(struct fg_slice raw, uint32_t count, struct fg_a
     return FG_OK;
 }
 
-/*
- * Steps up from the node before. Siblings ascend by name, so each is there once. path: the nodes
- * from the root to the one before; scratch for as many as there are.
- */
+/* Reads the steps up from the node before. path: scratch for all nodes, the path from the root
+ * to the node before. Siblings ascend by name, so that each is there once; see
+ * parse_node_names(). */
 static bool parse_nodes(struct fg_cur *cur, struct fg_function_tree *names, uint32_t *path)
 {
     uint32_t depth = 0;
@@ -188,7 +188,8 @@ enum fg_code fg_rollup_functions_parse(const struct fg_rollups *rollups, struct 
 
 /* ---- crowns ---- */
 
-/* Every node has its parent with it; values without a sign have none. marks: zeroed, by node. */
+/* Checks that every node comes after its parent, and that values have no sign if the crown says
+ * so. marks: zeroed, by node. */
 static bool crown_is_whole(const struct fg_crown *crown, const struct fg_function_tree *names,
                            bool *marks)
 {
@@ -251,7 +252,7 @@ enum fg_code fg_rollup_crown_parse(const struct fg_rollup_row *row,
     return code;
 }
 
-/* ---- tables and full nodes ---- */
+/* ---- tables and full rollups ---- */
 
 static void add_signed(int64_t *to, int64_t value, int sign)
 {
@@ -308,10 +309,10 @@ static enum fg_code add_full(struct fg_slice raw, const struct fg_rollup_row *ro
     struct fg_cur cur = fg_cur(raw);
 
     if (values == NULL)
-        return no_room("a full node", err);
+        return no_room("a full rollup", err);
     get_column(&cur, row->factor, n_ranks, values);
     if (!fg_cur_end(&cur))
-        return corrupt("full node", err);
+        return corrupt("full rollup", err);
     for (uint32_t i = 0; i < n_ranks; i++) {
         int64_t sum = (int64_t)sums[i];
 
@@ -333,7 +334,7 @@ enum fg_code fg_rollup_full_add(const struct fg_rollup_row *row, struct fg_slice
     if (place->items != n_ranks)
         return fg_fail(err, FG_E_CORRUPT, "rollups: full rollup of %u stacks, not %u", place->items,
                        n_ranks);
-    code = unpack(place, bytes, "full node", arena, &raw, err);
+    code = unpack(place, bytes, "full rollup", arena, &raw, err);
     if (code == FG_OK)
         code = add_full(raw, row, sign, arena, sums, n_ranks, err);
     fg_arena_release(arena, mark);

@@ -4,7 +4,7 @@
  */
 #include "common/storage/rollup/plan_impl.h"
 
-/* A source made of others, that could be read in their place. */
+/* A derived source, which can be read in place of its children. */
 struct plan_parent {
     uint32_t source;
     uint32_t parent; /* the one above it, or FG_MAP_NONE */
@@ -12,7 +12,7 @@ struct plan_parent {
     bool chosen, covered;
 };
 
-/* A source; or what one is made of that is not among them. */
+/* A source; or a child of one that is not among the sources. */
 struct ground {
     struct fg_id id;
     uint32_t source; /* or FG_MAP_NONE */
@@ -38,7 +38,7 @@ static bool is_derived(const struct fg_plan_source *source)
 
 /* ---- grounds ---- */
 
-/* Of the same id those that are sources come first. */
+/* By id; of equal ids the one that is a source comes first. */
 static int compare_grounds(const void *left, const void *right)
 {
     const struct ground *a = left, *b = right;
@@ -67,7 +67,8 @@ static void add_ground(struct rollup_planning *planning, struct fg_id id, uint32
     planning->grounds[planning->n_grounds++] = (struct ground){id, source, FG_MAP_NONE};
 }
 
-/* Nothing is missing of what the query does not ask for. */
+/* The number of children that may have to be read. None, if the query's time does not overlap:
+ * nothing is missing of what the query does not ask for. */
 static uint32_t n_named_by(const struct rollup_planning *planning,
                            const struct fg_plan_source *source)
 {
@@ -99,7 +100,7 @@ static enum fg_code find_grounds(struct rollup_planning *planning, struct fg_err
     return keep_each_once(planning, err);
 }
 
-/* What has profiles; NULL: the id is that of a source made of others. */
+/* Finds a source with profiles, or a missing one. NULL: the id is that of a derived source. */
 static struct ground *find_ground(const struct rollup_planning *planning, struct fg_id id)
 {
     uint32_t from = 0, to = planning->n_grounds;
@@ -141,7 +142,8 @@ static enum fg_code prepare(struct rollup_planning *planning, struct fg_err *err
 
 /* ---- what is made of others ---- */
 
-/* Within the query's time, and of what it is made of that which is there says the same. */
+/* True if a derived source lies within the query's time and agrees with its children, as far as
+ * these are there: number and digest of profiles. */
 static bool is_usable(const struct rollup_planning *planning, const struct fg_plan_source *derived)
 {
     uint64_t n_profiles = 0;
@@ -181,7 +183,8 @@ static int compare_derived(const void *left, const void *right, void *arg)
     return fg_id_cmp(a->id, b->id);
 }
 
-/* Puts it below what is above all its sources; false: it crosses another. */
+/* Puts a derived source below the one that has all its children. Returns false if it crosses
+ * another one: then it is not used, since a profile would count twice. */
 static bool nest(struct rollup_planning *planning, uint32_t number)
 {
     struct plan_parent *parent = &planning->parents[number];
@@ -223,8 +226,8 @@ static void add_below(struct rollup_planning *planning, uint32_t owner, uint64_t
     planning->parents[owner].below = fg_plan_add(planning->parents[owner].below, bytes);
 }
 
-/* From below: what each costs, and whether reading it is less. Then from above: what is read in
- * place of what. */
+/* First from the bottom up: what each subtree costs, and whether reading the parent costs less.
+ * Then from the top down: what is read in place of what. */
 static void choose(struct rollup_planning *planning)
 {
     for (uint32_t i = 0; i < planning->n_grounds; i++) {
@@ -262,7 +265,7 @@ static void emit_source(const struct rollup_planning *planning, uint32_t source,
     fg_plan_source_emit(&planning->works[source], out);
 }
 
-/* Is it read as part of one above it? */
+/* True if it is read as a part of a parent. */
 static bool is_covered(const struct rollup_planning *planning, const struct ground *ground)
 {
     const struct plan_parent *parent =
@@ -301,7 +304,7 @@ static enum fg_code find_missing(const struct rollup_planning *planning, struct 
     return FG_OK;
 }
 
-/* What is alone has all types that its profiles had. */
+/* True if a rollup-only source has the type. It has all types that its profiles had. */
 static bool has_type(const struct fg_plan_source *source, const struct fg_profile_type *type)
 {
     for (uint32_t t = 0; source->rollups != NULL && t < source->rollups->n_types; t++)
@@ -310,7 +313,7 @@ static bool has_type(const struct fg_plan_source *source, const struct fg_profil
     return false;
 }
 
-/* The best that can be done with one that stands by itself. */
+/* Finds the cheapest way to read one source by itself. */
 static enum fg_code plan_ground(struct rollup_planning *planning, uint32_t number,
                                 struct fg_err *err)
 {

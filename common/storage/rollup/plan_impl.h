@@ -22,7 +22,7 @@ struct fg_plan_entry {
 
 enum fg_plan_choice {
     FG_PLAN_NOTHING, /* there are no profiles */
-    FG_PLAN_NODE,
+    FG_PLAN_ROW,
     FG_PLAN_RAW,
     FG_PLAN_BY_TIME,
     FG_PLAN_BY_KEY,

@@ -22,8 +22,8 @@ static int compare_spans(const void *left, const void *right)
     return (a->hi < b->hi) - (a->hi > b->hi); /* longer ones first */
 }
 
-/* Only times at which the source has profiles count: so a node of a whole day is within a query
- * that begins before the first of them. false: there are none. */
+/* Clips the span to times at which the source has profiles. So a rollup of a whole day lies
+ * within a query that begins shortly before its first profile. Returns false if nothing is left. */
 static bool clip(const struct fg_plan_source *source, const struct fg_rollup_key *key,
                  struct fg_plan_span *ret_span)
 {
@@ -32,7 +32,7 @@ static bool clip(const struct fg_plan_source *source, const struct fg_rollup_key
     return ret_span->lo <= ret_span->hi;
 }
 
-/* Keeps each span once, and of two that cross the first. */
+/* Nests the spans: keeps each once, and of two that cross only the first. */
 static uint32_t nest_spans(struct fg_plan_span *spans, uint32_t count)
 {
     uint32_t path[DEPTH_MAX], depth = 0, kept = 0;
@@ -55,7 +55,7 @@ static uint32_t nest_spans(struct fg_plan_span *spans, uint32_t count)
     return kept;
 }
 
-/* The rows of the query's type. */
+/* Finds the rows of the query's type. Rows are sorted by type. */
 static void type_rows(const struct fg_plan_work *work, uint32_t *ret_first, uint32_t *ret_end)
 {
     const struct fg_rollups *rollups = work->source->rollups;
@@ -89,7 +89,7 @@ static void make_spans(struct fg_plan_work *work, uint32_t first, uint32_t end)
     work->n_spans = nest_spans(work->spans, work->n_spans);
 }
 
-/* FG_MAP_NONE: it crossed another. */
+/* Returns the number of a span; FG_MAP_NONE: it crossed another one. */
 static uint32_t find_span(const struct fg_plan_work *work, const struct fg_plan_span *span)
 {
     uint32_t from = 0, to = work->n_spans;
@@ -115,7 +115,7 @@ static uint32_t group_of(const struct fg_plan_work *work, uint32_t series)
     return work->source->rollups->groups.of_series[series];
 }
 
-/* Series by group, where it is known which there are. */
+/* Sorts the series by group, if it is known which series there are. */
 static void order_series(struct fg_plan_work *work)
 {
     const struct fg_plan_source *source = work->source;
@@ -154,7 +154,7 @@ static void set_key(struct fg_plan_work *work, uint32_t key, uint32_t matching, 
     work->shares[key] = count == 0 ? 0 : (float)matching / (float)count;
 }
 
-/* What is known of each series is surer than what groups say. */
+/* What is known of each series is more exact than what groups say. */
 static void states_by_series(struct fg_plan_work *work)
 {
     const struct fg_plan_source *source = work->source;
@@ -234,7 +234,7 @@ static enum fg_code make_keys(struct fg_plan_work *work, uint32_t first, uint32_
     return FG_OK;
 }
 
-/* FG_MAP_NONE: a key that is not looked at. */
+/* Returns the number of a key; FG_MAP_NONE: a key that this query does not use. */
 static uint32_t key_number(const struct fg_plan_work *work, const struct fg_rollup_key *key,
                            const uint32_t *series_keys)
 {
@@ -257,7 +257,7 @@ static uint32_t *make_series_keys(struct fg_plan_work *work)
     return keys;
 }
 
-/* ---- nodes ---- */
+/* ---- rows that serve ---- */
 
 bool fg_plan_serves(const struct fg_plan_work *work, uint32_t row, bool linear,
                     enum fg_rollup_form *ret_form)
@@ -321,7 +321,7 @@ static void make_entries(struct fg_plan_work *work, uint32_t first, uint32_t end
     count_series_rows(work);
 }
 
-/* The first entry of a key over this span or one after it; n_entries: none. */
+/* Finds the first entry of a key over this span or one after it; n_entries: there is none. */
 static uint32_t find_entry(const struct fg_plan_work *work, uint32_t span, uint32_t key)
 {
     uint32_t from = 0, to = work->n_entries;

@@ -1,8 +1,8 @@
 /*
- * The cheapest way to read one source. Nodes are rectangles: a span of time by a set of series.
- * Spans lie in each other or apart, and so do all series, groups and single series; whatever set of
- * such rectangles makes up a larger one can be cut by time or by key, so it is enough to try both
- * at every step, beside the node itself and raw data. Each (span, key) is worked out once.
+ * The cheapest way to read one source. Rollups are rectangles: a span of time by a set of series.
+ * Spans contain each other or are apart, and so are all series, groups and single series. Any set
+ * of such rectangles that makes up a larger one can be cut by time or by key, so at every step it
+ * is enough to try both, the rollup itself, and raw data. Each (span, key) is computed once.
  */
 #include "common/storage/rollup/plan_impl.h"
 
@@ -13,8 +13,8 @@ static double length(int64_t lo, int64_t hi)
     return (double)hi - (double)lo + 1;
 }
 
-/* Estimates the number of profiles from rows, or else by time and the number of groups or series.
- */
+/* Estimates the number of profiles: from the row of the smallest span around that has one, or
+ * else by time and the number of groups or series. */
 static double profiles_of(const struct fg_plan_work *work, uint32_t span, uint32_t key)
 {
     double scale = 1;
@@ -36,8 +36,8 @@ static double profiles_of(const struct fg_plan_work *work, uint32_t span, uint32
     return scale;
 }
 
-/* Of the part [lo, hi] of a span. What rows say may be anything: it is an estimate, and has an end.
- */
+/* Estimates the raw bytes of [lo, hi] in a span. Rows may say anything: a number that no uint64_t
+ * holds must not be converted to one. */
 static uint64_t raw_bytes(const struct fg_plan_work *work, uint32_t span, uint32_t key, int64_t lo,
                           int64_t hi)
 {
@@ -54,7 +54,7 @@ static uint64_t raw_bytes(const struct fg_plan_work *work, uint32_t span, uint32
 
 /* ---- the best way ---- */
 
-/* The part of [lo, hi] that the query asks for; false: none. */
+/* Cuts [*lo, *hi] to what the query asks for. Returns false if nothing is left. */
 static bool within(const struct fg_plan_query *query, int64_t *lo, int64_t *hi)
 {
     *lo = FG_MAX(*lo, query->start_ns);
@@ -91,9 +91,9 @@ static void add_form(struct fg_plan_best *sum, const struct fg_rollup_row *row,
 
 static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint32_t key);
 
-static void try_node(struct fg_plan_work *work, struct fg_plan_best *best)
+static void try_row(struct fg_plan_work *work, struct fg_plan_best *best)
 {
-    struct fg_plan_best node = {best->span, best->key, FG_PLAN_NODE, 0, false, false};
+    struct fg_plan_best own = {best->span, best->key, FG_PLAN_ROW, 0, false, false};
     enum fg_rollup_form form;
     const struct fg_rollup_row *found;
     uint32_t row;
@@ -104,8 +104,8 @@ static void try_node(struct fg_plan_work *work, struct fg_plan_best *best)
     if (found == NULL || !fg_plan_serves(work, row, false, &form) ||
         (form == FG_ROLLUP_FULL && work->no_tree))
         return;
-    add_form(&node, found, form);
-    take_better(best, &node);
+    add_form(&own, found, form);
+    take_better(best, &own);
 }
 
 /* The next stretch of a span, from *at on: a span below it, or what lies between two of them, which
@@ -163,7 +163,7 @@ static void try_time(struct fg_plan_work *work, struct fg_plan_best *best)
     take_better(best, &sum);
 }
 
-/* The keys that make up another: [*ret_first, *ret_end). */
+/* Returns the keys that make up another one: [*ret_first, *ret_end). */
 static void keys_below(const struct fg_plan_work *work, uint32_t key, uint32_t *ret_first,
                        uint32_t *ret_end)
 {
@@ -194,7 +194,8 @@ static void try_keys(struct fg_plan_work *work, struct fg_plan_best *best)
     take_better(best, &sum);
 }
 
-/* All series less the groups that do not match: only of what is linear. */
+/* Tries all series less the groups that do not match. Only for forms that are linear: a crown
+ * has cut nodes, and cannot be subtracted. */
 static void try_minus(struct fg_plan_work *work, struct fg_plan_best *best)
 {
     struct fg_plan_best sum = {best->span, best->key, FG_PLAN_MINUS, 0, false, false};
@@ -233,7 +234,7 @@ static struct fg_plan_best work_out(struct fg_plan_work *work, uint32_t span, ui
         (found != NULL && found->count == 0))
         return (struct fg_plan_best){span, key, FG_PLAN_NOTHING, 0, false, false};
     best.bytes = raw_bytes(work, span, key, lo, hi);
-    try_node(work, &best);
+    try_row(work, &best);
     try_minus(work, &best);
     try_time(work, &best);
     try_keys(work, &best);
@@ -293,10 +294,8 @@ static uint64_t solve_all(struct fg_plan_work *work, bool no_tree)
     return best.bytes;
 }
 
-/*
- * A few profiles are less than a node of them, but to read them takes the stacks of the source, and
- * nothing else may need these. So what is best is tried once more without.
- */
+/* A few profiles may be smaller than their rollup, but reading them takes the stacks of the
+ * source, which nothing else may need. So the best plan is computed once more without stacks. */
 enum fg_code fg_plan_source_make(struct fg_plan_work *work, struct fg_err *err)
 {
     if (work->source->n_profiles == 0)
@@ -349,7 +348,7 @@ static struct fg_plan_raw raw_of(const struct fg_plan_work *work, uint32_t key)
     return raw;
 }
 
-/* What follows on what came before is one with it. */
+/* Appends raw data. A stretch that continues the one before is joined with it. */
 static void put_raw(const struct fg_plan_work *work, struct fg_plan_out *out, uint32_t key,
                     int64_t lo, int64_t hi)
 {
@@ -420,7 +419,7 @@ static void emit(const struct fg_plan_work *work, struct fg_plan_out *out, uint3
     switch (best->choice) {
     case FG_PLAN_NOTHING:
         break;
-    case FG_PLAN_NODE:
+    case FG_PLAN_ROW:
         put_pick(work, out, span, key, 1, false);
         break;
     case FG_PLAN_RAW:

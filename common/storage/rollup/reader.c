@@ -51,7 +51,7 @@ static void *array(struct rollup_parsing *parsing, uint64_t count, size_t size)
     return items;
 }
 
-/* Of things of min_bytes each, at most max. */
+/* Reads a count of things of min_bytes each, at most max. */
 static uint32_t count_of(struct rollup_parsing *parsing, const char *what, size_t min_bytes,
                          uint64_t max)
 {
@@ -63,7 +63,7 @@ static uint32_t count_of(struct rollup_parsing *parsing, const char *what, size_
     return parsing->cur.bad ? 0 : (uint32_t)count;
 }
 
-/* Copied: the directory's bytes go. */
+/* Copies a text: the bytes of the directory are freed. */
 static struct fg_slice text(struct rollup_parsing *parsing)
 {
     struct fg_slice bytes = fg_cur_lenbytes(&parsing->cur), copy = FG_LIT("");
@@ -162,7 +162,8 @@ static void parse_derived_from(struct rollup_parsing *parsing)
     }
 }
 
-/* At *end of its section, which it moves on. */
+/* Reads a place, which begins at *end of its section, and moves *end on. Places touch each
+ * other, so that none needs an offset and no two can overlap. */
 static struct fg_rollup_place place(struct rollup_parsing *parsing, uint64_t *end)
 {
     struct fg_rollup_place place = {.offset = *end};
@@ -232,7 +233,8 @@ static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t 
         row->places[form] = place(parsing, &parsing->ends[form]);
 }
 
-/* Multiples have what they are multiples of, which is no multiple itself. */
+/* Gives rows that are multiples the places of their base. A base is no multiple itself, so there
+ * are no chains and no circles. */
 static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
 {
     struct fg_rollups *rollups = parsing->rollups;
@@ -312,6 +314,8 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
     stored = fg_cur_take(&cur, stored_bytes);
     if (magic != FG_ROLLUP_MAGIC)
         return fg_fail(err, FG_E_CORRUPT, "no rollups in %zu bytes", bytes.len);
+    /* The checksum of the header comes before anything else in it is believed, except the magic:
+     * without that, it is no rollup directory at all. */
     if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
         head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_ROLLUP_HEAD_BYTES - sizeof head_crc)))
         return fg_fail(err, FG_E_CORRUPT, "rollups: bad header");
@@ -330,7 +334,7 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
 
 /* ---- deletions ---- */
 
-/* Has a group of the type a series that the selector names, or may it have one? */
+/* Sets *ret_named if a group of the type has a series that the selector names, or may have one. */
 static enum fg_code type_is_named(const struct fg_rollups *rollups,
                                   const struct fg_profile_type *type,
                                   const struct fg_selector *selector, struct fg_arena *arena,
@@ -358,6 +362,7 @@ enum fg_code fg_rollup_deletion_affects(const struct fg_rollups *rollups,
 {
     bool meets = fg_deletion_meets(deletion, part->t_min_ns, part->t_max_ns) &&
                  fg_deletion_may_name(deletion, part->service);
+    /* Without types or groups, nobody can say that it is not named. */
     bool named = meets && (rollups->n_types == 0 || rollups->groups.n_groups == 0);
 
     for (uint32_t t = 0; t < rollups->n_types && meets && !named; t++)

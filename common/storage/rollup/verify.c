@@ -82,7 +82,8 @@ static enum fg_code verify_row(const struct rollup_verifying *verifying,
     return code;
 }
 
-/* Of which row's span is this one's a part, of the same key? They come after it, one by one. */
+/* True if the span of a row is a part of the other's, of the same key. Such rows follow the
+ * other one. */
 static bool is_part_of(const struct fg_rollup_row *row, const struct fg_rollup_row *whole)
 {
     return row->type == whole->type && row->key.kind == whole->key.kind &&
@@ -90,10 +91,9 @@ static bool is_part_of(const struct fg_rollup_row *row, const struct fg_rollup_r
            row->key.end_ns <= whole->key.end_ns;
 }
 
-/*
- * Where nothing is left of what nodes are made of, those of parts of a span add up to that of all
- * of it, if they fill it. *at: a row; out: the one behind those that are parts of its span.
- */
+/* Rows of parts of a span have to add up to the row of the whole span, if they fill it. This can
+ * be checked when nothing else is left of the profiles. *at: a row; afterwards the one behind
+ * the parts of its span. */
 static enum fg_code verify_span(const struct fg_rollups *rollups, uint32_t *at, struct fg_err *err)
 {
     const struct fg_rollup_row *whole = &rollups->rows[(*at)++];

@@ -69,7 +69,7 @@ static enum fg_code read_rows(struct sums_verifying *verifying, struct fg_err *e
     return FG_OK;
 }
 
-static enum fg_code read_nodes(struct sums_verifying *verifying, struct fg_err *err)
+static enum fg_code read_rollups(struct sums_verifying *verifying, struct fg_err *err)
 {
     struct fg_slice crn = range_of(verifying, verifying->ranges.crn);
     struct fg_rollups *rollups = &verifying->rollups;
@@ -92,7 +92,7 @@ static enum fg_code read_part(struct sums_verifying *verifying, struct fg_err *e
         fg_block_tree_parse(&verifying->index,
                             range_of(verifying, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
                             verifying->arena, &verifying->tree, err) != FG_OK ||
-        read_rows(verifying, err) != FG_OK || read_nodes(verifying, err) != FG_OK)
+        read_rows(verifying, err) != FG_OK || read_rollups(verifying, err) != FG_OK)
         return err->code;
     verifying->sums = fg_arena_new(verifying->arena, uint64_t, part->n_stacks);
     verifying->nodes_of = fg_arena_new(verifying->arena, uint32_t, verifying->dict.n_nodes);
@@ -102,7 +102,8 @@ static enum fg_code read_part(struct sums_verifying *verifying, struct fg_err *e
                : no_room(err);
 }
 
-/* Both trees are in one order, and each node of the dictionary has its parent before it. */
+/* Finds each node of the dictionary in the tree of all stacks. Both are in one order, with
+ * parents before children, so that one pass is enough. */
 static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *err)
 {
     const struct fg_function_tree *names = &verifying->names, *dict = &verifying->dict;
@@ -177,7 +178,7 @@ static enum fg_code open_page(struct sums_verifying *verifying, uint32_t page, s
     return FG_OK;
 }
 
-/* Samples of profiles [first, end) into sums. */
+/* Adds the samples of profiles [first, end) to sums. */
 static enum fg_code add_profiles(struct sums_verifying *verifying, uint32_t first, uint32_t end,
                                  uint32_t type, struct fg_err *err)
 {
@@ -197,7 +198,7 @@ struct counted {
     struct fg_id digest;
 };
 
-/* What a chunk has of a type in the time of the key. */
+/* Adds what a chunk has of a type in the time of the key. */
 static enum fg_code add_chunk(struct sums_verifying *verifying, const struct fg_rollup_key *key,
                               const struct fg_block_chunk *chunk, uint32_t type,
                               struct counted *counted, struct fg_err *err)
@@ -340,10 +341,10 @@ static enum fg_code check_full(struct sums_verifying *verifying, const struct fg
         return err->code;
     return memcmp(sums, verifying->sums, n_stacks * sizeof *sums) == 0
                ? FG_OK
-               : fg_fail(err, FG_E_CORRUPT, "full node");
+               : fg_fail(err, FG_E_CORRUPT, "full rollup");
 }
 
-/* The names of version 1 cannot be made any more. */
+/* False for version 1, whose names this program can no longer make. */
 static bool has_our_names(const struct sums_verifying *verifying)
 {
     return verifying->rollups.version == FG_ROLLUP_VERSION;

@@ -30,7 +30,7 @@ struct fg_rollup_whole {
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
     struct fg_groups groups;
-    struct fg_rollup_writer *nodes; /* at the end */
+    struct fg_rollup_writer *writer; /* at the end */
     uint32_t n_ranks;
     uint64_t *sums; /* [n_types][n_ranks] */
     int64_t *named; /* [n_types][nodes of names]; at the end */
@@ -49,7 +49,7 @@ static bool is_worth_it(const struct fg_tree *tree, const uint32_t *uses)
 
 /* ---- types ---- */
 
-/* Its number; TYPES_MAX: they are too many. */
+/* Returns the number of the type. TYPES_MAX: there are too many. */
 static uint32_t find_type(struct fg_rollup_whole *whole, const struct fg_profile_type *type)
 {
     uint32_t i = 0;
@@ -61,7 +61,8 @@ static uint32_t find_type(struct fg_rollup_whole *whole, const struct fg_profile
     return i;
 }
 
-/* false: too many types, or one twice in a series, of which only one would count. */
+/* Returns false for too many types, or one that is twice in a series, of which only one would
+ * count. */
 static bool set_types(struct fg_rollup_whole *whole, uint32_t number)
 {
     const struct fg_block_series *from = &whole->series[number];
@@ -144,7 +145,7 @@ void fg_rollup_whole_destroy(struct fg_rollup_whole *whole)
 {
     if (whole == NULL)
         return;
-    fg_rollup_writer_destroy(whole->nodes);
+    fg_rollup_writer_destroy(whole->writer);
     free(whole->sums);
     free(whole->named);
     fg_arena_destroy(whole->arena);
@@ -177,13 +178,13 @@ void fg_rollup_whole_add(struct fg_rollup_whole *whole, uint32_t series,
     whole->count++;
 }
 
-/* ---- the node ---- */
+/* ---- the rollup ---- */
 
-/* Profiles of series that have a value of the type, as in all nodes. */
+/* Counts the profiles of series that have a value of the type, as in all rollups. */
 static struct fg_rollup_value value_of(const struct fg_rollup_whole *whole, uint32_t type,
                                        const uint64_t *seen, uint64_t replaces_bytes)
 {
-    uint32_t n_names = fg_rollup_writer_functions(whole->nodes)->n_nodes;
+    uint32_t n_names = fg_rollup_writer_functions(whole->writer)->n_nodes;
     struct fg_rollup_value value = {.type = type,
                                     .self = whole->named + (size_t)type * n_names,
                                     .replaces_bytes = replaces_bytes};
@@ -198,20 +199,20 @@ static struct fg_rollup_value value_of(const struct fg_rollup_whole *whole, uint
     return value;
 }
 
-static enum fg_code create_nodes(struct fg_rollup_whole *whole, struct fg_err *err)
+static enum fg_code create_writer(struct fg_rollup_whole *whole, struct fg_err *err)
 {
     const struct fg_rollup_options options = {.tree = whole->tree,
                                               .groups = &whole->groups,
                                               .types = whole->types,
                                               .n_types = whole->n_types};
 
-    return fg_rollup_writer_create(&options, &whole->nodes, err);
+    return fg_rollup_writer_create(&options, &whole->writer, err);
 }
 
-/* Sums of stacks become sums of names. */
+/* Turns sums of stacks into sums of names. */
 static void name_sums(struct fg_rollup_whole *whole)
 {
-    const struct fg_function_tree *names = fg_rollup_writer_functions(whole->nodes);
+    const struct fg_function_tree *names = fg_rollup_writer_functions(whole->writer);
     uint32_t *stacks = fg_calloc(FG_MAX(whole->n_ranks, 1), sizeof *stacks);
 
     fg_block_part_stacks(whole->block, stacks);
@@ -228,8 +229,8 @@ static void name_sums(struct fg_rollup_whole *whole)
     free(stacks);
 }
 
-static enum fg_code add_node(struct fg_rollup_whole *whole, const uint64_t *seen,
-                             uint64_t replaces_bytes, struct fg_err *err)
+static enum fg_code add_rollup(struct fg_rollup_whole *whole, const uint64_t *seen,
+                               uint64_t replaces_bytes, struct fg_err *err)
 {
     const struct fg_rollup_key key = {
         .kind = FG_ROLLUP_ALL, .start_ns = whole->t_min_ns, .end_ns = whole->t_max_ns + 1};
@@ -240,18 +241,18 @@ static enum fg_code add_node(struct fg_rollup_whole *whole, const uint64_t *seen
         values[n] = value_of(whole, t, seen, replaces_bytes);
         n += values[n].count > 0;
     }
-    return n == 0 ? FG_OK : fg_rollup_add(whole->nodes, &key, values, n, err);
+    return n == 0 ? FG_OK : fg_rollup_add(whole->writer, &key, values, n, err);
 }
 
-static enum fg_code write_node(struct fg_rollup_whole *whole, const uint64_t *seen, uint64_t bytes,
-                               struct fg_err *err)
+static enum fg_code write_rollup(struct fg_rollup_whole *whole, const uint64_t *seen,
+                                 uint64_t bytes, struct fg_err *err)
 {
-    if (create_nodes(whole, err) != FG_OK)
+    if (create_writer(whole, err) != FG_OK)
         return err->code;
     name_sums(whole);
-    if (add_node(whole, seen, bytes, err) != FG_OK)
+    if (add_rollup(whole, seen, bytes, err) != FG_OK)
         return err->code;
-    return fg_rollup_write(whole->nodes, whole->block, err);
+    return fg_rollup_write(whole->writer, whole->block, err);
 }
 
 enum fg_code fg_rollup_whole_write(struct fg_rollup_whole *whole, struct fg_err *err)
@@ -264,7 +265,7 @@ enum fg_code fg_rollup_whole_write(struct fg_rollup_whole *whole, struct fg_err 
     seen = fg_calloc(FG_MAX(whole->n_series, 1), sizeof *seen);
     code = fg_block_part_close(whole->block, seen, whole->n_series, &samples, &bytes, err);
     if (code == FG_OK) {
-        code = write_node(whole, seen, bytes, err);
+        code = write_rollup(whole, seen, bytes, err);
         code = code == FG_E_LIMIT ? FG_OK : code; /* more than a page can hold: it does without */
     }
     free(seen);

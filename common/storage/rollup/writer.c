@@ -1,7 +1,7 @@
 /*
- * What is worth keeping is decided when a node comes: its numbers are packed once to see how long
- * they get. The final bytes are made in the end, when the dictionary is known, over which crowns
- * and tables have their numbers.
+ * What is worth keeping is decided when a rollup is added: its numbers are packed once to see how
+ * long they get. The final bytes are made in the end, when the dictionary is known, over which
+ * crowns and tables have their numbers.
  */
 #include "common/storage/block/column.h"
 #include "common/storage/rollup/writer_impl.h"
@@ -113,7 +113,7 @@ void fg_rollup_writer_destroy(struct fg_rollup_writer *writer)
     free(writer);
 }
 
-/* ---- what a node is worth ---- */
+/* ---- what a part is worth ---- */
 
 /* varint scale, 0: all values are 0; n varints: value / scale. */
 static void put_column(const int64_t *values, uint32_t count, struct fg_buf *out)
@@ -140,7 +140,7 @@ void fg_rollup_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *
     }
 }
 
-/* How long a part gets, with the numbers it has now. UINT64_MAX: it cannot be stored. */
+/* Returns how long a part gets, with the numbers it has now. UINT64_MAX: it cannot be stored. */
 static uint64_t packed_bytes(struct fg_rollup_writer *writer, const struct fg_rollup_out_part *part)
 {
     fg_buf_clear(&writer->raw);
@@ -151,7 +151,8 @@ static uint64_t packed_bytes(struct fg_rollup_writer *writer, const struct fg_ro
     return fg_block_pack(writer->packer, fg_buf_slice(&writer->raw)).len;
 }
 
-/* Things that enter the dictionary with a part, should it be kept. */
+/* What enters the dictionary with a part, if the part is kept. The first part that needs a name
+ * pays for it. */
 struct newcomers {
     uint32_t nodes;
     uint64_t name_bytes; /* unpacked */
@@ -203,7 +204,8 @@ static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form form,
     }
 }
 
-/* Keeps the part if it is worth it. */
+/* Keeps the part if it is worth its bytes. lacking: one was left out for its size, which `all` of
+ * the options does not allow. */
 static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form form,
                   uint64_t replaces_bytes, struct fg_rollup_out_part *part)
 {
@@ -246,7 +248,7 @@ static void add_crown(struct fg_rollup_writer *writer, const struct fg_rollup_va
     judge(writer, FG_ROLLUP_CROWN, value->replaces_bytes, part);
 }
 
-/* Functions without any value are no rows. */
+/* Functions without any value get no row. */
 static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
                       struct fg_rollup_out_row *row)
 {
@@ -258,7 +260,7 @@ static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_va
     for (uint32_t i = 0; i < n_names; i++) {
         if (values->function_self[i] == 0 && values->function_totals[i] == 0)
             continue;
-        /* To the front: the next node sets them all again. */
+        /* To the front: the next rollup sets them all again. */
         values->function_self[part->count] = values->function_self[i];
         values->function_totals[part->count] = values->function_totals[i];
         part->numbers[part->count++] = i;
@@ -268,7 +270,7 @@ static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_va
     judge(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
 }
 
-/* What was not kept is freed, what was is cut to its size. */
+/* Frees a part that is not kept, and cuts a kept one to its size. */
 static void settle(struct fg_rollup_out_part *part)
 {
     if (!part->kept) {
@@ -326,10 +328,9 @@ static const uint64_t *sums_of(const struct fg_rollup_value *value, bool full)
     return full ? value->full : (const uint64_t *)value->self;
 }
 
-/*
- * Of which earlier value of the key is this one a multiple? Gives that one's row, or FG_MAP_NONE.
- * All rows of the key are behind `first`.
- */
+/* Returns the row of an earlier value of the key of which this one is a multiple, or
+ * FG_MAP_NONE. All rows of the key are behind `first`. CPU profiles have samples and time that
+ * differ by one factor. */
 static uint32_t find_base(const struct fg_rollup_writer *writer,
                           const struct fg_rollup_value *values, uint32_t i, uint32_t first,
                           uint64_t *ret_factor)

@@ -11,6 +11,8 @@
 
 enum { NAME_MAX_BYTES = 64, FOLDER_MODE = 0750 };
 
+/* The folder has this name until all files are in it; a start that finds it goes on where a
+ * crash stopped the move. */
 static const char moving[] = "lost.moving";
 
 static enum fg_code fail(struct fg_err *err, const char *what)
@@ -21,6 +23,8 @@ static enum fg_code fail(struct fg_err *err, const char *what)
     return err->code;
 }
 
+/* Only files of RocksDB and the mark move. The folder itself stays: it holds the lock and may be
+ * a mount point. */
 static bool is_of_the_store(const char *name)
 {
     static const char *const names[] = {"CURRENT", "IDENTITY", "MARK"};
@@ -61,7 +65,7 @@ static enum fg_code move_files(int from, int to, struct fg_err *err)
     return code;
 }
 
-/* Into the folder that is there, which gets its name when all is in it. */
+/* Moves what is left into the folder `lost.moving`, which gets its final name when all is in it. */
 static enum fg_code finish(int dir, struct fg_err *err)
 {
     int to = openat(dir, moving, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,6 +77,8 @@ static enum fg_code finish(int dir, struct fg_err *err)
     code = move_files(dir, to, err);
     (void)snprintf(name, sizeof name, "lost-%lld",
                    (long long)(fg_wall_ns(fg_clock_real()) / FG_SECOND_NS));
+    /* Both folders before the rename: the final name promises that the move is complete, also
+     * after a power cut. */
     if (code == FG_OK && (fsync(to) != 0 || fsync(dir) != 0 ||
                           renameat(dir, moving, dir, name) != 0 || fsync(dir) != 0))
         code = fail(err, name);

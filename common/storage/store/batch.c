@@ -58,6 +58,7 @@ void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct
 void fg_store_batch_append(struct fg_store_batch *batch, const struct fg_store_batch *other)
 {
     fg_buf_put(&batch->ops, fg_buf_slice(&other->ops));
+    /* fg_buf_put() of a full buffer copies only what fits, so its mark has to come along. */
     batch->ops.full |= other->ops.full;
     batch->count += other->count;
 }

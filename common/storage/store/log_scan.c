@@ -6,7 +6,8 @@
 enum { HEADER_BYTES = 7, TYPE_AT = 6 };
 enum { TYPE_FULL = 1, TYPE_FIRST, TYPE_MIDDLE, TYPE_LAST };
 
-/* So that a log inside of a log has no valid checksum by chance (RocksDB, util/crc32c.h). */
+/* RocksDB stores masked checksums, so that a log inside of a log has no valid checksum by chance
+ * (util/crc32c.h). */
 static uint32_t unmask(uint32_t masked)
 {
     uint32_t rotated = masked - 0xa282ead8U;
@@ -17,6 +18,7 @@ static uint32_t unmask(uint32_t masked)
 /* Returns true if the record that begins with these bytes may have been acknowledged. */
 static bool is_known(const struct fg_log_scan *scan, struct fg_slice bytes)
 {
+    /* A record is a write batch, which begins with its sequence number (8 bytes). */
     struct fg_cur cur = fg_cur(bytes);
 
     return scan->sequence_max == 0 || fg_cur_le64(&cur) <= scan->sequence_max;
@@ -25,6 +27,8 @@ static bool is_known(const struct fg_log_scan *scan, struct fg_slice bytes)
 static void take_fragment(struct fg_log_scan *scan, uint8_t type, struct fg_slice bytes,
                           uint64_t end)
 {
+    /* Types: FULL is a record by itself; FIRST, MIDDLE… and LAST make up one that spans
+     * fragments. */
     bool starts = type == TYPE_FULL || type == TYPE_FIRST;
     bool ends = type == TYPE_FULL || type == TYPE_LAST;
 

@@ -20,6 +20,8 @@ enum {
     FILE_MODE = 0640,
 };
 
+/* The layout of a slot is in mark.h. Two slots are written in turn, so a torn write leaves the
+ * one before. */
 static const char magic[] = "FGmk";
 static const char mark_name[] = "MARK";
 static const char manifest_prefix[] = "MANIFEST-";
@@ -60,6 +62,7 @@ bool fg_mark_decode(struct fg_slice slot, struct fg_mark *ret_mark)
     mark.manifest = fg_cur_le64(&cur);
     mark.manifest_size = fg_cur_le64(&cur);
     n_logs = fg_cur_le64(&cur);
+    /* n_logs is bounded before it is multiplied: it comes from a file that may be damaged. */
     if (cur.bad || !fg_slice_is(found, magic) || mark.number == 0 || n_logs > FG_MARK_LOGS_MAX ||
         slot.len < HEAD_BYTES + n_logs * LOG_BYTES ||
         crc != fg_crc32c(fg_slice_sub(slot, CHECKED_FROM,
@@ -76,7 +79,8 @@ bool fg_mark_decode(struct fg_slice slot, struct fg_mark *ret_mark)
 
 /* ---- the folder ---- */
 
-/* Of a file in it: what happens to a disk is never the end of a wish, but may pass. */
+/* Fails because of a file of the folder. A fault of the disk may pass, so it is never
+ * FG_E_CORRUPT or FG_E_NOT_FOUND: an operator might be asked to accept a loss that is none. */
 static enum fg_code fail_disk(struct fg_err *err, const char *name)
 {
     (void)fg_fail_errno(err, errno, "%s", name);
@@ -126,6 +130,7 @@ static void add_log(struct mark_listing *listing, uint64_t number, uint64_t size
 
 static enum fg_code list(int folder, struct mark_listing *ret_listing, struct fg_err *err)
 {
+    /* A descriptor of its own: closedir() closes it. */
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
     struct mark_listing listing = {0};
@@ -266,6 +271,7 @@ static enum fg_code read_mark(int folder, struct fg_mark *ret_mark, struct fg_er
             return code;
     }
     for (size_t at = 0; at < len; at += FG_MARK_SLOT_BYTES)
+        /* The valid slot with the greater number is the newest mark. */
         if (fg_mark_decode(fg_slice_sub(fg_bytes(slots, len), at, FG_MARK_SLOT_BYTES), &other) &&
             other.number > mark.number)
             mark = other;
@@ -332,6 +338,8 @@ static enum fg_code check_manifest(const struct check *check, uint64_t current, 
         return fg_fail(err, FG_E_CORRUPT, "%s is missing", name);
     if (current < mark->manifest)
         return fg_fail(err, FG_E_CORRUPT, "CURRENT names %s, but %s was in use", name, wanted);
+    /* A newer MANIFEST than at the last mark: RocksDB has written it since, and the mark says
+     * nothing about it. */
     if (current > mark->manifest)
         return FG_OK;
     if (scan_file(check->folder, name, 0, &scan, err) != FG_OK)
@@ -339,6 +347,8 @@ static enum fg_code check_manifest(const struct check *check, uint64_t current, 
     if (scan.end < mark->manifest_size)
         return fg_fail(err, FG_E_CORRUPT, "%s is readable up to byte %llu, but %llu were written",
                        name, (unsigned long long)scan.end, (unsigned long long)mark->manifest_size);
+    /* A MANIFEST that has grown may say that the newest log was flushed, so that log need not be
+     * there. */
     return scan.end > mark->manifest_size ? FG_OK : check_newest(check, err);
 }
 
@@ -362,9 +372,11 @@ static enum fg_code check_log(struct check *check, size_t i, struct fg_err *err)
     if (scan_file(check->folder, name, check->sequence_max, &scan, err) != FG_OK)
         return err->code;
     verdict = fg_log_scan_verdict(&scan);
+    /* First what the mark promises: a synced byte that cannot be read is a loss wherever it is. */
     if (scan.end < synced)
         return fg_fail(err, FG_E_CORRUPT, "%s is readable up to byte %llu, but %llu were synced",
                        name, (unsigned long long)scan.end, (unsigned long long)synced);
+    /* RocksDB goes on to a new log only after a whole record, so only the last log may be torn. */
     if (verdict == FG_LOG_DAMAGED || (verdict == FG_LOG_TORN && has_later(check, i)))
         return fg_fail(err, FG_E_CORRUPT, "%s is damaged at byte %llu of %llu", name,
                        (unsigned long long)scan.end, (unsigned long long)scan.at);
@@ -385,6 +397,8 @@ static enum fg_code cut_torn(const struct check *check, struct fg_err *err)
         return FG_OK;
     log_name(check->torn, name);
     fd = openat(check->folder, name, O_WRONLY | O_CLOEXEC);
+    /* Synced before RocksDB opens the log: a power cut must not bring the torn bytes back behind
+     * new records. */
     if (fd < 0 || ftruncate(fd, (off_t)check->torn_end) != 0 || fdatasync(fd) != 0)
         code = fail_disk(err, name);
     if (fd >= 0)
@@ -407,6 +421,8 @@ static enum fg_code check_folder(struct check *check, struct fg_err *err)
     for (size_t i = 0; i < check->listing.n_logs; i++)
         if (check_log(check, i, err) != FG_OK)
             return err->code;
+    /* Cut only when everything else is in order: nothing is changed in a folder that an operator
+     * has to look at. */
     return cut_torn(check, err);
 }
 
@@ -477,6 +493,7 @@ static enum fg_code sync_manifest(struct fg_marker *marker, int folder, bool *re
         return fail_disk(err, name);
     code = scan_more(fd, name, &marker->scanned, &scan, err);
     *ret_grown = code == FG_OK && scan.end != marker->manifest_size;
+    /* The mark must not promise bytes that a power cut takes away. */
     if (*ret_grown && fdatasync(fd) != 0)
         code = fail_disk(err, name);
     if (code == FG_OK)
@@ -488,6 +505,7 @@ static enum fg_code sync_manifest(struct fg_marker *marker, int folder, bool *re
 static enum fg_code write_mark(int folder, const struct fg_mark *mark, bool sync,
                                struct fg_err *err)
 {
+    /* The slot of the mark before the last: the last one stays whole. */
     off_t at = (off_t)(mark->number % 2 * FG_MARK_SLOT_BYTES);
     int fd = openat(folder, mark_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     enum fg_code code = FG_OK;
@@ -526,6 +544,7 @@ static enum fg_code note(struct fg_marker *marker, int folder, struct fg_err *er
     mark.number = marker->number + 1;
     mark.manifest = marker->manifest;
     mark.manifest_size = marker->manifest_size;
+    /* The newest logs, if there are more than a slot has room for: only these are written to. */
     first = listing.n_logs - FG_MIN(listing.n_logs, (size_t)FG_MARK_LOGS_MAX);
     for (size_t i = first; i < listing.n_logs; i++)
         mark.logs[mark.n_logs++] = listing.logs[i];

@@ -14,19 +14,19 @@
  * Loss. What a mark says was there has to be there: a MANIFEST or log that was cut short, a log
  * that is missing, an older CURRENT are FG_E_CORRUPT, and the files stay as they are.
  *
- * After a failed write RocksDB refuses further ones. What it reads it goes on reading, so the
- * database stays open. From a full disk it recovers by itself, within some seconds after there is
- * room for a write buffer; for other errors there is DB::Resume(), which 7.8 has not in C, and
- * which refuses most of them. fg_store_heal() opens the database anew, and readers never wait for
- * it:
+ * After a failed write RocksDB refuses further ones but goes on reading, so the database stays
+ * open. It recovers from a full disk by itself, some seconds after there is room for a write
+ * buffer. For other errors there is DB::Resume(), which 7.8 does not have in C, and which refuses
+ * most of them. So fg_store_heal() opens the database again, in steps that never make readers wait:
  *
- *     read-write, failing  --open read-only beside it-->  read-only  --open read-write-->
- * read-write readers move over; the          ^                             readers failing one
- * closes when         |                             move over its last iterator has gone
- * fg_store_open(), where the disk takes no write: it is full, or read-only
+ *   1. The failing opening changes nothing of the folder any more. Next to it the database is
+ *      opened read-only, and readers move over.
+ *   2. When the last iterator of the failing opening has ended, it is closed: RocksDB allows one
+ *      read-write opening of a folder at a time. Read-only ones take no lock.
+ *   3. The database is opened read-write, and readers move over.
  *
- * RocksDB allows one read-write opening of a folder at a time, so the failing one is closed before;
- * read-only ones take no lock and may be as many as there are.
+ * fg_store_open() begins with step 3, and with a read-only opening if the disk takes no writes
+ * because it is full or read-only; then fg_store_heal() tries step 3 again.
  */
 #include "common/base/hash.h"
 #include "common/base/time.h"
@@ -310,6 +310,7 @@ static bool reap(struct rocks *rocks)
     while (*link != NULL) {
         struct opening *opening = *link;
 
+        /* Nobody can begin to use an opening that was replaced, so 0 is final. */
         if (atomic_load(&opening->users) > 0) {
             closed &= opening->read_only;
             link = &opening->next;
@@ -330,12 +331,15 @@ static void note_mark(struct rocks *rocks)
     bool failed = fg_marker_note(rocks->marker, &err) != FG_OK;
 
     rocks->marked_mono_ns = fg_mono_ns(fg_clock_real());
+    /* Logged once: on a full disk the attempt is made every second. */
     if (failed && !rocks->marking_failed)
         fg_log_warn("head store could not record its state, damage may go undetected",
                     fg_ls("err", err.msg));
     rocks->marking_failed = failed;
 }
 
+/* Checks the folder before RocksDB sees it, which would begin a new store or cut a log without a
+ * word. `acknowledged` tells which records at a torn end nobody was told about. */
 static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct opening **ret_opening,
                                  struct fg_err *err)
 {
@@ -344,7 +348,8 @@ static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct ope
                : err->code;
 }
 
-/* So that the next start has no log to read again, which takes seconds. */
+/* Writes the memtables to tables, so that the next start has no log to read, which takes
+ * seconds. */
 static void flush_db(struct rocks *rocks)
 {
     rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
@@ -380,6 +385,8 @@ static void rocks_close(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
 
+    /* Not after a failed write: a flush would end the log behind a torn record, and the next
+     * start could not tell it from damage. */
     if (!rocks->current->read_only && !rocks->failing) {
         flush_db(rocks);
         note_mark(rocks);
@@ -442,6 +449,8 @@ static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *b
         rocks->why = *err;
         return err->code;
     }
+    /* Only after a write that succeeded: what is beyond this number may be cut off at the next
+     * opening. */
     rocks->acknowledged = rocksdb_get_latest_sequence_number(rocks->current->db);
     if (fg_mono_ns(fg_clock_real()) - rocks->marked_mono_ns >= MARK_EVERY_MS * FG_MS_NS)
         note_mark(rocks);

@@ -1,4 +1,5 @@
-/* Segments become hours, hours days, and of what is there for long there are merged nodes. */
+/* Segments become hourly blocks, these become daily blocks, and settled blocks get parent rollups.
+ */
 #include "common/runtime/log.h"
 #include "compactor/edit.h"
 #include "tests/unit/compactor/world.h"
@@ -202,7 +203,8 @@ static void a_job_is_halved_if_memory_is_small(void **state)
     assert_in_range(most, 3, MADE_SERVICES * MADE_INSTANCES);
 }
 
-/* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
+/* Days of a month: rollups of 6 hours while there are hourly blocks, then of weeks and the month.
+ */
 static void parent_rollups_of_weeks_are_built_and_rebuilt(void **state)
 {
     const int64_t month = 28 * PLAN_DAY_NS;

@@ -352,7 +352,7 @@ static void a_merge_leaves_deleted_profiles_out(void **state)
     close_fixture(&f);
 }
 
-/* ---- merged nodes ---- */
+/* ---- rollups ---- */
 
 struct seen_rows {
     uint32_t kinds[3], spans, halves, tens, zeros, fulls, multiples, named;
@@ -497,7 +497,7 @@ static void small_groups_and_series_have_rollups(void **state)
     close_fixture(&f);
 }
 
-/* ---- nodes of other blocks ---- */
+/* ---- parent rollups ---- */
 
 struct parent_source {
     struct fg_buf file;
@@ -644,7 +644,7 @@ static const struct fg_rollup_row *find_same(const struct looked *in, const stru
     return NULL;
 }
 
-/* Three blocks of an hour, and nodes over them: those of one block of all their profiles. */
+/* Parent rollups of three hourly blocks equal the rollups of one block of all their profiles. */
 static void parent_rollups_are_the_sums_of_all_profiles(void **state)
 {
     static const struct cmp_merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
@@ -713,8 +713,8 @@ static void parent_rollups_are_the_sums_of_all_profiles(void **state)
         fg_buf_done(&wanted);
         close_fixture(&f);
     }
-    print_message("  %u nodes compared; blocks by nodes %u, by profiles %u\n", compared, raws[0],
-                  raws[1]);
+    print_message("  %u rollups compared; blocks by rollups %u, by profiles %u\n", compared,
+                  raws[0], raws[1]);
     assert_true(compared > 50 && raws[0] > 0 && raws[1] > 0);
 }
 

@@ -47,7 +47,7 @@ struct world {
     int64_t wall_ns;
     uint64_t random, jobs, rewritten_bytes;
     uint64_t nodes[PLAN_MONTH + 1]; /* made, by level */
-    uint64_t kept;                  /* jobs of nodes in place of blocks */
+    uint64_t kept;                  /* jobs that replace blocks by rollups */
 };
 
 static uint64_t draw(struct world *world, uint64_t below)
@@ -223,7 +223,7 @@ static uint32_t make_blocks(struct world *world, const struct cmp_plan_job *job,
     return n;
 }
 
-/* Merged nodes of blocks, which stay. */
+/* Adds a parent rollup of blocks, which stay. */
 static void carry_out_nodes(struct world *world, const struct cmp_plan_job *job)
 {
     struct fg_blocks_entry entry = {
@@ -254,7 +254,7 @@ static void carry_out_nodes(struct world *world, const struct cmp_plan_job *job)
     world->nodes[job->level]++;
 }
 
-/* Merged nodes in place of blocks: what these had is in the one that is alone. */
+/* Replaces blocks by a rollup-only object, which has the sums of all that they had. */
 static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
 {
     struct fg_blocks_entry entry = {
@@ -498,7 +498,7 @@ static void drop(struct world *world, const struct cmp_plan_job *job)
          &err);
 }
 
-/* Nodes over spans that are over: each once, as long as what they are made of stays. */
+/* A span that is over gets one parent rollup, which lives as long as its blocks. */
 static void parent_rollups_are_planned_when_settled(void **state)
 {
     struct world *world = fg_new(struct world);
@@ -603,8 +603,8 @@ static uint32_t count_alone(const struct world *world)
     return n;
 }
 
-/* Nodes are kept for longer than profiles: weeks take the place of their days, whatever comes late,
- * and no profile is lost until it is older than nodes may be. */
+/* Rollups are kept for longer than profiles: weeks replace their days whatever comes late, and no
+ * profile is lost until it is older than the retention of rollups. */
 static void expired_weeks_are_replaced_by_rollups(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
@@ -625,7 +625,7 @@ static void expired_weeks_are_replaced_by_rollups(void **state)
     assert_int_equal(count_alone(world), 4);
     assert_int_equal(world->kept, 4);
 
-    /* Late data lives as any other of its day would: it is in nodes of its own after a while. */
+    /* Late data lives like other data of its day: after a while it has a rollup of its own. */
     arrive_at(world, first + PLAN_DAY_NS, 3);
     world->wall_ns += 3 * FG_HOUR_NS;
     settle(world);
@@ -684,7 +684,8 @@ static const struct cmp_plan_job *job_of(const struct cmp_plan *plan, struct fg_
     return NULL;
 }
 
-/* What could not be made nodes of holds up none of its week, and goes a fortnight late. */
+/* A block that no rollup can be built of delays no other block of its week; it is dropped two weeks
+ * late. */
 static void broken_blocks_get_jobs_of_their_own(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;

@@ -1,4 +1,4 @@
-/* What is over goes, or becomes merged nodes that stay for longer. */
+/* Blocks whose retention is over are dropped, or replaced by rollups that are kept for longer. */
 #include "common/runtime/log.h"
 #include "tests/unit/compactor/world.h"
 
@@ -109,8 +109,8 @@ static void nodes_for_long(struct fg_limit_settings *limits)
     limits->retention_period_nodes_ns = 100 * PLAN_DAY_NS;
 }
 
-/* Weeks lose their profiles, and keep merged nodes of every service; a deletion takes the nodes of
- * those it may name. */
+/* Weeks lose their profiles and keep rollups of every service; a deletion removes the rollups of
+ * the services that it may name. */
 static void rollups_outlive_profiles(void **state)
 {
     struct world *world = fg_new(struct world);
@@ -164,7 +164,7 @@ static void rollups_outlive_profiles(void **state)
     assert_in_range(world->n_alone, 1, kept - 1);
     world_verify(world, "profiles that were dropped, in 1 blocks; usage of ");
 
-    /* One day nodes are too old as well. */
+    /* In the end rollups are too old as well. */
     world_pass_time(world, 110 * PLAN_DAY_NS);
     world->n_profiles = 0;
     world_turn(world);
@@ -199,7 +199,7 @@ static void flip(struct world *world, int64_t time_ns, int64_t at)
     fg_manifest_unref(blocks);
 }
 
-/* How many profiles of the first tenant blocks have, and how many of them as nodes only. */
+/* Counts the first tenant's profiles in blocks, and those of them that are left only in rollups. */
 static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
 {
     struct cmp_env env = world_env(world);
@@ -253,7 +253,7 @@ static uint64_t break_a_day(struct world *world, int64_t place, int64_t *ret_fir
     return all;
 }
 
-/* One day of a week cannot be read: the others become nodes, deletions of them end, and what is
+/* One day of a week cannot be read: the others become rollups, deletions of them end, and what is
  * broken goes a fortnight late; where it is mended, it is kept as any other. */
 static void a_broken_block_holds_up_no_other(void **state)
 {

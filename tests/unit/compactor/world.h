@@ -42,10 +42,10 @@ struct world {
     struct made_profile profiles[WORLD_PROFILES_MAX]; /* that must be there */
     size_t n_profiles;
     uint64_t seed, cuts, drawn;
-    uint64_t n_nodes_parts;      /* parts of nodes only that were looked at */
+    uint64_t n_nodes_parts;      /* parts with rollups only that were looked at */
     struct fg_usage usage;       /* that manifests say, of profiles that were looked at last */
     struct fg_usage alone_usage; /* as n_alone */
-    uint64_t n_alone; /* profiles that are left as merged nodes only, as often as looked at */
+    uint64_t n_alone;            /* profiles that are left only in rollups, as often as looked at */
 };
 
 void world_open(struct world *world, uint64_t seed); /* at WORLD_NOW, with a compactor */
@@ -96,14 +96,15 @@ struct world_deletions world_count_deletions(struct world *world);
 
 /* --- what is there (world_look.c) --- */
 
-/* Each profile that must be there exactly once, no others, and merged nodes that sum them up. */
+/* Asserts that each expected profile is there exactly once, no others, and rollups that sum them
+ * up. */
 void world_check(struct world *world);
 /* What its profiles cost: what manifests have to say in all. */
 struct fg_usage world_usage(const struct world *world);
 
 struct world_shape {
     uint32_t segments, hours, days, gone;
-    uint32_t nodes; /* blocks of nodes only */
+    uint32_t nodes; /* objects with rollups only */
     size_t objects; /* below segments/ and tenants/ */
 };
 struct world_shape world_shape_of(struct world *world);

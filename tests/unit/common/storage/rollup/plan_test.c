@@ -369,7 +369,8 @@ static unsigned make_plan(struct world *world, struct fg_plan *ret_plan)
     return missing;
 }
 
-/* Of what is alone there are no profiles: each is in a node of it once, or the plan is refused. */
+/* A rollup-only object has no profiles: a plan has each one in one of its rollups, or is refused.
+ */
 static void plans_read_no_deleted_profiles(void **state)
 {
     static struct world world;
@@ -410,7 +411,7 @@ static void plans_read_no_deleted_profiles(void **state)
         fg_selector_done(&world.selector);
         fg_arena_destroy(world.arena);
     }
-    print_message("  %u nodes of what is alone, %u of another sort, %u plans refused\n", answered,
+    print_message("  %u rollups of rollup-only objects, %u others, %u plans refused\n", answered,
                   crowns, refused);
     assert_true(answered > 100 && refused > 100 && crowns > 10);
 }

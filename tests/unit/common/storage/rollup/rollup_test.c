@@ -1,5 +1,5 @@
 /*
- * Merged nodes written into a real block and read back, against what is known of every profile.
+ * Writes rollups into a real block, reads them back and compares them with sums of the profiles.
  */
 #include "common/base/crc32c.h"
 #include "common/model/flame.h"
@@ -724,7 +724,7 @@ static void invalid_rollups_are_refused(void **state)
     fg_tree_done(&tree);
 }
 
-/* Parts that hold nodes of other objects, beside each other. */
+/* Parts with rollups of other objects, next to each other. */
 static void derived_parts_have_no_profiles(void **state)
 {
     static const struct fg_slice services[] = {FG_LIT("a"), FG_LIT("b")};
@@ -763,7 +763,7 @@ static void derived_parts_have_no_profiles(void **state)
         assert_int_equal(fg_block_part_end(block, &err), FG_OK);
         fg_rollup_writer_destroy(writer);
     }
-    /* One without nodes is none; one with profiles has to be elsewhere. */
+    /* A part without rollups is left out; one with profiles is refused. */
     assert_int_equal(fg_block_part_begin_derived(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
                      FG_OK);
     assert_int_equal(fg_block_part_end(block, &err), FG_OK);

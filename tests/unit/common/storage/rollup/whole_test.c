@@ -1,4 +1,4 @@
-/* The merged node of a part that is made while it is written: what its profiles add up to. */
+/* The rollup of a whole part is built while the part is written: it is the sum of its profiles. */
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/reader.h"
 #include "common/storage/rollup/verify.h"
@@ -142,7 +142,7 @@ static bool write_file(struct fixture *f, uint32_t n_profiles)
     return whole != NULL;
 }
 
-/* Verifies the file; its nodes, of one part. */
+/* Verifies the file and returns the rollups of its one part. */
 static struct fg_rollups read_file(const struct fixture *f, struct fg_arena *arena)
 {
     struct fg_slice file = fg_buf_slice(&f->file);
