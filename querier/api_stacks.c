@@ -65,7 +65,8 @@ static enum fg_code read_ids(struct fg_arena *arena, char **texts, size_t n, con
     return FG_OK;
 }
 
-/* 8-4-4-4-12 to 32 digits; what is not of that form stays as it is and fails as digits. */
+/* Removes the dashes of UUIDs (8-4-4-4-12 digits). A text of another form stays as it is and fails
+ * in read_ids(). */
 static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t n,
                                    char ***ret_texts, struct fg_err *err)
 {
@@ -111,10 +112,8 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
                     &stacks->n_profile_ids, err);
 }
 
-/*
- * An id that cannot be one is an error only where there is data that it could have been of: clients
- * were built against that.
- */
+/* Refuses a malformed id, but only if the rest of the selection has data: clients were built
+ * against that. */
 static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection *selection,
                             const struct fg_err *why, struct fg_err *err)
 {
@@ -131,7 +130,7 @@ static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection 
     return code;
 }
 
-/* Reads what a request selects, into the query's arena. *ret_stacks NULL: nothing. */
+/* Reads what a request selects, into the query's arena. *ret_stacks NULL: nothing can match. */
 static enum fg_code find_stacks(struct qry_query *query, const struct stack_request *in,
                                 struct qry_selection *selection,
                                 const struct qry_stack_filter **ret_stacks, struct fg_err *err)
@@ -146,8 +145,7 @@ static enum fg_code find_stacks(struct qry_query *query, const struct stack_requ
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
     if (in->selector != NULL &&
-        in->selector->go_pgo !=
-            NULL) /* unsupported: an untrimmed profile would mislead compilers */
+        in->selector->go_pgo != NULL) /* a profile that is not trimmed would mislead compilers */
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
@@ -184,10 +182,10 @@ static char **make_names(struct fg_arena *arena, const struct fg_slice *names, s
     return texts;
 }
 
-/* What a method makes of the tree: one of these is set in its response. */
+/* A flame graph of a response. */
 struct drawing {
-    Querier__V1__FlameGraph graph;
-    struct fg_flame flame; /* what graph borrows from */
+    Querier__V1__FlameGraph graph; /* borrows from flame */
+    struct fg_flame flame;
 };
 
 static enum fg_code draw(struct qry_query *query, const struct fg_tree *tree, size_t max_nodes,
@@ -241,11 +239,11 @@ static enum fg_code reply_tree(struct qry_query *query, const struct fg_tree *tr
     return code;
 }
 
-/* pprof bytes. max_nodes 0: all of it. */
+/* Writes the tree as pprof. max_nodes 0: all of it. */
 static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
                                 size_t max_nodes, struct fg_buf *out, struct fg_err *err)
 {
-    /* Without a time if the range is before everything that is kept. */
+    /* A range before everything that is kept ends at INT64_MIN: then without a time. */
     struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
     struct fg_tree small;
 
@@ -300,6 +298,7 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
     if (stacks != NULL &&
         qry_flamegraph_make(query, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
         return err->code;
+    /* Writing a large response takes long as well. */
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (tree_bytes)
@@ -308,13 +307,13 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "format DOT is not supported yet: take PPROF and \"go tool pprof -dot\"");
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT)
-        return reply_tree(query, tree, max_nodes, err); /* nothing, in every format */
+        return reply_tree(query, tree, max_nodes, err); /* an empty tree is empty in any format */
     return reply_flamegraph(query, tree, max_nodes, err);
 }
 
-/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
- * more nodes than a flame graph may have gets as many: a pprof without a limit has all, so it is no
- * mistake. */
+/* Collects what a pprof is made of. *ret_max_nodes 0: all nodes, unless the client asked for fewer.
+ * A request for more nodes than a flame graph may have is no mistake here, since a pprof without a
+ * limit has all. */
 static enum fg_code find_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
@@ -398,7 +397,7 @@ enum fg_code qry_api_select_merge_stacktraces(struct qry_query *query,
     return with_stacks(query, &request, in->format, err);
 }
 
-/* Its response is the beginning of the other's: the same fields by number and name. */
+/* Answers with the other method's response, whose first fields are the same by number and name. */
 enum fg_code qry_api_select_merge_span_profile(struct qry_query *query,
                                                const ProtobufCMessage *message, struct fg_err *err)
 {
@@ -433,7 +432,7 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
 
     if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
-    if (!query->call.json) /* the message is the answer as it is */
+    if (!query->call.json) /* the body is the message: pprof bytes */
         return write_pprof(tree, selection, max_nodes, &query->body, err);
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
@@ -547,7 +546,7 @@ enum fg_code qry_api_diff_method(struct qry_query *query, const ProtobufCMessage
 
     qry_selection_done(&sides[0].selection);
     qry_selection_done(&sides[1].selection);
-    if (code == FG_E_UNKNOWN) /* ids that are none; here everything wrong is the client's fault */
+    if (code == FG_E_UNKNOWN) /* malformed ids: here they are 400 */
         code = err->code = FG_E_INVALID;
     return code;
 }
