@@ -1,7 +1,5 @@
-/*
- * `flamegrid bucket VERB [NAME] [settings]`: a look at the bucket as a server with these settings
- * has it, whether one runs or not. A verb is a row of the table at the end, but for export.
- */
+/* `flamegrid bucket VERB [NAME] [settings]`: works on the bucket of a server with these settings,
+ * whether one runs or not. A verb is a row of the table at the end, except export. */
 #include "common/base/str.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_export.h"
@@ -17,7 +15,7 @@
 
 #include <errno.h>
 
-enum { CAT_STEP_BYTES = 8 * 1024 * 1024 };
+enum { CAT_STEP_BYTES = 8 * 1024 * 1024 }; /* in memory at a time: blocks may have gigabytes */
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
 
@@ -146,8 +144,8 @@ static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
     return ferror(stdout) == 0;
 }
 
-/* Prints each entry as it arrives: a bucket may have millions. An array that does not end says that
- * the list is not complete. */
+/* Lists objects. Prints each as it arrives, because a bucket may have millions. After a failure the
+ * JSON array has no end, so that an incomplete list does not parse. */
 static enum fg_code ls(struct bucket_command *command)
 {
     enum fg_code code = fg_bucket_each(command->bucket, command->name, !command->recursive, 0,
@@ -167,7 +165,8 @@ static enum fg_code write_out(struct bucket_command *command, struct fg_slice by
     return fg_fail_errno(&command->err, errno, "standard output");
 }
 
-/* Piece by piece, all of one version. */
+/* Writes an object piece by piece. All pieces are of one version: the condition fails if the object
+ * is replaced meanwhile. */
 static enum fg_code cat(struct bucket_command *command)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
@@ -193,7 +192,7 @@ static enum fg_code cat(struct bucket_command *command)
 
 /* ---- rm ---- */
 
-/* A name that is not there is most likely a slip, which a delete would pass over. */
+/* Removes an object. Refuses an unknown name, most likely a typo, which a delete would ignore. */
 static enum fg_code rm(struct bucket_command *command)
 {
     struct fg_bucket_request request = {
@@ -284,7 +283,8 @@ static int fail(const struct bucket_verb *verb, const struct bucket_command *com
     return code;
 }
 
-/* The lines that the verb wrote, and how it ended, which is also the exit code. */
+/* Prints the report: the lines that the verb wrote, and how it ended, which is also the exit code.
+ */
 static enum fg_code print_report(struct bucket_command *command, enum fg_code code, char *text)
 {
     json_t *lines = json_array(), *document;

@@ -91,6 +91,7 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
         read_duration("window", command->window, &canary->window_ns, err) != FG_OK)
         return err->code;
     canary->interval_ms = interval_ns / FG_MS_NS;
+    /* Each asker keeps the interval; together they have the rate. */
     canary->read_interval_ns *= ASKERS;
     canary->services = (uint32_t)command->services;
     canary->pods = (uint32_t)command->pods;
@@ -104,7 +105,7 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
 
 /* ---- the run ---- */
 
-/* run_name NULL: as lines of text. */
+/* Prints the counts. run_name NULL: as lines of text. */
 static enum fg_code print_sums(const struct canary_sums *sums, const char *run_name,
                                struct fg_err *err)
 {
@@ -140,6 +141,7 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     struct fg_err print_err;
     enum fg_code code;
 
+    /* Askers go on while the rest is acknowledged: that is when most goes wrong. */
     canary_hold(canary);
     if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns))
         fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");

@@ -6,7 +6,7 @@
 #include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
-enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* the system's bound of a word is 128 KiB */
+enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* a word of a command line has <= 128 KiB */
 
 struct cli_push {
     struct fg_arena *arena;
@@ -67,7 +67,7 @@ static enum fg_code check_what(const struct cli_push *push, int words, struct fg
     return FG_OK;
 }
 
-/* The name in the server's form. */
+/* Rewrites the name as the server expects it. */
 static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
 {
     struct fg_buf text;
@@ -83,7 +83,8 @@ static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
     return FG_OK;
 }
 
-/* What was not said stays 0. The server counts a profile by its beginning. */
+/* Reads the times. A time that was not given stays 0. The server counts a profile by its beginning.
+ */
 static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
 {
     struct cli_pushing *pushing = &push->pushing;
@@ -116,7 +117,8 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
     return cli_client_create(&push->server, &push->pushing.client, err);
 }
 
-/* A query without times asks about the last hour: says what finds a profile of another time. */
+/* Prints the command that finds a profile of another time: a query without times asks about the
+ * last hour. */
 static void tell_time(const struct cli_push *push, const struct cli_pushed *pushed)
 {
     int64_t now_ns = fg_wall_ns(fg_clock_real());
@@ -151,7 +153,7 @@ static json_t *json_of_file(const char *file, const struct cli_pushed *pushed,
     return json;
 }
 
-/* A file that fails does not keep the others from being sent. */
+/* Sends the files. A file that fails does not stop the others. */
 static int push_files(const struct cli_push *push, int words, char **files)
 {
     const struct cli_pushing *pushing = &push->pushing;

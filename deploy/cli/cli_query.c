@@ -45,8 +45,8 @@ static const char notes[] =
     "  flamegrid query shop --output folded | flamegraph.pl > shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
-/* When there are profiles of the selection, to a thousandth of the time that the server has any of.
- * FG_E_NOT_FOUND: never, or of no type that is wanted. */
+/* Finds when there are profiles of the selection, to a thousandth of the time of which the server
+ * has any. FG_E_NOT_FOUND: never, or of no wanted type. */
 static enum fg_code find_when(const struct cli_query *query, const struct cli_selection_range *all,
                               struct cli_selection_range *ret_when, struct fg_err *err)
 {
@@ -72,7 +72,7 @@ static enum fg_code find_when(const struct cli_query *query, const struct cli_se
     return FG_OK;
 }
 
-/* Whatever else goes wrong on the way, that there is nothing is the answer. */
+/* Errors on the way are ignored: that there is nothing is the answer, and the hint is only help. */
 enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *err)
 {
     enum { SECOND_MS = 1000 };
@@ -172,7 +172,7 @@ static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err
 
 enum { PPROF_SAMPLE = 2 }; /* profile.proto: repeated Sample sample */
 
-/* The server answers with a profile without samples if nothing matches. */
+/* Returns true if the pprof has a sample. The server answers with none if nothing matches. */
 static bool has_samples(struct fg_slice pprof)
 {
     struct fg_cur cur = fg_cur(pprof);
@@ -210,10 +210,8 @@ static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
 
 /* ---- json ---- */
 
-/*
- * The type as a matcher of __name__, since an id may have characters that no metric's name can
- * have; a metric's name is nothing else.
- */
+/* Writes the query for /pyroscope/render, with the type as a matcher of __name__: before the brace
+ * only names of metrics may stand, and a profile type may have other characters. */
 static enum fg_code write_render_query(const struct cli_query *query, struct fg_buf *path,
                                        struct fg_err *err)
 {
@@ -296,7 +294,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
     return fg_fail(err, FG_E_INVALID, "--output %s: it is table, folded, pprof or json", name);
 }
 
-/* The other side of --diff, of the same time if none was said. */
+/* Reads the other side of --diff. Its time is that of the query, unless it was given. */
 static enum fg_code check_base(struct cli_query *query, struct fg_err *err)
 {
     const char *from = query->diff_from != NULL ? query->diff_from : query->from;

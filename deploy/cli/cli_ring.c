@@ -12,14 +12,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* the largest ring there can be has less */
+enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* more than the largest possible ring has */
 
 static const int64_t TIMEOUT_NS = FG_MINUTE_NS; /* of one request */
 
-/* ring: where it is. word: what follows the verb. */
 struct ring_command {
-    struct fg_ring_object ring;
-    const char *word;
+    struct fg_ring_object ring; /* where it is */
+    const char *word;           /* what follows the verb */
     bool json;
     struct fg_err err;
 };
@@ -75,7 +74,7 @@ static enum fg_code ls(struct ring_command *command)
     return print(command, view);
 }
 
-/* Makes the change and shows what there is then. */
+/* Makes the change and shows the ring after it. */
 static enum fg_code change(struct ring_command *command, const struct fg_ring_change *wanted)
 {
     fg_auto(fg_ring_view) *view = NULL;
@@ -85,7 +84,8 @@ static enum fg_code change(struct ring_command *command, const struct fg_ring_ch
     return print(command, view);
 }
 
-/* A name that is not there is most likely a slip, which the change would pass over. */
+/* Gives up a member. Refuses an unknown name, most likely a typo, which the change itself would
+ * ignore. */
 static enum fg_code forget(struct ring_command *command)
 {
     const struct fg_ring_change wanted = {.kind = FG_RING_FORGET, .name = fg_cstr(command->word)};
