@@ -22,7 +22,7 @@ struct labels {
 
 static const char about[] =
     "Lists label names; with NAME the values of that label; with --types the profile types.\n"
-    "Only of profiles in the time range, one a line.\n";
+    "Prints those of profiles in the time range, one a line.\n";
 
 static const char notes[] =
     CLI_TIMES_HELP "\n"
@@ -189,11 +189,11 @@ int cli_labels(int argc, char **argv)
     struct labels labels = {.from = "now-1h", .until = "now"};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "only profiles that match (see query)", 0, 0},
+        {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "use only profiles that match (see flamegrid query --help)", 0, 0},
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
-        {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "start of the range, default now-1h", 0, 0},
-        {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "its end, default now", 0, 0},
-        {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "as JSON, an array", 0, 0},
+        {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "begin the range here; default now-1h", 0, 0},
+        {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "end the range here; default now", 0, 0},
+        {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "print a JSON array", 0, 0},
         CLIENT_OPTIONS(labels.server),
     };
     /* clang-format on */

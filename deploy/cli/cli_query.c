@@ -14,23 +14,23 @@
 enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
 
 static const char about[] =
-    "Merges all profiles that SELECTOR matches in the time range, and shows the sum.\n";
+    "Merges all profiles that SELECTOR matches in the time range, and prints the sum.\n";
 
 static const char notes[] =
     "SELECTOR is one of\n"
     "  shop                            a service\n"
     "  'shop{env=\"prod\"}'              a service and more labels, as in PromQL: = != =~ !~\n"
-    "  'shop.alloc_space{...}'         the same, and a type by the endings that push knows\n"
+    "  'shop.alloc_space{...}'         the same, with a type as the ending, as in push\n"
     "  '{env=\"prod\"}'                  labels only\n"
     "  'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"shop\"}'\n"
-    "A service whose name ends like a type: '{service_name=\"shop.cpu\"}'.\n"
+    "Select a service whose name ends like a type so: '{service_name=\"shop.cpu\"}'.\n"
     "\n"
     "TYPE is a full id as in the last line, a sample type (cpu, alloc_space, inuse_space,\n"
-    "goroutine) or name:sample type (mutex:delay). Default: the only type there is, else\n"
+    "goroutine) or name:sample type (mutex:delay). Default: the only type, if there is one, else\n"
     "process_cpu:cpu. flamegrid labels --types lists them.\n"
     "\n"
     "FORMAT is\n"
-    "  table   functions by their own share; the default on a terminal\n"
+    "  table   functions by their own share of the total; the default on a terminal\n"
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
@@ -363,20 +363,20 @@ int cli_query(int argc, char **argv)
     struct cli_query query = {.from = "now-1h", .until = "now", .limit = 30, .sort = "self"};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
-        {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
-        {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
-        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "table, folded, pprof or json", 0, 0},
-        {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "as JSON: the same as --output json; also of --series, --diff", 0, 0},
-        {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "of a table and of --diff: self, the default, or total", 0, 0},
-        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "the total over time, a line for each step with profiles", 0, 0},
-        {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "of --series; default about 60 steps", 1, UINT32_MAX},
-        {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: how shares of functions differ", 0, 0},
-        {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "range of what is compared with; default the same", 0, 0},
-        {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "its end", 0, 0},
-        {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write there, not to standard output", 0, 0},
-        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "of a table, default 30; 0 is all", 0, UINT32_MAX},
-        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json 8192", 1, FG_FLAME_NODES_MAX},
+        {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "select this profile type, in full or short", 0, 0},
+        {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "begin the range here; default now-1h", 0, 0},
+        {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "end the range here; default now", 0, 0},
+        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "print a table, folded, pprof or json; see below", 0, 0},
+        {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "print JSON: as --output json, or of --series and --diff", 0, 0},
+        {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time, a line for each step with profiles", 0, 0},
+        {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},
+        {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: print how shares of functions differ", 0, 0},
+        {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "begin the range of --diff here; default as --from", 0, 0},
+        {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "end the range of --diff here; default as --until", 0, 0},
+        {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write to this file, not to standard output", 0, 0},
+        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "print so many rows of a table; default 30, 0 prints all", 0, UINT32_MAX},
+        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, for json 8192", 1, FG_FLAME_NODES_MAX},
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */

@@ -30,14 +30,14 @@ struct ring_verb {
 };
 
 static const char about[] =
-    "The ring says which ingesters of a cluster there are, and which of them own what.\n"
+    "The ring lists the ingesters of a cluster, and says which of them own which shards.\n"
     "\n"
-    "  ls          its members with how many shards they own, and revisions: what came under\n"
-    "              older ones is not all committed yet\n"
+    "  ls          lists the members with the number of their shards, and the revisions;\n"
+    "              profiles that came under an older revision are not all committed yet\n"
     "  forget NAME gives up a member that is gone for good with all it held; stop it first.\n"
-    "              What others have of it stays, as long as no second one is lost before\n"
-    "              the revisions that are there by then have drained\n"
-    "  replicate N how many members have each profile, from now on: 1 to 3\n";
+    "              Its profiles survive with the other replicas, if no second member is lost\n"
+    "              before all revisions of now have drained\n"
+    "  replicate N stores each profile with N members from now on: 1 to 3\n";
 
 static const char notes[] =
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -179,7 +179,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct ring_command command = {0};
     const struct cli_args_option options[] = {
-        {"json", 0, ARGS_FLAG, &command.json, NULL, "all there is, as JSON", 0, 0},
+        {"json", 0, ARGS_FLAG, &command.json, NULL, "print all of the ring as JSON", 0, 0},
     };
     const struct cli_args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
                                           about,   notes,
