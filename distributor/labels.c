@@ -49,6 +49,8 @@ enum fg_code dist_series_labels(const struct fg_labels *sent,
             return err->code;
         labels.items[labels.count++] = label;
     }
+    /* Data is placed and found by service, so a series cannot be without one; the name is
+     * Pyroscope's. */
     if (fg_labels_get(&labels, FG_LABEL_SERVICE).len == 0)
         labels.items[labels.count++] =
             (struct fg_label){FG_LIT(FG_LABEL_SERVICE), FG_LIT("unknown_service")};

@@ -121,9 +121,9 @@ static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_
     return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
 }
 
-/* Until the ring was read nobody knows where a profile goes. The bucket is not proved: all that is
- * written to it here is a wider spread in the ring, and who may only read goes on with the narrow
- * one. */
+/* Waits for the ring, which says where a profile goes. Does not check the bucket by writing to it:
+ * a larger shard factor in the ring is all that a distributor writes, and one that may only read
+ * goes on with the smaller factor. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct distributor_service *service = program->service;
@@ -142,6 +142,8 @@ static void stop(struct fg_program *program)
         return;
     dist_query_proxy_stop(service->query_proxy);
     dist_scrape_manager_stop(service->scrape_manager);
+    /* Uploads first: their jobs use all that is destroyed below. Their sends end in dist_stop(),
+     * which needs the peers and the transport. */
     fg_work_destroy(program->work);
     program->work = NULL;
     if (service->distributor != NULL)

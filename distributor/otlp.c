@@ -32,6 +32,7 @@ static enum fg_code read_message(struct otlp *otlp, struct dist_workspace *space
 {
     uint64_t max = otlp->upload.distributor->settings->body_max_bytes;
 
+    /* Connect and gRPC compress messages by their own header, plain HTTP by Content-Encoding. */
     if (otlp->is_call)
         return dist_workspace_message(space, &otlp->call, max, ret_message, err);
     *ret_message = otlp->upload.body;
@@ -75,6 +76,8 @@ static bool warn(struct otlp *otlp)
     char *message = otlp->result.message;
     size_t size = sizeof otlp->result.message;
 
+    /* The message has room for one sentence: that nothing is kept matters more than that samples
+     * are lost. */
     if (expired > 0)
         (void)snprintf(message, size,
                        "%llu profiles are older than limits.retention_period and will not be kept",
@@ -92,7 +95,8 @@ static void fill_response(struct otlp *otlp, Response *response, PartialSuccess 
         response);
     opentelemetry__proto__collector__profiles__v1development__export_profiles_partial_success__init(
         partial);
-    if (otlp->result.rejected == 0) { /* a warning, by OTLP: no profile was rejected */
+    /* OTLP, "Partial Success": rejected_profiles 0 with a message is a warning. */
+    if (otlp->result.rejected == 0) {
         if (warn(otlp)) {
             partial->error_message = otlp->result.message;
             response->partial_success = partial;
@@ -114,6 +118,8 @@ static void refuse_http(struct fg_http_request *req, const struct fg_err *err)
         return;
     }
     if (err->code == FG_E_DECODE)
+        /* OTLP/HTTP: a body that cannot be decoded is 400, which exporters must not retry; 422 is
+         * Pyroscope's. */
         status = 400;
     fg_buf_init(&text, ANSWER_MAX_BYTES);
     fg_buf_printf(&text, "%s\n", err->msg);
@@ -146,6 +152,7 @@ static void note_version(struct otlp *otlp)
     if (version == FG_OTLP_ANY) /* it was refused */
         return;
     fg_metric_add(distributor->metrics, versions[version].metric, 1);
+    /* The current release needs no line in the log. */
     if (version == FG_OTLP_1_10 ||
         !dist_otlp_senders_admit(distributor->otlp_senders, upload->tenant, upload->sender,
                                  fg_mono_ns(distributor->clock)))

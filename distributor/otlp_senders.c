@@ -42,6 +42,7 @@ bool dist_otlp_senders_admit(struct dist_otlp_senders *senders, struct fg_slice 
     bool known = false, admitted;
 
     (void)pthread_mutex_lock(&senders->lock);
+    /* All entries are kept equally long, so the oldest one is always first. */
     while (senders->count > 0 &&
            now_mono_ns - senders->senders[senders->first].logged_mono_ns >= QUIET_NS) {
         senders->first = (senders->first + 1) % DIST_OTLP_SENDERS_MAX;
@@ -49,6 +50,8 @@ bool dist_otlp_senders_admit(struct dist_otlp_senders *senders, struct fg_slice 
     }
     for (uint32_t i = 0; i < senders->count && !known; i++)
         known = senders->senders[(senders->first + i) % DIST_OTLP_SENDERS_MAX].hash == hash;
+    /* While the table is full, no further sender is logged: clients choose the tenant, so a table
+     * that grew, or evicted, would let them fill memory or the log. */
     admitted = !known && senders->count < DIST_OTLP_SENDERS_MAX;
     if (admitted)
         senders->senders[(senders->first + senders->count++) % DIST_OTLP_SENDERS_MAX] =

@@ -58,6 +58,7 @@ static enum fg_code labels_of(struct v1_push *push, const struct fg_push_series 
         return fg_fail(err, FG_E_TOO_LARGE, "push needs more memory than decoding may use");
     if (count > 0)
         memcpy(labels.items, series->labels.items, count * sizeof *labels.items);
+    /* Sorted here, because check_repeated() compares neighbours. */
     qsort(labels.items, count, sizeof *labels.items, cmp_names);
     if (check_repeated(&labels, err) != FG_OK)
         return err->code;
@@ -90,12 +91,16 @@ static enum fg_code inflate(struct v1_push *push, struct fg_slice *profile, stru
                    : err->code;
     push->upload.counts.inflated_bytes += profile->len;
     push->inflated_bytes += profile->len;
+    /* Counted after decompression: small gzip bodies with large contents are the attack. The
+     * workspace has bounded the profile that exceeds the sum. */
     if (push->inflated_bytes > max_all)
         return fg_fail(err, FG_E_TOO_LARGE,
                        "uncompressed batched profile payload size exceeds limit of %llu bytes "
                        "(distributor.upload_max_bytes)",
                        (unsigned long long)max_all);
     dist_upload_measure(&push->upload, sent_bytes, push->message_bytes, profile->len);
+    /* After decompression: the tenant's rate counts what has to be stored, not how well it was
+     * compressed. */
     return dist_upload_admit(&push->upload, profile->len, err);
 }
 
@@ -164,6 +169,8 @@ static enum fg_code decode_series(struct v1_push *push, const struct fg_push_ser
     dist_workspace_next(push->space); /* what the series before made is not needed */
     if (labels_of(push, series, &labels, err) != FG_OK)
         return err->code;
+    /* The labels of the series stay for all of its profiles; what a profile needs is dropped after
+     * it. */
     dist_workspace_keep(push->space);
     for (uint32_t i = 0; i < series->n_profiles; i++) {
         struct fg_err wrong;
@@ -190,6 +197,7 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
     push->inflated_bytes = 0;
     if (read_request(push, &request, err) != FG_OK)
         return err->code;
+    /* The message stays: the profiles are slices of it. */
     dist_workspace_keep(space);
     for (uint32_t i = 0; i < request.n_series; i++) {
         struct fg_err wrong;

@@ -125,6 +125,7 @@ static const char *copy_headers(struct fg_http_request *req, struct fg_slice hea
         head = fg_slice_sub(head, end + 1, SIZE_MAX);
         if (colon == SIZE_MAX || fg_slice_starts(line, "HTTP/"))
             continue; /* the status line, and the empty one at the end */
+        /* Copied: the buffer of the answer is freed before the head has been sent. */
         value = fg_arena_text(fg_http_arena(req), fg_trim(fg_slice_sub(line, colon + 1, SIZE_MAX)));
         name_text = fg_arena_text(fg_http_arena(req), name);
         if (fg_slice_is_nocase(name, "content-type"))
@@ -187,6 +188,7 @@ static void finish(struct forwarded *forwarded)
     struct dist_query_proxy *proxy = forwarded->proxy;
 
     take_outcome(forwarded);
+    fg_assert(proxy->n_running > 0);
     if (forwarded->previous == NULL)
         proxy->first = forwarded->next;
     else
@@ -267,6 +269,7 @@ static void on_answer(struct fg_client_request *request)
 
     if (request->code == FG_E_UNAVAILABLE || gone ||
         (request->code == FG_OK && request->status == 503)) {
+        /* One line each time that it goes away, not one for each query. */
         if (forwarded->querier->avoid_until_mono_ns <= now_ns)
             fg_log_warn("querier is unavailable, asking it last for 10 s",
                         fg_lb("url", forwarded->querier->url),
@@ -286,6 +289,7 @@ static void begin(struct fg_msg *msg)
 {
     struct forwarded *forwarded = fg_container(msg, struct forwarded, msg);
     struct dist_query_proxy *proxy = forwarded->proxy;
+    struct querier_url *querier;
 
     forwarded->next = proxy->first;
     if (forwarded->next != NULL)
@@ -293,7 +297,9 @@ static void begin(struct fg_msg *msg)
     proxy->first = forwarded;
     fg_metric_set(proxy->metrics, PROXY_RUNNING, (int64_t)++proxy->n_running);
     forwarded->first_querier = proxy->next_querier++ % proxy->n_queriers;
-    ask(forwarded, choose(forwarded));
+    querier = choose(forwarded);
+    fg_assert(querier != NULL); /* without queriers there is no route */
+    ask(forwarded, querier);
 }
 
 /* ---- the request (its loop) ---- */
@@ -347,6 +353,7 @@ static bool take_path(struct forwarded *forwarded)
     struct fg_slice path = fg_http_path(forwarded->req), query = fg_http_query(forwarded->req);
     struct fg_buf text;
 
+    /* Only such characters, so that nothing of a path can become another part of the URL. */
     for (size_t i = 0; i < path.len; i++)
         if (strchr(PATH_CHARACTERS, path.ptr[i]) == NULL)
             return false;
@@ -452,6 +459,7 @@ static enum fg_code read_urls(struct dist_query_proxy *proxy, struct fg_err *err
         struct fg_slice url = fg_trim(fg_slice_sub(rest, 0, end));
 
         rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+        /* Paths begin with a slash, and queriers know none that begin with two. */
         while (fg_slice_ends(url, "/"))
             url = fg_slice_sub(url, 0, url.len - 1);
         if (url.len > URL_MAX_BYTES || fg_slice_find(url, '?') != SIZE_MAX ||
@@ -523,6 +531,8 @@ static void end_all(void *arg)
     while (proxy->first != NULL) {
         struct forwarded *forwarded = proxy->first;
 
+        /* Cancelled requests call nobody back, so finish() is called here; the home loops still run
+         * and answer their clients. */
         fg_client_cancel(&forwarded->request);
         forwarded->request.code =
             fg_fail(&forwarded->request.err, FG_E_UNAVAILABLE, "server is stopping");
@@ -535,6 +545,7 @@ void dist_query_proxy_stop(struct dist_query_proxy *proxy)
 {
     if (proxy == NULL || proxy->loop == NULL)
         return;
+    /* On the loop, which alone touches its requests; it returns when none is left. */
     fg_loop_call(proxy->loop, end_all, proxy);
     fg_loop_stop(proxy->loop);
     fg_client_destroy(fg_take(proxy->client));

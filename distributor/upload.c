@@ -50,6 +50,8 @@ struct dist_upload_item {
 
 static void item_end(struct dist_upload_item *item)
 {
+    /* Sends in flight go on without the upload, as stragglers; they hold the encoded batch by
+     * themselves. */
     dist_delivery_leave(fg_take(item->delivery));
     dist_encoded_batch_unref(fg_take(item->encoded));
     item->done = true;
@@ -83,6 +85,8 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 {
     unsigned metric = DIST_REFUSED_INVALID;
 
+    /* A refusal that passes by itself is counted apart from faults of clients and of the cluster:
+     * operators act on the latter two. */
     if (code == FG_E_LIMIT)
         metric = DIST_REFUSED_BUSY;
     else if (fg_code_http(code) >= 500)
@@ -130,6 +134,7 @@ static void answer(struct dist_upload *upload)
     if (upload->err.code != FG_OK)
         count_refusal(upload->distributor, upload->err.code);
     items_free(upload);
+    /* respond() frees the upload. A message that came later would find the magic gone. */
     upload->magic = 0;
     upload->interface->respond(upload);
 }
@@ -145,6 +150,8 @@ static bool is_done(const struct dist_upload *upload)
 static void keep_error(struct dist_upload *upload, const struct fg_err *err)
 {
     upload->failed++;
+    /* The client gets the first error. Uploads have one status, although some of their batches may
+     * be stored: a client that retries is safe, because profiles have ids. */
     if (upload->err.code == FG_OK)
         upload->err = *err;
 }
@@ -172,6 +179,7 @@ static void item_stored(struct dist_upload *upload, struct dist_upload_item *ite
 
 static int64_t drawn_ns(const struct dist_upload *upload, int64_t least_ns, int64_t more_ns)
 {
+    /* Not secret, only different for each upload. */
     uint64_t number = (uint64_t)fg_mono_ns(fg_clock_real()) ^ (uint64_t)(uintptr_t)upload;
 
     return least_ns + (int64_t)(fg_mix64(number) % (uint64_t)more_ns);
@@ -190,6 +198,8 @@ static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
     int64_t until_ns = deadline_of(upload), wish_ns;
     unsigned metric;
 
+    /* Stale and early rounds end with the ring's change, so they may take all of push_timeout;
+     * peers that are away get push_retry only, so that agents learn of it in time. */
     if (result->state == DELIVERY_STALE) {
         wish_ns = STALE_PAUSE_NS;
         metric = DIST_RETRIED_STALE;
@@ -202,11 +212,14 @@ static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
         metric = DIST_RETRIED_UNRESPONSIVE;
         until_ns = FG_MIN(until_ns, upload->begun_mono_ns + distributor->settings->push_retry_ns);
     }
+    /* Answer now if no round could follow the pause, instead of letting the client wait for
+     * nothing. */
     if (fg_mono_ns(distributor->clock) + wish_ns >= until_ns) {
         item_fail(upload, item, DIST_QUORUM_MISSED, &result->err);
         return;
     }
     fg_metric_add(distributor->metrics, metric, 1);
+    /* One pause for all batches: the longest that any of them wants. */
     *pause_ns = FG_MAX(*pause_ns, wish_ns);
 }
 
@@ -224,6 +237,8 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         return;
     case DELIVERY_LACKS:
         fg_metric_add(upload->distributor->metrics, DIST_REDEFINED, 1);
+        /* Decode again: the encoded batch has no definitions. Bounded, because an ingester whose
+         * dictionary always lacks some would make an endless loop. */
         if (upload->attempt < ATTEMPTS_MAX)
             upload->lacks = true;
         else
@@ -260,8 +275,11 @@ static void on_pause_over(uv_timer_t *timer)
     bool known = dist_owners_are_loaded(distributor->owners) &&
                  dist_owners_have_revision(distributor->owners, upload->awaited);
 
+    /* At the deadline go on without the ring: the next round fails with the reason. */
     if (!known && fg_mono_ns(distributor->clock) < deadline_of(upload))
         return; /* the timer comes again */
+    /* The timer lies in the upload, which the next round may free: go on when libuv has let go of
+     * it. */
     uv_close((uv_handle_t *)timer, on_pause_closed);
 }
 
@@ -270,6 +288,7 @@ static void start_pause(struct dist_upload *upload, int64_t pause_ns)
     uint64_t pause_ms = (uint64_t)(pause_ns / FG_MS_NS);
 
     fg_assert(uv_timer_init(fg_loop_uv(upload->home), &upload->pause) == 0);
+    /* Repeats, to look for the awaited ring again. */
     fg_assert(uv_timer_start(&upload->pause, on_pause_over, pause_ms, pause_ms) == 0);
 }
 
@@ -278,7 +297,7 @@ static void on_ended(struct fg_msg *msg)
     struct dist_upload *upload = fg_container(msg, struct dist_upload, ended);
     int64_t pause_ns = 0;
 
-    fg_assert(upload->magic == UPLOAD_MAGIC);
+    fg_assert(upload->magic == UPLOAD_MAGIC && atomic_load(&upload->under_way) == 0);
     upload->lacks = false;
     upload->awaited = 0;
     for (uint32_t i = 0; i < upload->n_items; i++)
@@ -296,7 +315,10 @@ static void on_ended(struct fg_msg *msg)
  * loop. */
 static void finish_one(struct dist_upload *upload)
 {
-    if (atomic_fetch_sub(&upload->under_way, 1) != 1)
+    uint32_t before = atomic_fetch_sub(&upload->under_way, 1);
+
+    fg_assert(before > 0);
+    if (before != 1)
         return;
     upload->ended.run = on_ended;
     fg_loop_post(upload->home, &upload->ended);
@@ -334,6 +356,8 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     /* Definitions were lacking twice: send all of them. */
     if (upload->attempt > 2)
         memset(define, true, part->batch.n_stacks);
+    /* Encoded into the workspace's buffer first, because the size is not known before; the copy
+     * that is kept has no slack. */
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
@@ -346,8 +370,11 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
 
 static void send_item(struct dist_upload *upload, struct dist_upload_item *item)
 {
+    /* push_timeout counts from here: reading and decoding are the upload's own time. */
     if (upload->begun_mono_ns == 0)
         upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
+    /* Before the send: its round may end, and be counted down, before dist_delivery_send() returns.
+     */
     (void)atomic_fetch_add(&upload->under_way, 1);
     dist_delivery_send(item->delivery, item->encoded, deadline_of(upload));
 }
@@ -360,7 +387,9 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
 
     if (number >= ITEMS_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
+    fg_assert(number <= upload->n_items); /* numbers are given in order */
     item = number < upload->n_items ? upload->items[number] : item_add(upload);
+    /* A later attempt passes here with the same batches: this one was stored, or has failed. */
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
@@ -379,7 +408,8 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     return FG_OK;
 }
 
-/* Sorts the profiles by their shards. */
+/* Sorts the profiles by their shards. The shard factor is that of the time of the profile: queries
+ * look for it in the shards that the ring had for that time. */
 static void shard_profiles(const struct dist_upload *upload, const struct fg_batch *batch,
                            struct fg_keyed *by_shard, struct fg_keyed *scratch)
 {
@@ -411,6 +441,7 @@ static enum fg_code send_shards(struct dist_upload *upload, const struct fg_batc
     shard_profiles(upload, batch, by_shard, scratch);
     for (uint32_t i = 0; i < n; i++) {
         profiles[i] = batch->profiles[by_shard[i].index];
+        /* A batch ends with the last profile of its shard. */
         if (i + 1 < n && by_shard[i + 1].key == by_shard[i].key)
             continue;
         part.shard = (uint16_t)by_shard[i].key;
@@ -429,6 +460,8 @@ static enum fg_code send_service(struct dist_upload *upload, const struct fg_bat
 {
     struct upload_part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
 
+    /* A tenant without a shard factor, as most are: the service is one shard, and nothing has to be
+     * sorted. */
     if (upload->ring != NULL &&
         fg_ring_shard_factor_at(&upload->ring->ring, upload->tenant, INT64_MAX) > 0)
         return send_shards(upload, batch, err);
@@ -525,10 +558,13 @@ static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *pr
     int64_t kept_ns = fg_limits_longest_kept_ns(limits);
 
     if (is_broken(profile->time_ns)) {
+        /* Agents on machines without a clock send 1970. Their profiles are of now, or nobody would
+         * ever find them. */
         profile->time_ns = upload->now_ns;
         upload->counts.decode.times_repaired++;
         return FG_OK;
     }
+    /* Counted once: later attempts see the same profiles. */
     if (kept_ns > 0 && upload->attempt == 1 && profile->time_ns < upload->now_ns - kept_ns)
         upload->counts.expired++;
     if (limits->reject_older_than_ns > 0)
@@ -546,6 +582,8 @@ static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *pr
  */
 static struct fg_slice key_of(const struct dist_upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
 {
+    /* Little-endian on every machine: a retry may reach another distributor and has to get the same
+     * ids. */
     uint32_t number = htole32(upload->next_item);
 
     if (upload->idempotency_key.len == 0)
@@ -587,6 +625,8 @@ static void identify(struct dist_upload *upload, struct fg_batch *batch, bool ha
     fg_batch_identify(batch, upload->tenant, origin, key_of(upload, key));
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         taken |= id_is_taken(upload, batch->profiles[i].id);
+    /* Two equal profiles in one upload are two events, so they need two ids: the number of the
+     * batch tells them apart, also when the client sends the upload again. */
     if (taken) {
         (void)snprintf(number, sizeof number, "%.*s#%u", FG_S(fg_slice_sub(origin, 0, 200)),
                        upload->next_item);
@@ -636,6 +676,7 @@ enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch,
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         if (check_time(upload, &batch->profiles[i], err) != FG_OK)
             return err->code;
+    /* After check_time(), since an id is made of the repaired time as well. */
     identify(upload, batch, has_time);
     return send_all(upload, batch, err);
 }
@@ -650,8 +691,11 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     struct distributor *distributor = upload->distributor;
     uint32_t number = upload->next_profile++;
 
+    /* A later attempt decodes profiles again that have paid already. */
     if (number < upload->n_admitted)
         return FG_OK;
+    /* What follows is refused as well, even if it is small: else the rate would let through the
+     * small profiles of a large upload, by chance of their order. */
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
@@ -703,6 +747,8 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
     upload->space = dist_workspace_take(&distributor->workspaces);
     code = upload->interface->decode(upload, upload->space, err);
+    /* Now, not at the end of the upload: while ingesters work, an upload holds no workspace, so
+     * that there are no more of them than workers. */
     dist_workspace_give(&distributor->workspaces, upload->space);
     if (upload->attempt == 1)
         count_cuts(distributor, &upload->counts);
@@ -746,6 +792,7 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 static void submit(struct dist_upload *upload,
                    enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
+    /* For the job itself: rounds that end while it still decodes do not end the upload. */
     upload->under_way = 1;
     upload->job.run = work;
     upload->job.done = done;
@@ -763,6 +810,8 @@ static void send_again(struct dist_upload *upload)
 static void decode(struct dist_upload *upload)
 {
     upload->attempt++;
+    /* Batches and ids are counted from the start: the same bytes give the same batches with the
+     * same numbers and ids, so those that are stored already are found. */
     upload->next_item = upload->next_profile = 0;
     upload->n_ids = 0;
     fg_map_clear(&upload->id_map);
@@ -772,6 +821,7 @@ static void decode(struct dist_upload *upload)
 
 static enum fg_code check_body(const struct dist_upload *upload, struct fg_err *err)
 {
+    /* Checked on the loop, before the upload takes a worker. */
     struct fg_limits *limits = fg_tenants_limits(upload->distributor->tenants, upload->tenant);
     double max = limits->values.ingestion_body_limit_mb * 1024 * 1024;
 
@@ -816,6 +866,7 @@ static void await_ring(struct dist_upload *upload)
 {
     upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     upload->lacks = true;
+    /* lacks: go_on() decodes after the pause, since there are no batches yet that could be sent. */
     start_pause(upload, RING_PAUSE_NS);
 }
 

@@ -26,6 +26,7 @@ struct dist_workspace *dist_workspace_take(struct dist_workspaces *workspaces)
     struct dist_workspace *space;
 
     (void)pthread_mutex_lock(&workspaces->lock);
+    /* The one that was given back last, whose memory is still in the caches. */
     space = workspaces->free;
     if (space != NULL)
         workspaces->free = space->next;
@@ -33,7 +34,8 @@ struct dist_workspace *dist_workspace_take(struct dist_workspaces *workspaces)
     return space != NULL ? space : workspace_create(workspaces->max_bytes);
 }
 
-/* One giant must not keep its memory for ever in every workspace. */
+/* Frees a buffer that one large upload made grow: else each workspace would keep the memory of the
+ * largest upload it ever had. */
 static void shrink(struct fg_buf *buf)
 {
     enum { KEEP_MAX_BYTES = 1024 * 1024 };
@@ -43,7 +45,8 @@ static void shrink(struct fg_buf *buf)
     fg_buf_clear(buf);
 }
 
-/* What is not inflated is the arena's. */
+/* Returns what the arena may use: decompressed bytes and decoded objects share one limit, so that
+ * neither a bomb nor an upload of many small profiles exceeds it. */
 static uint64_t bytes_left(const struct dist_workspace *space)
 {
     uint64_t left = space->max_bytes;
@@ -90,6 +93,8 @@ void dist_workspace_keep(struct dist_workspace *space)
 
 void dist_workspace_next(struct dist_workspace *space)
 {
+    /* Buffers and arena go back together: objects of the arena point into the buffers. */
+    fg_assert(space->n_kept <= space->n_inflated);
     space->n_inflated = space->n_kept;
     fg_arena_release(space->arena, space->mark);
     fg_arena_set_limit(space->arena, (size_t)bytes_left(space));

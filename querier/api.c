@@ -12,6 +12,8 @@ char *qry_api_text(struct fg_arena *arena, struct fg_slice from)
     char *text = fg_arena_text(arena, from);
     bool valid = fg_utf8_valid(from);
 
+    /* Protobuf strings have to be UTF-8, and C strings end at a NUL; names of functions may be any
+     * bytes. One invalid sequence makes all bytes of the text that are not ASCII doubtful. */
     for (size_t i = 0; text != NULL && i < from.len; i++)
         if (text[i] == '\0' || (!valid && (uint8_t)text[i] >= 0x80))
             text[i] = '?';

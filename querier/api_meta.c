@@ -2,7 +2,7 @@
 #include "querier/api.h"
 #include "querier/collect.h"
 
-/* ProfileTypes may leave out the range: the last hour. */
+/* Reads the range of ProfileTypes, which may leave it out for the last hour, as in Pyroscope. */
 static enum fg_code types_range(struct qry_query *query, struct qry_selection *selection,
                                 int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
@@ -18,7 +18,7 @@ static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
 {
     struct fg_profile_type parts;
 
-    if (fg_profile_type_parse(id, &parts, err) != FG_OK)
+    if (fg_profile_type_parse(id, &parts, err) != FG_OK) /* checked when it was stored */
         return fg_fail(err, FG_E_CORRUPT, "stored profile type %.*s", FG_S(id));
     type->id = qry_api_text(arena, id);
     type->name = qry_api_text(arena, parts.name);
@@ -88,7 +88,7 @@ static int cmp_slices(const void *a, const void *b)
     return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
 }
 
-/* Sorted and each once: as C strings into the list of a response. */
+/* Puts the texts as C strings into the list of a response, sorted and each once. */
 static enum fg_code distinct(struct fg_arena *arena, struct fg_slice *texts, size_t n,
                              char ***ret_texts, size_t *ret_n, struct fg_err *err)
 {
@@ -281,6 +281,7 @@ enum fg_code qry_api_profile_stats(struct qry_query *query, const ProtobufCMessa
     struct qry_tenant_stats stats;
 
     (void)message;
+    /* As Pyroscope: the answer is about one tenant. */
     if (query->tenants.n > 1)
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
     if (qry_collect_stats(query, &stats, err) != FG_OK)
@@ -299,6 +300,7 @@ enum fg_code qry_api_analyze_query(struct qry_query *query, const ProtobufCMessa
 {
     Querier__V1__AnalyzeQueryResponse out;
 
+    /* Pyroscope's estimates are about its own storage. An empty response is valid. */
     (void)message;
     querier__v1__analyze_query_response__init(&out);
     return qry_query_reply(query, &out.base, err);

@@ -67,12 +67,15 @@ static enum fg_code reply_points(struct qry_query *query,
     return qry_query_reply(query, &out.base, err);
 }
 
-enum { STEP_MAX_S = 1000000000 }; /* thirty years: one grid point; keeps sums of times in 64 bits */
+enum {
+    STEP_MAX_S = 1000000000
+}; /* 30 years; a larger step gives the same one point, and would
+    * exceed 64 bits of nanoseconds */
 
 static enum fg_code read_grid(const Querier__V1__SelectSeriesRequest *in, struct grid *ret_grid,
                               struct fg_err *err)
 {
-    if (!(in->step >= 0.001))
+    if (!(in->step >= 0.001)) /* so written, NaN is refused, too */
         return fg_fail(err, FG_E_INVALID, "step must be >= 1ms");
     ret_grid->start_ms = in->start;
     ret_grid->step_ms = llround(fmin(in->step, STEP_MAX_S) * 1e9) / FG_MS_NS;
@@ -125,6 +128,8 @@ static enum fg_code answer_points(struct qry_query *query,
     if (qry_collect_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
                            &found, &n, err) != FG_OK)
         return err->code;
+    /* After all sources are merged: the largest series of one ingester need not be the largest of
+     * all. */
     qry_points_order(found, &n, has_limit ? in->limit : 0);
     code = collect_exemplars(query, in, selection, &grid, &exemplars, err);
     if (code == FG_OK)

@@ -67,7 +67,8 @@ static enum fg_code read_ids(struct fg_arena *arena, char **texts, size_t n, con
     return FG_OK;
 }
 
-/* 8-4-4-4-12 to 32 digits; what is not of that form stays as it is and fails as digits. */
+/* Removes the dashes of UUIDs (8-4-4-4-12 digits). A text of another form stays as it is and fails
+ * in read_ids(). */
 static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t n,
                                    char ***ret_texts, struct fg_err *err)
 {
@@ -113,10 +114,8 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
                     &stacks->n_profile_ids, err);
 }
 
-/*
- * An id that cannot be one is an error only where there is data that it could have been of: clients
- * were built against that.
- */
+/* Refuses a malformed id, but only if the rest of the selection has data: clients were built
+ * against that. */
 static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection *selection,
                             const struct fg_err *why, struct fg_err *err)
 {
@@ -133,7 +132,7 @@ static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection 
     return code;
 }
 
-/* Reads what a request selects, into the query's arena. *ret_stacks NULL: nothing. */
+/* Reads what a request selects, into the query's arena. *ret_stacks NULL: nothing can match. */
 static enum fg_code find_stacks(struct qry_query *query, const struct stack_request *in,
                                 struct qry_selection *selection,
                                 const struct qry_stack_filter **ret_stacks, struct fg_err *err)
@@ -181,10 +180,10 @@ static char **make_names(struct fg_arena *arena, const struct fg_slice *names, s
     return texts;
 }
 
-/* What a method makes of the tree: one of these is set in its response. */
+/* A flame graph of a response. */
 struct drawing {
-    Querier__V1__FlameGraph graph;
-    struct fg_flame flame; /* what graph borrows from */
+    Querier__V1__FlameGraph graph; /* borrows from flame */
+    struct fg_flame flame;
 };
 
 static enum fg_code draw(struct qry_query *query, const struct fg_tree *tree, size_t max_nodes,
@@ -262,7 +261,7 @@ static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_sel
                                 const struct stack_request *in, size_t max_nodes,
                                 struct fg_buf *out, struct fg_err *err)
 {
-    /* Without a time if the range is before everything that is kept. */
+    /* A range before everything that is kept ends at INT64_MIN: then without a time. */
     struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
     const Types__V1__GoPGO *pgo = in->selector == NULL ? NULL : in->selector->go_pgo;
     struct fg_tree calls, small;
@@ -332,6 +331,7 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
         qry_flamegraph_make(query, selection, stacks, dot ? FG_FLAME_NODES_MAX : max_nodes,
                             !tree_bytes, tree, err) != FG_OK)
         return err->code;
+    /* Writing a large response takes long as well. */
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (tree_bytes)
@@ -341,9 +341,9 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
     return reply_flamegraph(query, tree, max_nodes, err);
 }
 
-/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
- * more nodes than a flame graph may have gets as many: a pprof without a limit has all, so it is no
- * mistake. */
+/* Collects what a pprof is made of. *ret_max_nodes 0: all nodes, unless the client asked for fewer.
+ * A request for more nodes than a flame graph may have is no mistake here, since a pprof without a
+ * limit has all. */
 static enum fg_code find_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
@@ -427,7 +427,7 @@ enum fg_code qry_api_select_merge_stacktraces(struct qry_query *query,
     return with_stacks(query, &request, in->format, err);
 }
 
-/* Its response is the beginning of the other's: the same fields by number and name. */
+/* Answers with the other method's response, whose first fields are the same by number and name. */
 enum fg_code qry_api_select_merge_span_profile(struct qry_query *query,
                                                const ProtobufCMessage *message, struct fg_err *err)
 {
@@ -576,7 +576,7 @@ enum fg_code qry_api_diff_method(struct qry_query *query, const ProtobufCMessage
 
     qry_selection_done(&sides[0].selection);
     qry_selection_done(&sides[1].selection);
-    if (code == FG_E_UNKNOWN) /* ids that are none; here everything wrong is the client's fault */
+    if (code == FG_E_UNKNOWN) /* malformed ids: here they are 400 */
         code = err->code = FG_E_INVALID;
     return code;
 }

@@ -19,7 +19,8 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     fg_tree_init(&part);
     enum fg_code code = qry_fanout_take_tree(query, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
-        struct fg_tree empty = *into; /* the first part becomes the result as it is */
+        /* The first reply becomes the result as it is: with one ingester nothing is merged. */
+        struct fg_tree empty = *into;
 
         fg_tree_add(&part, FG_TREE_ROOT, empty.root_self);
         *into = part;
@@ -103,6 +104,7 @@ static enum fg_code read_sets(struct qry_query *query, struct fg_cur *cur,
 static enum fg_code take_series(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
+    /* The labels borrow from the payload, which the call frees. */
     struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
     ProtobufCMessage *head;
 
@@ -189,6 +191,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
+        /* From another process: k must not wrap around, since points have to ascend. */
         if (step > INT64_MAX - k)
             fg_cur_fail(cur);
         k += step;
@@ -259,10 +262,8 @@ static void restart_points(struct qry_fanout *base)
     qry_points_list_init(base->into);
 }
 
-/*
- * The selection from the first grid point on that is not before what may be looked at: the grid is
- * that of the start that was asked for. Returns how many points are before.
- */
+/* Moves the start of a selection whose range was cut to the first grid point after the cut: the
+ * grid stays that of the start that the client asked for. Returns how many points are before it. */
 static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
                          struct qry_selection *ret_kept)
 {
@@ -300,7 +301,7 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
 
     *ret_series = NULL;
     *ret_n = 0;
-    if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
+    if (kept.start_ns > kept.end_ns) /* no grid point is in what is left */
         return FG_OK;
     fg__inner__points_head__init(&head);
     if (qry_fanout_selection(query, &kept, &inner, err) != FG_OK)
@@ -319,7 +320,7 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     for (size_t i = 0; code == FG_OK && i < list.n; i++)
         for (size_t p = 0; p < list.items[i].n; p++)
             list.items[i].items[p].k =
-                fg_time_add(list.items[i].items[p].k, n_cut); /* of the whole grid */
+                fg_time_add(list.items[i].items[p].k, n_cut); /* numbers of the client's grid */
     if (code == FG_OK) {
         *ret_series = list.items;
         *ret_n = list.n;
@@ -505,13 +506,13 @@ static enum fg_code read_profiles(struct qry_query *query, struct qry_fanout *ba
 
 static void restart_profiles(struct qry_fanout *base)
 {
-    (void)base; /* visitors know that a profile may come twice */
+    (void)base; /* visitors accept a profile twice: exports name files by profile ids */
 }
 
 enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
                                   qry_profile_visit visit, void *arg, struct fg_err *err)
 {
-    uint64_t generation; /* for peers, of which there are none */
+    uint64_t generation; /* for ingesters, of which there are none */
     struct profiles_fanout fanout = {
         .base = {.generation = &generation,
                  .read = read_profiles,

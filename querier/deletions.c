@@ -12,6 +12,8 @@ enum fg_code qry_deletions_take(struct qry_query *query, struct fg_err *err)
         return qry_query_too_large(err);
     for (size_t i = 0; i < query->tenants.n; i++) {
         const struct fg_blocks *blocks = qry_blocks_manifest(query, i);
+        /* Retention is a deletion of everything before a time: what is too old is not in responses,
+         * whether the compactor has deleted it yet or not. */
         const struct fg_deletion old = {.start_ns = INT64_MIN,
                                         .end_ns = fg_time_add(now_ns, -query->retention_ns[i] - 1)};
 

@@ -1,20 +1,19 @@
-/*
- * Both sides get the same shape: a node that one side lacks is zero there. They are laid out level
- * by level with the left and right extent of each bar. What is too small on both sides becomes one
- * bar "other" for each parent, last among its siblings; so do the remainders that crowns have cut.
- */
+/* A comparison of two sums. Both sides get the same shape: a node that one side lacks is zero
+ * there. Nodes are laid out level by level, with the left and right extent of each bar. What is too
+ * small on both sides becomes one bar "other" for each parent, last among its siblings; so do the
+ * remainders that crowns have cut. */
 #include "querier/diff.h"
 
 #include "common/base/hash.h"
 
 static const char other_name[] = "other";
 
-enum { BAR_NUMBERS = 7 };
+enum { BAR_NUMBERS = 7 }; /* querier/API.md#flame-graphs */
 
-/* Of a node of the merged tree, left and right. */
+/* Sums of a node of the common tree, left and right. */
 struct diff_sums {
     int64_t self[2], total[2];
-    int64_t rest[2]; /* below it, but in none of its children */
+    int64_t rest[2]; /* below it, and in none of its children */
 };
 
 /* How far the total of a node may be too small on one side. */
@@ -54,9 +53,9 @@ static void bars_add(struct bars *bars, const struct bar *bar)
     bars->items[bars->n++] = *bar;
 }
 
-/* --- one tree out of two --- */
+/* --- the common tree --- */
 
-/* Adds the nodes of a side by name and remembers where each went. */
+/* Adds the nodes of a side by name. Returns where each node went. */
 static uint32_t *place_nodes(struct fg_tree *both, const struct fg_tree *side)
 {
     uint32_t *placed = fg_calloc((size_t)side->n_nodes + 1, sizeof *placed);
@@ -100,8 +99,8 @@ static void add_totals(struct diff_sums *sums, const struct fg_tree *tree,
         ret_all->total[side] = fg_value_add(ret_all->total[side], ret_all->rest[side]);
 }
 
-/* Of one side, by node of the merged tree: what it lacks may be hidden in the nearest node above
- * that it has. */
+/* Returns how much each node of the common tree may lack on one side. What a node lacks may be
+ * hidden in the nearest node above it that the side has. */
 static struct doubt *doubts_of(const struct fg_crown_sum *side,
                                const struct fg_crown_judged *judged, const struct fg_tree *both,
                                const uint32_t *placed)
@@ -165,7 +164,7 @@ static int cmp_descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The max_nodes-th largest total, counting the root; 0 when all have room. */
+/* Returns the max_nodes-th largest total, counting the root; 0 if all nodes have room. */
 static int64_t find_threshold(const struct diff_work *work, const struct diff_sums *all,
                               size_t max_nodes)
 {
@@ -193,7 +192,7 @@ static int cmp_siblings(const void *a, const void *b, void *arg)
     return fg_slice_cmp(fg_tree_name(tree, x), fg_tree_name(tree, y));
 }
 
-/* The root's number is the largest, so its children come last. */
+/* Sorts nodes by parent, then name. The root's number is the largest, so its children come last. */
 static void sort_nodes(struct diff_work *work)
 {
     struct fg_tree *tree = &work->diff->tree;
@@ -238,7 +237,7 @@ static uint32_t name_number(struct qry_diff *diff, struct fg_slice name)
     return (uint32_t)diff->n_names++;
 }
 
-/* Offsets count from the end of the bar before in the level: *ends. */
+/* Puts a bar. Offsets count from the end of the bar before it in the level: *ends. */
 static void put_bar(struct qry_diff *diff, const struct bar *bar, struct fg_slice name,
                     int64_t ends[2])
 {
@@ -254,7 +253,7 @@ static void put_bar(struct qry_diff *diff, const struct bar *bar, struct fg_slic
     diff->values[diff->n_values++] = name_number(diff, name);
 }
 
-/* Moves x over the bar; what is small is gathered in *rest instead. */
+/* Adds a bar and moves x over it. Adds a node that is too small to *rest instead. */
 static void add_child(struct diff_work *work, uint32_t node, int64_t x[2], struct diff_sums *rest)
 {
     const struct diff_sums *sums = &work->sums[node];
@@ -269,7 +268,7 @@ static void add_child(struct diff_work *work, uint32_t node, int64_t x[2], struc
     x[1] = fg_value_add(x[1], sums->total[1]);
 }
 
-/* The children of a node (n_nodes: of the root) go to the next level. */
+/* Adds the children of a node (n_nodes: of the root) to the next level. */
 static void add_children(struct diff_work *work, const struct bar *bar, uint32_t node)
 {
     const struct fg_tree *tree = &work->diff->tree;
@@ -310,6 +309,7 @@ static void draw_level(struct diff_work *work)
             add_children(work, bar, bar->node);
     }
     end_level(work->diff);
+    /* The two arrays take turns, so that levels cost no allocations. */
     struct bars drawn = work->level;
     work->level = work->next;
     work->next = drawn;
@@ -340,7 +340,8 @@ static uint64_t error_of(const struct diff_work *work, uint32_t node)
     return error;
 }
 
-/* As for one sum (crown_sum.c): nothing that is in doubt may be shown. Threshold 0: all is. */
+/* Returns whether the comparison is exact, as crown_sum.c does for one sum: no node that is in
+ * doubt may be shown. Threshold 0: all nodes are shown. */
 static struct fg_crown_verdict verdict_of(const struct diff_work *work)
 {
     struct fg_crown_verdict verdict = {.exact = true};

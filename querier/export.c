@@ -5,6 +5,8 @@
 
 static void begin(struct qry_query *query, struct querier *querier, const struct qry_export *what)
 {
+    /* Without a request nobody could be told that a response is incomplete, so such a query fails
+     * instead. Limits of the tenant do not apply: an export is of all that is kept. */
     *query = (struct qry_query){
         .querier = querier,
         .tenants = {.ids = {what->tenant}, .n = 1},
@@ -96,7 +98,7 @@ enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *w
 
 /* ---- one by one ---- */
 
-struct export_writing {
+struct export_writer {
     qry_export_visit visit;
     void *arg;
     struct fg_buf pprof;
@@ -105,37 +107,37 @@ struct export_writing {
 static enum fg_code write_profile(void *arg, const struct qry_one_profile *profile,
                                   struct fg_err *err)
 {
-    struct export_writing *writing = arg;
+    struct export_writer *writer = arg;
 
-    fg_buf_clear(&writing->pprof);
-    fg_pprof_write_samples(profile->tree, &profile->samples, &profile->head, &writing->pprof);
-    if (writing->pprof.full)
+    fg_buf_clear(&writer->pprof);
+    fg_pprof_write_samples(profile->tree, &profile->samples, &profile->head, &writer->pprof);
+    if (writer->pprof.full)
         return fg_fail(err, FG_E_LIMIT, "a profile of more than %zu bytes",
-                       writing->pprof.max_bytes);
-    return writing->visit(writing->arg,
-                          &(struct qry_export_profile){.labels = profile->labels,
-                                                       .id = profile->id,
-                                                       .time_ns = profile->head.time_ns,
-                                                       .pprof = fg_buf_slice(&writing->pprof)},
-                          err);
+                       writer->pprof.max_bytes);
+    return writer->visit(writer->arg,
+                         &(struct qry_export_profile){.labels = profile->labels,
+                                                      .id = profile->id,
+                                                      .time_ns = profile->head.time_ns,
+                                                      .pprof = fg_buf_slice(&writer->pprof)},
+                         err);
 }
 
 enum fg_code qry_export_profiles(struct querier *querier, const struct qry_export *what,
                                  qry_export_visit visit, void *arg, uint64_t *ret_profiles,
                                  struct fg_err *err)
 {
-    struct export_writing writing = {.visit = visit, .arg = arg};
+    struct export_writer writer = {.visit = visit, .arg = arg};
     struct qry_selection selection = {0};
     struct qry_query query;
 
     begin(&query, querier, what);
-    fg_buf_init(&writing.pprof, querier->answer_max_bytes);
+    fg_buf_init(&writer.pprof, querier->answer_max_bytes);
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = qry_collect_profiles(&query, &selection, write_profile, &writing, err);
+        code = qry_collect_profiles(&query, &selection, write_profile, &writer, err);
     if (code == FG_OK)
         *ret_profiles = query.profiles;
-    fg_buf_done(&writing.pprof);
+    fg_buf_done(&writer.pprof);
     end(&query, &selection);
     return code;
 }

@@ -6,7 +6,7 @@
 #include "querier/deletions.h"
 
 enum {
-    SNAPSHOTS_MAX = 4 /* of a fan-out: a second is rare, a fourth means that something is wrong */
+    SNAPSHOTS_MAX = 4 /* of a fan-out: a second one is rare, so a fourth means a fault */
 };
 
 enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
@@ -104,12 +104,15 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
 
 /* --- fan-outs --- */
 
-/* Asks first, so that ingesters answer while blocks are read. */
+/* Runs the fan-out once on the query's snapshot. Calls to ingesters are sent first, so that they
+ * answer while blocks are read. */
 static enum fg_code attempt(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
                             struct fg_err *err)
 {
     struct qry_replica_reads *reads;
 
+    /* Ingesters leave out what they committed at or before it: that is in the snapshot (fence-gen).
+     */
     *fanout->generation = qry_blocks_generation(query);
     if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &reads, err) != FG_OK)
         return err->code;
@@ -125,7 +128,8 @@ static bool is_too_old(const struct qry_query *query, enum fg_code code)
     return query->querier->blocks != NULL && (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
 }
 
-/* Fresh snapshots did not help, which is not the client's fault. */
+/* Turns the error of the last attempt into the client's: that fresh snapshots did not help is not
+ * its fault, and a retry may succeed. */
 static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
 {
     if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
@@ -136,8 +140,9 @@ static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
     return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
 }
 
-/* The ring comes before the snapshot, which has to be of its generation at least; then what is
- * deleted in the snapshot. */
+/* Takes the ring, then the snapshot, then its deletions. The ring is first because it names the
+ * least generation (as-drained): a snapshot that is older than the ring could lack what a member
+ * committed before it left. */
 static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *err)
 {
     if (qry_replicas_begin(query, fresh, err) != FG_OK ||
@@ -194,6 +199,8 @@ void qry_fanout_end(struct qry_query *query)
     qry_blocks_end(query);
     qry_blocks_forget(query);
     qry_replicas_end(query);
+    fg_assert(query->deletions == NULL && query->snapshot == NULL && query->lost == NULL &&
+              query->ring == NULL);
 }
 
 /* What an attempt adds to; the next one starts from the same numbers. */
@@ -213,6 +220,7 @@ static void take_back(struct qry_query *query, const struct fanout_tally *to)
 {
     query->profiles = to->profiles;
     query->series = to->series;
+    fg_assert(query->missing.len >= to->missing);
     query->missing.len = to->missing;
     query->incomplete = to->incomplete;
 }
@@ -227,6 +235,8 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
         return err->code;
     begun = tally_of(query);
     while (attempt(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK) {
+        /* First the cheaper repetition. It ends: each time something more is left out, up to a
+         * limit. */
         if (qry_blocks_leave_out(query, snapshots > 1, err)) {
             /* Repeat it on the same snapshot, without what could not be read. */
             take_back(query, &begun);
@@ -242,8 +252,10 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
         } else {
             return give_up(query, err);
         }
+        /* What the failed attempt has added may be incomplete, or of the old snapshot. */
         fanout->restart(fanout);
     }
+    /* Of the snapshot that the response was made from. */
     tell_lost(query, &fanout->head);
     return FG_OK;
 }

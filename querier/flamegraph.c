@@ -27,7 +27,8 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     return code;
 }
 
-/* Call sites are compared with locations, so they need the tree itself. */
+/* Adds up the stacks below a call site. Call sites are compared with locations, which only stack
+ * trees have. */
 static enum fg_code read_site(struct qry_query *query, const struct sum_fanout *fanout,
                               struct fg_err *err)
 {
@@ -129,10 +130,8 @@ static enum fg_code add_up_sides(struct flamegraph_query *graph, bool full,
     return FG_OK;
 }
 
-/*
- * Once more, in full. It may take half of the time that is left: should that not do, or memory, the
- * flame graph with its bound is there.
- */
+/* Adds everything up again, in full, for an exact flame graph. It may take half of the time that is
+ * left: if that, or the memory, is not enough, the flame graph with its bound is the answer. */
 static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdict *verdict,
                            struct fg_err *err)
 {
@@ -143,7 +142,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     struct qry_flamegraph_facts facts;
 
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
-    query->profiles = 0; /* the same ones are counted again */
+    query->profiles = 0; /* the same profiles are counted again */
     query->series = 0;
     enum fg_code code = add_up_sides(graph, true, &facts, err);
     query->deadline_mono_ns = deadline_mono_ns;
@@ -154,6 +153,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     }
     query->profiles = profiles;
     query->series = series;
+    /* What was drawn before is still in `into`: draw() replaces it only after a success. */
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
 
@@ -168,6 +168,7 @@ static enum fg_code fit_sides(struct flamegraph_query *graph, struct fg_err *err
         if (stacks == NULL)
             continue;
         if (stacks->n_call_site + stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0)
+            /* After the snapshot was taken, which says where there are only rollups. */
             qry_blocks_widen(graph->query, &graph->selections[i]);
         else if (qry_blocks_need_profiles(graph->query, &graph->selections[i],
                                           "call sites, spans and traces", err) != FG_OK)
@@ -187,8 +188,9 @@ static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_er
     if (add_up_sides(graph, query->refine, &facts, err) != FG_OK)
         return err->code;
     graph->draw(graph, &verdict);
+    /* Before refine(), which needs the memory. */
     clear_sums(graph);
-    verdict.exact = verdict.exact && !facts.negatives;
+    verdict.exact = verdict.exact && !facts.negatives; /* bounds hold for positive values only */
     if (!verdict.exact && facts.sample_bytes <= query->querier->refine_max_bytes &&
         refine(graph, &verdict, err) != FG_OK)
         return err->code;

@@ -5,6 +5,7 @@ void qry_flamegraph_cut(const struct fg_crown_sum *sum, size_t max_nodes, bool f
 {
     struct fg_crown_sum folded;
 
+    /* Folding copies the sum, so only if such a function has callees: most sums have none. */
     if (!fold || !fg_crown_sum_has_below(sum, FG_LIT("other"))) {
         fg_crown_sum_truncate(sum, max_nodes, into, ret_verdict);
         return;

@@ -8,7 +8,7 @@
 #include "querier/profile_list.h"
 #include "querier/render.h"
 
-enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* selectors are hundreds of bytes */
+enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_questions_total",                               \
@@ -35,7 +35,7 @@ struct fg_metrics *qry_http_register(struct fg_registry *registry)
 
 static void query_destroy(struct qry_query *query)
 {
-    qry_fanout_end(query);
+    qry_fanout_end(query); /* before the arena, which has what it frees */
     fg_buf_done(&query->missing);
     fg_buf_done(&query->body);
     fg_arena_destroy(query->arena);
@@ -48,6 +48,7 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
     struct qry_query *query = fg_container(job, struct qry_query, job);
     ProtobufCMessage *in = NULL;
 
+    /* It may have waited in the queue until its client had gone: then it costs nothing more. */
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (query->endpoint->type != NULL &&
@@ -166,6 +167,7 @@ static void query_done(struct fg_job *job)
     struct fg_http_request *req = query->req;
     int64_t took_ns = fg_mono_ns(query->querier->clock) - query->start_mono_ns;
 
+    /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
     add_statistics(query, took_ns);
     if (job->code != FG_OK)
@@ -189,6 +191,7 @@ static struct qry_query *query_create(struct querier *querier, struct fg_http_re
     query->endpoint = endpoint;
     query->accept = fg_http_header(req, "accept");
     query->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
+    /* The header is for programs, the parameter for URLs that people type. */
     query->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
                      fg_slice_is(fg_http_param(req, "partial"), "true");
     query->start_mono_ns = fg_mono_ns(querier->clock);
@@ -223,6 +226,7 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
     for (size_t i = 0; i < query->tenants.n; i++) {
         struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
 
+        /* A query of several tenants keeps to the strictest limit of each kind. */
         query->length_max_ns = least(query->length_max_ns, limits->values.max_query_length_ns);
         query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
         query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);

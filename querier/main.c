@@ -13,7 +13,7 @@ static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 
-enum { PEERS_MAX = FG_RING_MEMBERS_MAX };
+enum { PEERS_MAX = FG_RING_MEMBERS_MAX }; /* one for each ingester that a ring can have */
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
@@ -107,7 +107,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+static enum fg_code check_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {
     const struct querier_service *service = program->service;
@@ -129,7 +129,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct querier_service *service = program->service;
 
-    if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK ||
+    if (fg_program_await_bucket(program, check_bucket, err) != FG_OK ||
         fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_program_await_bucket(program, read_ring, err) != FG_OK)
         return err->code;
@@ -144,11 +144,14 @@ static void stop(struct fg_program *program)
     if (service == NULL)
         return;
     if (service->watch != NULL)
-        fg_ring_watch_stop(service->watch); /* nobody waits for it any more */
+        fg_ring_watch_stop(service->watch); /* ends the wait of queries for the ring */
     if (service->server != NULL)
+        /* Before the workers: it brings reads of other queriers to the share. */
         fg_rpc_server_stop(service->server);
+    /* Waits for the queries that run; they use everything below. */
     fg_work_destroy(program->work);
     program->work = NULL;
+    /* Before the peers and the share: it waits for calls and frees the caches. */
     qry_destroy(service->querier);
     fg_rpc_server_destroy(service->server);
     qry_share_destroy(service->share);

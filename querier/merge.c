@@ -16,7 +16,7 @@ void qry_label_sets_done(struct qry_label_sets *sets)
     fg_map_done(&sets->map);
 }
 
-/* Returns sets->n if it is not there. */
+/* Returns the item of a label set, or sets->n if it is not there. */
 static size_t find_set(const struct qry_label_sets *sets, const struct fg_labels *labels,
                        uint64_t hash)
 {
@@ -85,7 +85,7 @@ void qry_label_sets_sort(struct qry_label_sets *sets)
 {
     if (sets->n > 1)
         qsort(sets->items, sets->n, sizeof *sets->items, cmp_labels);
-    fg_map_clear(&sets->map);
+    fg_map_clear(&sets->map); /* its numbers are those of before the sort */
 }
 
 /* --- points --- */
@@ -117,10 +117,12 @@ static enum fg_code merge_points(struct qry_points *into, const struct qry_point
             merged[n++] = from->items[b++];
         } else {
             merged[n] = into->items[a++];
+            /* Clamped, not wrapped: a client would draw a negative value. */
             merged[n].sum = fg_value_add(merged[n].sum, from->items[b].sum);
             merged[n++].count += from->items[b++].count;
         }
     }
+    fg_assert(n <= into->n + from->n);
     into->items = merged;
     into->n = n;
     return FG_OK;
@@ -169,6 +171,7 @@ static int cmp_series(const void *a, const void *b)
 
     if (x->total != y->total)
         return x->total > y->total ? -1 : 1;
+    /* Equal sums: responses must not depend on who answered first. */
     return fg_labels_cmp(&x->labels, &y->labels);
 }
 
@@ -177,6 +180,8 @@ void qry_points_order(struct qry_points *all, size_t *n, int64_t limit)
     for (size_t i = 0; i < *n; i++) {
         all[i].total = 0;
         for (size_t p = 0; p < all[i].n; p++)
+            /* A double: sums of many points may exceed 64 bits, and the order needs no last digit.
+             */
             all[i].total += (double)all[i].items[p].sum;
     }
     if (*n > 1)

@@ -44,6 +44,7 @@ void qry_destroy(struct querier *querier)
 {
     if (querier == NULL)
         return;
+    /* Abandoned calls outlive their queries: wait for them before the caller destroys the peers. */
     qry_calls_pending_done(&querier->pending);
     qry_blocks_destroy(querier->blocks);
     free(querier->bindings);

@@ -25,8 +25,10 @@ enum fg_code qry_query_too_large(struct fg_err *err)
 void qry_query_lacks(struct qry_query *query, struct fg_slice why)
 {
     struct fg_buf *missing = &query->missing;
+    /* Each attempt, and each of several objects, may give the same reason. */
     bool said = missing->len > 0 && memmem(missing->ptr, missing->len, why.ptr, why.len) != NULL;
 
+    /* Even if the reason has no room any more. */
     query->incomplete = true;
     if (said || missing->max_bytes - missing->len <= why.len + 2)
         return;
@@ -65,6 +67,7 @@ int64_t qry_query_oldest_ns(const struct qry_query *query)
     int64_t longest_ns = 0;
 
     for (size_t i = 0; i < query->tenants.n; i++) {
+        /* One tenant that keeps everything makes the query look at all times. */
         if (query->retention_ns[i] <= 0)
             return INT64_MIN;
         longest_ns = FG_MAX(longest_ns, query->retention_ns[i]);

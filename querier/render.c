@@ -10,9 +10,9 @@
 #include "querier/flamegraph.h"
 
 enum {
-    TIMELINE_POINTS = 1500,        /* at least wanted; the step is then rounded */
-    TIMELINE_STEP_MIN_S = 15,      /* agents send about every ten seconds */
-    TIMELINE_SAMPLES_MAX = 100000, /* ranges of centuries; steps end at a year */
+    TIMELINE_POINTS = 1500,        /* of a timeline, before its step is rounded */
+    TIMELINE_STEP_MIN_S = 15,      /* agents send every 10 s or so: finer steps would have gaps */
+    TIMELINE_SAMPLES_MAX = 100000, /* the largest step is a year: bounds ranges of centuries */
 };
 
 /* --- parameters --- */
@@ -139,7 +139,8 @@ static void write_flamebearer(const struct render_flamegraph *graph, struct fg_j
     fg_json_end(json);
 }
 
-/* Units are what old clients know: they count in samples and objects. */
+/* Writes the metadata. Units are those that clients of /render know: they count in samples and
+ * objects. */
 static void write_metadata(const struct fg_profile_type *type, const char *format,
                            struct fg_json_writer *json)
 {
@@ -175,7 +176,8 @@ static int64_t round_down(int64_t value, int64_t step)
     return value - (rest < 0 ? rest + step : rest);
 }
 
-/* series NULL: zeros. One value per step of [start, end), both rounded down. */
+/* Writes a timeline: one value for each step of [start, end), both rounded down. series NULL:
+ * zeros. */
 static void write_timeline(struct fg_json_writer *json, const char *key,
                            const struct timeline *timeline, const struct qry_points *series)
 {
@@ -183,12 +185,16 @@ static void write_timeline(struct fg_json_writer *json, const char *key,
     int64_t start = round_down(timeline->start_ms / 1000, step);
     int64_t end = round_down(timeline->end_ms / 1000, step);
     int64_t n = FG_MIN((end - start) / step, TIMELINE_SAMPLES_MAX);
-    int64_t *samples = fg_calloc((size_t)n + 1, sizeof *samples);
+    int64_t *samples;
 
+    fg_assert(n >= 0); /* qry_selection_range() has refused others */
+    samples = fg_calloc((size_t)n + 1, sizeof *samples);
     for (size_t i = 0; series != NULL && i < series->n; i++) {
         int64_t at_s = qry_point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
         int64_t index = (at_s - start) / step;
 
+        /* The grid of points begins at the start that was asked for, the timeline at the rounded
+         * one: a point at an end may be outside. */
         if (index >= 0 && index < n)
             samples[index] = fg_value_add(samples[index], series->items[i].sum);
     }
@@ -208,8 +214,8 @@ static struct fg_slice group_key(const struct qry_points *series, const char *la
     return value.len > 0 ? value : FG_LIT("*");
 }
 
-/* By the value of the first label; of several series with one value the last counts, as clients
- * expect. */
+/* Writes a timeline for each value of the first label. Of several series with one value the last
+ * counts, as clients expect. */
 static void write_groups(struct fg_json_writer *json, const struct timeline *timeline,
                          const struct qry_points *series, size_t n, const char *label)
 {
@@ -448,6 +454,7 @@ static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2
     if (read_side(query, &left, &sides[0], err) != FG_OK ||
         read_side(query, &right, &sides[1], err) != FG_OK)
         return err->code;
+    /* Nanoseconds and bytes have nothing to compare. */
     if (!fg_profile_type_eq(&sides[0].selection.type, &sides[1].selection.type))
         return fg_fail(err, FG_E_INVALID, "profile types must match");
     if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
@@ -495,7 +502,8 @@ static void write_types(const struct qry_label_sets *sets, struct fg_buf *out)
     fg_buf_putc(out, '\n');
 }
 
-/* Profile types of the last hour; for any other label there is no way to give a time range. */
+/* Answers with the profile types of the last hour. The route has no parameters for a time range, so
+ * other labels are refused. */
 static enum fg_code render_label_values(struct qry_query *query, const ProtobufCMessage *in,
                                         struct fg_err *err)
 {

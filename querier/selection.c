@@ -21,7 +21,8 @@ static int64_t ms_to_ns(int64_t ms)
     return ns;
 }
 
-/* "actual: 25h0m0s", as Go prints what is hours long; "limit: 1d", as one sets it. */
+/* Refuses a range that is too long, in Pyroscope's words: "actual" as Go prints durations of hours,
+ * "limit" as the setting is written. */
 static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *err)
 {
     int64_t hours = length_ns / FG_HOUR_NS, rest = length_ns % FG_HOUR_NS;
@@ -49,13 +50,14 @@ static void look_back(const struct qry_query *query, struct qry_selection *selec
     if (oldest_ns == INT64_MIN)
         return;
     if (selection->end_ns < oldest_ns) {
+        /* No profile has this time, and the range stays a valid one. */
         selection->start_ns = selection->end_ns = INT64_MIN;
         return;
     }
     if (selection->start_ns >= oldest_ns)
         return;
     if (__builtin_sub_overflow(oldest_ns, selection->start_ns, &selection->cut_ns))
-        selection->cut_ns = 0; /* from centuries ago: as if the range began here */
+        selection->cut_ns = 0; /* more than 64 bits: as if the client had asked from here on */
     selection->start_ns = oldest_ns;
 }
 
@@ -71,8 +73,10 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
     selection->start_ns = ms_to_ns(start_ms);
     selection->end_ns = ms_to_ns(end_ms);
     look_back(query, selection);
+    fg_assert(selection->start_ns <= selection->end_ns);
     if (__builtin_sub_overflow(selection->end_ns, selection->start_ns, &length_ns))
         length_ns = INT64_MAX;
+    /* After the cut: what is not read does not count. */
     if (query->length_max_ns > 0 && length_ns > query->length_max_ns)
         return too_long(length_ns, query->length_max_ns, err);
     return FG_OK;
@@ -123,6 +127,7 @@ static enum fg_code leave_out_sampled(struct qry_query *query, struct qry_select
                                       struct fg_err *err)
 {
     for (size_t i = 0; i < selection->selector.n_matchers; i++)
+        /* A client that names the label knows about it. */
         if (fg_slice_is(selection->selector.matchers[i].name, SAMPLED_LABEL))
             return FG_OK;
     return fg_selector_add(&selection->selector, query->arena, FG_MATCH_NE, FG_LIT(SAMPLED_LABEL),
@@ -154,6 +159,7 @@ static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_
         if (matcher->op != FG_MATCH_EQ || !fg_slice_is(matcher->name, FG_LABEL_NAME))
             continue;
         *ret_name = matcher->value;
+        /* The order of matchers does not matter. */
         *matcher = selector->matchers[--selector->n_matchers];
         return true;
     }

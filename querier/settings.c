@@ -47,7 +47,7 @@ const struct fg_conf_field qry_ingester_fields[] = {
 };
 const size_t qry_n_ingester_fields = FG_COUNT(qry_ingester_fields);
 
-/* Left free for others: the data folder may be on the same disk. */
+/* Left free on the disk of the cache, which an ingester's data directory may share. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 
 static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_program *program,
@@ -77,6 +77,7 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
         return FG_OK;
     if (err->code != FG_E_NO_SPACE)
         return err->code;
+    /* A cache is not worth a failed start. */
     fg_log_warn("disk full, disk cache disabled until the next start", fg_ls("err", err->msg));
     return FG_OK;
 }

@@ -3,7 +3,8 @@
 #include "common/base/hash.h"
 #include "common/net/http.h"
 
-/* Everything from here, nothing inline, nobody frames us; data: is the page's own icon. */
+/* Only files of this server, no inline scripts, no frames of other pages. data: is the page's own
+ * icon. */
 static const char policy[] = "default-src 'self'; img-src 'self' data:; object-src 'none'; "
                              "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
@@ -23,7 +24,8 @@ static void on_file(struct fg_http_request *req, void *arg)
     snprintf(etag, sizeof etag, "\"%016llx\"",
              (unsigned long long)fg_hash64(fg_bytes(file->bytes, file->len)));
     fg_http_add_header(req, "ETag", etag);
-    fg_http_add_header(req, "Cache-Control", "no-cache"); /* ask each time; 304 is cheap */
+    /* Ask each time, so that a new release is seen at once; a 304 is cheap. */
+    fg_http_add_header(req, "Cache-Control", "no-cache");
     fg_http_add_header(req, "Content-Security-Policy", policy);
     fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
     fg_http_add_header(req, "Referrer-Policy", "no-referrer");
@@ -39,7 +41,7 @@ static void on_file(struct fg_http_request *req, void *arg)
 void qry_ui_routes(struct fg_http_server *server)
 {
     for (size_t i = 0; i < qry_n_ui_files; i++) {
-        union { /* handlers take a plain pointer; nobody writes through it */
+        union { /* handlers take a pointer that is not const; nobody writes through it */
             const struct qry_ui_file *file;
             void *arg;
         } file = {.file = &qry_ui_files[i]};

@@ -3,11 +3,12 @@
 #include "deploy/cli/ask.h"
 
 enum {
-    ASK_MAX_BYTES = 256 * 1024,              /* of a request's texts */
-    TIMELINE_PROFILES_MAX = 8 * 1024 * 1024, /* points are doubles: their sum is exact below 2^53 */
+    ASK_MAX_BYTES = 256 * 1024, /* of a request's texts */
+    /* Values have 30 bits and points are doubles, which are exact up to 2^53: 2^23 profiles. */
+    TIMELINE_PROFILES_MAX = 8 * 1024 * 1024,
 };
 
-/* ---- what is asked ---- */
+/* ---- ranges ---- */
 
 struct draw {
     uint64_t state;
@@ -19,7 +20,7 @@ static uint64_t drawn(struct draw *draw, uint64_t below)
     return fg_mix64(draw->state) % below;
 }
 
-/* Where questions may begin. */
+/* Returns where ranges may begin. */
 static int64_t oldest_ms(const struct canary *canary)
 {
     int64_t kept_ms = canary_ledger_kept_ms(canary->ledger);
@@ -30,7 +31,8 @@ static int64_t oldest_ms(const struct canary *canary)
                   canary_ledger_end_ms(canary->ledger) - canary->config.window_ns / FG_MS_NS);
 }
 
-/* Whole seconds by beginning earlier, which is possible at the beginning only. */
+/* Widens the range to whole seconds by an earlier start: before the beginning there are no
+ * profiles. */
 struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service)
 {
     const struct canary_ledger_shape *shape = canary_ledger_shape(canary->ledger);
@@ -43,7 +45,7 @@ struct canary_ledger_range canary_whole_range(const struct canary *canary, uint3
     return (struct canary_ledger_range){from_ms, end_ms, service, LEDGER_NONE};
 }
 
-/* The last length_ms, or as much of it as there is. */
+/* Returns the last length_ms, or as much as there is. */
 static struct canary_ledger_range last_range(const struct canary *canary, int64_t length_ms)
 {
     int64_t end_ms = canary_ledger_end_ms(canary->ledger);
@@ -66,7 +68,8 @@ static struct canary_ledger_range random_range(const struct canary *canary, stru
                                         LEDGER_NONE, LEDGER_NONE};
 }
 
-/* Under the lock. Half of the questions are about what is new, where most goes wrong. */
+/* Draws a range. Half of the queries are about the newest profiles, where most goes wrong: they
+ * move from the head into segments and blocks. Under the lock. */
 static struct canary_ledger_range draw_range(const struct canary *canary, struct draw *draw)
 {
     uint32_t service = (uint32_t)drawn(draw, canary->config.services);
@@ -92,7 +95,7 @@ static struct canary_ledger_range draw_range(const struct canary *canary, struct
     return range;
 }
 
-/* ---- a question and its answer ---- */
+/* ---- a query and its answer ---- */
 
 struct canary_asked {
     struct canary *canary;
@@ -130,6 +133,7 @@ static enum fg_code judge_graph(struct canary_asked *asked, struct canary_verdic
     enum fg_code code = ask_cells(asked, cells, &foreign, err);
 
     if (code == FG_OK) {
+        /* The ledger is asked again, because profiles that were pending may be settled by now. */
         (void)pthread_mutex_lock(&canary->lock);
         canary_verdict_of_cells(canary->ledger, &asked->expected, cells, foreign, ret_verdict);
         (void)pthread_mutex_unlock(&canary->lock);
@@ -157,7 +161,8 @@ static enum fg_code judge_timeline(struct canary_asked *asked, struct canary_ver
 
 /* ---- what is wrong ---- */
 
-/* Under the lock. The same profile is missing in many answers: it counts once. */
+/* Returns true if the finding was not reported yet: a profile that is missing in many answers
+ * counts once. Under the lock. */
 static bool is_new(struct canary *canary, const struct canary_verdict_finding *finding)
 {
     if (finding->number == VERDICT_NO_NUMBER)
@@ -235,8 +240,8 @@ static void conclude(struct canary_asked *asked, const struct canary_verdict *ve
 
 /* ---- asking ---- */
 
-/* What an answer that says that it is not complete lacks, is not lost; what it has twice is wrong
- * in any case. */
+/* Removes the missing profiles from the verdict if the answer says that it is incomplete. Profiles
+ * that it has twice are wrong in any case. */
 static enum fg_code excuse_missing(const struct canary_asked *asked, struct canary_verdict *verdict,
                                    struct fg_err *err)
 {
@@ -254,7 +259,7 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
                  : fg_fail(err, FG_E_UNAVAILABLE, "query response is incomplete: %s", missing);
 }
 
-/* expected is the ledger's for the moment before. */
+/* Sends the query and judges the answer. asked->expected: from the ledger, before the query. */
 static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, struct fg_err *err)
 {
     struct canary *canary = asked->canary;
@@ -284,6 +289,8 @@ enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
     struct fg_buf selector;
     enum fg_code code;
 
+    /* Before the query is sent: what is acknowledged now has to be in the answer. What is
+     * acknowledged later may be. */
     canary_ledger_expect(canary->ledger, range, &asked.expected);
     (void)pthread_mutex_unlock(&canary->lock);
     asked.arena = fg_arena_create(ASK_MAX_BYTES);
@@ -304,7 +311,7 @@ bool canary_may_sum(const struct canary *canary)
            TIMELINE_PROFILES_MAX;
 }
 
-/* Under the lock, until it is stopped. */
+/* Queries until the canary is stopped. Under the lock. */
 static void ask_on(struct canary *canary, struct cli_client *client)
 {
     struct draw draw = {canary_ledger_shape(canary->ledger)->seed + ++canary->n_askers};
@@ -316,7 +323,7 @@ static void ask_on(struct canary *canary, struct cli_client *client)
         struct fg_err err;
 
         if (range.end_ms > range.start_ms && canary_ledger_next(canary->ledger) > 0)
-            (void)canary_ask(canary, client, &range, timeline, &err); /* it was logged */
+            (void)canary_ask(canary, client, &range, timeline, &err); /* logs a failure itself */
         while (!canary->stopped && canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);
     }
@@ -329,7 +336,7 @@ void *canary_ask_loop(void *arg)
     struct fg_err err;
 
     if (cli_client_create(&canary->config.query, &client, &err) != FG_OK)
-        return NULL; /* the same was made before the threads, so this cannot be */
+        return NULL; /* canary_start() has checked the URL */
     (void)pthread_mutex_lock(&canary->lock);
     ask_on(canary, client);
     (void)pthread_mutex_unlock(&canary->lock);

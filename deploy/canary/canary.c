@@ -7,8 +7,8 @@
 
 enum {
     LEAVES = 512,              /* of a service */
-    KEPT_MAX = 1024 * 1024,    /* profiles told apart: 128 KiB; 14 hours of 20 a second */
-    PENDING_MAX = 4096,        /* more are not sent while so many are not acknowledged */
+    KEPT_MAX = 1024 * 1024,    /* profiles in the bitmap: 128 KiB; 14 hours of 20 a second */
+    PENDING_MAX = 4096,        /* with so many unacknowledged profiles no more are sent */
     STACK_BYTES = 1024 * 1024, /* of a thread */
 };
 
@@ -18,7 +18,7 @@ static const struct fg_metric_def canary_metrics[] = FG_METRICS_DEFS(CANARY_METR
 
 /* ---- life ---- */
 
-/* Nothing of it has to be secret, but no two canaries may draw the same. */
+/* Draws a seed. It need not be secret, but no two canaries may have the same. */
 static uint64_t draw_seed(void)
 {
     return fg_mix64(fg_hash_seed() ^ (uint64_t)fg_wall_ns(fg_clock_real()));
@@ -30,6 +30,7 @@ static void init_lock(struct canary *canary)
 
     (void)pthread_mutex_init(&canary->lock, NULL);
     (void)pthread_condattr_init(&attributes);
+    /* Pauses must not depend on the wall clock, which may be set while the canary runs. */
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&canary->woken, &attributes);
     (void)pthread_condattr_destroy(&attributes);
@@ -58,7 +59,7 @@ static enum fg_code start_thread(struct canary *canary, void *(*loop)(void *), s
     int error;
 
     (void)pthread_attr_init(&attributes);
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES); /* the default is 8 MiB */
     error = pthread_create(&canary->threads[canary->n_threads], &attributes, loop, canary);
     (void)pthread_attr_destroy(&attributes);
     if (error != 0)
@@ -128,6 +129,7 @@ bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_
 {
     int64_t now = canary_now_ns(), next = atomic_load(&complaint->next_mono_ns);
 
+    /* Of several threads the one that moves the time logs. */
     if (now < next || !atomic_compare_exchange_strong(&complaint->next_mono_ns, &next,
                                                       fg_time_add(now, FG_SECOND_NS))) {
         (void)atomic_fetch_add(&complaint->left_out, 1);
@@ -174,10 +176,11 @@ void canary_stop(struct canary *canary)
 {
     set_flag(canary, &canary->stopped);
     while (canary->n_threads > 0)
+        /* Without the lock: the threads need it to end. */
         (void)pthread_join(canary->threads[--canary->n_threads], NULL);
 }
 
-/* Under the lock. Until there is an answer, or the time is over. */
+/* Checks a service, again until there is an answer or the time is over. Under the lock. */
 static enum fg_code check_service(struct canary *canary, struct cli_client *client,
                                   uint32_t service, bool timeline, int64_t deadline_mono_ns,
                                   struct fg_err *err)

@@ -10,7 +10,7 @@
 
 enum { NAME_MAX_BYTES = 32 };
 
-static const int64_t DURATION_NS = 10 * FG_MS_NS; /* nothing depends on it */
+static const int64_t DURATION_NS = 10 * FG_MS_NS; /* any value would do */
 
 /* ---- profiles ---- */
 
@@ -74,7 +74,8 @@ void canary_content_selector(const struct canary_ledger_range *range, const char
     fg_buf_putc(out, '\0');
 }
 
-/* The number behind the prefix; LEDGER_NONE: it is no such name, or not below max. */
+/* Returns the number after the prefix. LEDGER_NONE: another name, or the number is not below max.
+ */
 static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max)
 {
     uint64_t number;
@@ -85,7 +86,7 @@ static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max
     return (uint32_t)number;
 }
 
-/* LEDGER_NONE: not one of our stacks. */
+/* Returns the cell of a node. LEDGER_NONE: the canary has not sent this stack. */
 static uint32_t cell_of(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
                         uint32_t node)
 {
@@ -110,6 +111,7 @@ void canary_content_read(const struct canary_ledger_shape *shape, const struct f
     int64_t foreign = tree->root_self;
 
     for (uint32_t node = 0; node < tree->n_nodes; node++) {
+        /* Without a self value a node is only on the path to others. */
         uint32_t cell = tree->self[node] == 0 ? LEDGER_NONE : cell_of(shape, tree, node);
 
         if (cell != LEDGER_NONE)

@@ -1,5 +1,5 @@
 /*
- * The content of the canary's profiles, and how to find them in an answer. Pure.
+ * The content of the canary's profiles, and how to find them in an answer. Pure functions.
  *
  *   service flamegrid-canary-<service>, labels pod and canary_run; one stack
  *   canary;service_<service>;leaf_<leaf> with the profile's value as nanoseconds of CPU

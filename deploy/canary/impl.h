@@ -30,14 +30,14 @@
 /* clang-format on */
 FG_METRICS_ENUM(canary_metric, CANARY_METRICS)
 
-enum { CANARY_REPORTED_MAX = 4096 }; /* wrong profiles that are told from new ones */
+enum { CANARY_REPORTED_MAX = 4096 }; /* wrong profiles that are remembered, to count each once */
 
 struct canary_reported {
     uint64_t number;
     enum canary_verdict_kind kind;
 };
 
-/* A failure that may come a hundred times a second: a line of the log in each second is enough, the
+/* Limits the log of a failure that may happen a hundred times a second to one line a second; the
  * rest is counted. */
 struct canary_complaint {
     _Atomic int64_t next_mono_ns;
@@ -67,25 +67,26 @@ static inline int64_t canary_now_ns(void)
     return fg_mono_ns(fg_clock_real());
 }
 
-/* Any thread. true: it is to be logged, with how many were not since the last line. */
+/* Returns true if the failure is to be logged, and how many were not logged since the last line.
+ * Any thread. */
 bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out);
 
-/* Under the lock: waits until woken, or that time. */
+/* Waits until woken, or until that time. Under the lock. */
 void canary_wait(struct canary *canary, int64_t until_mono_ns);
 
 void *canary_send_loop(void *arg); /* struct canary * */
 void *canary_ask_loop(void *arg);
 
-/* Under the lock, which is let go meanwhile: puts one question. Any failure is counted and logged,
- * and so is what is wrong with the answer. timeline: the sum over time instead of the flame graph;
- * the range has whole seconds. */
+/* Sends one query and judges its answer. Counts and logs a failure to answer, and all that is wrong
+ * with an answer. timeline: the sum over time instead of the flame graph; the range has whole
+ * seconds. Under the lock, which is released meanwhile. */
 enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
                         const struct canary_ledger_range *range, bool timeline, struct fg_err *err);
 
-/* Under the lock: are there few enough for sums over time to be exact? */
+/* Returns true if there are few enough profiles for an exact sum over time. Under the lock. */
 bool canary_may_sum(const struct canary *canary);
 
-/* Under the lock: since the beginning, or as far back as is asked; whole seconds. */
+/* Returns the whole range: since the beginning, or the window; in whole seconds. Under the lock. */
 struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum {
     VALUE_BITS = 30,
-    UNSEEN_MAX = 4096, /* acknowledged, in no answer yet; more are not timed */
+    UNSEEN_MAX = 4096, /* acknowledged, in no answer yet; the visibility of more is not measured */
 };
 
 struct pending {
@@ -22,8 +22,8 @@ struct unseen {
 struct canary_ledger {
     struct canary_ledger_shape shape;
     uint64_t kept_max;
-    uint64_t next;     /* never issued from here on */
-    uint64_t kept;     /* remembered one by one from here on; those before are in sums */
+    uint64_t next;     /* the first number that was never issued */
+    uint64_t kept;     /* the first number in `settled`; numbers before it are in `sums` */
     uint64_t *settled; /* a bit for each number of [kept, next), at number % kept_max */
     int64_t *sums;     /* [cells] of what is before kept */
     uint64_t n_settled;
@@ -106,7 +106,7 @@ static void add_to_sum(struct canary_ledger *ledger, uint64_t number)
         (int64_t)canary_ledger_profile(&ledger->shape, number).value;
 }
 
-/* Makes room for numbers up to `next`: the oldest become sums. */
+/* Makes room in the bitmap for numbers up to `next`: the oldest become sums. */
 static void fold(struct canary_ledger *ledger, uint64_t next)
 {
     for (; ledger->kept < ledger->next && next - ledger->kept > ledger->kept_max; ledger->kept++) {
@@ -116,8 +116,9 @@ static void fold(struct canary_ledger *ledger, uint64_t next)
             add_to_sum(ledger, ledger->kept);
         fg_bits_clear(ledger->settled, at);
     }
-    if (next - ledger->kept > ledger->kept_max) /* all were skipped up to there */
+    if (next - ledger->kept > ledger->kept_max) /* the numbers in between were skipped */
         ledger->kept = next - ledger->kept_max;
+    fg_assert(next - ledger->kept <= ledger->kept_max);
 }
 
 /* ---- sending ---- */
@@ -135,10 +136,11 @@ bool canary_ledger_issue(struct canary_ledger *ledger, uint64_t number)
     fold(ledger, number + 1);
     ledger->next = number + 1;
     ledger->pending[ledger->n_pending++] = (struct pending){number, INT64_MAX, 0};
+    fg_assert(ledger->kept < ledger->next && ledger->n_pending <= ledger->pending_max);
     return true;
 }
 
-/* It is one. */
+/* Returns the index of a pending profile. */
 static uint32_t find_pending(const struct canary_ledger *ledger, uint64_t number)
 {
     uint32_t at = 0;
@@ -155,6 +157,7 @@ void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t
 
     ledger->pending[at] = ledger->pending[--ledger->n_pending];
     ledger->n_settled++;
+    /* It was pending for so long that its place in the bitmap has gone. */
     if (number < ledger->kept) {
         add_to_sum(ledger, number);
         return;
@@ -204,7 +207,7 @@ uint64_t canary_ledger_n_settled(const struct canary_ledger *ledger)
 
 /* ---- asking ---- */
 
-/* The first number whose time is not before the millisecond. */
+/* Returns the first number whose time is not before the millisecond. */
 static uint64_t number_at(const struct canary_ledger_shape *shape, int64_t ms)
 {
     if (ms <= shape->start_ms)
@@ -227,7 +230,7 @@ int64_t canary_ledger_end_ms(const struct canary_ledger *ledger)
     return ms_of(&ledger->shape, ledger->next);
 }
 
-/* Is a profile of this service and leaf one that the question is about? */
+/* Returns true if the range has profiles of this service and leaf. */
 static bool asks_for(const struct canary_ledger_shape *shape,
                      const struct canary_ledger_range *range, uint32_t service, uint32_t leaf)
 {

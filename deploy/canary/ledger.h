@@ -3,17 +3,18 @@
  * answer to any query about them must be.
  *
  * A profile is a number. Its time, series, leaf and value follow from the number, so a million
- * profiles take a million bits. A cell is what a flame graph tells apart:
- * a leaf of a service. Numbers go round the cells, so within a short range each cell has one
- * profile at most, and in a long one the value, drawn from 2^30, tells which.
+ * profiles take a million bits. A cell is a leaf of a service, the finest thing that a flame graph
+ * tells apart. Numbers are dealt to the cells in turn, so in a short range each cell has at most
+ * one profile; in a long range the value, drawn from 2^30, tells which profile it is.
  *
- *   issued --> pending --> settled       pending: no 2xx yet; it is sent again until there is one,
- *      (refused, no answer) ^  |         and may be in an answer or not.
- *                           `--'         settled: it has to be in every answer, once.
+ *   issued --> pending --> settled       pending: there was no 2xx yet; the profile is sent again
+ *               |   ^                    until there is one, and an answer may have it or not.
+ *               '---'                    settled: every answer has to have it, once.
+ *       refused, or no answer
  *
- * Pure: no clock, no lock, no socket; one thread at a time. Memory is bounded by what
- * canary_ledger_create() is given: settled numbers older than kept_max become sums, of which only
- * questions since the beginning can be asked.
+ * Pure: no clock, no lock, no socket. Thread: one at a time. Memory: bounded by the arguments of
+ * canary_ledger_create(). Settled numbers older than kept_max become sums, so only ranges since the
+ * beginning can include them.
  */
 #ifndef FG_DEPLOY_CANARY_LEDGER_H
 #define FG_DEPLOY_CANARY_LEDGER_H
@@ -28,7 +29,7 @@ struct canary_ledger_shape {
     int64_t start_ms, interval_ms;   /* profile n is of start_ms + n * interval_ms */
 };
 
-/* time_ns lies half a millisecond after the grid, so no question's bound can meet it. */
+/* time_ns is half a millisecond after the grid, so that no bound of a range meets it. */
 struct canary_ledger_profile {
     uint64_t number, value; /* value: 1..2^30 */
     uint32_t service, pod, leaf;
@@ -87,7 +88,7 @@ uint64_t canary_ledger_n_settled(const struct canary_ledger *ledger);
 
 /* ---- asking ---- */
 
-/* [start_ms, end_ms) of a service, or of one of its series; LEDGER_NONE: of all. */
+/* A range [start_ms, end_ms) of a service, or of one of its series; LEDGER_NONE: of all. */
 struct canary_ledger_range {
     int64_t start_ms, end_ms;
     uint32_t service, pod;
@@ -105,14 +106,14 @@ struct canary_ledger_expected {
     int64_t *cells;                     /* [canary_ledger_cells()] sums of settled profiles */
     struct canary_ledger_maybe *maybes; /* those pending, by cell */
     uint32_t n_maybes;
-    uint64_t n_settled; /* before the question */
+    uint64_t n_settled; /* before the query */
 };
 void canary_ledger_expected_done(struct canary_ledger_expected *expected);
 
 /*
- * Ranges that are asked about start at the beginning or at canary_ledger_kept_ms() or later
- * (asserted), and end at canary_ledger_kept_ms() or later and at canary_ledger_end_ms() or before,
- * so that nothing issued after the question is in them.
+ * Ranges start at the beginning or at canary_ledger_kept_ms() or later (asserted), and end between
+ * canary_ledger_kept_ms() and canary_ledger_end_ms(), so that no profile issued after the query is
+ * in them.
  */
 int64_t canary_ledger_kept_ms(const struct canary_ledger *ledger);
 int64_t canary_ledger_end_ms(const struct canary_ledger *ledger);

@@ -29,7 +29,7 @@ enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
     struct canary_page *page = fg_new(struct canary_page);
     bool looping;
 
-    config.drain_ns = FG_SECOND_NS;
+    config.drain_ns = FG_SECOND_NS; /* the end of a run waits no longer for a scrape */
     page->loop = fg_loop_create("metrics");
     page->server = fg_http_server_create(&config, &(struct fg_http_lent){0});
     looping = fg_loop_start(page->loop, err) == FG_OK;

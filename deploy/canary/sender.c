@@ -3,18 +3,19 @@
 
 static const int64_t PAUSE_MIN_NS = 250 * FG_MS_NS;
 static const int64_t PAUSE_MAX_NS = 5 * FG_SECOND_NS;
-static const int64_t LOOK_NS = 50 * FG_MS_NS;          /* for what is to be sent again */
-static const int64_t BEHIND_MAX_NS = 5 * FG_SECOND_NS; /* what is older is not sent any more */
+static const int64_t LOOK_NS = 50 * FG_MS_NS;          /* between looks for profiles to repeat */
+static const int64_t BEHIND_MAX_NS = 5 * FG_SECOND_NS; /* profiles that are later are skipped */
 
-/* A profile on its way. */
+/* A profile that a sender has taken. */
 struct canary_sending {
     uint64_t number;
     uint32_t attempts; /* before this one */
 };
 
-/* ---- which one ---- */
+/* ---- the next profile ---- */
 
-/* The number that is due; canary_ledger_next() where none is. */
+/* Returns the number that is due, or canary_ledger_next() if none is. Skips ahead if senders are
+ * far behind: a backlog would say nothing about the present. */
 static uint64_t due_number(const struct canary *canary)
 {
     int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
@@ -45,7 +46,8 @@ static bool issue(struct canary *canary, struct canary_sending *ret_sending)
     return true;
 }
 
-/* What has waited for long goes before what is new, so that the unknown does not grow. */
+/* Takes the next profile. Profiles to repeat come before new ones, so that the number of
+ * unacknowledged ones stays small. */
 static bool next_sending(struct canary *canary, struct canary_sending *ret_sending)
 {
     bool found = false;
@@ -64,7 +66,7 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
     return found;
 }
 
-/* ---- on its way ---- */
+/* ---- sending ---- */
 
 static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_after_s)
 {
@@ -73,7 +75,7 @@ static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_aft
     return FG_MIN(FG_MAX(pause, (int64_t)FG_MIN(retry_after_s, 60u) * FG_SECOND_NS), PAUSE_MAX_NS);
 }
 
-/* FG_OK: acknowledged. */
+/* Posts a profile. FG_OK: it is acknowledged. */
 static enum fg_code post(struct canary *canary, struct cli_client *client,
                          const struct canary_ledger_profile *profile, uint64_t *ret_retry_after_s,
                          struct fg_err *err)
@@ -85,6 +87,7 @@ static enum fg_code post(struct canary *canary, struct cli_client *client,
     fg_buf_init(&path, SIZE_MAX);
     fg_buf_init(&body, SIZE_MAX);
     canary_content_path(profile, canary->run, &path);
+    /* The same bytes each time: a repetition has the same id, and counts once. */
     canary_content_write(profile, &body);
     code = cli_client_post(client, (const char *)path.ptr, "application/octet-stream",
                            fg_buf_slice(&body), &reply, err);
@@ -108,6 +111,7 @@ static void acknowledged(struct canary *canary, const struct canary_sending *sen
     fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
     (void)pthread_mutex_lock(&canary->lock);
     canary_ledger_settle(canary->ledger, sending->number, canary_now_ns());
+    /* For canary_settle(), and for senders if the ledger was full. */
     (void)pthread_cond_broadcast(&canary->woken);
     (void)pthread_mutex_unlock(&canary->lock);
 }
@@ -149,7 +153,7 @@ void *canary_send_loop(void *arg)
     struct fg_err err;
 
     if (cli_client_create(&canary->config.push, &client, &err) != FG_OK)
-        return NULL; /* the same was made before the threads, so this cannot be */
+        return NULL; /* canary_start() has checked the URL */
     while (next_sending(canary, &sending))
         send_one(canary, client, &sending);
     cli_client_destroy(client);

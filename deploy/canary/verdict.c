@@ -4,11 +4,11 @@ enum {
     SUBSETS_OF_MAX = 12, /* pending profiles of which all subsets are tried: 4,096 */
 };
 
-/* One sum against what it may be. */
+/* A sum of an answer, and what it may be. */
 struct sum {
     uint32_t cell;
     int64_t expected, found;
-    const struct canary_ledger_maybe *maybes; /* that may be in it */
+    const struct canary_ledger_maybe *maybes; /* pending profiles that may be in it */
     uint32_t n_maybes;
 };
 
@@ -58,7 +58,8 @@ static uint32_t n_subsets(const struct sum *sum)
     return UINT32_C(1) << sum->n_maybes;
 }
 
-/* With too many to try all subsets of, whatever lies between none and all of them may be right. */
+/* Returns true if the sum lies between none and all of the pending profiles: the test if there are
+ * too many to try all subsets. */
 static bool lies_between(const struct canary_ledger *ledger, const struct sum *sum)
 {
     int64_t rest = sum->found - sum->expected;
@@ -84,7 +85,7 @@ static bool is_right(const struct canary_ledger *ledger, const struct sum *sum)
 
 /* ---- which profile it is ---- */
 
-/* The first number of the cell that is not before `from`. */
+/* Returns the first number of the cell that is not before `from`. */
 static uint64_t first_of_cell(const struct canary_ledger_shape *shape, uint32_t cell, uint64_t from)
 {
     uint64_t stride = canary_ledger_stride(shape);
@@ -93,7 +94,7 @@ static uint64_t first_of_cell(const struct canary_ledger_shape *shape, uint32_t 
     return from <= base ? base : base + (from - base + stride - 1) / stride * stride;
 }
 
-/* Acknowledged before the question was put? */
+/* Returns true if the profile was acknowledged before the query was sent. */
 static bool was_settled(const struct canary_ledger *ledger, const struct sum *sum, uint64_t number)
 {
     for (uint32_t i = 0; i < sum->n_maybes; i++)
@@ -102,8 +103,8 @@ static bool was_settled(const struct canary_ledger *ledger, const struct sum *su
     return canary_ledger_is_settled(ledger, number);
 }
 
-/* Does one profile of the cell explain the rest: by its absence (-value), or by being there once
- * more? */
+/* Returns true if one profile of the cell explains the rest: it is missing (-value), or is there
+ * twice. */
 static bool explain_by_one(const struct canary_ledger *ledger,
                            const struct canary_ledger_expected *expected, const struct sum *sum,
                            int64_t rest, struct canary_verdict *verdict)
@@ -124,7 +125,7 @@ static bool explain_by_one(const struct canary_ledger *ledger,
     return false;
 }
 
-/* A cell with nothing in it has lost all that was in it. */
+/* Explains an empty cell: all of its settled profiles are missing. */
 static bool explain_by_all(const struct canary_ledger *ledger,
                            const struct canary_ledger_expected *expected, const struct sum *sum,
                            struct canary_verdict *verdict)

@@ -9,8 +9,8 @@
 
 enum canary_verdict_kind { VERDICT_LOST, VERDICT_DOUBLE, VERDICT_FOREIGN };
 
-#define VERDICT_NO_NUMBER UINT64_MAX /* too much is wrong at once to say which profile it is */
-#define VERDICT_NO_CELL   UINT32_MAX /* a total, or something that is in none of our cells */
+#define VERDICT_NO_NUMBER UINT64_MAX /* so much is wrong at once that no profile can be named */
+#define VERDICT_NO_CELL   UINT32_MAX /* a total, or a value outside of all cells */
 
 struct canary_verdict_finding {
     enum canary_verdict_kind kind;
@@ -21,7 +21,7 @@ struct canary_verdict_finding {
 
 struct canary_verdict {
     struct canary_verdict_finding *findings; /* at most VERDICT_FINDINGS_MAX of them */
-    uint32_t n;                              /* all there are */
+    uint32_t n;                              /* all findings, also those that are not stored */
 };
 enum { VERDICT_FINDINGS_MAX = 4096 };
 void canary_verdict_done(struct canary_verdict *verdict);

@@ -43,7 +43,7 @@ int cli_args_unknown(const char *program, const char *what, const char *word,
     const char *near = fg_nearest(fg_cstr(word), known, n_known);
 
     fprintf(stderr, "%s: unknown %s \"%.100s\"; ", program, what, word);
-    /* Of a word of two letters every other one is near. */
+    /* Two short words are always near each other, so a suggestion needs a letter in common. */
     if (near != NULL && fg_edit_distance(fg_cstr(word), fg_cstr(near)) < strlen(word)) {
         fprintf(stderr, "did you mean \"%s\"?\n", near);
         return CLI_USAGE;
@@ -82,7 +82,8 @@ struct args_reader {
     int argc, at;
 };
 
-/* inside: the value that stands in the same word, or NULL: then it is the next one. */
+/* Takes an option. inside: its value if that stands in the same word, else NULL: then the value is
+ * the next word. */
 static enum fg_code take_option(const struct cli_args_option *option, const char *inside,
                                 struct args_reader *reader, struct fg_err *err)
 {
@@ -133,8 +134,9 @@ enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, ch
         char *word = argv[reader.at++];
         enum fg_code code = FG_OK;
 
+        fg_assert(words < reader.at);
         if (!options || word[0] != '-' || word[1] == '\0')
-            argv[words++] = word; /* never overtakes the reader, which took it from here or later */
+            argv[words++] = word; /* words <= reader.at, so no unread word is overwritten */
         else if (strcmp(word, "--") == 0)
             options = false;
         else if (word[1] == '-')
@@ -148,7 +150,7 @@ enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, ch
     return FG_OK;
 }
 
-/* Is the word an option of the table? */
+/* Returns true if the word is an option of the table. */
 static bool is_ours(const struct cli_args_command *command, const char *word)
 {
     if (word[0] != '-' || word[1] == '\0')
@@ -168,6 +170,7 @@ enum fg_code cli_args_take(const struct cli_args_command *command, int argc, cha
         char *word = argv[reader.at++];
         enum fg_code code = FG_OK;
 
+        fg_assert(left < reader.at);
         if (!is_ours(command, word))
             argv[left++] = word;
         else if (word[1] == '-')
@@ -237,7 +240,7 @@ static void write_man(const struct cli_args_command *command, FILE *out)
     fg_buf_done(&page);
 }
 
-/* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
+/* Prints help before anything is checked: a user who asks for help may have got the rest wrong. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc, char **argv)
 {
     static const struct {

@@ -13,7 +13,8 @@ static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct
     if (types.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many profile types");
     for (size_t i = 0; i < series->n_labels_set; i++)
-        if (series->labels_set[i]->n_labels == 1) /* one that lacks the label is listed without */
+        /* A series without the label is listed as an empty set. */
+        if (series->labels_set[i]->n_labels == 1)
             types.items[types.count++] = fg_cstr(series->labels_set[i]->labels[0]->value);
     *ret_types = types;
     return FG_OK;
@@ -151,11 +152,9 @@ enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
     return code;
 }
 
-/*
- * A point gathers the milliseconds (T - step, T], and the first T is the start, whose point is of
- * what lies before. So the grid starts a millisecond earlier, with one step to the end: the second
- * point has all of the range, from its first nanosecond, as a flame graph has.
- */
+/* A point has the milliseconds (T - step, T], and the first T is the start, whose point is of the
+ * time before the range. So the grid starts a millisecond earlier, with one step to the end: its
+ * second point has the whole range, from its first nanosecond, like a flame graph. */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total, struct fg_err *err)

@@ -37,28 +37,25 @@ struct export
 };
 
 static const char about[] =
-    "Writes what SELECTOR matches in the time range, straight from the bucket of a server with "
-    "the\n"
-    "same settings, whether one runs or not: merged, or with --split each profile by itself.\n";
+    "Writes the profiles that SELECTOR matches in the time range, straight from the bucket of a\n"
+    "server with the same settings, whether one runs or not: merged, or one by one with --split.\n";
 
 static const char notes[] =
     "SELECTOR, TYPE and times are those of flamegrid query; see flamegrid query --help. The "
     "bucket\n"
-    "has what a server has committed: what it took in the last quarter of an hour may not be "
-    "there\n"
-    "yet.\n"
+    "has what a server has committed: profiles of the last quarter of an hour may be missing.\n"
     "\n"
     "FORMAT is\n"
     "  pprof   gzip'ed, with addresses and lines; the default\n"
     "  folded  collapsed stacks, \"main;work 30\" a line\n"
     "\n"
-    "--split writes DIR/SERVICE-HASH/DAY/TIME-ID.pb.gz for each profile, and their labels into\n"
-    "DIR/SERVICE-HASH/.series, which flamegrid push --dir DIR sends them with. Without a TYPE all\n"
-    "sample types are in a file. Samples have their spans and traces as labels.\n"
+    "--split writes DIR/SERVICE-HASH/DAY/TIME-ID.pb.gz for each profile, and its labels to\n"
+    "DIR/SERVICE-HASH/.series, for flamegrid push --dir DIR. Without a TYPE a file has all sample\n"
+    "types. Samples have their spans and traces as labels.\n"
     "\n"
-    "Settings say where the bucket is, as for all of flamegrid bucket: --config FILE, --data DIR,\n"
-    "--bucket.type s3 and so on, or FG_... in the environment. --querier.answer_max_bytes is how\n"
-    "much memory an export may need, for its stacks and for what it writes.\n"
+    "The settings say where the bucket is, as for all of flamegrid bucket: --config FILE, --data\n"
+    "DIR, --bucket.type s3 and so on, or FG_... in the environment. --querier.answer_max_bytes\n"
+    "bounds the memory of an export, for its stacks and for its output.\n"
     "\n"
     "examples:\n"
     "  flamegrid bucket export shop --from now-6h -o shop.pb.gz --data /var/lib/flamegrid\n"
@@ -300,14 +297,14 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
         .from = "now-1h", .until = "now", .tenant = FG_TENANT_ONLY, .format = "pprof"};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"type",   't', ARGS_TEXT, &export.type,   "TYPE",   "profile type, in full or short", 0, 0},
-        {"from",   0,   ARGS_TEXT, &export.from,   "TIME",   "start of the range, default now-1h", 0, 0},
-        {"until",  0,   ARGS_TEXT, &export.until,  "TIME",   "its end, default now", 0, 0},
-        {"tenant", 0,   ARGS_TEXT, &export.tenant, "TENANT", "whose profiles, default " FG_TENANT_ONLY, 0, 0},
-        {"format", 'f', ARGS_TEXT, &export.format, "FORMAT", "pprof or folded, default pprof", 0, 0},
-        {"split",  0,   ARGS_FLAG, &export.split,  NULL,     "each profile is a file of its own", 0, 0},
-        {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write there, not to standard output; of --split a folder", 0, 0},
-        {"json",   0,   ARGS_FLAG, &export.json,   NULL,     "what was written where, as JSON; needs -o", 0, 0},
+        {"type",   't', ARGS_TEXT, &export.type,   "TYPE",   "select this profile type, in full or short", 0, 0},
+        {"from",   0,   ARGS_TEXT, &export.from,   "TIME",   "begin the range here; default now-1h", 0, 0},
+        {"until",  0,   ARGS_TEXT, &export.until,  "TIME",   "end the range here; default now", 0, 0},
+        {"tenant", 0,   ARGS_TEXT, &export.tenant, "TENANT", "export profiles of this tenant; default " FG_TENANT_ONLY, 0, 0},
+        {"format", 'f', ARGS_TEXT, &export.format, "FORMAT", "write pprof or folded; default pprof", 0, 0},
+        {"split",  0,   ARGS_FLAG, &export.split,  NULL,     "write each profile to a file of its own", 0, 0},
+        {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write to this file, with --split to this folder", 0, 0},
+        {"json",   0,   ARGS_FLAG, &export.json,   NULL,     "print what was written where as JSON; needs -o", 0, 0},
     };
     /* clang-format on */
     const struct cli_args_command command = {

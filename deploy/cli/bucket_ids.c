@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { ARENA_BYTES = 1024 * 1024 * 1024 };
+enum { ARENA_BYTES = 1024 * 1024 * 1024 }; /* of the index of one part */
 
 /* ---- sets ---- */
 
@@ -13,7 +13,8 @@ static bool is_zero(struct fg_id id)
     return id.hi == 0 && id.lo == 0;
 }
 
-/* Where the id is, or belongs. There is a free slot. */
+/* Returns the slot at which the id is or belongs. A free slot ends the search: at most half are
+ * taken. */
 static size_t place(const struct cli_id_set *set, struct fg_id id)
 {
     size_t at = fg_mix64(id.hi ^ id.lo) & (set->cap - 1);
@@ -52,6 +53,7 @@ bool cli_id_set_add(struct cli_id_set *set, struct fg_id id)
         return false;
     set->slots[at] = id;
     set->n++;
+    fg_assert(set->n <= set->cap / 2);
     return true;
 }
 
@@ -111,7 +113,8 @@ static enum fg_code get_range(const struct cli_ids_object *object, struct fg_blo
     if (range.len == 0)
         return FG_OK;
     code = fg_bucket_call(object->bucket, &get);
-    /* Where it ends before the range begins the request is invalid. */
+    /* If the object ends before the range begins, the request is invalid. Either way the object is
+     * shorter than its manifest says. */
     if (code == FG_E_INVALID || (code == FG_OK && get.body.len != range.len))
         code = fg_fail(err, FG_E_CORRUPT, "%s is cut short", object->name);
     else if (code != FG_OK)
@@ -130,6 +133,7 @@ enum fg_code cli_ids_directory(const struct cli_ids_object *object, struct fg_ar
     struct fg_buf body;
     enum fg_code code;
 
+    /* From a manifest, or computed from a damaged trailer: bounded before memory is asked for. */
     if (object->directory_offset >= object->bytes ||
         object->bytes - object->directory_offset > FG_BLOCK_DIRECTORY_MAX_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "%s: the place of its directory", object->name);

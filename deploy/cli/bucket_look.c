@@ -1,79 +1,52 @@
 #include "deploy/cli/bucket_look.h"
 
 #include "common/base/str.h"
-#include "common/cluster/manifest/manifest.h"
 #include "common/cluster/membership/membership_core.h"
 #include "common/storage/rollup/reader.h"
+#include "deploy/cli/bucket_survey.h"
 #include "deploy/cli/json_out.h"
 
-static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;             /* of one request */
-static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30;        /* blocks are far smaller */
-static const size_t PARSED_MAX_BYTES = (size_t)4 << 30;         /* of one object */
+static const size_t PARSED_MAX_BYTES = (size_t)4 << 30;         /* memory for one parsed object */
 static const size_t JSON_MAX_BYTES = (size_t)256 * 1024 * 1024; /* manifests have at most 32 MiB */
 
-/* ---- getting ---- */
+/* ---- manifests ---- */
 
-/* FG_OK with an empty body and etag where there is nothing and `maybe` is set. */
-static enum fg_code get(struct fg_bucket *bucket, const char *name, bool maybe,
-                        struct fg_bucket_request *ret_get, struct fg_err *err)
+static void print_document(struct fg_buf *json, FILE *out)
 {
-    *ret_get = (struct fg_bucket_request){
-        .verb = FG_BUCKET_GET,
-        .name = name,
-        .content_max_bytes = OBJECT_MAX_BYTES,
-        .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
-    };
-    if (fg_bucket_call(bucket, ret_get) == FG_OK || (maybe && ret_get->code == FG_E_NOT_FOUND))
-        return FG_OK;
-    *err = ret_get->err;
-    return err->code;
+    (void)fwrite(json->ptr, 1, json->len, out);
+    fg_buf_done(json);
 }
 
-static enum fg_code get_l0(struct fg_bucket *bucket, struct fg_manifest **ret_manifest,
-                           struct fg_err *err)
+/* Prints the L0 manifest, or that of a tenant. A missing one is shown as the empty one. */
+static enum fg_code inspect_manifest(struct fg_bucket *bucket, struct fg_slice tenant, FILE *out,
+                                     struct fg_err *err)
 {
-    struct fg_bucket_request l0;
-    enum fg_code code = get(bucket, FG_NAME_L0, true, &l0, err);
-
-    if (code == FG_OK)
-        code = fg_manifest_l0(fg_buf_slice(&l0.body), fg_cstr(l0.etag.text), ret_manifest, err);
-    fg_bucket_clear(&l0);
-    return code;
-}
-
-static enum fg_code get_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
-                               struct fg_manifest **ret_manifest, struct fg_err *err)
-{
-    char name[FG_NAME_MAX_BYTES];
-    struct fg_bucket_request blocks;
-    enum fg_code code;
-
-    if (fg_name_blocks(name, tenant, err) != FG_OK)
-        return err->code;
-    code = get(bucket, name, true, &blocks, err);
-    if (code == FG_OK)
-        code = fg_manifest_blocks(fg_buf_slice(&blocks.body), fg_cstr(blocks.etag.text), tenant,
-                                  ret_manifest, err);
-    fg_bucket_clear(&blocks);
-    return code;
-}
-
-/* ---- inspect ---- */
-
-static enum fg_code inspect_manifest(struct fg_manifest *manifest, bool l0, FILE *out)
-{
+    const struct fg_blocks no_blocks = fg_blocks_none(tenant);
+    const struct fg_l0 no_l0 = fg_l0_none();
+    struct cli_survey_object manifest = {.code = FG_OK};
+    bool is_l0 = tenant.len == 0;
+    enum fg_code code = is_l0 ? cli_survey_read_l0(bucket, &manifest, err)
+                              : cli_survey_read_blocks(bucket, tenant, &manifest, err);
     struct fg_buf json;
 
-    fg_buf_init(&json, JSON_MAX_BYTES);
-    if (l0)
-        fg_l0_json(&manifest->l0, &json);
-    else
-        fg_blocks_json(&manifest->blocks, &json);
-    (void)fwrite(json.ptr, 1, json.len, out);
-    fg_buf_done(&json);
-    fg_manifest_unref(manifest);
-    return FG_OK;
+    if (code == FG_OK && manifest.code != FG_OK && manifest.code != FG_E_NOT_FOUND) {
+        *err = manifest.err;
+        code = err->code;
+    }
+    if (code == FG_OK) {
+        fg_buf_init(&json, JSON_MAX_BYTES);
+        if (is_l0)
+            fg_l0_json(manifest.content == NULL ? &no_l0 : &manifest.content->l0, &json);
+        else
+            fg_blocks_json(manifest.content == NULL ? &no_blocks : &manifest.content->blocks,
+                           &json);
+        print_document(&json, out);
+    }
+    cli_survey_object_done(&manifest);
+    return code;
 }
+
+/* ---- segments and blocks ---- */
 
 static void print_part(const struct fg_block_part *part, FILE *out)
 {
@@ -97,9 +70,9 @@ static void print_part(const struct fg_block_part *part, FILE *out)
 static const char *const row_kinds[] = {
     [FG_ROLLUP_ALL] = "all", [FG_ROLLUP_GROUP] = "group", [FG_ROLLUP_SERIES] = "series"};
 
-static void print_row(const struct fg_rollups *nodes, const struct fg_rollup_row *row, FILE *out)
+static void print_row(const struct fg_rollups *rollups, const struct fg_rollup_row *row, FILE *out)
 {
-    const struct fg_profile_type *type = &nodes->types[row->type];
+    const struct fg_profile_type *type = &rollups->types[row->type];
 
     fprintf(out,
             "  %.*s:%.*s, %s %u, %lld to %lld s: %llu profiles, total %lld, crown %u, totals %u, "
@@ -117,26 +90,26 @@ static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t 
     return fg_slice_sub(file, (size_t)offset, (size_t)len);
 }
 
-static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part *part, FILE *out,
-                                struct fg_err *err)
+static enum fg_code print_rollups(struct fg_slice file, const struct fg_block_part *part, FILE *out,
+                                  struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
-    struct fg_rollups nodes = {0};
+    struct fg_rollups rollups = {0};
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &rollups,
                          err) != FG_OK)
         return err->code;
     fprintf(out,
             "  rollups: %u of %u types, %u groups, derived from %u objects; %llu, %llu, %llu and "
             "%llu bytes of places, crowns, function totals and full trees\n",
-            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_derived_from,
+            rollups.n_rows, rollups.n_types, rollups.groups.n_groups, rollups.n_derived_from,
             (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
             (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
-    for (uint32_t i = 0; i < nodes.n_rows; i++)
-        print_row(&nodes, &nodes.rows[i], out);
+    for (uint32_t i = 0; i < rollups.n_rows; i++)
+        print_row(&rollups, &rollups.rows[i], out);
     return FG_OK;
 }
 
@@ -145,17 +118,17 @@ static enum fg_code print_parts(struct fg_slice file, const struct fg_block_dire
 {
     for (uint32_t p = 0; p < directory->n_parts; p++) {
         print_part(&directory->parts[p], out);
-        if (print_nodes(file, &directory->parts[p], out, err) != FG_OK)
+        if (print_rollups(file, &directory->parts[p], out, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-/* ---- the same as JSON ---- */
+/* ---- segments and blocks as JSON ---- */
 
-static json_t *json_of_row(const struct fg_rollups *nodes, const struct fg_rollup_row *row)
+static json_t *json_of_row(const struct fg_rollups *rollups, const struct fg_rollup_row *row)
 {
-    const struct fg_profile_type *type = &nodes->types[row->type];
+    const struct fg_profile_type *type = &rollups->types[row->type];
     struct fg_buf name;
     json_t *json;
 
@@ -173,27 +146,27 @@ static json_t *json_of_row(const struct fg_rollups *nodes, const struct fg_rollu
     return json;
 }
 
-/* NULL in *ret_rollups: the part has none. */
+/* Makes the JSON of a part's rollups. *ret_rollups NULL: it has none. */
 static enum fg_code json_of_rollups(struct fg_slice file, const struct fg_block_part *part,
                                     json_t **ret_rollups, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
-    struct fg_rollups nodes = {0};
+    struct fg_rollups rollups = {0};
     json_t *rows;
 
     *ret_rollups = NULL;
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &rollups,
                          err) != FG_OK)
         return err->code;
     rows = json_array();
-    for (uint32_t i = 0; i < nodes.n_rows; i++)
-        (void)json_array_append_new(rows, json_of_row(&nodes, &nodes.rows[i]));
+    for (uint32_t i = 0; i < rollups.n_rows; i++)
+        (void)json_array_append_new(rows, json_of_row(&rollups, &rollups.rows[i]));
     *ret_rollups = json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "types", cli_json_u64(nodes.n_types), "groups",
-        cli_json_u64(nodes.groups.n_groups), "sources", cli_json_u64(nodes.n_derived_from),
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "types", cli_json_u64(rollups.n_types), "groups",
+        cli_json_u64(rollups.groups.n_groups), "sources", cli_json_u64(rollups.n_derived_from),
         "places_bytes", cli_json_u64(ranges.nod.len), "crowns_bytes", cli_json_u64(ranges.crn.len),
         "totals_bytes", cli_json_u64(ranges.ftb.len), "full_bytes", cli_json_u64(ranges.ful.len),
         "rows", rows);
@@ -253,12 +226,12 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_block_directory directory = {0};
-    struct fg_bucket_request object;
+    struct fg_buf bytes;
     struct fg_slice file;
     uint64_t offset = 0;
-    enum fg_code code = get(bucket, name, false, &object, err);
+    enum fg_code code = cli_survey_get(bucket, name, &bytes, err);
 
-    file = fg_buf_slice(&object.body);
+    file = fg_buf_slice(&bytes);
     if (code == FG_OK)
         code = fg_block_directory_offset(file, file.len, &offset, err);
     if (code == FG_OK)
@@ -273,71 +246,62 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
                 (long long)directory.t_min_ns, (long long)directory.t_max_ns);
         code = print_parts(file, &directory, out, err);
     }
-    fg_bucket_clear(&object);
+    fg_buf_done(&bytes);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
 static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
-    struct fg_bucket_request object;
     struct fg_ring ring;
-    struct fg_buf json;
-    enum fg_code code = get(bucket, FG_RING_NAME, false, &object, err);
+    struct fg_buf bytes, json;
+    enum fg_code code = cli_survey_get(bucket, FG_RING_NAME, &bytes, err);
 
     if (code == FG_OK)
-        code = fg_ring_decode(fg_buf_slice(&object.body), arena, &ring, err);
-    fg_bucket_clear(&object);
+        code = fg_ring_decode(fg_buf_slice(&bytes), arena, &ring, err);
+    fg_buf_done(&bytes);
     if (code != FG_OK)
         return code;
     fg_buf_init(&json, JSON_MAX_BYTES);
     fg_ring_json(&ring, &json);
-    (void)fwrite(json.ptr, 1, json.len, out);
-    fg_buf_done(&json);
+    print_document(&json, out);
     return FG_OK;
 }
 
 static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MEMBER_LIST_ARENA_BYTES);
-    struct fg_bucket_request object;
     struct fg_member_list list;
-    struct fg_buf json;
-    enum fg_code code = get(bucket, FG_NAME_COMPACTORS, false, &object, err);
+    struct fg_buf bytes, json;
+    enum fg_code code = cli_survey_get(bucket, FG_NAME_COMPACTORS, &bytes, err);
 
     if (code == FG_OK)
-        code = fg_member_list_decode(fg_buf_slice(&object.body), arena, &list, err);
-    fg_bucket_clear(&object);
+        code = fg_member_list_decode(fg_buf_slice(&bytes), arena, &list, err);
+    fg_buf_done(&bytes);
     if (code != FG_OK)
         return code;
     fg_buf_init(&json, JSON_MAX_BYTES);
     fg_member_list_json(&list, &json);
-    (void)fwrite(json.ptr, 1, json.len, out);
-    fg_buf_done(&json);
+    print_document(&json, out);
     return FG_OK;
 }
 
 enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, bool json, FILE *out,
                                 struct fg_err *err)
 {
-    struct fg_manifest *manifest = NULL;
     struct fg_name parsed;
 
     if (!fg_name_parse(fg_cstr(name), &parsed))
         return fg_fail(err, FG_E_INVALID, "%s: neither a manifest nor a segment nor a block", name);
     switch (parsed.kind) {
     case FG_NAME_IS_L0:
-        if (get_l0(bucket, &manifest, err) != FG_OK)
-            return err->code;
-        return inspect_manifest(manifest, true, out);
+        return inspect_manifest(bucket, FG_LIT(""), out, err);
     case FG_NAME_IS_RING:
         return inspect_ring(bucket, out, err);
     case FG_NAME_IS_COMPACTORS:
         return inspect_compactors(bucket, out, err);
     case FG_NAME_IS_BLOCKS:
-        if (get_blocks(bucket, fg_cstr(parsed.tenant), &manifest, err) != FG_OK)
-            return err->code;
-        return inspect_manifest(manifest, false, out);
+        return inspect_manifest(bucket, fg_cstr(parsed.tenant), out, err);
     default:
         return inspect_object(bucket, name, json, out, err);
     }

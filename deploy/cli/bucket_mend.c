@@ -13,7 +13,8 @@ struct fg_blocks cli_mend_blocks(const struct cli_mend_reference *reference)
 
 /* ---- references ---- */
 
-/* Is the tenant's manifest there, or is it one that does not exist yet? */
+/* Checks that the tenant's manifest can be read, or does not exist yet, and that it fits the L0
+ * manifest. */
 static enum fg_code check_manifest(const struct cli_mending *mending,
                                    const struct cli_survey_tenant *tenant, struct fg_err *err)
 {
@@ -57,7 +58,8 @@ static const struct fg_l0_segment *find_live(const struct fg_l0 *l0, const struc
     return NULL;
 }
 
-/* Tenants that have blocks of all they had in the segment need it no more. */
+/* Finds the tenants that still need the segment. A tenant whose manifest covers it has all of it in
+ * blocks. */
 static enum fg_code find_segment(struct cli_mending *mending, struct fg_err *err)
 {
     const struct fg_l0 *l0 = &mending->survey.l0.content->l0;
@@ -148,6 +150,8 @@ enum fg_code cli_mend_swap(const struct cli_mending *mending,
     bool changed;
 
     if (reference->block != NULL) {
+        /* A block leaves the manifest. A segment cannot leave alone: it is marked as covered for
+         * this tenant. */
         giving_up.change.replace = &reference->block->id;
         giving_up.change.n_replace = 1;
     } else {
@@ -180,6 +184,7 @@ enum fg_code cli_mend_keep(const struct cli_mending *mending, struct fg_slice by
 
     if (bytes.len == 0)
         return FG_OK;
+    /* Written again after an interrupted run; the bytes are the same, so no condition is needed. */
     (void)snprintf(name, sizeof name, "quarantine/%s", mending->object);
     code = fg_bucket_call(mending->survey.bucket, &put);
     if (code != FG_OK)

@@ -4,7 +4,7 @@
 #include "common/storage/block/verify.h"
 #include "deploy/cli/bucket_mend.h"
 
-enum { ARENA_BYTES = 512 * 1024 * 1024 };
+enum { ARENA_BYTES = 512 * 1024 * 1024 }; /* of a directory */
 
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
 
@@ -53,7 +53,8 @@ static enum fg_code examine(struct giving_up *giving_up, struct fg_err *err)
     return FG_OK;
 }
 
-/* The tenant's service, if the object is known to have one of it only. */
+/* Returns the tenant's service if the object has only one of it, else an empty name: then a record
+ * is about all services. */
 static struct fg_slice only_service(const struct giving_up *giving_up, struct fg_slice tenant)
 {
     const struct fg_block_directory *directory = &giving_up->directory;
@@ -78,7 +79,7 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
     if (block != NULL) {
         lost.t_min_ns = block->t_min_ns;
         lost.t_max_ns = block->t_max_ns;
-        /* The compactor builds rollups of live blocks again. */
+        /* Rollups of other blocks are derived again, so no profile is lost with them. */
         lost.profiles = block->derived && !block->rollup_only ? 0 : block->profiles;
         lost.bytes = block->bytes;
     } else {
@@ -96,6 +97,7 @@ static enum fg_code run(struct giving_up *giving_up, struct fg_err *err)
 
     if (examine(giving_up, err) != FG_OK)
         return err->code;
+    /* The copy first: if the program is killed between the two, the object is still listed. */
     if (giving_up->apply &&
         cli_mend_keep(mending, fg_buf_slice(&giving_up->bytes), giving_up->out, err) != FG_OK)
         return err->code;

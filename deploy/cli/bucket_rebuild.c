@@ -1,4 +1,4 @@
-/* What all rebuilds share, and the ring's, which is little more. */
+/* What all rebuilds share, and the rebuild of the ring, which needs little more. */
 #include "deploy/cli/bucket_rebuild.h"
 
 #include "common/base/str.h"
@@ -34,6 +34,7 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
 
     (void)snprintf(place, sizeof place, "replaced-%lld", (long long)fg_wall_ns(fg_clock_real()));
     fg_kept_name(copy, name, place);
+    /* The copy first: the old bytes may be the only evidence of what was lost. */
     if (was->etag.text[0] != '\0') {
         if (put(bucket, &request, err) != FG_OK)
             return err->code;
@@ -61,7 +62,7 @@ struct ring_choice {
     char name[FG_KEPT_NAME_MAX_BYTES]; /* of the copy; "": none can be read */
 };
 
-/* The copy with the most swaps. */
+/* Chooses the copy with the most swaps: each change of the ring adds one. */
 static enum fg_code choose_ring(struct fg_bucket *bucket, struct ring_choice *choice,
                                 struct fg_err *err)
 {

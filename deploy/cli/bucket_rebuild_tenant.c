@@ -1,14 +1,14 @@
 /*
- * A tenant's manifest, made again from its blocks.
+ * Rebuilds a tenant's manifest from the blocks in the bucket.
  *
  * The newest version that can be read (the present object, or a kept one) says which blocks were
- * live and which were replaced by then. About blocks that it does not know the ids of their
- * profiles decide, the newest block first: a block without any profile of a newer one is live, one
- * with all of its profiles in newer ones was replaced by these. Blocks whose profiles are all in
- * live segments still are of a compaction that was not finished, or will be made again from these.
+ * live and which had been replaced. For blocks that it does not know, the ids of their profiles
+ * decide, the newest block first: a block that shares no profile with a newer one is live; a block
+ * whose profiles are all in newer ones was replaced by these. A block whose profiles are all in
+ * live segments is of a compaction that was not finished, and is not listed.
  *
- * What no rule explains is refused: a block with some of its profiles in newer blocks and others
- * nowhere, which were deleted on purpose or are all that is left.
+ * A case that no rule explains needs --accept-loss: some profiles of a block are in newer blocks,
+ * and the others are nowhere. They were deleted on purpose, or are all that is left.
  */
 #include "common/base/str.h"
 #include "common/storage/bucket/kept.h"
@@ -28,7 +28,7 @@ struct tenant_candidate {
     bool derived, live;
 };
 
-struct tenant_making {
+struct tenant_rebuild {
     const struct cli_survey *survey;
     const struct cli_rebuild_options *options;
     const struct cli_survey_tenant *tenant;
@@ -48,16 +48,16 @@ struct tenant_making {
 /* ---- versions ---- */
 
 /* The version with the most swaps. */
-static enum fg_code choose_version(struct tenant_making *making, struct fg_err *err)
+static enum fg_code choose_version(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    const struct cli_survey_object *present = &making->tenant->manifest;
+    const struct cli_survey_object *present = &rebuild->tenant->manifest;
     char object[FG_NAME_MAX_BYTES];
 
-    if (fg_name_blocks(object, fg_cstr(making->tenant->name), err) != FG_OK)
+    if (fg_name_blocks(object, fg_cstr(rebuild->tenant->name), err) != FG_OK)
         return err->code;
     if (present->content != NULL) {
-        making->known = &present->content->blocks;
-        (void)snprintf(making->used, sizeof making->used, "%s as it is", object);
+        rebuild->known = &present->content->blocks;
+        (void)snprintf(rebuild->used, sizeof rebuild->used, "%s as it is", object);
     }
     for (int i = 0; i < FG_KEPT_PLACES; i++) {
         struct cli_survey_object kept = {.code = FG_OK};
@@ -65,17 +65,17 @@ static enum fg_code choose_version(struct tenant_making *making, struct fg_err *
         struct fg_err unread;
 
         fg_kept_name(name, object, i == 0 ? "0" : "1");
-        kept.code = cli_survey_get(making->survey->bucket, name, &kept.bytes, err);
+        kept.code = cli_survey_get(rebuild->survey->bucket, name, &kept.bytes, err);
         if (kept.code != FG_OK && kept.code != FG_E_NOT_FOUND)
             return err->code;
         if (kept.code == FG_OK &&
             fg_manifest_blocks(fg_buf_slice(&kept.bytes), FG_LIT("kept"),
-                               fg_cstr(making->tenant->name), &kept.content, &unread) == FG_OK &&
-            (making->known == NULL || kept.content->blocks.revision > making->known->revision)) {
-            cli_survey_object_done(&making->version);
-            making->version = kept;
-            making->known = &kept.content->blocks;
-            memcpy(making->used, name, sizeof name);
+                               fg_cstr(rebuild->tenant->name), &kept.content, &unread) == FG_OK &&
+            (rebuild->known == NULL || kept.content->blocks.revision > rebuild->known->revision)) {
+            cli_survey_object_done(&rebuild->version);
+            rebuild->version = kept;
+            rebuild->known = &kept.content->blocks;
+            memcpy(rebuild->used, name, sizeof name);
         } else {
             cli_survey_object_done(&kept);
         }
@@ -85,10 +85,10 @@ static enum fg_code choose_version(struct tenant_making *making, struct fg_err *
 
 /* ---- blocks ---- */
 
-static bool was_replaced(const struct tenant_making *making, struct fg_id id)
+static bool was_replaced(const struct tenant_rebuild *rebuild, struct fg_id id)
 {
-    for (uint32_t i = 0; making->known != NULL && i < making->known->n_gone; i++)
-        if (fg_id_eq(making->known->gone[i].id, id))
+    for (uint32_t i = 0; rebuild->known != NULL && i < rebuild->known->n_gone; i++)
+        if (fg_id_eq(rebuild->known->gone[i].id, id))
             return true;
     return false;
 }
@@ -100,7 +100,7 @@ static int newest_first(const void *left, const void *right)
     return fg_id_cmp(b->id, a->id);
 }
 
-static enum fg_code open_block(const struct tenant_making *making,
+static enum fg_code open_block(const struct tenant_rebuild *rebuild,
                                const struct tenant_candidate *candidate,
                                char name[FG_NAME_MAX_BYTES], struct cli_ids_object *ret_object,
                                struct fg_err *err)
@@ -113,23 +113,23 @@ static enum fg_code open_block(const struct tenant_making *making,
     uint64_t offset = 0;
     enum fg_code code;
 
-    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, err) != FG_OK)
+    if (fg_name_block(name, fg_cstr(rebuild->tenant->name), candidate->id, err) != FG_OK)
         return err->code;
     if (candidate->bytes < FG_BLOCK_HEADER_BYTES + FG_BLOCK_TRAILER_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "%s: cut to %llu bytes", name,
                        (unsigned long long)candidate->bytes);
     tail.offset = candidate->bytes - FG_BLOCK_TRAILER_BYTES;
-    code = fg_bucket_call(making->survey->bucket, &tail);
+    code = fg_bucket_call(rebuild->survey->bucket, &tail);
     if (code != FG_OK)
         *err = tail.err;
     else
         code = fg_block_directory_offset(fg_buf_slice(&tail.body), candidate->bytes, &offset, err);
     fg_bucket_clear(&tail);
-    *ret_object = (struct cli_ids_object){making->survey->bucket, name, candidate->bytes, offset};
+    *ret_object = (struct cli_ids_object){rebuild->survey->bucket, name, candidate->bytes, offset};
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
-/* The span that it was made for, as its level and its last profile tell. */
+/* Sets the span that the block was made for, by its level and its last profile. */
 static void set_span(struct fg_blocks_entry *entry)
 {
     int64_t unit_ns = entry->level == PLAN_HOUR ? FG_HOUR_NS : PLAN_DAY_NS;
@@ -166,7 +166,7 @@ static enum fg_code read_shards(const struct cli_ids_object *object,
     return FG_OK;
 }
 
-static enum fg_code read_block(const struct tenant_making *making,
+static enum fg_code read_block(const struct tenant_rebuild *rebuild,
                                struct tenant_candidate *candidate, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
@@ -174,11 +174,11 @@ static enum fg_code read_block(const struct tenant_making *making,
     char name[FG_NAME_MAX_BYTES];
     struct cli_ids_object object;
 
-    if (open_block(making, candidate, name, &object, err) != FG_OK ||
+    if (open_block(rebuild, candidate, name, &object, err) != FG_OK ||
         cli_ids_directory(&object, arena, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t p = 0; p < directory.n_parts; p++)
-        if (!fg_slice_eq(directory.parts[p].tenant, fg_cstr(making->tenant->name)))
+        if (!fg_slice_eq(directory.parts[p].tenant, fg_cstr(rebuild->tenant->name)))
             return fg_fail(err, FG_E_CORRUPT, "%s: it has parts of another tenant", name);
     candidate->derived = directory.n_parts > 0 && directory.derived;
     candidate->entry =
@@ -207,58 +207,58 @@ static enum fg_code read_block(const struct tenant_making *making,
                                     : read_shards(&object, &directory, &candidate->entry, err);
 }
 
-static enum fg_code read_blocks(struct tenant_making *making, struct fg_err *err)
+static enum fg_code read_blocks(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    making->candidates =
-        fg_calloc(FG_MAX(making->tenant->n_blocks, (size_t)1), sizeof *making->candidates);
-    for (size_t i = 0; i < making->tenant->n_blocks; i++) {
-        const struct cli_survey_entry *entry = &making->tenant->blocks[i];
-        struct tenant_candidate *candidate = &making->candidates[making->n];
+    rebuild->candidates =
+        fg_calloc(FG_MAX(rebuild->tenant->n_blocks, (size_t)1), sizeof *rebuild->candidates);
+    for (size_t i = 0; i < rebuild->tenant->n_blocks; i++) {
+        const struct cli_survey_entry *entry = &rebuild->tenant->blocks[i];
+        struct tenant_candidate *candidate = &rebuild->candidates[rebuild->n];
         struct fg_err unread;
 
-        if (was_replaced(making, entry->name.block))
+        if (was_replaced(rebuild, entry->name.block))
             continue;
         *candidate = (struct tenant_candidate){.id = entry->name.block, .bytes = entry->bytes};
-        if (making->known != NULL)
-            candidate->known = fg_blocks_find(making->known, candidate->id);
-        making->n++;
-        if (read_block(making, candidate, &unread) == FG_OK)
+        if (rebuild->known != NULL)
+            candidate->known = fg_blocks_find(rebuild->known, candidate->id);
+        rebuild->n++;
+        if (read_block(rebuild, candidate, &unread) == FG_OK)
             continue;
         if (!fg_damage_is(unread.code)) {
             *err = unread;
             return err->code;
         }
-        making->n_lost++;
-        (void)fprintf(making->out, "lost: %s\n", unread.msg);
+        rebuild->n_lost++;
+        (void)fprintf(rebuild->out, "lost: %s\n", unread.msg);
         cli_id_list_done(&candidate->ids);
-        making->n--;
+        rebuild->n--;
     }
-    if (making->n > 1)
-        qsort(making->candidates, making->n, sizeof *making->candidates, newest_first);
+    if (rebuild->n > 1)
+        qsort(rebuild->candidates, rebuild->n, sizeof *rebuild->candidates, newest_first);
     return FG_OK;
 }
 
-static const struct tenant_candidate *find_candidate(const struct tenant_making *making,
+static const struct tenant_candidate *find_candidate(const struct tenant_rebuild *rebuild,
                                                      struct fg_id id)
 {
-    for (size_t i = 0; i < making->n; i++)
-        if (fg_id_eq(making->candidates[i].id, id))
-            return &making->candidates[i];
+    for (size_t i = 0; i < rebuild->n; i++)
+        if (fg_id_eq(rebuild->candidates[i].id, id))
+            return &rebuild->candidates[i];
     return NULL;
 }
 
 /* ---- segments ---- */
 
 /* Reads the ids of the tenant's profiles in a live segment; none if it has no part there. */
-static enum fg_code segment_ids(const struct tenant_making *making,
+static enum fg_code segment_ids(const struct tenant_rebuild *rebuild,
                                 const struct fg_l0_segment *segment, struct cli_id_list *ids,
                                 struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct fg_slice tenant = fg_cstr(making->tenant->name);
+    struct fg_slice tenant = fg_cstr(rebuild->tenant->name);
     struct fg_block_directory directory;
     char name[FG_NAME_MAX_BYTES];
-    const struct cli_ids_object object = {making->survey->bucket, name, segment->bytes,
+    const struct cli_ids_object object = {rebuild->survey->bucket, name, segment->bytes,
                                           segment->directory_offset};
     uint32_t first;
 
@@ -274,38 +274,38 @@ static enum fg_code segment_ids(const struct tenant_making *making,
 }
 
 /* Returns true if the segment has profiles of the tenant that its known blocks may not cover. */
-static bool may_be_uncovered(const struct tenant_making *making, const struct fg_l0 *l0,
+static bool may_be_uncovered(const struct tenant_rebuild *rebuild, const struct fg_l0 *l0,
                              const struct fg_l0_segment *segment)
 {
-    uint32_t number = fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+    uint32_t number = fg_l0_tenant(l0, fg_cstr(rebuild->tenant->name));
 
     return number != FG_L0_NO_TENANT && fg_l0_part(segment, number) != NULL &&
-           (making->known == NULL || !fg_blocks_covers(making->known, segment->generation));
+           (rebuild->known == NULL || !fg_blocks_covers(rebuild->known, segment->generation));
 }
 
-static const struct fg_l0 *live_l0(const struct tenant_making *making)
+static const struct fg_l0 *live_l0(const struct tenant_rebuild *rebuild)
 {
-    return making->survey->l0.code == FG_OK ? &making->survey->l0.content->l0 : NULL;
+    return rebuild->survey->l0.code == FG_OK ? &rebuild->survey->l0.content->l0 : NULL;
 }
 
-static enum fg_code read_segments(struct tenant_making *making, struct fg_err *err)
+static enum fg_code read_segments(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    const struct fg_l0 *l0 = live_l0(making);
+    const struct fg_l0 *l0 = live_l0(rebuild);
 
     for (uint32_t i = 0; l0 != NULL && i < l0->n_segments; i++) {
         struct cli_id_list ids = {.n = 0};
         struct fg_err unread;
 
-        if (!may_be_uncovered(making, l0, &l0->segments[i]))
+        if (!may_be_uncovered(rebuild, l0, &l0->segments[i]))
             continue;
-        if (segment_ids(making, &l0->segments[i], &ids, &unread) != FG_OK &&
+        if (segment_ids(rebuild, &l0->segments[i], &ids, &unread) != FG_OK &&
             !fg_damage_is(unread.code)) {
             cli_id_list_done(&ids);
             *err = unread;
             return err->code;
         }
         for (size_t k = 0; k < ids.n; k++)
-            (void)cli_id_set_add(&making->in_segments, ids.ids[k]);
+            (void)cli_id_set_add(&rebuild->in_segments, ids.ids[k]);
         cli_id_list_done(&ids);
     }
     return FG_OK;
@@ -322,41 +322,42 @@ static uint64_t count_in(const struct cli_id_list *ids, const struct cli_id_set 
     return n;
 }
 
-static void decide(struct tenant_making *making, struct tenant_candidate *candidate)
+static void decide(struct tenant_rebuild *rebuild, struct tenant_candidate *candidate)
 {
-    uint64_t newer = count_in(&candidate->ids, &making->in_blocks);
+    uint64_t newer = count_in(&candidate->ids, &rebuild->in_blocks);
     char name[FG_NAME_MAX_BYTES];
     struct fg_err err;
 
-    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, &err) != FG_OK)
+    if (fg_name_block(name, fg_cstr(rebuild->tenant->name), candidate->id, &err) != FG_OK)
         return;
     if (candidate->known == NULL && candidate->ids.n > 0 &&
-        count_in(&candidate->ids, &making->in_segments) == candidate->ids.n) {
-        (void)fprintf(making->out, "%s: not listed; live segments have all of its profiles\n",
+        count_in(&candidate->ids, &rebuild->in_segments) == candidate->ids.n) {
+        (void)fprintf(rebuild->out, "%s: not listed; live segments have all of its profiles\n",
                       name);
         return;
     }
     if (newer > 0 && newer == candidate->ids.n) {
-        (void)fprintf(making->out, "%s: not listed; newer blocks have all of its profiles\n", name);
+        (void)fprintf(rebuild->out, "%s: not listed; newer blocks have all of its profiles\n",
+                      name);
         return;
     }
     if (newer > 0) {
-        making->n_ambiguous++;
-        (void)fprintf(making->out,
+        rebuild->n_ambiguous++;
+        (void)fprintf(rebuild->out,
                       "in doubt: %s: newer blocks have %llu of its %zu profiles; the others were "
                       "deleted on purpose, or are nowhere else\n",
                       name, (unsigned long long)newer, candidate->ids.n);
         return;
     }
     candidate->live = true;
-    making->profiles += candidate->ids.n;
+    rebuild->profiles += candidate->ids.n;
     for (size_t i = 0; i < candidate->ids.n; i++)
-        (void)cli_id_set_add(&making->in_blocks, candidate->ids.ids[i]);
+        (void)cli_id_set_add(&rebuild->in_blocks, candidate->ids.ids[i]);
 }
 
 /* Keeps a derived object if a version of the manifest knows it and all its blocks are live. The
  * compactor builds the others again. */
-static void decide_nodes(struct tenant_making *making, struct tenant_candidate *candidate)
+static void decide_rollups(struct tenant_rebuild *rebuild, struct tenant_candidate *candidate)
 {
     const struct fg_blocks_entry *known = candidate->known;
     char name[FG_NAME_MAX_BYTES];
@@ -365,20 +366,20 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
     if (known != NULL) {
         candidate->live = true;
         for (uint32_t i = 0; !known->rollup_only && i < known->n_from_blocks; i++) {
-            const struct tenant_candidate *from = find_candidate(making, known->from_blocks[i]);
+            const struct tenant_candidate *from = find_candidate(rebuild, known->from_blocks[i]);
 
             candidate->live = candidate->live && from != NULL && from->live;
         }
         return;
     }
-    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, &err) != FG_OK)
+    if (fg_name_block(name, fg_cstr(rebuild->tenant->name), candidate->id, &err) != FG_OK)
         return;
-    for (size_t i = 0; i < making->n; i++) {
-        const struct tenant_candidate *other = &making->candidates[i];
+    for (size_t i = 0; i < rebuild->n; i++) {
+        const struct tenant_candidate *other = &rebuild->candidates[i];
 
         if (other->live && !other->derived && other->entry.t_min_ns <= candidate->entry.t_max_ns &&
             candidate->entry.t_min_ns <= other->entry.t_max_ns) {
-            (void)fprintf(making->out, "%s: not listed; rollups of profiles that are there\n",
+            (void)fprintf(rebuild->out, "%s: not listed; rollups of profiles that are there\n",
                           name);
             return;
         }
@@ -389,11 +390,11 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
 
 /* ---- the manifest ---- */
 
-static bool has_older_of_span(const struct tenant_making *making,
+static bool has_older_of_span(const struct tenant_rebuild *rebuild,
                               const struct tenant_candidate *candidate)
 {
-    for (size_t i = 0; i < making->n; i++) {
-        const struct tenant_candidate *other = &making->candidates[i];
+    for (size_t i = 0; i < rebuild->n; i++) {
+        const struct tenant_candidate *other = &rebuild->candidates[i];
 
         if (other->live && !other->derived && fg_id_cmp(other->id, candidate->id) < 0 &&
             other->entry.level == candidate->entry.level &&
@@ -413,52 +414,52 @@ static int by_gone_id(const void *left, const void *right)
 
 /* Lists the live blocks, and as gone those that were gone already. Other blocks are not listed and
  * stay in the bucket. */
-static enum fg_code set_blocks(struct tenant_making *making, struct fg_err *err)
+static enum fg_code set_blocks(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    struct fg_blocks *blocks = &making->blocks;
-    uint32_t n_gone = making->known == NULL ? 0 : making->known->n_gone;
+    struct fg_blocks *blocks = &rebuild->blocks;
+    uint32_t n_gone = rebuild->known == NULL ? 0 : rebuild->known->n_gone;
 
-    blocks->blocks = fg_arena_new(making->arena, struct fg_blocks_entry, making->n);
-    blocks->gone = fg_arena_new(making->arena, struct fg_blocks_gone, n_gone);
+    blocks->blocks = fg_arena_new(rebuild->arena, struct fg_blocks_entry, rebuild->n);
+    blocks->gone = fg_arena_new(rebuild->arena, struct fg_blocks_gone, n_gone);
     if (blocks->blocks == NULL || blocks->gone == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %zu blocks", making->n);
-    for (size_t i = making->n; i-- > 0;) { /* ascending */
-        struct tenant_candidate *candidate = &making->candidates[i];
+        return fg_fail(err, FG_E_LIMIT, "no room for %zu blocks", rebuild->n);
+    for (size_t i = rebuild->n; i-- > 0;) { /* manifests list blocks by ascending id */
+        struct tenant_candidate *candidate = &rebuild->candidates[i];
 
         if (!candidate->live)
             continue;
         if (candidate->known == NULL && !candidate->derived)
-            candidate->entry.patch = has_older_of_span(making, candidate);
+            candidate->entry.patch = has_older_of_span(rebuild, candidate);
         blocks->blocks[blocks->n_blocks++] = candidate->entry;
     }
     if (n_gone > 0)
-        memcpy(blocks->gone, making->known->gone, n_gone * sizeof *blocks->gone);
+        memcpy(blocks->gone, rebuild->known->gone, n_gone * sizeof *blocks->gone);
     blocks->n_gone = n_gone;
     if (n_gone > 1)
         qsort(blocks->gone, n_gone, sizeof *blocks->gone, by_gone_id);
     return FG_OK;
 }
 
-/* Is all that the segment has of the tenant in blocks? Part of it being there means that the rest
- * was deleted: a segment is covered as a whole. */
-static enum fg_code is_covered(struct tenant_making *making, const struct fg_l0 *l0,
+/* Finds out whether blocks have what the segment has of the tenant. If they have a part of it, the
+ * rest was deleted, since a segment is covered as a whole. */
+static enum fg_code is_covered(struct tenant_rebuild *rebuild, const struct fg_l0 *l0,
                                const struct fg_l0_segment *segment, bool *ret_covered,
                                struct fg_err *err)
 {
     struct cli_id_list ids = {.n = 0};
     uint64_t n;
 
-    *ret_covered = !may_be_uncovered(making, l0, segment);
+    *ret_covered = !may_be_uncovered(rebuild, l0, segment);
     if (*ret_covered)
         return FG_OK;
-    if (segment_ids(making, segment, &ids, err) != FG_OK) {
+    if (segment_ids(rebuild, segment, &ids, err) != FG_OK) {
         cli_id_list_done(&ids);
         return fg_damage_is(err->code) ? FG_OK : err->code; /* it counts as uncovered */
     }
-    n = count_in(&ids, &making->in_blocks);
+    n = count_in(&ids, &rebuild->in_blocks);
     if (n > 0 && n < ids.n) {
-        making->n_ambiguous++;
-        (void)fprintf(making->out,
+        rebuild->n_ambiguous++;
+        (void)fprintf(rebuild->out,
                       "in doubt: segment of generation %llu: blocks have %llu of its %zu profiles; "
                       "the others were deleted on purpose, or are nowhere else\n",
                       (unsigned long long)segment->generation, (unsigned long long)n, ids.n);
@@ -468,25 +469,23 @@ static enum fg_code is_covered(struct tenant_making *making, const struct fg_l0 
     return FG_OK;
 }
 
-/*
- * All up to the newest generation is covered but the live segments that are not. Generations in
- * between whose segments are gone are listed as well: readers with an older L0 manifest know them.
- */
-static enum fg_code set_covered(struct tenant_making *making, struct fg_err *err)
+/* Marks all generations as covered, except live segments that are not. Generations in between whose
+ * segments are gone are listed as well: readers with an older L0 manifest know them. */
+static enum fg_code set_covered(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    const struct fg_l0 *l0 = live_l0(making);
-    struct fg_blocks *blocks = &making->blocks;
-    uint64_t end = making->survey->ring.generation, first = 0;
+    const struct fg_l0 *l0 = live_l0(rebuild);
+    struct fg_blocks *blocks = &rebuild->blocks;
+    uint64_t end = rebuild->survey->ring.generation, first = 0;
     uint32_t number =
-        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(rebuild->tenant->name));
 
-    if (making->known != NULL)
-        end = FG_MAX(end, FG_MAX(making->known->newest, making->known->covered_floor));
-    if (l0 == NULL) { /* its generations will begin above that (rebuild l0) */
+    if (rebuild->known != NULL)
+        end = FG_MAX(end, FG_MAX(rebuild->known->newest, rebuild->known->covered_floor));
+    if (l0 == NULL) { /* a rebuilt L0 manifest will begin above these generations */
         blocks->covered_floor = blocks->newest = end;
         return FG_OK;
     }
-    blocks->covered = fg_arena_new(making->arena, uint64_t, FG_BLOCKS_COVERED_MAX);
+    blocks->covered = fg_arena_new(rebuild->arena, uint64_t, FG_BLOCKS_COVERED_MAX);
     if (blocks->covered == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for what is covered");
     end = l0->generation;
@@ -498,7 +497,7 @@ static enum fg_code set_covered(struct tenant_making *making, struct fg_err *err
 
         if (number == FG_L0_NO_TENANT || fg_l0_part(segment, number) == NULL)
             continue;
-        if (is_covered(making, l0, segment, &covered, err) != FG_OK)
+        if (is_covered(rebuild, l0, segment, &covered, err) != FG_OK)
             return err->code;
         if (covered)
             blocks->newest = FG_MAX(blocks->newest, segment->generation);
@@ -512,7 +511,7 @@ static enum fg_code set_covered(struct tenant_making *making, struct fg_err *err
             const struct fg_l0_segment *other = fg_l0_segment(l0, g);
 
             if (g != segment->generation && other != NULL && fg_l0_part(other, number) != NULL)
-                continue; /* one that was found uncovered */
+                continue; /* found uncovered before */
             if (blocks->n_covered == FG_BLOCKS_COVERED_MAX)
                 return fg_fail(err, FG_E_LIMIT, "more than %d covered segments",
                                FG_BLOCKS_COVERED_MAX);
@@ -522,13 +521,13 @@ static enum fg_code set_covered(struct tenant_making *making, struct fg_err *err
     return FG_OK;
 }
 
-/* Segments that left the L0 manifest are covered, though an older one is not. */
-static enum fg_code set_retired(struct tenant_making *making, struct fg_err *err)
+/* Marks the segments that left the L0 manifest as covered, even if an older one is not. */
+static enum fg_code set_retired(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    const struct fg_l0 *l0 = live_l0(making);
-    struct fg_blocks *blocks = &making->blocks;
+    const struct fg_l0 *l0 = live_l0(rebuild);
+    struct fg_blocks *blocks = &rebuild->blocks;
     uint32_t number =
-        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(rebuild->tenant->name));
     uint64_t from;
 
     if (number == FG_L0_NO_TENANT || fg_blocks_covers(blocks, l0->tenants[number].retired))
@@ -547,90 +546,93 @@ static enum fg_code set_retired(struct tenant_making *making, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code make(struct tenant_making *making, struct fg_err *err)
+static enum fg_code make(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
-    const struct fg_blocks *known = making->known;
+    const struct fg_blocks *known = rebuild->known;
 
-    making->blocks = known == NULL ? fg_blocks_none(fg_cstr(making->tenant->name)) : *known;
-    making->blocks.tenant = fg_cstr(making->tenant->name);
-    making->blocks.revision = cli_rebuild_revision();
-    making->blocks.blocks = NULL;
-    making->blocks.covered = NULL;
-    making->blocks.n_blocks = making->blocks.n_covered = 0;
-    if (read_segments(making, err) != FG_OK || read_blocks(making, err) != FG_OK)
+    rebuild->blocks = known == NULL ? fg_blocks_none(fg_cstr(rebuild->tenant->name)) : *known;
+    rebuild->blocks.tenant = fg_cstr(rebuild->tenant->name);
+    rebuild->blocks.revision = cli_rebuild_revision();
+    rebuild->blocks.blocks = NULL;
+    rebuild->blocks.covered = NULL;
+    rebuild->blocks.n_blocks = rebuild->blocks.n_covered = 0;
+    if (read_segments(rebuild, err) != FG_OK || read_blocks(rebuild, err) != FG_OK)
         return err->code;
-    for (size_t i = 0; i < making->n; i++)
-        if (!making->candidates[i].derived)
-            decide(making, &making->candidates[i]);
-    for (size_t i = 0; i < making->n; i++)
-        if (making->candidates[i].derived)
-            decide_nodes(making, &making->candidates[i]);
+    for (size_t i = 0; i < rebuild->n; i++)
+        if (!rebuild->candidates[i].derived)
+            decide(rebuild, &rebuild->candidates[i]);
+    for (size_t i = 0; i < rebuild->n; i++)
+        if (rebuild->candidates[i].derived)
+            decide_rollups(rebuild, &rebuild->candidates[i]);
     for (uint32_t i = 0; known != NULL && i < known->n_blocks; i++) {
         char name[FG_NAME_MAX_BYTES];
 
-        if (known->blocks[i].derived || find_candidate(making, known->blocks[i].id) != NULL)
+        if (known->blocks[i].derived || find_candidate(rebuild, known->blocks[i].id) != NULL)
             continue;
-        if (fg_name_block(name, fg_cstr(making->tenant->name), known->blocks[i].id, err) != FG_OK)
+        if (fg_name_block(name, fg_cstr(rebuild->tenant->name), known->blocks[i].id, err) != FG_OK)
             return err->code;
-        if (making->version.content == NULL) { /* of the present manifest, it is missing */
-            making->n_lost++;
-            (void)fprintf(making->out, "lost: %s: the object is missing\n", name);
+        /* A kept version may list blocks that were replaced since; the present one lists live ones.
+         */
+        if (rebuild->version.content == NULL) {
+            rebuild->n_lost++;
+            (void)fprintf(rebuild->out, "lost: %s: the object is missing\n", name);
         }
     }
-    if (set_blocks(making, err) != FG_OK || set_covered(making, err) != FG_OK)
+    if (set_blocks(rebuild, err) != FG_OK || set_covered(rebuild, err) != FG_OK)
         return err->code;
-    return set_retired(making, err);
+    return set_retired(rebuild, err);
 }
 
-static void print_plan(const struct tenant_making *making)
+static void print_plan(const struct tenant_rebuild *rebuild)
 {
-    if (making->known != NULL)
-        (void)fprintf(making->out, "used: %s, of revision %llu\n", making->used,
-                      (unsigned long long)making->known->revision);
+    if (rebuild->known != NULL)
+        (void)fprintf(rebuild->out, "used: %s, of revision %llu\n", rebuild->used,
+                      (unsigned long long)rebuild->known->revision);
     else
-        (void)fprintf(making->out, "no version can be read: deletions that were pending are lost, "
-                                   "ask for them again\n");
-    (void)fprintf(making->out,
+        (void)fprintf(rebuild->out, "no version can be read: deletions that were pending are lost, "
+                                    "ask for them again\n");
+    (void)fprintf(rebuild->out,
                   "tenant %s: %llu profiles in %u blocks, covered up to generation %llu\n",
-                  making->tenant->name, (unsigned long long)making->profiles,
-                  making->blocks.n_blocks, (unsigned long long)making->blocks.covered_floor);
+                  rebuild->tenant->name, (unsigned long long)rebuild->profiles,
+                  rebuild->blocks.n_blocks, (unsigned long long)rebuild->blocks.covered_floor);
 }
 
-static enum fg_code write_blocks(struct tenant_making *making, struct fg_err *err)
+static enum fg_code write_blocks(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf bytes;
     enum fg_code code;
 
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = fg_name_blocks(name, fg_cstr(making->tenant->name), err);
+    code = fg_name_blocks(name, fg_cstr(rebuild->tenant->name), err);
     if (code == FG_OK)
-        code = fg_blocks_encode(&making->blocks, &bytes, err);
+        code = fg_blocks_encode(&rebuild->blocks, &bytes, err);
     if (code == FG_OK)
-        code = cli_rebuild_replace(making->survey->bucket, name, &making->tenant->manifest,
-                                   fg_buf_slice(&bytes), making->out, err);
+        code = cli_rebuild_replace(rebuild->survey->bucket, name, &rebuild->tenant->manifest,
+                                   fg_buf_slice(&bytes), rebuild->out, err);
     fg_buf_done(&bytes);
     return code;
 }
 
-static enum fg_code run(struct tenant_making *making, struct fg_slice tenant, struct fg_err *err)
+static enum fg_code run(struct tenant_rebuild *rebuild, struct fg_slice tenant, struct fg_err *err)
 {
-    making->tenant = cli_survey_tenant(making->survey, tenant);
-    if (making->tenant == NULL)
+    rebuild->tenant = cli_survey_tenant(rebuild->survey, tenant);
+    if (rebuild->tenant == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing of tenant %.*s", FG_S(tenant));
-    if (choose_version(making, err) != FG_OK || make(making, err) != FG_OK)
+    if (choose_version(rebuild, err) != FG_OK || make(rebuild, err) != FG_OK)
         return err->code;
-    print_plan(making);
-    if (making->n_lost + making->n_ambiguous > 0 && !making->options->accept_loss)
+    print_plan(rebuild);
+    if (rebuild->n_lost + rebuild->n_ambiguous > 0 && !rebuild->options->accept_loss)
         return fg_fail(err, FG_E_PRECONDITION,
                        "%llu blocks are lost and %llu objects are in doubt; --accept-loss goes on "
                        "without these blocks",
-                       (unsigned long long)making->n_lost, (unsigned long long)making->n_ambiguous);
-    if (!making->options->apply) {
-        (void)fprintf(making->out, "nothing was written; --apply writes the manifest\n");
+                       (unsigned long long)rebuild->n_lost,
+                       (unsigned long long)rebuild->n_ambiguous);
+    if (!rebuild->options->apply) {
+        (void)fprintf(rebuild->out, "nothing was written; --apply writes the manifest\n");
         return FG_OK;
     }
-    return write_blocks(making, err);
+    return write_blocks(rebuild, err);
 }
 
 enum fg_code cli_rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
@@ -638,21 +640,21 @@ enum fg_code cli_rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant
                                 struct fg_err *err)
 {
     struct cli_survey survey = {.bucket = NULL};
-    struct tenant_making making = {.survey = &survey,
-                                   .options = options,
-                                   .out = out,
-                                   .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
+    struct tenant_rebuild rebuild = {.survey = &survey,
+                                     .options = options,
+                                     .out = out,
+                                     .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
     enum fg_code code = cli_survey_read(bucket, &survey, err);
 
     if (code == FG_OK)
-        code = run(&making, tenant, err);
-    for (size_t i = 0; i < making.n; i++)
-        cli_id_list_done(&making.candidates[i].ids);
-    free(making.candidates);
-    cli_id_set_done(&making.in_blocks);
-    cli_id_set_done(&making.in_segments);
-    cli_survey_object_done(&making.version);
-    fg_arena_destroy(making.arena);
+        code = run(&rebuild, tenant, err);
+    for (size_t i = 0; i < rebuild.n; i++)
+        cli_id_list_done(&rebuild.candidates[i].ids);
+    free(rebuild.candidates);
+    cli_id_set_done(&rebuild.in_blocks);
+    cli_id_set_done(&rebuild.in_segments);
+    cli_survey_object_done(&rebuild.version);
+    fg_arena_destroy(rebuild.arena);
     cli_survey_done(&survey);
     return code;
 }

@@ -12,11 +12,11 @@
 
 enum {
     ARENA_BYTES = 512 * 1024 * 1024,
-    SPANS_MAX = 16384, /* as many as a job of the compactor may make blocks of */
+    SPANS_MAX = 16384, /* blocks that are written; a job of the compactor writes no more */
 };
 
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
-static const size_t BLOCK_MAX_BYTES = (size_t)4 << 30;  /* that is written */
+static const size_t BLOCK_MAX_BYTES = (size_t)4 << 30;  /* of a block that is written */
 
 /* compactor.day_delay, by default. With another one the compactor merges what differs. */
 static const struct cmp_plan_config spans = {.day_delay_ns = 2 * FG_HOUR_NS};
@@ -57,7 +57,7 @@ static bool is_remade(const struct cli_mend_reference *reference)
     return reference->block != NULL && reference->block->derived && !reference->block->rollup_only;
 }
 
-static bool is_alone(const struct cli_mend_reference *reference)
+static bool is_rollup_only(const struct cli_mend_reference *reference)
 {
     return reference->block != NULL && reference->block->rollup_only;
 }
@@ -90,29 +90,29 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
 /* Makes the checks of `bucket verify`, but does not compare parent rollups with their blocks:
  * checksums find damaged bytes before that. */
 static enum fg_code verify_part(const struct repairing *repairing, const struct fg_block_part *part,
-                                bool alone, struct fg_err *err)
+                                bool rollup_only, struct fg_err *err)
 {
     struct fg_slice file = file_of(repairing);
 
     if (fg_block_verify_part(file, part, FG_BLOCK_VERIFY_ALL, PARSED_MAX_BYTES, err) != FG_OK ||
         fg_rollup_verify(part, file, PARSED_MAX_BYTES, err) != FG_OK)
         return err->code;
-    return alone ? fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, err) : FG_OK;
+    return rollup_only ? fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, err) : FG_OK;
 }
 
 static enum fg_code examine_part(const struct repairing *repairing,
-                                 const struct fg_block_part *part, bool alone,
+                                 const struct fg_block_part *part, bool rollup_only,
                                  struct repair_part *ret_part, struct fg_err *err)
 {
     ret_part->state = PART_INTACT;
-    if (verify_part(repairing, part, alone, err) == FG_OK)
+    if (verify_part(repairing, part, rollup_only, err) == FG_OK)
         return FG_OK;
     if (err->code != FG_E_CORRUPT)
         return err->code;
     (void)snprintf(ret_part->why, sizeof ret_part->why, "%s", err->msg);
     ret_part->state = PART_DERIVED_DAMAGED;
-    if (!alone && fg_block_verify_part(file_of(repairing), part, FG_BLOCK_VERIFY_PROFILES,
-                                       PARSED_MAX_BYTES, err) == FG_OK)
+    if (!rollup_only && fg_block_verify_part(file_of(repairing), part, FG_BLOCK_VERIFY_PROFILES,
+                                             PARSED_MAX_BYTES, err) == FG_OK)
         return FG_OK;
     if (err->code != FG_E_CORRUPT)
         return err->code;
@@ -124,20 +124,20 @@ static enum fg_code examine_part(const struct repairing *repairing,
 static enum fg_code examine_parts(struct repairing *repairing, struct fg_err *err)
 {
     const struct fg_block_directory *directory = &repairing->directory;
-    bool alone = is_alone(&repairing->mending.references[0]);
+    bool rollup_only = is_rollup_only(&repairing->mending.references[0]);
 
     repairing->parts = fg_arena_new(repairing->arena, struct repair_part, directory->n_parts);
     if (repairing->parts == NULL)
         return fg_fail(err, FG_E_LIMIT, "%s: %u parts", repairing->mending.object,
                        directory->n_parts);
     for (uint32_t i = 0; i < directory->n_parts; i++)
-        if (examine_part(repairing, &directory->parts[i], alone, &repairing->parts[i], err) !=
+        if (examine_part(repairing, &directory->parts[i], rollup_only, &repairing->parts[i], err) !=
             FG_OK)
             return fg_wrap(err, "%s", repairing->mending.object);
     return FG_OK;
 }
 
-/* Is every byte right? */
+/* Returns true if every byte of the object is right. */
 static bool is_right(const struct repairing *repairing)
 {
     struct fg_block_verified verified;
@@ -263,7 +263,8 @@ static struct cmp_merge_span span_of_entry(const struct fg_blocks_entry *entry)
 
 /* ---- blocks of the intact parts ---- */
 
-/* A block stays one block; what is of a segment goes where the compactor would put it. */
+/* Returns the span of a new block. A block is replaced by one of the same span; profiles of a
+ * segment go where the compactor would put them. */
 static struct cmp_plan_span span_at(const struct made *made, int64_t time_ns)
 {
     const struct fg_blocks_entry *block = made->reference->block;
@@ -313,7 +314,8 @@ static enum fg_code write_bin(struct made *made, const struct cmp_merge *merge,
     return code;
 }
 
-/* Pending deletions take what they name on the way, as they do in a job of the compactor. */
+/* Writes the intact profiles into new blocks. Pending deletions are applied on the way, as in a job
+ * of the compactor. */
 static enum fg_code write_profiles(struct made *made, struct cmp_merge *merge, struct fg_err *err)
 {
     const struct cmp_merge_survey_options options = {
@@ -330,10 +332,11 @@ static enum fg_code write_profiles(struct made *made, struct cmp_merge *merge, s
     return cmp_merge_tally_check(&survey.kept, &tally, err);
 }
 
-/* What took the place of profiles has nothing to be merged from: its parts are copied. */
-static enum fg_code copy_alone_parts(const struct repairing *repairing,
-                                     struct fg_block_writer *writer, uint32_t first, uint32_t end,
-                                     struct fg_err *err)
+/* Copies the parts of rollups whose profiles are gone: there is nothing from which they could be
+ * derived. */
+static enum fg_code copy_rollup_parts(const struct repairing *repairing,
+                                      struct fg_block_writer *writer, uint32_t first, uint32_t end,
+                                      struct fg_err *err)
 {
     for (uint32_t i = first; i < end; i++) {
         const struct fg_block_part *part = &repairing->directory.parts[i];
@@ -362,7 +365,8 @@ static enum fg_code copy_alone_parts(const struct repairing *repairing,
     return FG_OK;
 }
 
-static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end, struct fg_err *err)
+static enum fg_code write_rollup_only(struct made *made, uint32_t first, uint32_t end,
+                                      struct fg_err *err)
 {
     const struct fg_blocks_entry *block = made->reference->block;
     fg_auto(fg_block_writer) *writer = NULL;
@@ -375,7 +379,7 @@ static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end,
     fg_buf_init(&file, BLOCK_MAX_BYTES);
     writer = fg_block_writer_create(&sink, block->level);
     fg_block_writer_set_version(writer, made->repairing->directory.version);
-    code = copy_alone_parts(made->repairing, writer, first, end, err);
+    code = copy_rollup_parts(made->repairing, writer, first, end, err);
     if (code == FG_OK)
         code = fg_block_writer_finish(writer, &summary, err);
     if (code == FG_OK)
@@ -447,7 +451,7 @@ static struct made begin_made(struct repairing *repairing,
         .repairing = repairing, .reference = reference, .blocks = cli_mend_blocks(reference)};
 }
 
-/* What the tenant has left goes into new blocks, and these take the place of the reference. */
+/* Writes what the tenant has left into new blocks, and swaps these in for the reference. */
 static enum fg_code repair_reference(struct repairing *repairing,
                                      const struct cli_mend_reference *reference, struct fg_err *err)
 {
@@ -469,8 +473,8 @@ static enum fg_code repair_reference(struct repairing *repairing,
         if (repairing->parts[i].state != PART_LOST)
             intact[source.n_parts++] = repairing->directory.parts[i];
     source.parts = intact;
-    if (source.n_parts > 0 && is_alone(reference)) {
-        code = write_alone(&made, first, end, err);
+    if (source.n_parts > 0 && is_rollup_only(reference)) {
+        code = write_rollup_only(&made, first, end, err);
     } else if (source.n_parts > 0) {
         struct cmp_merge merge = cli_rewrite_merge(reference->tenant, &source, 1);
 
@@ -485,9 +489,9 @@ static enum fg_code repair_reference(struct repairing *repairing,
     return code;
 }
 
-/* ---- from what it was made of ---- */
+/* ---- from the sources of a block ---- */
 
-/* An object that the block was made of, read again. */
+/* A source of the block, read again. */
 struct origin {
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf bytes;
@@ -548,7 +552,8 @@ static enum fg_code read_origins(const struct repairing *repairing,
     return FG_OK;
 }
 
-/* Exactly the profiles that the manifest says were in the block, or none. */
+/* Writes the block again from its sources. Succeeds only with exactly the profiles that the
+ * manifest lists. */
 static enum fg_code write_from_origins(struct made *made, const struct cmp_merge_source *sources,
                                        uint32_t n, struct fg_err *err)
 {
@@ -608,7 +613,8 @@ static enum fg_code nothing_is_left(const struct repairing *repairing, struct fg
                    repairing->mending.object);
 }
 
-/* Without a directory nobody knows where its parts are. */
+/* Repairs an object whose directory cannot be read, so that the places of its parts are unknown:
+ * only its sources can help. */
 static enum fg_code repair_blind(struct repairing *repairing, const struct fg_err *fault,
                                  struct fg_err *err)
 {
@@ -624,8 +630,9 @@ static enum fg_code repair_blind(struct repairing *repairing, const struct fg_er
     return code == FG_E_CORRUPT ? nothing_is_left(repairing, err) : code;
 }
 
-/* The compactor finds that they are not there, and makes them. */
-static enum fg_code drop_nodes(const struct repairing *repairing, struct fg_err *err)
+/* Removes derived rollups from the manifest. The compactor finds that they are missing and derives
+ * them again. */
+static enum fg_code drop_rollups(const struct repairing *repairing, struct fg_err *err)
 {
     (void)fprintf(repairing->out,
                   "%s: rollups of other blocks, which the compactor derives again\n",
@@ -655,13 +662,14 @@ static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err
     if (any_lost && first->block != NULL && !first->block->rollup_only) {
         enum fg_code code = repair_from_origins(repairing, first, err);
 
-        if (code != FG_E_CORRUPT) /* else what is intact of the block is all there is */
+        if (code != FG_E_CORRUPT) /* else the intact parts are all that is left */
             return code;
     }
     if (n_left == 0) {
         (void)fg_fail(err, FG_E_CORRUPT, "every part that a manifest refers to is damaged");
         return nothing_is_left(repairing, err);
     }
+    /* Before the swap: after it nothing refers to the object, and garbage collection deletes it. */
     if (repairing->apply && any_lost &&
         cli_mend_keep(mending, file_of(repairing), repairing->out, err) != FG_OK)
         return err->code;
@@ -685,14 +693,14 @@ static enum fg_code repair(struct repairing *repairing, struct fg_err *err)
             *err = fault;
             return err->code;
         }
-        return is_remade(&mending->references[0]) ? drop_nodes(repairing, err)
+        return is_remade(&mending->references[0]) ? drop_rollups(repairing, err)
                                                   : repair_blind(repairing, &fault, err);
     }
     if (examine_parts(repairing, err) != FG_OK)
         return err->code;
     if (is_right(repairing))
         return fg_fail(err, FG_E_PRECONDITION, "nothing is wrong with %s", mending->object);
-    return is_remade(&mending->references[0]) ? drop_nodes(repairing, err)
+    return is_remade(&mending->references[0]) ? drop_rollups(repairing, err)
                                               : repair_parts(repairing, err);
 }
 

@@ -19,7 +19,7 @@ struct cmp_merge_source cli_rewrite_source(const char *name, struct fg_slice fil
 struct cmp_merge cli_rewrite_merge(struct fg_slice tenant, const struct cmp_merge_source *sources,
                                    uint32_t n_sources)
 {
-    uint32_t version = 0; /* one that all who read the sources can read */
+    uint32_t version = 0; /* the newest of the sources: every program that reads them reads it */
 
     for (uint32_t i = 0; i < n_sources; i++)
         if (sources[i].n_parts > 0)

@@ -48,7 +48,8 @@ void cli_survey_object_done(struct cli_survey_object *object)
     *object = (struct cli_survey_object){.code = FG_OK};
 }
 
-/* FG_OK also for an object that is not there: object->code says so. */
+/* Reads an object. FG_OK also for a missing one: object->code says so. Other failures say nothing
+ * about the object, so nothing may be concluded from them. */
 static enum fg_code read_object(struct fg_bucket *bucket, const char *name,
                                 struct cli_survey_object *object, struct fg_err *err)
 {
@@ -65,6 +66,8 @@ enum fg_code cli_survey_read_l0(struct fg_bucket *bucket, struct cli_survey_obje
 {
     if (read_object(bucket, FG_NAME_L0, object, err) != FG_OK)
         return err->code;
+    /* Damaged content is a state of the object, not a failure of the survey. The bytes stay: a
+     * rebuild keeps them as a copy. */
     if (object->code == FG_OK)
         object->code = fg_manifest_l0(fg_buf_slice(&object->bytes), fg_cstr(object->etag.text),
                                       &object->content, &object->err);
@@ -165,7 +168,8 @@ static void add_tenant(struct cli_survey *survey, size_t *cap, struct fg_slice n
     (void)snprintf(tenant->name, sizeof tenant->name, "%.*s", FG_S(name));
 }
 
-/* Those of the list, one after the other, and those of the L0 manifest; each once. */
+/* Finds the tenants: those of the list, which is sorted by tenant, and those of the L0 manifest,
+ * each once. */
 static void find_tenants(struct cli_survey *survey)
 {
     const struct fg_manifest *l0 = survey->l0.content;
@@ -199,7 +203,8 @@ static int by_segment(const void *left, const void *right)
     return fg_segment_id_cmp(&a->name.segment, &b->name.segment);
 }
 
-/* Blocks lie by tenant; a manifest in the list only says that there is the tenant. */
+/* Gives each tenant its blocks, which are neighbours in the sorted list. A manifest in the list
+ * only says that the tenant exists. */
 static void assign_blocks(struct cli_survey *survey)
 {
     size_t kept = 0;
@@ -212,6 +217,7 @@ static void assign_blocks(struct cli_survey *survey)
         struct cli_survey_tenant *tenant =
             cli_survey_tenant(survey, fg_cstr(survey->blocks[i].name.tenant));
 
+        fg_assert(tenant != NULL); /* find_tenants() has taken it from this list */
         if (tenant->n_blocks++ == 0)
             tenant->blocks = &survey->blocks[i];
     }
@@ -246,6 +252,7 @@ static enum fg_code read_all(struct cli_survey *survey, struct fg_err *err)
         qsort(segments.entries, segments.n, sizeof *segments.entries, by_segment);
     if (blocks.n > 1)
         qsort(blocks.entries, blocks.n, sizeof *blocks.entries, by_tenant_and_id);
+    /* In the order that bucket_survey.h explains. */
     if (read_ring(survey, err) != FG_OK ||
         cli_survey_read_l0(survey->bucket, &survey->l0, err) != FG_OK)
         return err->code;

@@ -11,7 +11,7 @@
 enum { FAULT_MAX_BYTES = 1024 }; /* an error's message and a sentence */
 
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
-static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not committed */
+static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* an ingester commits none that is older */
 
 #define CURE_L0      "flamegrid bucket rebuild l0"
 #define CURE_RING    "flamegrid bucket rebuild ring"
@@ -30,7 +30,7 @@ struct verify_held {
     struct fg_id digest;
 };
 
-/* A tenant, and the ids of its profiles that were seen. */
+/* A tenant, and the ids of its profiles so far. */
 struct verify_owner {
     const struct cli_survey_tenant *tenant;
     const struct fg_blocks *blocks; /* NULL: the manifest cannot be read */
@@ -40,9 +40,9 @@ struct verify_owner {
     size_t n_held, cap_held;
     struct fg_id *broken; /* blocks with a fault */
     size_t n_broken;
-    uint64_t n_segments, n_blocks, n_above; /* n_above: derived objects */
-    uint64_t n_alone, n_alone_profiles; /* rollup-only objects, and the profiles in their sums */
-    struct fg_usage usage;              /* of all profiles, and of those that are gone */
+    uint64_t n_segments, n_blocks, n_derived;
+    uint64_t n_rollup_only, n_dropped_profiles; /* objects, and the profiles in their sums */
+    struct fg_usage usage;                      /* of all profiles, and of those that are gone */
 };
 
 struct bucket_verifying {
@@ -71,7 +71,7 @@ struct listed {
     struct fg_id digest;
 };
 
-/* One line: the object, what is wrong with it and what that means, what cures it. */
+/* Reports a fault: the object, what is wrong and what follows from it, and the cure. */
 static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *object, const char *cure,
                                    const char *format, ...)
 {
@@ -100,7 +100,7 @@ static enum fg_code differs(const struct bucket_verifying *v, const struct liste
                    what);
 }
 
-/* That of a block, or of each tenant in a segment. */
+/* Compares the usage of a block, or of each tenant in a segment, with the manifest. */
 static bool same_usage(const struct bucket_verifying *v, const struct listed *listed,
                        const struct fg_block_directory *directory)
 {
@@ -197,19 +197,20 @@ static enum fg_code verify_made_of(const struct bucket_verifying *v, const struc
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_block_range nod = fg_rollup_ranges(part).nod;
-    struct fg_rollups nodes = {0};
+    struct fg_rollups rollups = {0};
     struct fg_id digest = {0, 0};
     uint64_t profiles = 0;
 
-    if (fg_rollups_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(file, nod.offset, nod.len), arena, &rollups, v->err) !=
+        FG_OK)
         return v->err->code;
-    for (uint32_t i = 0; i < nodes.n_derived_from; i++) {
+    for (uint32_t i = 0; i < rollups.n_derived_from; i++) {
         const struct verify_held *held =
-            find_held(listed->owner, nodes.derived_from[i], part->service);
+            find_held(listed->owner, rollups.derived_from[i], part->service);
 
-        if (is_broken(listed->owner, nodes.derived_from[i])) /* which was reported */
+        if (is_broken(listed->owner, rollups.derived_from[i])) /* its fault was reported */
             return FG_OK;
-        if (held == NULL || !is_made_of(listed->block, nodes.derived_from[i]))
+        if (held == NULL || !is_made_of(listed->block, rollups.derived_from[i]))
             return fg_fail(v->err, FG_E_CORRUPT, "part %.*s is made of a block that is not there",
                            FG_S(part->service));
         profiles += held->profiles;
@@ -223,16 +224,16 @@ static enum fg_code verify_made_of(const struct bucket_verifying *v, const struc
     return FG_OK;
 }
 
-static enum fg_code verify_nodes(const struct bucket_verifying *v, const struct listed *listed,
-                                 struct fg_slice file, const struct fg_block_part *part)
+static enum fg_code verify_rollups(const struct bucket_verifying *v, const struct listed *listed,
+                                   struct fg_slice file, const struct fg_block_part *part)
 {
     if (fg_rollup_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
         fg_rollup_verify_sums(part, file, PARSED_MAX_BYTES, v->err) != FG_OK)
         return v->err->code;
     if (listed->block == NULL)
         return FG_OK;
-    if (listed->block->rollup_only) { /* what it was made of is gone: it has to add up by itself */
-        listed->owner->n_alone_profiles += part->n_profiles;
+    if (listed->block->rollup_only) { /* its profiles are gone: only its own sums can be compared */
+        listed->owner->n_dropped_profiles += part->n_profiles;
         return fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, v->err);
     }
     if (listed->block->derived)
@@ -317,7 +318,7 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
         if (owner != NULL &&
             (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
             fg_usage_add(&owner->usage, &directory.parts[p].usage);
-        if (verify_nodes(v, listed, file, &directory.parts[p]) != FG_OK ||
+        if (verify_rollups(v, listed, file, &directory.parts[p]) != FG_OK ||
             (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
             return fg_wrap(v->err, "%s", listed->name);
     }
@@ -341,7 +342,8 @@ static enum fg_code verify_object(struct bucket_verifying *v, const struct liste
 
 /* ---- what manifests list ---- */
 
-/* Does the manifest, read again, still list it? A compactor may be at work. */
+/* Reads the manifest again, to find out whether it still lists the object: a compactor may be at
+ * work. */
 static enum fg_code is_still_listed(struct bucket_verifying *v, const struct listed *listed,
                                     const struct fg_segment_id *segment, bool *ret_listed)
 {
@@ -366,7 +368,7 @@ static enum fg_code is_still_listed(struct bucket_verifying *v, const struct lis
     return code;
 }
 
-/* A segment that all of its tenants cover is read by nobody, and leaves soon. */
+/* Returns true if all tenants cover the segment: nothing reads it, and it is deleted soon. */
 static bool is_unneeded(const struct bucket_verifying *v, const struct listed *listed)
 {
     const struct fg_l0_segment *segment =
@@ -378,7 +380,7 @@ static bool is_unneeded(const struct bucket_verifying *v, const struct listed *l
     return segment != NULL;
 }
 
-/* Errors of an object begin with its name, or with the request that had it. */
+/* Cuts off the object's name, with which its errors begin: reports have it already. */
 static const char *without_name(const char *why, const char *name)
 {
     size_t len = strlen(name);
@@ -394,7 +396,7 @@ static void note_broken(const struct listed *listed)
     owner->broken[owner->n_broken++] = listed->block->id;
 }
 
-/* FG_OK also for an object with a fault, which is reported. */
+/* Verifies a listed object. FG_OK also if it has a fault, which is reported. */
 static enum fg_code verify_listed(struct bucket_verifying *v, const struct listed *listed,
                                   const struct fg_segment_id *segment)
 {
@@ -449,7 +451,8 @@ static enum fg_code verify_segments(struct bucket_verifying *v)
     return FG_OK;
 }
 
-/* Verifies the blocks with profiles, or the derived objects that sum these up. */
+/* Verifies the blocks with profiles, or the derived ones. Profiles come first: derived blocks are
+ * compared with them. */
 static enum fg_code verify_blocks(struct bucket_verifying *v, struct verify_owner *owner,
                                   bool derived)
 {
@@ -460,8 +463,8 @@ static enum fg_code verify_blocks(struct bucket_verifying *v, struct verify_owne
         if (block->derived != derived)
             continue;
         owner->n_blocks += !derived;
-        owner->n_above += derived && !block->rollup_only;
-        owner->n_alone += block->rollup_only;
+        owner->n_derived += derived && !block->rollup_only;
+        owner->n_rollup_only += block->rollup_only;
         if (fg_name_block(name, fg_cstr(owner->tenant->name), block->id, v->err) != FG_OK ||
             verify_listed(v,
                           &(struct listed){.name = name,
@@ -492,11 +495,12 @@ static void print_owner(FILE *out, const struct verify_owner *owner, uint64_t du
         fprintf(out, "%llu of them more than once, ", (unsigned long long)duplicates);
     fprintf(out, "in %llu segments and %llu blocks", (unsigned long long)owner->n_segments,
             (unsigned long long)owner->n_blocks);
-    if (owner->n_above > 0)
-        fprintf(out, ", and %llu of rollups of these", (unsigned long long)owner->n_above);
-    if (owner->n_alone > 0)
+    if (owner->n_derived > 0)
+        fprintf(out, ", and %llu of rollups of these", (unsigned long long)owner->n_derived);
+    if (owner->n_rollup_only > 0)
         fprintf(out, "; rollups of %llu profiles that were dropped, in %llu blocks",
-                (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
+                (unsigned long long)owner->n_dropped_profiles,
+                (unsigned long long)owner->n_rollup_only);
     fprintf(out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
             (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
             (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
@@ -509,14 +513,14 @@ static json_t *json_of_owner(const struct verify_owner *owner, uint64_t duplicat
         cli_json_text(fg_cstr(owner->tenant->name)), "profiles",
         cli_json_u64(owner->n_ids - duplicates), "duplicates", cli_json_u64(duplicates), "segments",
         cli_json_u64(owner->n_segments), "blocks", cli_json_u64(owner->n_blocks), "rollup_blocks",
-        cli_json_u64(owner->n_above), "dropped_profiles", cli_json_u64(owner->n_alone_profiles),
-        "rollup_only_blocks", cli_json_u64(owner->n_alone), "usage", "profiles",
+        cli_json_u64(owner->n_derived), "dropped_profiles", cli_json_u64(owner->n_dropped_profiles),
+        "rollup_only_blocks", cli_json_u64(owner->n_rollup_only), "usage", "profiles",
         cli_json_u64(owner->usage.profiles), "wire_bytes", cli_json_u64(owner->usage.wire_bytes),
         "raw_bytes", cli_json_u64(owner->usage.raw_bytes), "samples",
         cli_json_u64(owner->usage.samples));
 }
 
-/* Exactly once. */
+/* Checks that the tenant has each profile once. */
 static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 {
     char name[FG_NAME_MAX_BYTES];
@@ -564,8 +568,8 @@ static const struct cli_survey_tenant *newest_covered(const struct cli_survey *s
     return whose;
 }
 
-/* The tenants' manifests were read later and may cover what was committed in between, so a look at
- * the L0 manifest as it is now decides. */
+/* Finds out whether the L0 manifest is older than tenants' manifests. These were read later and may
+ * cover what was committed in between, so the L0 manifest as it is now decides. */
 static enum fg_code check_l0_age(struct bucket_verifying *v)
 {
     struct cli_survey_object now = {.code = FG_OK};
@@ -609,7 +613,7 @@ static enum fg_code check_l0(struct bucket_verifying *v)
     return FG_OK;
 }
 
-/* A single server has no ring. A cluster has copies of it since its first change. */
+/* Checks the ring. A single server has none; a cluster has copies of it since its first change. */
 static void check_ring(struct bucket_verifying *v)
 {
     const struct cli_survey_object *ring = &v->survey.ring_object;
@@ -624,8 +628,8 @@ static void check_ring(struct bucket_verifying *v)
                "missing, and there was one; nobody can tell which ingesters to ask");
 }
 
-/* Blocks that no manifest lists, while the L0 manifest still has all segments, are of a compaction
- * that was not finished: nothing is lost. */
+/* Returns true if the tenant must have a manifest. Blocks that no manifest lists, while the L0
+ * manifest still has all segments, are of a compaction that was not finished: nothing is lost. */
 static bool needs_manifest(const struct bucket_verifying *v, const struct cli_survey_tenant *tenant)
 {
     uint32_t number = v->l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(v->l0, fg_cstr(tenant->name));
@@ -665,7 +669,8 @@ static void count_orphan(struct bucket_verifying *v, const struct cli_survey_ent
     v->orphan_bytes += entry->bytes;
 }
 
-/* A cut that the L0 manifest has not heard of, of an upload too old to be committed any more. */
+/* Returns true if the L0 manifest does not know the segment's cut, and the upload is too old to be
+ * committed any more. */
 static bool is_unheard(const struct bucket_verifying *v, const struct cli_survey_entry *entry)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(v->l0, entry->name.segment.writer);
@@ -739,7 +744,8 @@ static enum fg_code check_unheard(struct bucket_verifying *v, const struct cli_s
     return FG_OK;
 }
 
-/* Without a manifest nobody knows: that was reported. Comes after the owners' ids are sorted. */
+/* Counts the objects to which no manifest refers. Without a manifest nothing can be said; its loss
+ * was reported. Call it after the owners' ids were sorted. */
 static enum fg_code find_orphans(struct bucket_verifying *v)
 {
     for (size_t i = 0; v->l0 != NULL && i < v->survey.n_segments; i++) {
@@ -809,7 +815,7 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     return FG_OK;
 }
 
-/* A tenant without a manifest has no blocks, unless it must have one. */
+/* Makes the owners. A tenant without a manifest has no blocks, unless it must have one. */
 static void meet_owners(struct bucket_verifying *v)
 {
     v->owners = fg_calloc(FG_MAX(v->survey.n_tenants, (size_t)1), sizeof *v->owners);

@@ -1,7 +1,5 @@
-/*
- * `flamegrid bucket VERB [NAME] [settings]`: a look at the bucket as a server with these settings
- * has it, whether one runs or not. A verb is a row of the table at the end, but for export.
- */
+/* `flamegrid bucket VERB [NAME] [settings]`: works on the bucket of a server with these settings,
+ * whether one runs or not. A verb is a row of the table at the end, except export. */
 #include "common/base/str.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_export.h"
@@ -17,7 +15,7 @@
 
 #include <errno.h>
 
-enum { CAT_STEP_BYTES = 8 * 1024 * 1024 };
+enum { CAT_STEP_BYTES = 8 * 1024 * 1024 }; /* in memory at a time: blocks may have gigabytes */
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
 
@@ -58,36 +56,33 @@ static const char help[] =
     "  ls    lists objects that begin with PREFIX: size, time, name; a folder, which ends with\n"
     "        '/', is one line unless --recursive (-r) is given\n"
     "  cat   writes an object to standard output\n"
-    "  rm    removes an object; a server that needs it is not asked\n"
+    "  rm    removes an object, even if a server needs it\n"
     "  inspect\n"
-    "        shows a manifest or the ring as JSON, or what is in a segment or block\n"
+    "        shows a manifest or the ring as JSON, or what a segment or block has\n"
     "  verify\n"
     "        compares the manifests, the ring and the list of objects with one another, and reads\n"
-    "        all live segments and blocks: every checksum, sum and digest, and whether each "
-    "profile\n"
-    "        is there once; one line for each fault, with its cure. Status 0: no fault, 1: there\n"
-    "        are some, 2: the bucket could not be read\n"
+    "        all live segments and blocks: every checksum, sum and digest, and whether each\n"
+    "        profile is there once. Prints one line for each fault, with its cure. Exit code 0: "
+    "no\n"
+    "        fault, 1: there are some, 2: the bucket could not be read\n"
     "  rebuild\n"
-    "        makes the L0 manifest, the ring or a tenant's manifest again from what is in the "
-    "bucket;\n"
-    "        says what it would write. --apply writes it, if the object did not change meanwhile, "
+    "        rebuilds the L0 manifest, the ring or a tenant's manifest from the other objects, "
     "and\n"
-    "        keeps the old one below manifests/kept/. --accept-loss goes on without what is lost "
-    "or in\n"
-    "        doubt. --generation N: the least one of the new L0 manifest\n"
+    "        prints what it would write. --apply writes it, if the object did not change "
+    "meanwhile,\n"
+    "        and keeps the old one below manifests/kept/. --accept-loss goes on without what is\n"
+    "        lost or in doubt. --generation N sets the least generation of the new L0 manifest\n"
     "  repair\n"
-    "        saves the services that are intact in a damaged segment or block: writes them to new\n"
-    "        blocks, which take its place, and records what is lost, so that answers about the "
-    "lost\n"
-    "        services and times say so. Says what it would do; --apply does it, also while the "
-    "cluster\n"
+    "        saves the intact services of a damaged segment or block: writes them to new blocks,\n"
+    "        which take its place, and records what is lost, so that answers about these services\n"
+    "        and times say so. Prints what it would do; --apply does it, also while the cluster\n"
     "        runs\n"
     "  quarantine\n"
-    "        gives one damaged or lost segment or block up: no manifest refers to it any more, "
-    "its\n"
-    "        bytes are copied below quarantine/, and answers about its time say that they lack it\n"
+    "        gives up one damaged or missing segment or block: removes it from all manifests,\n"
+    "        copies its bytes below quarantine/, and makes answers about its time say what they\n"
+    "        lack. Prints what it would do; --apply does it\n"
     "  export\n"
-    "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
+    "        writes profiles as pprof or stacks; see flamegrid bucket export --help\n"
     "\n"
     "--json prints one JSON document; deploy/README.md lists its keys.\n"
     "\n"
@@ -146,8 +141,8 @@ static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
     return ferror(stdout) == 0;
 }
 
-/* Prints each entry as it arrives: a bucket may have millions. An array that does not end says that
- * the list is not complete. */
+/* Lists objects. Prints each as it arrives, because a bucket may have millions. After a failure the
+ * JSON array has no end, so that an incomplete list does not parse. */
 static enum fg_code ls(struct bucket_command *command)
 {
     enum fg_code code = fg_bucket_each(command->bucket, command->name, !command->recursive, 0,
@@ -167,7 +162,8 @@ static enum fg_code write_out(struct bucket_command *command, struct fg_slice by
     return fg_fail_errno(&command->err, errno, "standard output");
 }
 
-/* Piece by piece, all of one version. */
+/* Writes an object piece by piece. All pieces are of one version: the condition fails if the object
+ * is replaced meanwhile. */
 static enum fg_code cat(struct bucket_command *command)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
@@ -193,7 +189,7 @@ static enum fg_code cat(struct bucket_command *command)
 
 /* ---- rm ---- */
 
-/* A name that is not there is most likely a slip, which a delete would pass over. */
+/* Removes an object. Refuses an unknown name, most likely a typo, which a delete would ignore. */
 static enum fg_code rm(struct bucket_command *command)
 {
     struct fg_bucket_request request = {
@@ -284,7 +280,8 @@ static int fail(const struct bucket_verb *verb, const struct bucket_command *com
     return code;
 }
 
-/* The lines that the verb wrote, and how it ended, which is also the exit code. */
+/* Prints the report: the lines that the verb wrote, and how it ended, which is also the exit code.
+ */
 static enum fg_code print_report(struct bucket_command *command, enum fg_code code, char *text)
 {
     json_t *lines = json_array(), *document;

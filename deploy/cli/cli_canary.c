@@ -26,22 +26,24 @@ struct canary_command {
 };
 
 static const char about[] =
-    "Sends small profiles of known values, and asks for them all the time: every profile that was\n"
-    "acknowledged has to be in every answer exactly once. Says which are missing or double.\n";
+    "Sends small profiles of known values and queries them all the time. Every acknowledged\n"
+    "profile has to be in every answer exactly once; reports those that are missing or double.\n";
 
 static const char notes[] =
     "Profiles go to the services flamegrid-canary-0, -1, ... with a label canary_run that is new\n"
-    "each time. What is not acknowledged with a 2xx is sent again, the same bytes, until it is.\n"
-    "Questions are about the whole time, the last minute and drawn ranges, about services and\n"
-    "single series, as flame graphs and as sums over time. Those without an answer count as\n"
+    "for each run. A profile without a 2xx is sent again, with the same bytes, until there is "
+    "one.\n"
+    "Queries ask for the whole time, the last minute and random ranges, for services and single\n"
+    "series, as flame graphs and as sums over time. A query without an answer counts as\n"
     "unavailable, not as wrong.\n"
     "\n"
-    "Ends after --for, on SIGINT or SIGTERM: nothing new is sent, what is not acknowledged gets\n"
-    "--settle to be, all is checked once more, and the counts are printed. Exit code 1: something\n"
-    "was lost, double or foreign, or there was no answer in the end.\n"
+    "The run ends after --for, on SIGINT or SIGTERM. Then nothing new is sent, the rest gets\n"
+    "--settle to be acknowledged, everything is checked once more, and the counts are printed.\n"
+    "Exit code 1: a profile was lost, double or foreign, or the last check had no answer.\n"
     "\n"
-    "Where profiles are deleted after a while (retention), --window has to be shorter than that.\n"
-    "RATE is a number a second, 20/s, or a minute, 6/m. Metrics are called flamegrid_canary_...\n"
+    "If profiles are deleted after a while (retention), --window has to be shorter than that.\n"
+    "RATE is a number per second, 20/s, or per minute, 6/m. Metrics are called "
+    "flamegrid_canary_...\n"
     "\n"
     "examples:\n"
     "  flamegrid canary --for 1m\n"
@@ -91,6 +93,7 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
         read_duration("window", command->window, &canary->window_ns, err) != FG_OK)
         return err->code;
     canary->interval_ms = interval_ns / FG_MS_NS;
+    /* Each asker keeps the interval; together they have the rate. */
     canary->read_interval_ns *= ASKERS;
     canary->services = (uint32_t)command->services;
     canary->pods = (uint32_t)command->pods;
@@ -104,7 +107,7 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
 
 /* ---- the run ---- */
 
-/* run_name NULL: as lines of text. */
+/* Prints the counts. run_name NULL: as lines of text. */
 static enum fg_code print_sums(const struct canary_sums *sums, const char *run_name,
                                struct fg_err *err)
 {
@@ -140,6 +143,7 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     struct fg_err print_err;
     enum fg_code code;
 
+    /* Askers go on while the rest is acknowledged: that is when most goes wrong. */
     canary_hold(canary);
     if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns))
         fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");
@@ -196,16 +200,16 @@ int cli_canary(int argc, char **argv)
                                      .canary = {.senders = SENDERS, .askers = ASKERS}};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"json",      0,   ARGS_FLAG,   &command.json,      NULL,       "the counts at the end as JSON", 0, 0},
-        {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "of questions, where it is another", 0, 0},
-        {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "how long, 10m; default until it is stopped", 0, 0},
-        {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "profiles, default 20/s", 0, 0},
-        {"reads",     0,   ARGS_TEXT,   &command.reads,     "RATE",     "questions, default 4/s", 0, 0},
-        {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "services, default 2", 1, SERVICES_MAX},
-        {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "series of each, default 4", 1, PODS_MAX},
-        {"window",    0,   ARGS_TEXT,   &command.window,    "DURATION", "how far back it asks, default all", 0, 0},
-        {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "to acknowledge the rest at the end, default 30s", 0, 0},
-        {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "GET /metrics, :9090", 0, 0},
+        {"json",      0,   ARGS_FLAG,   &command.json,      NULL,       "print the counts at the end as JSON", 0, 0},
+        {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "send queries to this URL; default --url", 0, 0},
+        {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "end after so long, such as 10m; default when it is stopped", 0, 0},
+        {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "send profiles at this rate; default 20/s", 0, 0},
+        {"reads",     0,   ARGS_TEXT,   &command.reads,     "RATE",     "send queries at this rate; default 4/s", 0, 0},
+        {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "use so many services; default 2", 1, SERVICES_MAX},
+        {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "use so many series for each service; default 4", 1, PODS_MAX},
+        {"window",    0,   ARGS_TEXT,   &command.window,    "DURATION", "query no further back than this; default to the beginning", 0, 0},
+        {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "wait so long for acknowledgements at the end; default 30s", 0, 0},
+        {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "serve GET /metrics at this address, such as :9090", 0, 0},
         CLIENT_OPTIONS(command.canary.push),
     };
     /* clang-format on */

@@ -48,7 +48,7 @@ static const char notes[] = "examples:\n"
 static const struct cli_args_command completion = {
     .name = "completion", .usage = "bash|zsh|fish", .about = about, .notes = notes};
 
-/* The command writes its help in another form. */
+/* Makes the command write its help in another form. */
 static int ask_form(const struct cli_command *command, const char *verb, const char *form)
 {
     char *argv[] = {(char *)(uintptr_t)form, (char *)(uintptr_t)form, NULL};
@@ -70,7 +70,7 @@ static const struct cli_command *find(const struct cli_command *commands, size_t
     return NULL;
 }
 
-/* What may follow these words, a line each. */
+/* Prints what may follow these words, a line each. */
 static int write_words(const struct cli_command *commands, size_t n, int argc, char **argv)
 {
     const struct cli_command *command = argc > 0 ? find(commands, n, argv[0]) : NULL;

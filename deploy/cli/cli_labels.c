@@ -1,9 +1,9 @@
-#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/pbjson.h"
 #include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
 #include "proto/querier_v1.pb-c.h"
@@ -22,7 +22,7 @@ struct labels {
 
 static const char about[] =
     "Lists label names; with NAME the values of that label; with --types the profile types.\n"
-    "Only of profiles in the time range, one a line.\n";
+    "Prints those of profiles in the time range, one a line.\n";
 
 static const char notes[] =
     CLI_TIMES_HELP "\n"
@@ -32,7 +32,7 @@ static const char notes[] =
                    "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
                    "  flamegrid labels --types --match shop\n";
 
-/* ---- the questions ---- */
+/* ---- requests ---- */
 
 static enum fg_code read_names(struct labels *labels, const char *method,
                                const ProtobufCMessage *request,
@@ -145,24 +145,22 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
     return cli_client_create(&labels->server, &labels->client, err);
 }
 
-static void print_list(const struct cli_ask_list *list, bool as_json)
+static enum fg_code print_json(const struct cli_ask_list *list, struct fg_err *err)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < list->count; i++)
+        (void)json_array_append_new(array, cli_json_text(list->items[i]));
+    return cli_json_print(array, stdout, err);
+}
+
+static void print_lines(const struct cli_ask_list *list)
 {
     struct fg_buf out;
-    struct fg_json_writer json = fg_json_writer(&out);
 
     fg_buf_init(&out, SIZE_MAX);
-    if (as_json)
-        fg_json_begin_array(&json, NULL);
     for (size_t i = 0; i < list->count; i++) {
-        if (as_json) {
-            fg_json_put_text(&json, NULL, list->items[i]);
-        } else {
-            cli_show_text(list->items[i], &out);
-            fg_buf_putc(&out, '\n');
-        }
-    }
-    if (as_json) {
-        fg_json_end(&json);
+        cli_show_text(list->items[i], &out);
         fg_buf_putc(&out, '\n');
     }
     if (out.len > 0)
@@ -179,7 +177,10 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
         return cli_args_refuse(command, &err);
     if (ask(labels, &list, &err) != FG_OK)
         return cli_args_fail(command, &err);
-    print_list(&list, labels->json);
+    if (!labels->json)
+        print_lines(&list);
+    else if (print_json(&list, &err) != FG_OK)
+        return cli_args_fail(command, &err);
     return CLI_OK;
 }
 
@@ -188,11 +189,11 @@ int cli_labels(int argc, char **argv)
     struct labels labels = {.from = "now-1h", .until = "now"};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "only profiles that match (see query)", 0, 0},
+        {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "use only profiles that match (see flamegrid query --help)", 0, 0},
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
-        {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "start of the range, default now-1h", 0, 0},
-        {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "its end, default now", 0, 0},
-        {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "as JSON, an array", 0, 0},
+        {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "begin the range here; default now-1h", 0, 0},
+        {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "end the range here; default now", 0, 0},
+        {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "print a JSON array", 0, 0},
         CLIENT_OPTIONS(labels.server),
     };
     /* clang-format on */

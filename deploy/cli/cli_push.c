@@ -6,7 +6,7 @@
 #include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
-enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* the system's bound of a word is 128 KiB */
+enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* a word of a command line has <= 128 KiB */
 
 struct cli_push {
     struct fg_arena *arena;
@@ -18,35 +18,36 @@ struct cli_push {
     bool json;
 };
 
-static const char about[] =
-    "Sends each FILE as one profile; \"-\" is standard input. With --dir all files of a\n"
-    "folder, over several connections.\n";
+static const char about[] = "Sends each FILE as one profile; \"-\" is standard input. With --dir "
+                            "it sends all files below a\n"
+                            "folder, over several connections.\n";
 
 static const char notes[] =
-    "NAME is the service and its labels: 'shop{env=prod,region=eu}', with quotes around values or\n"
-    "without.\n"
+    "NAME is the service and its labels: 'shop{env=prod,region=eu}', with or without quotes "
+    "around\n"
+    "the values.\n"
     "\n"
     "Without --format: files that are gzip, or end in .pb, .pb.gz or .pprof, are pprof; .lines "
     "has\n"
-    "one stack a line; .jfr is a Java recording; .folded, .collapsed, .txt and all else are\n"
+    "one stack a line; .jfr is a Java recording; .folded, .collapsed, .txt and all others are\n"
     "collapsed stacks, \"main;work 30\" a line.\n"
     "\n"
-    "Text has no types in it, so for text the service's name may end with one: shop.cpu (the\n"
+    "Text has no types, so for text the name of the service may end with one: shop.cpu (the\n"
     "default), shop.wall, shop.alloc_space, shop.inuse_objects, shop.goroutines, shop.mutex_count\n"
-    "and so on; the service is shop. A service that has a dot in its name therefore needs the\n"
-    "ending: my.shop.cpu. With pprof the name is taken as it is.\n"
-    "\n" CLI_TIMES_HELP "A time inside a pprof comes first.\n"
+    "and so on; the service is shop. For text a service with a dot in its name needs the ending:\n"
+    "my.shop.cpu. For pprof the name is used as it is.\n"
+    "\n" CLI_TIMES_HELP "A time inside a pprof takes precedence.\n"
     "\n"
-    "A server that is busy (429, 503) is asked again up to five times.\n"
+    "If the server is busy (429, 503), each file is tried up to six times.\n"
     "\n"
-    "--dir DIR sends what is below DIR, hidden files left out, whatever their age: a profile that\n"
-    "has a time of its own is stored under that. Without --name the folder below DIR is the\n"
-    "service: DIR/shop/2024-01-31/cpu.pb.gz is of shop; or a file .series in the folder, or in "
-    "one\n"
-    "above it, says all labels: {__name__=\"process_cpu\", service_name=\"shop\", env=\"prod\"}. "
-    "So\n"
-    "does flamegrid bucket export --split. Sent again it counts once. With --resume FILE the same\n"
-    "command goes on where it was interrupted; FILE goes when all is sent.\n"
+    "--dir DIR sends all files below DIR, of any age, except hidden ones; a profile with a time "
+    "of\n"
+    "its own is stored under that time. Without --name the folder below DIR is the service:\n"
+    "DIR/shop/2024-01-31/cpu.pb.gz belongs to shop. Or a file .series in the folder, or in one\n"
+    "above it, has all labels: {__name__=\"process_cpu\", service_name=\"shop\", env=\"prod\"}.\n"
+    "flamegrid bucket export --split writes such files. A profile that is sent again counts once.\n"
+    "With --resume FILE the same command continues after an interruption; FILE is removed when\n"
+    "everything is sent.\n"
     "\n"
     "examples:\n"
     "  flamegrid push cpu.pb.gz heap.pb.gz --name 'shop{env=prod}'\n"
@@ -67,7 +68,7 @@ static enum fg_code check_what(const struct cli_push *push, int words, struct fg
     return FG_OK;
 }
 
-/* The name in the server's form. */
+/* Rewrites the name as the server expects it. */
 static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
 {
     struct fg_buf text;
@@ -83,7 +84,8 @@ static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
     return FG_OK;
 }
 
-/* What was not said stays 0. The server counts a profile by its beginning. */
+/* Reads the times. A time that was not given stays 0. The server counts a profile by its beginning.
+ */
 static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
 {
     struct cli_pushing *pushing = &push->pushing;
@@ -116,7 +118,8 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
     return cli_client_create(&push->server, &push->pushing.client, err);
 }
 
-/* A query without times asks about the last hour: says what finds a profile of another time. */
+/* Prints the command that finds a profile of another time: a query without times asks about the
+ * last hour. */
 static void tell_time(const struct cli_push *push, const struct cli_pushed *pushed)
 {
     int64_t now_ns = fg_wall_ns(fg_clock_real());
@@ -151,7 +154,7 @@ static json_t *json_of_file(const char *file, const struct cli_pushed *pushed,
     return json;
 }
 
-/* A file that fails does not keep the others from being sent. */
+/* Sends the files. A file that fails does not stop the others. */
 static int push_files(const struct cli_push *push, int words, char **files)
 {
     const struct cli_pushing *pushing = &push->pushing;
@@ -189,16 +192,16 @@ int cli_push(int argc, char **argv)
     struct cli_pushing *pushing = &push.pushing;
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "service and labels, needed: 'shop{env=prod}'", 0, 0},
-        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree, speedscope", 0, 0},
-        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start of the profile, default now", 0, 0},
-        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "its end, default now", 0, 0},
-        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "of text: counts a second, default 100", 1, UINT32_MAX},
-        {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "what took the profile; label pyroscope_spy", 0, 0},
-        {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},
-        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "of --dir, at a time, default 4", 1, 256},
-        {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "of --dir: notes there what was sent, and sends the rest", 0, 0},
-        {"json",        0,   ARGS_FLAG,   &push.json,            NULL,     "what was sent, as JSON", 0, 0},
+        {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "store under this service and labels: 'shop{env=prod}'", 0, 0},
+        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree or speedscope; see below", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start time of the profile; default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "end time of the profile; default now", 0, 0},
+        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "take counts of text as so many per second; default 100", 1, UINT32_MAX},
+        {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "name the profiler, for the label pyroscope_spy", 0, 0},
+        {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "send all files below this folder", 0, 0},
+        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "send over so many connections with --dir; default 4", 1, 256},
+        {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "note in FILE what --dir has sent; send only the rest", 0, 0},
+        {"json",        0,   ARGS_FLAG,   &push.json,            NULL,     "print what was sent as JSON", 0, 0},
         CLIENT_OPTIONS(push.server),
     };
     /* clang-format on */

@@ -14,23 +14,23 @@
 enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
 
 static const char about[] =
-    "Merges all profiles that SELECTOR matches in the time range, and shows the sum.\n";
+    "Merges all profiles that SELECTOR matches in the time range, and prints the sum.\n";
 
 static const char notes[] =
     "SELECTOR is one of\n"
     "  shop                            a service\n"
     "  'shop{env=\"prod\"}'              a service and more labels, as in PromQL: = != =~ !~\n"
-    "  'shop.alloc_space{...}'         the same, and a type by the endings that push knows\n"
+    "  'shop.alloc_space{...}'         the same, with a type as the ending, as in push\n"
     "  '{env=\"prod\"}'                  labels only\n"
     "  'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"shop\"}'\n"
-    "A service whose name ends like a type: '{service_name=\"shop.cpu\"}'.\n"
+    "Select a service whose name ends like a type so: '{service_name=\"shop.cpu\"}'.\n"
     "\n"
     "TYPE is a full id as in the last line, a sample type (cpu, alloc_space, inuse_space,\n"
-    "goroutine) or name:sample type (mutex:delay). Default: the only type there is, else\n"
+    "goroutine) or name:sample type (mutex:delay). Default: the only type, if there is one, else\n"
     "process_cpu:cpu. flamegrid labels --types lists them.\n"
     "\n"
     "FORMAT is\n"
-    "  table   functions by their own share; the default on a terminal\n"
+    "  table   functions by their own share of the total; the default on a terminal\n"
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
@@ -47,8 +47,8 @@ static const char notes[] =
     "  flamegrid query shop --output svg -o shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
-/* When there are profiles of the selection, to a thousandth of the time that the server has any of.
- * FG_E_NOT_FOUND: never, or of no type that is wanted. */
+/* Finds when there are profiles of the selection, to a thousandth of the time of which the server
+ * has any. FG_E_NOT_FOUND: never, or of no wanted type. */
 static enum fg_code find_when(const struct cli_query *query, const struct cli_selection_range *all,
                               struct cli_selection_range *ret_when, struct fg_err *err)
 {
@@ -74,7 +74,7 @@ static enum fg_code find_when(const struct cli_query *query, const struct cli_se
     return FG_OK;
 }
 
-/* Whatever else goes wrong on the way, that there is nothing is the answer. */
+/* Errors on the way are ignored: that there is nothing is the answer, and the hint is only help. */
 enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *err)
 {
     enum { SECOND_MS = 1000 };
@@ -174,7 +174,7 @@ static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err
 
 enum { PPROF_SAMPLE = 2 }; /* profile.proto: repeated Sample sample */
 
-/* The server answers with a profile without samples if nothing matches. */
+/* Returns true if the pprof has a sample. The server answers with none if nothing matches. */
 static bool has_samples(struct fg_slice pprof)
 {
     struct fg_cur cur = fg_cur(pprof);
@@ -212,10 +212,8 @@ static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
 
 /* ---- as /pyroscope/render has it ---- */
 
-/*
- * The type as a matcher of __name__, since an id may have characters that no metric's name can
- * have; a metric's name is nothing else.
- */
+/* Writes the query for /pyroscope/render, with the type as a matcher of __name__: before the brace
+ * only names of metrics may stand, and a profile type may have other characters. */
 static enum fg_code write_render_query(const struct cli_query *query, struct fg_buf *path,
                                        struct fg_err *err)
 {
@@ -324,7 +322,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
     return fg_fail(err, FG_E_INVALID, "--output %s: it is " OUTPUTS, name);
 }
 
-/* The other side of --diff, of the same time if none was said. */
+/* Reads the other side of --diff. Its time is that of the query, unless it was given. */
 static enum fg_code check_base(struct cli_query *query, struct fg_err *err)
 {
     const char *from = query->diff_from != NULL ? query->diff_from : query->from;
@@ -393,20 +391,20 @@ int cli_query(int argc, char **argv)
     struct cli_query query = {.from = "now-1h", .until = "now", .limit = 30, .sort = "self"};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
-        {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
-        {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
-        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", OUTPUTS, 0, 0},
-        {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "as JSON: the same as --output json; also of --series, --diff", 0, 0},
-        {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "of a table and of --diff: self, the default, or total", 0, 0},
-        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "the total over time, a line for each step with profiles", 0, 0},
-        {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "of --series; default about 60 steps", 1, UINT32_MAX},
-        {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: how shares of functions differ", 0, 0},
-        {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "range of what is compared with; default the same", 0, 0},
-        {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "its end", 0, 0},
-        {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write there, not to standard output", 0, 0},
-        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "of a table, default 30; 0 is all", 0, UINT32_MAX},
-        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json and svg 8192", 1, FG_FLAME_NODES_MAX},
+        {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "select this profile type, in full or short", 0, 0},
+        {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "begin the range here; default now-1h", 0, 0},
+        {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "end the range here; default now", 0, 0},
+        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "print one of " OUTPUTS, 0, 0},
+        {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "print JSON: as --output json, or of --series and --diff", 0, 0},
+        {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time, a line for each step with profiles", 0, 0},
+        {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},
+        {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: print how shares of functions differ", 0, 0},
+        {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "begin the range of --diff here; default as --from", 0, 0},
+        {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "end the range of --diff here; default as --until", 0, 0},
+        {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write to this file, not to standard output", 0, 0},
+        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "print so many rows of a table; default 30, 0 prints all", 0, UINT32_MAX},
+        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, for json and svg 8192", 1, FG_FLAME_NODES_MAX},
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */

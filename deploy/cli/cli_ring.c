@@ -12,14 +12,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* the largest ring there can be has less */
+enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* more than the largest possible ring has */
 
 static const int64_t TIMEOUT_NS = FG_MINUTE_NS; /* of one request */
 
-/* ring: where it is. word: what follows the verb. */
 struct ring_command {
-    struct fg_ring_object ring;
-    const char *word;
+    struct fg_ring_object ring; /* where it is */
+    const char *word;           /* what follows the verb */
     bool json;
     struct fg_err err;
 };
@@ -31,14 +30,14 @@ struct ring_verb {
 };
 
 static const char about[] =
-    "The ring says which ingesters of a cluster there are, and which of them own what.\n"
+    "The ring lists the ingesters of a cluster, and says which of them own which shards.\n"
     "\n"
-    "  ls          its members with how many shards they own, and revisions: what came under\n"
-    "              older ones is not all committed yet\n"
+    "  ls          lists the members with the number of their shards, and the revisions;\n"
+    "              profiles that came under an older revision are not all committed yet\n"
     "  forget NAME gives up a member that is gone for good with all it held; stop it first.\n"
-    "              What others have of it stays, as long as no second one is lost before\n"
-    "              the revisions that are there by then have drained\n"
-    "  replicate N how many members have each profile, from now on: 1 to 3\n";
+    "              Its profiles survive with the other replicas, if no second member is lost\n"
+    "              before all revisions of now have drained\n"
+    "  replicate N stores each profile with N members from now on: 1 to 3\n";
 
 static const char notes[] =
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -75,7 +74,7 @@ static enum fg_code ls(struct ring_command *command)
     return print(command, view);
 }
 
-/* Makes the change and shows what there is then. */
+/* Makes the change and shows the ring after it. */
 static enum fg_code change(struct ring_command *command, const struct fg_ring_change *wanted)
 {
     fg_auto(fg_ring_view) *view = NULL;
@@ -85,7 +84,8 @@ static enum fg_code change(struct ring_command *command, const struct fg_ring_ch
     return print(command, view);
 }
 
-/* A name that is not there is most likely a slip, which the change would pass over. */
+/* Gives up a member. Refuses an unknown name, most likely a typo, which the change itself would
+ * ignore. */
 static enum fg_code forget(struct ring_command *command)
 {
     const struct fg_ring_change wanted = {.kind = FG_RING_FORGET, .name = fg_cstr(command->word)};
@@ -179,7 +179,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct ring_command command = {0};
     const struct cli_args_option options[] = {
-        {"json", 0, ARGS_FLAG, &command.json, NULL, "all there is, as JSON", 0, 0},
+        {"json", 0, ARGS_FLAG, &command.json, NULL, "print all of the ring as JSON", 0, 0},
     };
     const struct cli_args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
                                           about,   notes,

@@ -9,8 +9,7 @@
 enum {
     CONNECT_TIMEOUT_S = 10,
     REQUEST_TIMEOUT_S = 300, /* large queries take long; the server has limits of its own */
-    REPLY_MAX_BYTES =
-        1024 * 1024 * 1024, /* of a pprof of everything; more than anyone can look at */
+    REPLY_MAX_BYTES = 1024 * 1024 * 1024, /* bounds memory; a pprof of everything is smaller */
     MISSING_MAX_BYTES = 1100,
     MESSAGE_MAX_BYTES = 400, /* of the server's words, so that ours fit around them */
 };
@@ -33,7 +32,7 @@ static const char *or_env(const char *given, const char *name)
     return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-/* NULL value: no such header. */
+/* Adds a header, unless the value is NULL. */
 static void add_header(struct curl_slist **headers, const char *name, const char *value)
 {
     struct fg_buf line;
@@ -44,12 +43,12 @@ static void add_header(struct curl_slist **headers, const char *name, const char
     fg_buf_printf(&line, "%s: %s", name, value);
     fg_buf_putc(&line, '\0');
     struct curl_slist *longer = curl_slist_append(*headers, (const char *)line.ptr);
-    fg_assert(longer != NULL); /* memory is gone */
+    fg_assert(longer != NULL); /* NULL means no memory */
     *headers = longer;
     fg_buf_done(&line);
 }
 
-/* A line end in a header's value would begin a header of its own. */
+/* Refuses a line end in a header's value: it would begin a header of its own. */
 static enum fg_code check_value(const char *what, const char *value, struct fg_err *err)
 {
     if (value != NULL && strpbrk(value, "\r\n") != NULL)
@@ -73,6 +72,7 @@ static void set_defaults(struct cli_client *client)
 {
     CURL *curl = client->curl;
 
+    /* A URL of another scheme (file:) would read something that is no server. */
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_DEFAULT_PROTOCOL, "http");
     curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "gzip");
@@ -134,7 +134,8 @@ void cli_client_reply_done(struct cli_client_reply *reply)
 
 /* ---- requests ---- */
 
-/* Taking less than was offered makes libcurl give up with CURLE_WRITE_ERROR. */
+/* Appends to the body. Returning less than was offered makes libcurl end the transfer with
+ * CURLE_WRITE_ERROR. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
 {
     struct fg_buf *body = arg;
@@ -161,7 +162,8 @@ static enum fg_code fail_transfer(const struct cli_client *client, CURLcode rc, 
     }
 }
 
-/* Control characters would be for the terminal. */
+/* Keeps the reason why the answer is incomplete. Replaces control characters, which would reach the
+ * terminal. */
 static void read_missing(struct cli_client *client)
 {
     struct curl_header *complete, *missing;
@@ -263,6 +265,7 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
     curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, body.len == 0 ? "" : (const char *)body.ptr);
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers);
     enum fg_code code = perform(client, path, ret_reply, err);
+    /* The handle keeps the list: forget it before it is freed. */
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     return code;

@@ -23,10 +23,10 @@ struct cli_client_config {
 /* Lines of an options table that fill a struct cli_client_config. */
 /* clang-format off */
 #define CLIENT_OPTIONS(config)                                                             \
-    {"url",    0, ARGS_TEXT, &(config).url,    "URL",    "server; else FLAMEGRID_URL, "    \
+    {"url",    0, ARGS_TEXT, &(config).url,    "URL",    "URL of the server; else FLAMEGRID_URL, "    \
                                                          "else http://127.0.0.1:4040", 0, 0}, \
-    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "tenant; else FLAMEGRID_TENANT", 0, 0}, \
-    {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "access token; else FLAMEGRID_TOKEN", 0, 0}
+    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}, \
+    {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
 /* clang-format on */
 
 struct cli_client;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    SERVICE_MAX_BYTES = 100, /* of its name in a folder's; the hash tells the rest apart */
+    SERVICE_MAX_BYTES = 100, /* of its name in the folder's; the hash tells longer ones apart */
     FOLDER_MAX_BYTES = SERVICE_MAX_BYTES + 32,
     NAME_MAX_BYTES = 64, /* of days and files */
 };
@@ -34,10 +34,8 @@ static enum fg_code make_folder(const char *path, struct fg_err *err)
     return FG_OK;
 }
 
-/*
- * Service and hash of all labels. A stranger chose the service's name: what is left of it leads
- * nowhere else.
- */
+/* Writes the folder's name: the service, and a hash of all labels. The service's name comes from a
+ * sender, so all characters that could lead to another folder are replaced. */
 static void write_folder(const struct fg_labels *labels, char out[FOLDER_MAX_BYTES])
 {
     struct fg_slice service = fg_labels_get(labels, FG_LABEL_SERVICE);
@@ -56,7 +54,7 @@ static void write_folder(const struct fg_labels *labels, char out[FOLDER_MAX_BYT
                    (unsigned long long)fg_labels_hash(labels).lo);
 }
 
-/* The folder of the series, with its labels in it. */
+/* Makes the folder of the series and writes its labels into it, unless it is the current one. */
 static enum fg_code enter_series(struct cli_export_dir *dir, const struct fg_labels *labels,
                                  struct fg_err *err)
 {
@@ -91,7 +89,8 @@ static enum fg_code enter_day(struct cli_export_dir *dir, const struct tm *time,
     return FG_OK;
 }
 
-/* Under a hidden name first, which push --dir passes over should we be killed. */
+/* Writes a profile under a hidden name first, which push --dir ignores: a run that is killed leaves
+ * no half file. */
 static enum fg_code write_profile(const char *path, const char *hidden, struct fg_slice pprof,
                                   struct fg_err *err)
 {

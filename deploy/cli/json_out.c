@@ -13,6 +13,8 @@ json_t *cli_json_text(struct fg_slice text)
 
     if (string != NULL)
         return string;
+    /* jansson has refused it: not UTF-8. Every byte beyond ASCII is replaced, since which of them
+     * is wrong is unknown. */
     copy = fg_malloc(text.len + 1);
     for (size_t i = 0; i < text.len; i++)
         copy[i] = text.ptr[i] < 0x80 ? text.ptr[i] : '?';
@@ -29,6 +31,7 @@ json_t *cli_json_u64(uint64_t number)
 
 json_t *cli_json_time(int64_t wall_ns)
 {
+    /* Rounded down, also before 1970, where C's division rounds up. */
     int64_t ms = wall_ns / FG_MS_NS - (wall_ns % FG_MS_NS < 0);
     time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
     char text[64];

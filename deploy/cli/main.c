@@ -21,7 +21,7 @@ static int man(int argc, char **argv)
     return cli_man(commands, FG_COUNT(commands), argc, argv);
 }
 
-/* What is about the others. */
+/* Commands that print something about the others. */
 static const struct cli_command helpers[] = {{"completion", completion}, {"man", man}};
 
 static int unknown(const char *command)

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const int64_t SHOW_EVERY_NS = FG_SECOND_NS / 5; /* faster than that nobody reads */
+static const int64_t SHOW_EVERY_NS = FG_SECOND_NS / 5; /* nobody reads faster */
 
 void cli_progress_start(struct cli_progress *progress, const char *what, uint64_t total)
 {
     *progress = (struct cli_progress){.what = what, .total = total};
+    /* Only on a terminal: in a log file the line would be written thousands of times. */
     if (isatty(STDERR_FILENO) == 1)
         progress->start_mono_ns = fg_mono_ns(fg_clock_real());
 }

@@ -8,14 +8,16 @@
 #include "deploy/cli/upload_file.h"
 
 enum {
-    LABELS_MAX = 100, /* a tenant may have 30 by default */
+    LABELS_MAX = 100, /* limits.max_label_names_per_series is 30 by default */
 
     /* pprof's profile.proto */
     PROFILE_SAMPLE_TYPE = 1,
     PROFILE_TIME = 9,
 };
 
-#define YEAR_NS (INT64_C(365) * 24 * FG_HOUR_NS) /* the server takes times of 1970 for mistakes */
+#define YEAR_NS                                                                                    \
+    (INT64_C(365) * 24 * FG_HOUR_NS) /* the server replaces times of 1970 by its own               \
+                                      */
 
 /* ---- the name ---- */
 
@@ -26,7 +28,8 @@ static enum fg_code malformed(const char *text, const char *why, struct fg_err *
                    why);
 }
 
-/* A value in quotes, behind the first of which the text begins. Moves text behind the last one. */
+/* Takes a value in quotes. The text begins after the opening quote, and moves behind the closing
+ * one. */
 static bool take_quoted(struct fg_slice *text, struct fg_buf *value)
 {
     for (size_t i = 0; i < text->len; i++) {
@@ -46,7 +49,7 @@ static bool take_quoted(struct fg_slice *text, struct fg_buf *value)
     return false;
 }
 
-/* Up to the next comma or brace, which stays. */
+/* Takes a value without quotes, up to the next comma or brace, which stays. */
 static bool take_plain(struct fg_slice *text, struct fg_buf *value)
 {
     size_t len = FG_MIN(fg_slice_find(*text, ','), fg_slice_find(*text, '}'));
@@ -82,6 +85,7 @@ static enum fg_code take_label(const char *whole, struct fg_slice *text, struct 
     fg_buf_done(&value);
     if (!good)
         return malformed(whole, "a value does not end, or is not a plain one", err);
+    /* The name parameter of /ingest has no quotes: such a value would end early there. */
     if (fg_slice_find(ret_label->value, ',') != SIZE_MAX ||
         fg_slice_find(ret_label->value, '}') != SIZE_MAX ||
         fg_trim(ret_label->value).len != ret_label->value.len)
@@ -153,7 +157,7 @@ void cli_push_name_write_selector(const struct cli_push_name *name, bool typed, 
 
 /* ---- the content ---- */
 
-/* Sample types and time; what is below them is the server's to check. */
+/* Checks that a pprof has sample types, and finds its time. The server checks the rest. */
 static enum fg_code check_pprof(struct fg_slice content, int64_t *ret_time_ns, struct fg_err *err)
 {
     struct fg_cur cur;
@@ -184,7 +188,8 @@ static enum fg_code check_pprof(struct fg_slice content, int64_t *ret_time_ns, s
     return FG_OK;
 }
 
-/* "main;work 30": the server passes over lines without a number. */
+/* Returns true if any line is a stack and a count ("main;work 30"). The server ignores other lines,
+ * so a text without such a line would be stored as nothing. */
 static bool has_stack(struct fg_slice content)
 {
     while (content.len > 0) {

@@ -74,7 +74,7 @@ static int is_shown(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Labels that the folder itself has; else *series stays. */
+/* Reads the labels of a folder, if it has any; else *series stays. */
 static enum fg_code read_series(struct push_dir_list *list, const char *folder,
                                 const struct fg_labels **series, struct fg_err *err)
 {
@@ -84,7 +84,7 @@ static enum fg_code read_series(struct push_dir_list *list, const char *folder,
 
     if (list->by_name ||
         (size_t)snprintf(path, sizeof path, "%s/" SERIES_FILE, folder) >= sizeof path)
-        return FG_OK; /* what is in the folder has no shorter path and will say so */
+        return FG_OK; /* the paths of its files are too long as well; walk() says so */
     labels = fg_arena_new(list->arena, struct fg_labels, 1);
     if (labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "%s: too many series", path);
@@ -97,7 +97,8 @@ static enum fg_code read_series(struct push_dir_list *list, const char *folder,
 static enum fg_code walk(struct push_dir_list *list, const char *path, unsigned depth,
                          const struct fg_labels *series, struct fg_err *err);
 
-/* Files and folders; what a link leads to only where it is a file, so that there is an end. */
+/* Adds a file, or walks a folder. Follows links to files only: a link to a folder could lead back,
+ * without end. */
 static enum fg_code walk_entry(struct push_dir_list *list, const char *path, unsigned depth,
                                const struct fg_labels *series, struct fg_err *err)
 {
@@ -140,7 +141,8 @@ static enum fg_code walk(struct push_dir_list *list, const char *path, unsigned 
 
 /* ---- sending ---- */
 
-/* The folder below the one that was named; FG_E_INVALID: the file is in none. */
+/* Takes the service from the path: the first folder below the one that was named. FG_E_INVALID: the
+ * file is in none. */
 static enum fg_code service_of(const struct push_dir_sending *sending, const char *path,
                                char service[SERVICE_MAX_BYTES], struct fg_err *err)
 {
@@ -190,6 +192,7 @@ static void note(struct push_dir_sending *sending, const struct item *item,
     if (pushed != NULL) {
         sending->sent++;
         sending->bytes += pushed->bytes;
+        /* Under the lock, so that lines of two threads do not mix. */
         if (sending->list->resume != NULL)
             cli_resume_note(sending->list->resume, item->path, item->bytes, item->modified_ns);
     } else if (++sending->failed <= FAILURES_SHOWN_MAX) {
@@ -208,7 +211,7 @@ static void *run(void *arg)
     struct fg_err err;
 
     if (cli_client_create(sending->server, &client, &err) != FG_OK)
-        return NULL; /* the first one was made, so this is for want of memory; others go on */
+        return NULL; /* the URL was checked before; the other threads go on */
     while ((item = take_item(sending)) != NULL) {
         struct cli_pushed pushed = {0};
         enum fg_code code = send_one(sending, client, item, &pushed, &err);
@@ -224,10 +227,11 @@ static void send_all(struct push_dir_sending *sending, unsigned connections)
     pthread_t *threads = fg_calloc(connections, sizeof *threads);
     unsigned n = 0;
 
+    /* Fewer threads than connections are no failure: each takes the next file. */
     while (n + 1 < FG_MIN(connections, sending->list->n) &&
            pthread_create(&threads[n], NULL, run, sending) == 0)
         n++;
-    (void)run(sending); /* the last one is this thread */
+    (void)run(sending); /* this thread is the last connection */
     while (n > 0)
         (void)pthread_join(threads[--n], NULL);
     free(threads);

@@ -11,7 +11,7 @@
 struct cli_resume {
     const char *path; /* borrowed */
     FILE *file;
-    struct fg_buf lines; /* as they were read, which sent borrows from */
+    struct fg_buf lines; /* as they were read; `sent` borrows from it */
     struct fg_slice *sent;
     size_t n_sent;
 };
@@ -26,7 +26,8 @@ static int by_text(const void *a, const void *b)
     return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
 }
 
-/* Whole lines after the first, sorted; what was cut short is dropped. */
+/* Indexes the whole lines after the first, sorted. Drops a line that was cut short: its file is
+ * sent again, and counts once. */
 static void index_lines(struct cli_resume *resume, struct fg_slice text)
 {
     struct fg_slice rest = text;
@@ -63,7 +64,7 @@ static enum fg_code read_notes(struct cli_resume *resume, struct fg_slice head, 
     return FG_OK;
 }
 
-/* Behind what was there; a line that was cut short is ended. */
+/* Opens the notes for appending. Ends a line that was cut short. */
 static enum fg_code open_notes(struct cli_resume *resume, struct fg_slice head, struct fg_err *err)
 {
     struct fg_slice text = fg_buf_slice(&resume->lines);
@@ -131,7 +132,8 @@ void cli_resume_note(struct cli_resume *resume, const char *path, uint64_t bytes
     fg_buf_init(&line, SIZE_MAX);
     put_line(&line, path, bytes, modified_ns);
     fg_buf_putc(&line, '\n');
-    (void)fwrite(line.ptr, 1, line.len, resume->file); /* closing says whether that went well */
+    (void)fwrite(line.ptr, 1, line.len, resume->file); /* cli_resume_close() reports a failure */
+    /* After each file: an interrupted run must not forget what it has sent. */
     (void)fflush(resume->file);
     fg_buf_done(&line);
 }

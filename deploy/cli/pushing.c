@@ -13,7 +13,7 @@
 enum {
     SERIES_ARENA_MAX_BYTES = 1024 * 1024, /* of a request's labels: 64 KiB of text at most */
     RETRIES_MAX = 5,
-    RETRY_AFTER_MAX_S = 60, /* whatever the server says: somebody is waiting */
+    RETRY_AFTER_MAX_S = 60, /* at most, even if the server asks for more: a user is waiting */
 };
 
 static void add_param(struct fg_buf *path, const char *name, const char *value)
@@ -25,8 +25,8 @@ static void add_param(struct fg_buf *path, const char *name, const char *value)
     fg_buf_url(path, fg_cstr(value));
 }
 
-/* The server reads 19 digits as nanoseconds; times with fewer are of before 2001-09-09, and it
- * takes other numbers of digits, 8, 13 and 16 excepted, as seconds. */
+/* Adds a time. The server reads 19 digits as nanoseconds; nanoseconds before 2001-09-09 have fewer.
+ * It reads other numbers of digits as seconds, except 8, 13 and 16. */
 static void add_time(struct fg_buf *path, const char *name, int64_t ns)
 {
     char digits[24];
@@ -36,7 +36,7 @@ static void add_time(struct fg_buf *path, const char *name, int64_t ns)
     add_param(path, name, ns == 0 ? NULL : digits);
 }
 
-/* With a NUL at the end. */
+/* Writes the path of the request, with a NUL at the end. */
 static void write_path(const struct cli_pushing *pushing, const char *format, struct fg_buf *path)
 {
     fg_buf_puts(path, "/ingest");
@@ -50,7 +50,8 @@ static void write_path(const struct cli_pushing *pushing, const char *format, st
     fg_buf_putc(path, '\0');
 }
 
-/* Without advice from the server the pauses double, from one second on. */
+/* Returns the pause before another attempt. Without advice from the server it doubles, from one
+ * second on. */
 static time_t pause_s(const struct cli_client_reply *reply, unsigned attempt)
 {
     uint64_t wait_s = reply->retry_after_s > 0 ? reply->retry_after_s : UINT64_C(1) << attempt;
@@ -66,6 +67,8 @@ static enum fg_code send_body(const struct cli_pushing *pushing, const char *pat
 
         if (cli_client_post(pushing->client, path, type, body, &reply, err) != FG_OK)
             return err->code;
+        /* Only these two say that a retry can help; profiles have ids, so a retry stores nothing
+         * twice. */
         if ((reply.status != 429 && reply.status != 503) || attempt == RETRIES_MAX) {
             enum fg_code code = cli_client_check(&reply, err);
 

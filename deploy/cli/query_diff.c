@@ -65,7 +65,7 @@ static int64_t value_of(const struct cli_query *query, const struct fg_top_row *
     return strcmp(query->sort, "total") == 0 ? row->total : row->self;
 }
 
-/* The functions of both sides, each once; those that weigh nothing on either are left out. */
+/* Joins the functions of both sides, each once. Leaves out those that are zero on both. */
 static struct diff_row *join(const struct cli_query *query, const struct side *before,
                              const struct side *now, size_t *ret_n)
 {
@@ -82,11 +82,13 @@ static struct diff_row *join(const struct cli_query *query, const struct side *b
             row.before = value_of(query, &before->rows[i++]);
         if (order >= 0)
             row.now = value_of(query, &now->rows[k++]);
+        /* Shares, not values: the two ranges may differ in length or load. */
         row.share_before = before->total == 0 ? 0 : (double)row.before / (double)before->total;
         row.share_now = now->total == 0 ? 0 : (double)row.now / (double)now->total;
         if (row.before != 0 || row.now != 0)
             rows[n++] = row;
     }
+    fg_assert(n <= before->n_rows + now->n_rows);
     if (n > 1)
         qsort(rows, n, sizeof *rows, by_change);
     *ret_n = n;

@@ -7,12 +7,12 @@
 #include "deploy/cli/times.h"
 
 enum {
-    POINTS = 60,     /* about a screen */
-    STEP_MIN_S = 15, /* agents send about every ten seconds */
+    POINTS = 60,     /* lines of about one screen */
+    STEP_MIN_S = 15, /* agents send every 10 s or so: finer steps would have gaps */
     OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
 };
 
-/* A step that people read easily. */
+/* Returns a step that people read easily. */
 static uint64_t friendly_step_s(const struct cli_selection_range *range)
 {
     static const uint64_t steps_s[] = {STEP_MIN_S, 30, 60, 300, 600, 1800, 3600, 10800, 21600};
@@ -69,7 +69,7 @@ enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err)
 {
     uint64_t step_s = query->step_s != 0 ? query->step_s : friendly_step_s(&query->range);
     int64_t step_ms = (int64_t)step_s * 1000;
-    /* Outward to full steps: a point gathers (T - step, T]. */
+    /* Widened to full steps: a point has the time (T - step, T]. */
     struct cli_selection_range range = {query->range.start_ms - query->range.start_ms % step_ms,
                                         (query->range.end_ms + step_ms - 1) / step_ms * step_ms};
     const Querier__V1__SelectSeriesResponse *answer;

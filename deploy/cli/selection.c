@@ -7,7 +7,7 @@
 
 /* ---- SELECTOR ---- */
 
-/* The suffixes of /ingest (distributor/API.md#the-name) and what their profiles are found by. */
+/* The suffixes of /ingest (distributor/API.md#the-name), and the type that finds their profiles. */
 static const struct {
     const char *suffix, *type;
 } suffixes[] = {
@@ -79,7 +79,8 @@ static enum fg_code write_labels(const struct fg_selector *selector, struct fg_a
     return FG_OK;
 }
 
-/* What stands before the braces says the type or the service, maybe both. */
+/* Takes what stands before the braces: a full type, or a service with or without a type's suffix.
+ */
 static enum fg_code take_name(struct fg_slice name, struct fg_arena *arena,
                               struct fg_selector *selector, struct fg_slice *type,
                               struct fg_err *err)
@@ -200,7 +201,7 @@ static void list_ids(const struct fg_slice *ids, size_t n_ids, struct fg_slice w
     }
 }
 
-/* only: of which ids the list is; empty for all. */
+/* Fails with a list of types. only: lists matching ids; empty: all. */
 static enum fg_code fail_with_list(struct fg_err *err, enum fg_code code, const char *what,
                                    const struct fg_slice *ids, size_t n_ids, struct fg_slice only)
 {
@@ -234,6 +235,7 @@ static enum fg_code choose_default(const struct fg_slice *ids, size_t n_ids,
         *ret_id = ids[0];
         return FG_OK;
     }
+    /* CPU is what most people look for first. */
     if (count_matches(FG_LIT("process_cpu:cpu"), ids, n_ids, ret_id) == 1)
         return FG_OK;
     return fail_with_list(err, FG_E_INVALID, "there are several types, choose with --type", ids,

@@ -1,3 +1,7 @@
+/*
+ * A series file has all labels of the profiles in its folder, written as a selector of equal
+ * matchers: people can read and edit it, and the selector's parser exists.
+ */
 #include "deploy/cli/series_file.h"
 
 #include "common/base/str.h"

@@ -7,6 +7,7 @@ void cli_show_text(struct fg_slice text, struct fg_buf *out)
     for (size_t i = 0; i < text.len; i++) {
         uint8_t c = text.ptr[i];
 
+        /* Names come from profiles: an escape sequence in one must not reach the terminal. */
         fg_buf_putc(out, c < 0x20 || c == 0x7f ? ' ' : c);
     }
 }
@@ -18,7 +19,7 @@ struct scale {
     const char *suffix;
 };
 
-/* Largest first; the last takes what is left. */
+/* Largest first; the last is used for all smaller values. */
 static const struct scale time_scales[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
 static const struct scale byte_scales[] = {
     {0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
@@ -67,7 +68,7 @@ int64_t cli_show_whole(const struct fg_tree *tree)
     return sum;
 }
 
-/* Right-aligned value and its percentage. */
+/* Puts a value, right-aligned, and its percentage. */
 static void put_cell(int64_t value, int64_t total, struct fg_slice unit, struct fg_buf *out)
 {
     struct fg_buf text;
@@ -87,7 +88,7 @@ void cli_show_table(const struct fg_tree *tree, struct fg_slice unit, bool by_to
     struct fg_top_row *rows = fg_flame_top(tree, &n_rows);
     size_t shown = limit == 0 ? n_rows : FG_MIN(limit, n_rows);
 
-    if (n_rows > 0 && !by_total) /* by total they are already */
+    if (n_rows > 0 && !by_total) /* fg_flame_top() has sorted them by total */
         qsort(rows, n_rows, sizeof *rows, compare_self);
     fg_buf_puts(out, "        SELF              TOTAL           FUNCTION\n");
     for (size_t i = 0; i < shown; i++) {

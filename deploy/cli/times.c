@@ -34,7 +34,7 @@ static bool take(struct fg_slice *text, const char *prefix)
     return true;
 }
 
-/* Exactly so many digits, up to most. */
+/* Takes exactly so many digits, as a number of at most `most`. */
 static bool take_number(struct fg_slice *text, size_t digits, int64_t most, int *ret_number)
 {
     int64_t number;
@@ -49,13 +49,14 @@ static bool take_number(struct fg_slice *text, size_t digits, int64_t most, int 
 
 /* ---- days and clocks ---- */
 
-/* 2026-01-31 or 20260131. false: the calendar has no such day. */
+/* Takes 2026-01-31 or 20260131. Returns false if the calendar has no such day. */
 static bool take_day(struct fg_slice *text, int64_t *ret_ns)
 {
     struct tm day = {0};
     int year, month, number;
     time_t seconds;
 
+    /* Nanoseconds in 64 bits end in 2262. */
     if (!take_number(text, 4, 2261, &year) || year < 1970)
         return false;
     bool dashes = take(text, "-");
@@ -65,14 +66,14 @@ static bool take_day(struct fg_slice *text, int64_t *ret_ns)
     day.tm_year = year - 1900;
     day.tm_mon = month - 1;
     day.tm_mday = number;
-    seconds = timegm(&day); /* makes March of the 30th of February */
+    seconds = timegm(&day); /* turns the 30th of February into a day of March, seen below */
     if (month == 0 || day.tm_mon != month - 1 || day.tm_mday != number)
         return false;
     *ret_ns = (int64_t)seconds * FG_SECOND_NS;
     return true;
 }
 
-/* 10:00, 10:00:30, 10:00:30.25 */
+/* Takes 10:00, 10:00:30 or 10:00:30.25. */
 static bool take_clock(struct fg_slice *text, int64_t *ret_ns)
 {
     int hour, minute, second = 0;
@@ -97,7 +98,7 @@ static bool take_clock(struct fg_slice *text, int64_t *ret_ns)
     return true;
 }
 
-/* Z, +01:00, -0530, or nothing: what has to be added to get UTC. */
+/* Takes Z, +01:00, -0530 or nothing. *ret_ns: what to add to get UTC. */
 static bool take_offset(struct fg_slice *text, int64_t *ret_ns)
 {
     int hour, minute, sign;
@@ -136,7 +137,7 @@ static bool parse_date(struct fg_slice text, int64_t *ret_ns)
 
 /* ---- spans ---- */
 
-/* 1h30min: numbers, each with its unit. */
+/* Parses a span like 1h30min: numbers, each with its unit. */
 static bool parse_span(struct fg_slice text, int64_t *ret_ns)
 {
     static const struct {
@@ -177,7 +178,7 @@ static bool parse_relative(struct fg_slice text, int64_t now_ns, int64_t *ret_ns
         *ret_ns = fg_slice_is(text, "today") ? midnight_ns : midnight_ns - DAY_NS;
         return true;
     }
-    if (!take(&text, "now")) { /* 1d: so long ago */
+    if (!take(&text, "now")) { /* "1d" is so long ago */
         *ret_ns = parse_span(text, &span_ns) ? fg_time_add(now_ns, -span_ns) : 0;
         return span_ns > 0;
     }
@@ -196,6 +197,7 @@ static bool parse_number(struct fg_slice text, int64_t *ret_ns)
 
     if (count_digits(text) != text.len || text.len < 9 || !fg_parse_i64(text, &number))
         return false;
+    /* As the server reads numbers (distributor/API.md#times): seconds, or 13, 16 and 19 digits. */
     if (text.len == 13)
         unit_ns = FG_MS_NS;
     else if (text.len == 16)

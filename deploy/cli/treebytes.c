@@ -1,8 +1,9 @@
 #include "deploy/cli/treebytes.h"
 
-enum { RECORD_MIN_BYTES = 3 }; /* a nameless node without children */
+enum { RECORD_MIN_BYTES = 3 }; /* a node without name and children; see querier/API.md#tree-bytes */
 
-/* The nodes from the root to where we are; on the heap, as depth is the sender's choice. */
+/* A node on the path from the root to the current one. The path is on the heap, because the sender
+ * chooses the depth. */
 struct treebytes_level {
     uint32_t node;
     uint64_t children; /* yet to come */
@@ -54,7 +55,9 @@ static void read_nodes(struct treebytes_decoder *decoder)
         struct treebytes_level *level = &decoder->levels[decoder->n_levels - 1];
         uint32_t parent = level->node;
 
-        if (--level->children == 0) /* before its last child: a chain needs one level, not many */
+        fg_assert(level->children > 0);
+        /* Popped before its last child, so that a chain of any length needs one level. */
+        if (--level->children == 0)
             decoder->n_levels--;
         read_node(decoder, parent);
     }
@@ -66,6 +69,7 @@ enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree, stru
 
     if (in.len == 0)
         return FG_OK;
+    /* Numbers of nodes have 32 bits. */
     if (in.len / RECORD_MIN_BYTES >= FG_TREE_ROOT)
         return fg_fail(err, FG_E_DECODE, "tree of %zu bytes is too large", in.len);
     read_root(&decoder);

@@ -18,11 +18,11 @@
 
 enum {
     PATH_MAX_BYTES = 4096,
-    QUERY_CALLS_MAX = 64, /* of the querier under way at a time */
-    TRANSPORT_THREADS = 2,
+    QUERY_CALLS_MAX = 64,  /* calls of the querier in flight */
+    TRANSPORT_THREADS = 2, /* calls stay in the process: copies of memory, no network */
 };
 
-/* Inside one process: whoever is not connected by then never will be. */
+/* Within one process a connection takes milliseconds: a longer wait would not help. */
 static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 static const char url[] = "inproc://ingester";
@@ -45,7 +45,7 @@ static const struct fg_conf_field server_fields[] = {
 };
 
 struct server {
-    int lock_fd;                     /* of the data folder: one server at a time */
+    int lock_fd;                     /* of the data folder: one server at a time; -1: none */
     const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
     struct cmp_local_store own_store; /* its id */
@@ -72,7 +72,7 @@ static enum fg_code make_folder(const char *path, struct fg_err *err)
     return FG_OK;
 }
 
-/* With the folders above it that are missing. */
+/* Makes a folder, and the missing folders above it. */
 static enum fg_code make_folders(const char *path, struct fg_err *err)
 {
     char above[PATH_MAX_BYTES];
@@ -87,7 +87,8 @@ static enum fg_code make_folders(const char *path, struct fg_err *err)
     return make_folder(path, err);
 }
 
-/* Two servers on one folder would both say they have made a profile durable. */
+/* Locks the data folder: two servers on one folder would both acknowledge profiles that the other
+ * one overwrites. The lock ends with the process, however it ends. */
 static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *err)
 {
     char file[PATH_MAX_BYTES];
@@ -197,7 +198,8 @@ static enum fg_code make_scrape_manager(struct server *server, struct fg_program
     return FG_OK;
 }
 
-/* A directory is as near as a cache of it would be. */
+/* Opens the disk cache, only for a bucket that is an object store: a directory is as fast as a
+ * cache of it. */
 static enum fg_code open_disk_cache(struct server *server, struct fg_program *program,
                                     struct fg_err *err)
 {
@@ -234,8 +236,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     return FG_OK;
 }
 
-/* Both are in this process: what was deleted is gone from answers before the deletion is answered.
- */
+/* Makes queries read the manifests again. Querier and compactor are in this process, so a deletion
+ * is in effect before it is answered. */
 static void on_deletion(void *arg)
 {
     struct server *server = arg;
@@ -272,7 +274,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct server *server = fg_new(struct server);
     const struct fg_bucket_host host = fg_program_bucket_host(program, single_settings.data);
 
-    server->lock_fd = -1;
+    server->lock_fd = -1; /* stop() runs after a failed start as well */
     program->service = server;
     ing_share(&ingester_settings, program->settings.memory_max_bytes);
     cmp_share(&compactor_settings, program->settings.memory_max_bytes);
@@ -288,7 +290,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_compactor(server, program, err);
 }
 
-static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+static enum fg_code check_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {
     const struct server *server = program->service;
@@ -296,14 +298,16 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
     return fg_bucket_startup_check(server->bucket, deadline_mono_ns, err);
 }
 
-/* Reading what the last run left may take a while; until then uploads and queries get 503. */
+/* Opens the store and starts the services in the background: reading what the last run has left may
+ * take a while, in which uploads and queries get 503. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = program->service;
 
-    /* A bucket that cannot do what our promises stand on is not used. */
+    /* The check before the ingester: it commits to the bucket as soon as it runs. A store without
+     * conditional writes would lose commits of two writers in silence. */
     if (open_store(server, err) != FG_OK ||
-        fg_program_await_bucket(program, prove_bucket, err) != FG_OK ||
+        fg_program_await_bucket(program, check_bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
@@ -319,10 +323,8 @@ static bool unready(struct fg_program *program, struct fg_buf *why)
     return ing_refuses(server->ingester, why);
 }
 
-/*
- * Answers first, to agents and to the scraper: the ingester's server waits for the calls under way,
- * so nobody who was promised durability is left without a word.
- */
+/* Stops in the order of the data: pull mode first, then the ingester's server, which waits for the
+ * calls in flight, so that every sender gets its answer. */
 static void stop(struct fg_program *program)
 {
     struct server *server = program->service;
@@ -334,9 +336,11 @@ static void stop(struct fg_program *program)
     cmp_stop(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
+    /* Waits for the uploads and queries that run: they use everything below. */
     fg_work_destroy(program->work);
     program->work = NULL;
     cmp_destroy(server->compactor);
+    /* Before the peers, whose calls it waits for. */
     qry_destroy(server->querier);
     fg_disk_cache_close(server->disk);
     if (server->distributor != NULL)
@@ -349,6 +353,7 @@ static void stop(struct fg_program *program)
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
     fg_bucket_close(server->bucket);
+    /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);
@@ -385,7 +390,8 @@ int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char
     return with(&def, argc, argv);
 }
 
-/* Opening makes a directory that is not there; a mistyped path would look like an empty bucket. */
+/* Opens the bucket of the settings. Refuses a missing directory, which opening would create: a
+ * mistyped path would look like an empty bucket. */
 enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
 {
     struct fg_buf path;

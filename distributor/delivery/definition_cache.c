@@ -35,6 +35,7 @@ struct dist_definition_cache *dist_definition_cache_create(size_t stacks_max)
 {
     struct dist_definition_cache *cache = fg_new(struct dist_definition_cache);
 
+    /* A limit in bytes, because sets that are half empty take as much memory as full ones. */
     cache->bytes_max = (uint64_t)stacks_max * STACK_BYTES;
     for (size_t i = 0; i < CACHE_SHARDS; i++)
         (void)pthread_mutex_init(&cache->shards[i].lock, NULL);
@@ -79,6 +80,8 @@ uint64_t dist_definition_cache_bytes(const struct dist_definition_cache *cache)
 
 uint64_t dist_definition_cache_service_key(struct fg_slice tenant, struct fg_slice service)
 {
+    /* Mixed, so that tenant "a" with service "b" and tenant "b" with service "a" have different
+     * keys. */
     return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
 }
 
@@ -140,8 +143,11 @@ static void set_grow(struct dist_definition_cache *cache, struct stack_set *set)
 
 static void set_add(struct dist_definition_cache *cache, struct stack_set *set, uint64_t value)
 {
+    /* Three quarters full at most: linear probing is fast until then, and an empty slot ends each
+     * probe. */
     if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
         set_grow(cache, set);
+    fg_assert(set->count < set->mask);
     set_put(set, value);
     set->count++;
 }
@@ -154,6 +160,8 @@ void dist_definition_cache_look_up(struct dist_definition_cache *cache, uint64_t
 
     (void)pthread_mutex_lock(&shard->lock);
     set = find_set(shard, key);
+    /* A large set does not fit into a core's cache. The prefetch hides the misses, under the lock.
+     */
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
         if (i + AHEAD < batch->n_stacks && set != NULL && set->slots != NULL)
             __builtin_prefetch(&set->slots[half(batch->stacks[i + AHEAD].id) & set->mask]);
@@ -184,6 +192,8 @@ static struct stack_set *make_set(struct dist_definition_cache *cache, struct sh
         set->next = shard->sets;
         shard->sets = set;
         (void)atomic_fetch_add(&cache->bytes, set_bytes(set));
+        /* The process has restarted. It may have lost what was not synced, so nothing that its
+         * predecessor was known to have counts. */
     } else if (set->start_id != start_id) {
         empty_set(cache, set);
     }
@@ -212,6 +222,8 @@ static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, 
 /* Evicts from one shard after the other, from where the last call stopped (the clock algorithm). */
 static void make_room(struct dist_definition_cache *cache)
 {
+    /* The first pass over all shards takes the marks of use away and evicts what had none; a second
+     * pass evicts the rest. */
     for (unsigned n = 0; atomic_load(&cache->bytes) > cache->bytes_max; n++) {
         struct shard *shard = &cache->shards[atomic_fetch_add(&cache->hand, 1) % CACHE_SHARDS];
 
@@ -233,6 +245,7 @@ void dist_definition_cache_add(struct dist_definition_cache *cache, uint64_t key
         if (!set_has(set, half(ids[i])))
             set_add(cache, set, half(ids[i]));
     (void)pthread_mutex_unlock(&shard->lock);
+    /* After the unlock: it locks one shard after the other, this one included. */
     make_room(cache);
 }
 

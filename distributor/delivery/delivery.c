@@ -55,8 +55,12 @@ static void release_owners(struct dist_delivery *delivery)
 /* Locked, and unlocks. */
 static void unref_and_unlock(struct dist_delivery *delivery)
 {
-    bool last = --delivery->refs == 0;
+    bool last;
 
+    fg_assert(delivery->refs > 0);
+    last = --delivery->refs == 0;
+    /* Each send in flight has a reference, and so has the upload until it leaves. */
+    fg_assert(!last || (delivery->left && delivery->in_flight == NULL));
     (void)pthread_mutex_unlock(&delivery->lock);
     if (!last)
         return;
@@ -118,12 +122,16 @@ static void learn(const struct replica_send *send, enum dist_replica_state state
     struct dist_deliveries *common = send->delivery->common;
     uint64_t key = cache_key(send->delivery, send->owner);
 
+    /* The ingester has lost its dictionary, or retired a part of it. Drop all entries of the
+     * service there: which of the others are gone, too, is unknown. */
     if (state == REPLICA_LACKS)
         dist_definition_cache_forget(common->definition_cache, key);
     else if (state == REPLICA_STORED && encoded->n_defined > 0)
         dist_definition_cache_add(common->definition_cache, key, item->start_id, encoded->defined,
                                   encoded->n_defined);
     else if (state == REPLICA_STALE)
+        /* Start to read the ring now, so that it is there at the end of the pause before the next
+         * round. */
         dist_owners_learn_revision(common->owners, FG_MAX(item->newest, item->revision + 1));
     else if (state == REPLICA_UNRESPONSIVE)
         dist_owners_unreachable(common->owners);
@@ -175,6 +183,7 @@ enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *
     struct dist_delivery_owners owners;
     struct dist_owner_set set;
 
+    /* Before the lock: creating a peer may take long, and answers need the delivery's lock. */
     if (dist_owners_of(delivery->common->owners, delivery->shard, &set, err) != FG_OK)
         return err->code;
     owners = (struct dist_delivery_owners){.revision = set.revision,
@@ -185,6 +194,7 @@ enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *
     for (unsigned i = 0; i < set.n_with_peer; i++)
         owners.keys[i] = set.with_peer[i]->key;
     (void)pthread_mutex_lock(&delivery->lock);
+    /* The core's replicas have new indexes then, by which the owners are stored here. */
     if (dist_delivery_core_begin(core, &owners))
         release_owners(delivery);
     /* Under the same revision, too, an owner may have another address, and so another peer. */
@@ -208,10 +218,13 @@ void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch 
 
     (void)pthread_mutex_lock(&delivery->lock);
     for (unsigned i = 0; i < delivery->core.n_replicas; i++)
+        /* No definitions for the sake of an owner that does not respond: the others have them. If
+         * it answers after all, it says that it lacks them. */
         if (dist_delivery_core_is_due(&delivery->core, i) &&
             !dist_peer_queue_is_unresponsive(delivery->owners[i]->queue))
             keys[n++] = cache_key(delivery, delivery->owners[i]);
     (void)pthread_mutex_unlock(&delivery->lock);
+    /* The cache's own locks are taken without the delivery's lock, which answers need. */
     for (unsigned i = 0; i < n; i++)
         dist_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
 }
@@ -238,6 +251,7 @@ static struct replica_send *send_create(struct dist_delivery *delivery, unsigned
     send->owner = dist_owner_ref(delivery->owners[replica]);
     send->encoded = dist_encoded_batch_ref(encoded);
     send->number = delivery->core.replicas[replica].send;
+    fg_assert(send->number > 0); /* the core has numbered it before: 0 is no send */
     link_send(delivery, send);
     return send;
 }
@@ -275,6 +289,8 @@ static bool count_stragglers(struct dist_delivery *delivery)
     struct dist_deliveries *common = delivery->common;
     uint64_t bytes = 0;
 
+    /* The memory of an encoded batch that several sends share counts once for each: an upper bound
+     * is enough for a limit. */
     for (struct replica_send *send = delivery->in_flight; send != NULL; send = send->next) {
         send->straggler_bytes = sizeof *send + send->encoded->bytes;
         bytes += send->straggler_bytes;

@@ -43,7 +43,10 @@ bool dist_delivery_core_begin(struct dist_delivery_core *core,
         fg_assert(core->n_replicas < FG_RING_REPLICAS_MAX);
         core->replicas[core->n_replicas++] = (struct dist_delivery_replica){.key = owners->keys[i]};
     }
+    /* Per round: an owner that refused is asked again in the next one. */
     core->refused = (struct fg_err){.code = FG_OK};
+    /* A client that gets no quorum reads why the peer is missing, even if no call to an owner
+     * failed. */
     if (owners->n_keys < owners->n_owners)
         core->unresponsive = owners->err;
     check(core);
@@ -78,6 +81,8 @@ enum dist_replica_state dist_replica_state_of(const struct dist_delivery_answer 
 {
     if (answer->err.code == FG_OK)
         return answer->lacks ? REPLICA_LACKS : REPLICA_STORED;
+    /* Without a ring there is one ingester and nobody else to ask: its error goes to the client as
+     * it is. */
     if (answer->revision == 0)
         return REPLICA_REFUSED;
     switch (answer->err.code) {
@@ -129,10 +134,9 @@ static void count(const struct dist_delivery_core *core, unsigned tally[REPLICA_
     tally[REPLICA_UNRESPONSIVE] += core->n_owners - core->n_replicas; /* owners without a peer */
 }
 
-/*
- * Returns true and the state if the answers so far decide it. Adds up, from the best state to the
- * worst, the replicas that can still store the batch, until they are a quorum.
- */
+/* Returns true and the state if the answers so far decide it. Adds up the replicas that have stored
+ * the batch or still can, from the best state to the worst, until they are a quorum; the state that
+ * completes the quorum is the result. */
 static bool decide(const struct dist_delivery_core *core, enum dist_delivery_state *ret_state)
 {
     unsigned tally[REPLICA_STATES], possible;
@@ -155,6 +159,7 @@ static bool decide(const struct dist_delivery_core *core, enum dist_delivery_sta
         return true;
     }
     possible += tally[REPLICA_IN_FLIGHT];
+    /* Wait: the sends in flight may still complete the quorum. */
     if (possible >= core->quorum)
         return false;
     possible += tally[REPLICA_EARLY];

@@ -7,6 +7,7 @@ static void keep_defined(struct dist_encoded_batch *encoded, const struct fg_bat
 
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         n += define[i];
+    /* The steady state: nothing is defined, so that the cache learns nothing from the answer. */
     if (n == 0)
         return;
     encoded->defined = fg_calloc(n, sizeof *encoded->defined);
@@ -36,6 +37,8 @@ struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
                                                      const struct fg_batch *batch,
                                                      const bool *define, struct fg_slice bytes)
 {
+    /* One allocation for the struct and its three parts: an upload may have thousands of batches.
+     */
     size_t size = tenant.len + 1 + service.len + 1 + bytes.len;
     struct dist_encoded_batch *encoded = fg_malloc(sizeof *encoded + size);
     char *rest;

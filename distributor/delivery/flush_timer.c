@@ -31,6 +31,8 @@ static void *run(void *arg)
     (void)pthread_setname_np(pthread_self(), "flush-timer");
     (void)pthread_mutex_lock(&timer->lock);
     while (!timer->stop) {
+        /* No timed wait while nothing collects: an idle distributor does not wake up fifty times a
+         * second. */
         if (!atomic_load(&timer->armed)) {
             (void)pthread_cond_wait(&timer->wake, &timer->lock);
             continue;
@@ -38,9 +40,11 @@ static void *run(void *arg)
         sleep_until(timer, fg_time_add(fg_mono_ns(fg_clock_real()), timer->every_ns));
         if (timer->stop)
             break;
-        /* Before the flush: what comes during it counts. */
+        /* Before the flush: a batch that starts to collect during it arms the timer again. In the
+         * other order its call would find the timer armed, and nobody would flush it. */
         atomic_store(&timer->armed, false);
         (void)pthread_mutex_unlock(&timer->lock);
+        /* Without the lock: a flush sends messages, and their answers may arm the timer. */
         if (timer->flush(timer->arg))
             dist_flush_timer_start(timer);
         (void)pthread_mutex_lock(&timer->lock);
@@ -70,6 +74,7 @@ struct dist_flush_timer *dist_flush_timer_create(int64_t every_ns, bool (*flush)
     timer->arg = arg;
     (void)pthread_mutex_init(&timer->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
+    /* Not the wall clock: if it were set back, batches would wait. */
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&timer->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);

@@ -68,10 +68,11 @@ struct dist_owner *dist_owner_ref(struct dist_owner *owner)
     return owner;
 }
 
-/* drop_gone() frees it later. */
+/* Never frees: the last reference may go on any thread, also under a delivery's lock. drop_gone()
+ * frees it later. */
 void dist_owner_unref(struct dist_owner *owner)
 {
-    (void)atomic_fetch_sub(&owner->refs, 1);
+    fg_assert(atomic_fetch_sub(&owner->refs, 1) > 0);
 }
 
 void dist_owner_set_done(struct dist_owner_set *set)
@@ -85,6 +86,8 @@ void dist_owner_set_done(struct dist_owner_set *set)
 
 static bool is_member(const struct dist_owner *owner, const struct fg_ring_member *member)
 {
+    /* All three: an address may be another process's by now, and a store that has moved has another
+     * address. Sends to the wrong one would be refused at best. */
     return fg_id_eq(owner->store, member->store) && fg_slice_is(member->name, owner->name) &&
            fg_slice_is(member->address, owner->address);
 }
@@ -127,7 +130,8 @@ static void drop_gone(struct dist_owners *owners)
     }
 }
 
-/* Takes the reference over. */
+/* Switches to the ring of the view, whose reference it takes over. Owners that both rings have keep
+ * their queues and peers. */
 static void go_by(struct dist_owners *owners, struct fg_ring_view *view)
 {
     free(owners->of_member);
@@ -136,6 +140,7 @@ static void go_by(struct dist_owners *owners, struct fg_ring_view *view)
         owners->of_member[i] = find(owners, &view->ring.members[i]);
     fg_ring_view_unref(owners->view);
     owners->view = view;
+    /* Only now: is_there() goes by the members of the new ring. */
     drop_gone(owners);
 }
 
@@ -233,8 +238,11 @@ enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
     if (view == NULL)
         return not_read_yet(err);
     set.n_with_peer = 0;
+    /* Held over the creation of a peer, so that two workers do not create two peers of one member.
+     */
     (void)pthread_mutex_lock(&owners->lock);
-    /* Two threads may come with different rings: keep the newer one. */
+    /* Two workers may come with different rings, and the one with the newer ring may be first:
+     * never go back to an older ring, whose revision the ingesters have left. */
     if (owners->view == NULL || view->ring.swaps > owners->view->ring.swaps)
         go_by(owners, fg_take(view));
     code = by_ring(owners, shard, &set, err);
@@ -292,6 +300,7 @@ void dist_owners_unreachable(struct dist_owners *owners)
     int64_t now_ns = fg_mono_ns(owners->config.clock);
     int64_t looked_ns = atomic_load(&owners->looked_mono_ns);
 
+    /* The exchange lets one of the threads that find the second over start the read. */
     if (owners->config.watch == NULL || (looked_ns != 0 && now_ns - looked_ns < LOOK_EVERY_NS) ||
         !atomic_compare_exchange_strong(&owners->looked_mono_ns, &looked_ns, now_ns))
         return;
@@ -320,7 +329,8 @@ static struct dist_owner **list_all(struct dist_owners *owners, size_t *ret_coun
     return all;
 }
 
-/* Runs without the lock, because an answer may come at once and take it. */
+/* Flushes all queues, on the timer's thread. Without the lock, because an answer may come at once
+ * and take it; the references keep the owners meanwhile. */
 static bool look_at_all(void *arg)
 {
     bool more = false;
@@ -353,6 +363,7 @@ void dist_owners_stop(struct dist_owners *owners)
 {
     const struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
 
+    /* The queues first: what waits fails, and the timer's last flush finds nothing to send. */
     if (owners->fixed != NULL)
         dist_peer_queue_stop(owners->fixed->queue);
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
@@ -375,6 +386,7 @@ void dist_owners_destroy(struct dist_owners *owners)
         fg_peers_put(owners->config.peers, owner->peer);
         owner_free(owner);
     }
+    /* The program owns the fixed ingester's peer. */
     if (owners->fixed != NULL)
         owner_free(owners->fixed);
     free(owners->of_member);

@@ -38,7 +38,7 @@ struct dist_peer_queue *dist_peer_queue_create(const struct dist_peer_queue_conf
     struct dist_peer_queue *queue = fg_new(struct dist_peer_queue);
 
     queue->config = *config;
-    queue->config.store = NULL; /* is not ours: */
+    queue->config.store = NULL; /* borrowed for this call only; copied below */
     if (config->store != NULL) {
         fg_id_put(queue->store, *config->store);
         queue->store_len = FG_ID_BYTES;
@@ -130,6 +130,7 @@ static struct dist_peer_queue_item *take_all(struct dist_peer_queue *queue)
     queue->first = queue->last = NULL;
     queue->queued_bytes = 0;
     queue->queued_items = 0;
+    check(queue);
     return items;
 }
 
@@ -174,10 +175,13 @@ static void finish_all(struct peer_message *message)
     Fg__Inner__PushReply *reply = fg__inner__push_reply__unpack(NULL, bytes.len, bytes.ptr);
     struct dist_peer_queue_item *item = message->items;
 
+    /* Results come in the order of the items. If their number differs, none can be told apart, so
+     * none counts as stored. */
     if (reply == NULL || reply->n_results != message->n_items) {
         fail_all(item, FG_E_INTERNAL, "the response of the ingester cannot be read");
     } else {
         for (size_t i = 0; i < reply->n_results; i++) {
+            /* done() may free the item. */
             struct dist_peer_queue_item *next = item->next;
 
             finish(item, reply->results[i], reply);
@@ -189,7 +193,8 @@ static void finish_all(struct peer_message *message)
 
 static void send_next(struct dist_peer_queue *queue);
 
-/* Who does not answer now does not answer those that wait either. */
+/* Fails the batches that wait, too, if the ingester does not respond: each of them would wait for a
+ * timeout of its own, while its other owners may long be a quorum. */
 static void give_up_waiting(struct dist_peer_queue *queue, const struct fg_call *call)
 {
     struct dist_peer_queue_item *items = NULL;
@@ -206,9 +211,13 @@ static void on_reply(struct fg_call *call)
     struct peer_message *message = fg_container(call, struct peer_message, call);
     struct dist_peer_queue *queue = message->queue;
 
+    /* Before under_way is counted down: while it is not 0, dist_peer_queue_send() refuses batches
+     * for an ingester that does not respond. In the other order a batch could come in between and
+     * be failed here, though it should have been the next probe. */
     if (call->code != FG_OK)
         give_up_waiting(queue, call);
     (void)pthread_mutex_lock(&queue->lock);
+    fg_assert(queue->under_way > 0 && queue->calls >= queue->under_way);
     queue->under_way--;
     (void)pthread_mutex_unlock(&queue->lock);
     send_next(queue); /* first: the ingester need not wait for us */
@@ -219,13 +228,16 @@ static void on_reply(struct fg_call *call)
     fg_call_done(queue->config.peer, call);
     free(message);
     (void)pthread_mutex_lock(&queue->lock);
+    /* Last: from here on the queue may be idle, and its owner may free it and the peer. */
     queue->calls--;
+    check(queue);
     (void)pthread_mutex_unlock(&queue->lock);
 }
 
 /* ---- messages ---- */
 
-/* Those at the front that it is too late for, as a list by next. */
+/* Takes the items at the front whose deadline has passed, as a list by next. Items behind one that
+ * has time left stay: they are found when they come to the front. */
 static struct dist_peer_queue_item *take_late(struct dist_peer_queue *queue, int64_t now_ns)
 {
     struct dist_peer_queue_item *late = NULL;
@@ -243,12 +255,14 @@ static struct dist_peer_queue_item *take_late(struct dist_peer_queue *queue, int
 static bool fits(const struct peer_message *message, uint64_t bytes,
                  const struct dist_peer_queue_item *item)
 {
+    /* The first item always fits: a batch is at most half of what a message may have (workspace.c).
+     */
     return message->n_items == 0 ||
            (message->n_items < MESSAGE_ITEMS_MAX && bytes + item_bytes(item) <= MESSAGE_BYTES_MAX &&
             item->revision == message->items->revision);
 }
 
-/* There is something at the front. */
+/* Takes items from the front as one message, at least one. The queue is not empty. */
 static struct peer_message *take_front(struct dist_peer_queue *queue, int64_t now_ns)
 {
     struct peer_message *message = fg_new(struct peer_message);
@@ -269,6 +283,8 @@ static struct peer_message *take_front(struct dist_peer_queue *queue, int64_t no
     queue->sent_mono_ns = now_ns;
     queue->under_way++;
     queue->calls++;
+    fg_assert(message->n_items > 0);
+    check(queue);
     return message;
 }
 
@@ -299,6 +315,7 @@ static struct peer_message *take(struct dist_peer_queue *queue)
             message = take_front(queue, now_ns);
     }
     (void)pthread_mutex_unlock(&queue->lock);
+    /* Without the lock: done() may send another item to this queue. */
     fail_all(late, FG_E_DEADLINE, "ingester is busy: no response in time");
     return message;
 }
@@ -392,6 +409,8 @@ void dist_peer_queue_send(struct dist_peer_queue *queue, struct dist_peer_queue_
 
     (void)pthread_mutex_lock(&queue->lock);
     stopped = queue->stopped;
+    /* If nothing is in flight, this batch is the probe that finds out whether the ingester is back.
+     */
     unresponsive = queue->under_way > 0 && dist_peer_queue_is_unresponsive(queue);
     /* An empty queue takes anything: what is larger than the limit must get out some day. */
     full = queue->queued_bytes > 0 &&

@@ -19,6 +19,8 @@ enum fg_code dist_ingest_labels(struct dist_ingest *ingest, struct fg_slice app,
 
     if (items == NULL)
         return dist_ingest_too_large(err);
+    /* A service_name in the name's labels is the client's choice; the application's name becomes a
+     * label of its own then, and is not lost. */
     if (!own_service)
         items[n++] = (struct fg_label){FG_LIT(FG_LABEL_SERVICE), app};
     else if (app_label != NULL)
@@ -36,6 +38,7 @@ struct fg_upload dist_ingest_upload(struct dist_ingest *ingest, struct fg_labels
 {
     int64_t duration_ns = 0;
 
+    /* Both times are the client's: their difference may exceed 64 bits. */
     if (ingest->until_ns > ingest->from_ns &&
         __builtin_sub_overflow(ingest->until_ns, ingest->from_ns, &duration_ns))
         duration_ns = 0;
@@ -78,6 +81,8 @@ enum fg_code dist_ingest_inflate(struct dist_ingest *ingest, struct fg_slice *bo
 
 enum fg_code dist_ingest_profile_error(struct fg_err *err)
 {
+    /* Agents and tests of agents know these sentences: they are Pyroscope's, its spelling and
+     * spaces included. */
     if (err->code == FG_E_DECODE || err->code == FG_E_TOO_LARGE) {
         err->code = FG_E_DECODE;
         return fg_wrap(err, "parsing IngestInput-pprof failed");

@@ -23,6 +23,8 @@ static void read_parameters(struct dist_ingest *ingest)
     ingest->from_ns = time_of(ingest->from, ingest->upload.now_ns);
     ingest->until_ns = time_of(ingest->until, ingest->upload.now_ns);
     ingest->sample_rate = SAMPLE_RATE_DEFAULT;
+    /* What cannot be read counts as the default, as in Pyroscope: a strange sampleRate is no reason
+     * to lose the profile. */
     if (fg_parse_u64(ingest->sample_rate_text, &rate) && rate <= UINT32_MAX)
         ingest->sample_rate = (uint32_t)rate;
 }
@@ -67,6 +69,7 @@ static enum fg_code decode_body(struct dist_ingest *ingest, struct fg_err *err)
         return dist_ingest_pprof(ingest, err);
     if (is(format, "speedscope"))
         return dist_ingest_speedscope(ingest, err);
+    /* Agents that send pprof in a form give no format: the form is how it is known. */
     return is_form(ingest) ? dist_ingest_pprof_form(ingest, err)
                            : dist_ingest_text(ingest, FG_TEXT_FOLDED, err);
 }

@@ -24,6 +24,8 @@ static enum fg_code read_form(struct dist_ingest *ingest, struct recording *reco
             return err->code;
         if (form.ended)
             break;
+        /* The first part of a name counts; fields that are no files are ignored, as in Pyroscope.
+         */
         if (part.is_file && fg_slice_is(part.name, "jfr") && recording->jfr.ptr == NULL)
             recording->jfr = part.data;
         else if (part.is_file && fg_slice_is(part.name, "labels") && recording->labels.ptr == NULL)
@@ -39,8 +41,10 @@ static enum fg_code decode(struct dist_ingest *ingest, struct recording *recordi
     size_t sent_bytes = recording->jfr.len + recording->labels.len;
     struct fg_labels labels;
 
+    /* A period is a second divided by the rate. */
     if (request.sample_rate == 0)
         request.sample_rate = SAMPLE_RATE_DEFAULT;
+    /* An agent that has recorded nothing. */
     if (recording->jfr.len == 0)
         return FG_OK;
     if (dist_ingest_labels(ingest, ingest->name.app, "app_name", NULL, &labels, err) != FG_OK ||
@@ -48,6 +52,7 @@ static enum fg_code decode(struct dist_ingest *ingest, struct recording *recordi
         (recording->labels.len > 0 &&
          dist_ingest_inflate_part(ingest, &recording->labels, err) != FG_OK))
         return err->code;
+    /* Again, with the labels: dist_ingest_inflate() has measured the recording alone. */
     dist_upload_measure(&ingest->upload, sent_bytes, ingest->body.len,
                         recording->jfr.len + recording->labels.len);
     request.upload = dist_ingest_upload(ingest, labels);

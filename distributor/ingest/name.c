@@ -1,3 +1,9 @@
+/*
+ * Parses the name parameter, "app.cpu{key=value,...}", as the agents of Pyroscope send it, and
+ * finds the kind of profile by the suffix of the name. What is accepted is what Pyroscope's parser
+ * accepts, its leniency with unclosed braces included, so that no agent that works there fails
+ * here.
+ */
 #include "distributor/ingest/name.h"
 
 #include "common/base/str.h"
@@ -54,6 +60,7 @@ static enum fg_code add_label(struct name_parser *parser, struct fg_slice key,
     value = fg_trim(value);
     if (check(key, key_char, "label", err) != FG_OK)
         return err->code;
+    /* __name__ among the labels replaces the name before the brace. */
     if (fg_slice_is(key, FG_LABEL_NAME)) {
         parser->name->app = value;
         return FG_OK;
@@ -61,6 +68,8 @@ static enum fg_code add_label(struct name_parser *parser, struct fg_slice key,
     if (fg_slice_starts(key, "__") && !fg_slice_is(key, LABEL_SESSION)) /* ours to give */
         return FG_OK;
     if (labels->count == parser->cap_labels) {
+        /* The old array stays in the arena until the request ends; doubling bounds the waste to the
+         * final size. */
         size_t cap = FG_MAX(16, parser->cap_labels * 2);
         struct fg_label *items = fg_arena_new(parser->arena, struct fg_label, cap);
 
@@ -171,6 +180,7 @@ enum fg_code dist_app_kind_parse(struct fg_slice app, uint32_t sample_rate,
             continue;
         *ret_kind = (struct dist_app_kind){fg_slice_sub(app, 0, at), kinds[i].name, kinds[i].type,
                                            kinds[i].unit, kinds[i].timed};
+        /* Without a rate a count of samples is no time: it stays a count. */
         if (kinds[i].timed && sample_rate == 0) {
             ret_kind->type = "samples";
             ret_kind->unit = "count";

@@ -64,6 +64,8 @@ static struct fg_slice pprof_name(const struct fg_batch *batch, void *arg)
     struct fg_slice display = FG_LIT("");
 
     for (uint32_t t = 0; t < batch->n_types; t++)
+        /* Before the display names: a profile with wall and cpu columns is a wall profile, whatever
+         * its first column is. */
         if (fg_slice_is(batch->types[t].type, "wall"))
             return FG_LIT("wall");
     for (uint32_t t = 0; t < batch->n_types; t++) {
@@ -123,6 +125,7 @@ static enum fg_code read_config(struct pprof *pprof, struct fg_slice text, struc
         return FG_OK;
     if (text.len > CONFIG_MAX_BYTES)
         return fg_fail(err, FG_E_DECODE, "sample_type_config of %zu bytes", text.len);
+    /* Duplicate keys are refused, since which of them counts would depend on the parser. */
     pprof->config = json_loadb((const char *)text.ptr, text.len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(pprof->config))
         return fg_fail(err, FG_E_DECODE,
@@ -149,6 +152,8 @@ static enum fg_code read_form(struct pprof *pprof, struct fg_slice *ret_profile,
             continue;
         if (fg_slice_is(part.name, "profile") && ret_profile->ptr == NULL)
             *ret_profile = part.data;
+        /* Agents of old sent cumulative profiles with the previous one next to it, to be
+         * subtracted. Stored as it is, such a profile would count everything again and again. */
         else if (fg_slice_is(part.name, "prev_profile") && part.data.len > 0)
             return fg_fail(err, FG_E_DECODE,
                            "unsupported client version. Please update "

@@ -6,14 +6,14 @@
 struct dist_delta {
     struct fg_budget *budget;
     uint64_t bytes;
-    struct fg_id schema; /* columns and rules: under another nothing can be compared */
+    struct fg_id schema; /* of columns and rules; values of different schemas cannot be compared */
     int64_t time_ns;
     uint32_t n_types, n;
     uint64_t *keys;  /* ascending */
     int64_t *values; /* n_types for each key */
 };
 
-/* A sample on its way: where it is in the batch, and its key. */
+/* A sample: its key and where it is in the batch. */
 struct delta_row {
     uint64_t key;
     uint32_t profile, sample;
@@ -64,7 +64,8 @@ static struct fg_id schema_of(const struct delta_work *work, uint64_t rules)
 
 /* ---- rows ---- */
 
-/* Labels and stack, and the span where there is one, which tells equal stacks apart. */
+/* Returns a hash of labels, stack and spans. Samples of equal stacks differ by their spans. Moves
+ * *link behind the links of this sample. */
 static uint64_t key_of(const struct fg_batch *batch, const struct fg_profile *profile,
                        struct fg_id labels, uint32_t sample, uint32_t *link)
 {
@@ -106,6 +107,7 @@ static enum fg_code make_rows(struct delta_work *work, struct fg_arena *arena, s
             work->rows[work->n_rows++] =
                 (struct delta_row){key_of(batch, profile, labels, i, &link), p, i};
     }
+    /* In the order of keys, so that two scrapes are compared in one pass over both. */
     qsort(work->rows, work->n_rows, sizeof *work->rows, cmp_rows);
     return FG_OK;
 }
@@ -129,7 +131,7 @@ void dist_delta_destroy(struct dist_delta *delta)
     free(delta);
 }
 
-/* NULL: the budget is used up. */
+/* Copies the values of this scrape. NULL: the budget is used up. */
 static struct dist_delta *remember(const struct delta_work *work,
                                    const struct dist_delta_scrape *scrape)
 {
@@ -158,7 +160,7 @@ static struct dist_delta *remember(const struct delta_work *work,
 
 /* ---- comparing ---- */
 
-/* Sums of one type. Doubles: sums of strangers' numbers may be larger than any int64_t. */
+/* Sums of one type, as doubles: a target may send values whose sum exceeds int64_t. */
 struct delta_sums {
     double before, now, gone;
 };
@@ -184,7 +186,8 @@ static void sum_column(const struct dist_delta *before, const struct dist_delta 
     *ret_sums = sums;
 }
 
-static bool began_anew(const struct dist_delta *before, const struct dist_delta *seen)
+/* Returns true if the target has restarted; delta.h says when that is assumed. */
+static bool has_restarted(const struct dist_delta *before, const struct dist_delta *seen)
 {
     bool any = false;
 
@@ -201,7 +204,8 @@ static bool began_anew(const struct dist_delta *before, const struct dist_delta 
     return any;
 }
 
-/* Values become growth; NULL: everything counts as seen before. */
+/* Replaces values by their growth. before NULL: all growth is zero, because there is nothing to
+ * compare with. */
 static void subtract(const struct delta_work *work, const struct dist_delta *before)
 {
     uint32_t j = 0;
@@ -217,6 +221,7 @@ static void subtract(const struct delta_work *work, const struct dist_delta *bef
             int64_t *value = cell(work, row, c);
             int64_t then = known ? before->values[(size_t)j * work->n_columns + c] : 0;
 
+            /* A single value that fell is Go's estimate, not negative growth. */
             if (before == NULL || *value < then)
                 then = *value;
             *value -= then;
@@ -251,7 +256,7 @@ static void drop_links(struct fg_profile *profile)
     profile->n_links = kept;
 }
 
-/* Samples that are zero everywhere go; the columns move together. */
+/* Removes samples whose values are all zero. Values are stored by column, so all columns move. */
 static void drop_zeros(const struct fg_batch *batch, struct fg_profile *profile)
 {
     uint32_t n = profile->n_samples, kept = 0, link = 0;
@@ -267,6 +272,7 @@ static void drop_zeros(const struct fg_batch *batch, struct fg_profile *profile)
             profile->values[(size_t)t * n + kept] = profile->values[(size_t)t * n + i];
         kept++;
     }
+    /* Columns are n_samples apart, which is smaller now. */
     for (uint32_t t = 1; t < batch->n_types; t++)
         memmove(profile->values + (size_t)t * kept, profile->values + (size_t)t * n,
                 kept * sizeof *profile->values);
@@ -290,7 +296,7 @@ static void finish_batch(struct fg_batch *batch, int64_t duration_ns)
     batch->n_profiles = kept;
 }
 
-/* To find what a process that began anew has: all of it is new. */
+/* Values before a restart: none, so that all of the values are growth. */
 static const struct dist_delta nothing;
 
 static void compare(const struct delta_work *work, const struct dist_delta *before, int64_t time_ns,
@@ -299,7 +305,7 @@ static void compare(const struct delta_work *work, const struct dist_delta *befo
     const struct dist_delta *seen = result->seen;
 
     result->first = before == NULL || seen == NULL || !fg_id_eq(before->schema, seen->schema);
-    result->reset = !result->first && began_anew(before, seen);
+    result->reset = !result->first && has_restarted(before, seen);
     if (result->first)
         before = NULL;
     subtract(work, result->reset ? &nothing : before);

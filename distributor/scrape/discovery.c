@@ -4,7 +4,7 @@
 #include "common/runtime/yaml.h"
 
 enum {
-    ARENA_MAX_BYTES = 32 * 1024 * 1024, /* labels of a group are shared, arrays of them are not */
+    ARENA_MAX_BYTES = 32 * 1024 * 1024, /* texts of a group's labels are shared, arrays are not */
 };
 
 /* ---- JSON ---- */
@@ -24,7 +24,8 @@ enum fg_code dist_document_from_json(struct fg_slice text, const char *name, jso
 
 /* ---- YAML ---- */
 
-/* The event is the beginning of a value; reads to its end. depth: of what may be inside. */
+/* Reads a value to its end; the current event is its beginning. depth: how deep values may be
+ * nested inside it. */
 static json_t *read_value(struct fg_yaml *yaml, unsigned depth);
 
 static json_t *read_scalar(struct fg_yaml *yaml)
@@ -33,6 +34,7 @@ static json_t *read_scalar(struct fg_yaml *yaml)
 
     if (fg_yaml_is_nothing(yaml))
         return json_null();
+    /* jansson's keys and most of our labels end at a NUL, which would hide the rest of the text. */
     if (fg_slice_find(text, '\0') != SIZE_MAX) {
         (void)fg_yaml_refuse(yaml, "a NUL character");
         return NULL;
@@ -60,7 +62,7 @@ static json_t *read_list(struct fg_yaml *yaml, unsigned depth)
     return NULL;
 }
 
-/* The event is a key. */
+/* Reads a key, which is the current event, and its value into the map. */
 static enum fg_code read_member(struct fg_yaml *yaml, unsigned depth, json_t *map)
 {
     json_t *key = NULL, *value = NULL;
@@ -70,6 +72,7 @@ static enum fg_code read_member(struct fg_yaml *yaml, unsigned depth, json_t *ma
     key = fg_yaml_is_nothing(yaml) ? json_string("null") : read_scalar(yaml);
     if (key == NULL)
         return yaml->err->code;
+    /* Refused, as in JSON: which of two values counts would be a guess. */
     if (json_object_get(map, json_string_value(key)) != NULL)
         (void)fg_yaml_refuse(yaml, "%.100s is set a second time", json_string_value(key));
     else if (fg_yaml_next(yaml) == FG_OK)
@@ -110,7 +113,7 @@ static json_t *read_value(struct fg_yaml *yaml, unsigned depth)
     return read_map(yaml, depth - 1);
 }
 
-/* All documents; there may be one. */
+/* Reads the whole text, which may have one document. */
 static json_t *read_stream(struct fg_yaml *yaml)
 {
     json_t *doc = NULL;
@@ -230,7 +233,7 @@ enum fg_code dist_discovered_add(struct dist_discovered *discovered, const struc
         return too_many(err);
     if (labels->count > 0)
         memcpy(copy.items, labels->items, labels->count * sizeof *copy.items);
-    fg_labels_sort(&copy);
+    fg_labels_sort(&copy); /* the copy, because the next target uses labels again */
     if (discovered->n_targets == discovered->cap_targets) {
         discovered->cap_targets = FG_MAX(16, discovered->cap_targets * 2);
         discovered->targets =
@@ -242,7 +245,7 @@ enum fg_code dist_discovered_add(struct dist_discovered *discovered, const struc
 
 /* ---- groups ---- */
 
-/* labels has room for all of them. */
+/* Adds the members of the object to labels, which has room for them. */
 static enum fg_code read_labels(struct dist_discovered *discovered, json_t *object,
                                 const char *what, struct fg_labels *labels, struct fg_err *err)
 {
@@ -265,7 +268,7 @@ static enum fg_code read_labels(struct dist_discovered *discovered, json_t *obje
     return FG_OK;
 }
 
-/* A set for each target; labels has room for the address. */
+/* Adds a label set for each target: labels, which has room for one more, and its address. */
 static enum fg_code read_targets(struct dist_discovered *discovered, json_t *targets,
                                  const char *what, struct fg_labels *labels, struct fg_err *err)
 {

@@ -10,12 +10,12 @@
 
 enum { FILES_MAX = 1000 };
 
-/* A file as it was when it was last looked at. */
+/* A file as it was at the last check. */
 struct file {
     char *path;
     struct fg_file_version version;
     char *error;                        /* NULL: it was read */
-    struct dist_discovered *discovered; /* just read, on its way to the loop */
+    struct dist_discovered *discovered; /* read by the job, for the loop to take */
     bool is_there, changed;
 };
 
@@ -30,7 +30,7 @@ struct dist_file_discovery {
     size_t n_files;
     bool too_many;
 
-    void (*on_stopped)(void *arg); /* not NULL: it ends */
+    void (*on_stopped)(void *arg); /* not NULL: discovery is stopping */
     void *stopped_arg;
 };
 
@@ -72,7 +72,8 @@ static enum fg_code read_file(struct file *file, struct fg_err *err)
     struct fg_buf text;
     enum fg_code code;
 
-    fg_buf_init(&text, (size_t)2 * 1024 * 1024); /* half of it is refused */
+    /* fg_conf_read_file() refuses more than 1 MiB; the rest is room for its last read. */
+    fg_buf_init(&text, (size_t)2 * 1024 * 1024);
     code = fg_conf_read_file(file->path, &text, err);
     if (code == FG_OK)
         code = dist_file_discovery_read(file->path, fg_buf_slice(&text), discovered, err);
@@ -89,7 +90,7 @@ static char *copy_text(const char *text)
     return memcpy(fg_malloc(size), text, size);
 }
 
-/* Reads the file again if it is another than it was. */
+/* Reads the file if its version has changed. */
 static void look_at(struct file *file)
 {
     struct fg_file_version now = fg_file_version(file->path);
@@ -98,16 +99,20 @@ static void look_at(struct file *file)
     file->is_there = now.size >= 0;
     if (!file->is_there || fg_file_version_eq(&now, &file->version))
         return;
-    file->version = now; /* before reading: what is written meanwhile is seen at the next look */
+    /* The version from before reading: a write meanwhile gives another one at the next check. */
+    file->version = now;
     file->changed = true;
     free(file->error);
     file->error = NULL;
     if (read_file(file, &err) != FG_OK)
+        /* The group keeps its targets: a typo in a file must not end the scrapes of all of its
+         * targets. */
         file->error = copy_text(err.msg);
 }
 
 static void add_file(struct dist_file_discovery *files, const char *path)
 {
+    /* Two patterns may match the same file. */
     for (size_t i = 0; i < files->n_files; i++)
         if (strcmp(files->files[i].path, path) == 0)
             return;
@@ -144,7 +149,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     return FG_OK;
 }
 
-/* ---- taking over (loop) ---- */
+/* ---- results (loop) ---- */
 
 static void file_done(struct file *file)
 {
@@ -166,7 +171,7 @@ static void take_over(struct dist_file_discovery *files, struct file *file, cons
     dist_scrape_pool_update(files->config.targets, group, file->discovered, true);
 }
 
-/* false: the file is gone. */
+/* Takes over the outcome of the check. Returns false if the file was deleted. */
 static bool settle(struct dist_file_discovery *files, struct file *file)
 {
     size_t size = strlen(GROUP_PREFIX) + strlen(file->path) + 1;
@@ -193,6 +198,7 @@ static void done(struct fg_job *job)
     size_t kept = 0;
 
     files->under_way = false;
+    /* Stopped while the job ran: its results are dropped. */
     if (files->on_stopped != NULL) {
         finish_stop(files);
         return;
@@ -214,7 +220,7 @@ static void on_timer(uv_timer_t *timer)
 
     if (files->under_way)
         return;
-    /* When the lane is full the next look is as good. */
+    /* If the lane is full, the next check is soon enough. */
     files->under_way = fg_work_submit(files->config.work, FG_LANE_INGEST, &files->job);
 }
 
@@ -267,7 +273,7 @@ void dist_file_discovery_each_error(struct dist_file_discovery *files,
                                     void *arg)
 {
     if (files->under_way)
-        return; /* the job's at the moment */
+        return; /* the job is using the files */
     for (size_t i = 0; i < files->n_files; i++)
         if (files->files[i].error != NULL)
             each(files->files[i].path, files->files[i].error, arg);

@@ -1,16 +1,13 @@
 /*
- *              a page                 the last page              an event
- *   LIST ------------------> READ ---------------------> WATCH ------------+
- *    ^  ^                     |                          | |  ^            |
- *    |  +---- more pages -----+                          | |  +------------+
- *    |                                                   | |
- *    |                     the version is too old        | | the server ends it, or it fails
- *    +---------------------------------------------------+ v
- *    +------------------------------------------------- PAUSE ----> WATCH, where the version is
- * good
+ *          a page             the last page             it ends or fails
+ *   LIST -----------> READ -------------------> WATCH --------------------> PAUSE
+ *    ^ ^                |                         ^                          | |
+ *    | '-- more pages --'                         '--- a version is known ---' |
+ *    '-------------- no version: no complete list, or it is too old -----------'
  *
- * A list that fails leaves the targets as they were: nothing goes but after a complete one. A watch
- * goes on from the version of the last event; bookmarks bring new ones where nothing happens.
+ * A list that fails goes to PAUSE as well and leaves the targets as they were: pods are removed
+ * only after a complete list. A watch goes on from the version of the last event; bookmarks bring
+ * newer versions while nothing happens.
  */
 #include "distributor/scrape/discovery_kubernetes.h"
 
@@ -21,10 +18,10 @@
 #define GROUP_PREFIX "pod:"
 
 enum {
-    PAGE_PODS = 50, /* of some ten KB each; fewer when a page gets too large */
+    PAGE_PODS = 50, /* of about 10 KiB each; fewer if a page gets too large */
     PAGE_MAX_BYTES = 2 * 1024 * 1024,
     EVENT_MAX_BYTES = 1024 * 1024,
-    WATCH_S = 240, /* up to twice as long: the API's servers have to be left now and then */
+    WATCH_S = 240, /* up to twice as long; then another API server may get the watch */
     WATCH_GRACE_S = 30,
     URL_MAX_BYTES = 16 * 1024,
     PATH_MAX_BYTES = 4096,
@@ -47,18 +44,18 @@ struct dist_kubernetes_discovery {
     unsigned failures; /* in a row */
     char error[FG_ERR_MSG_MAX_BYTES];
 
-    struct fg_client_request request; /* the one that is under way */
+    struct fg_client_request request; /* the one in progress, if there is one */
     struct fg_buf url;
     unsigned page_pods;
     struct fg_buf next;    /* where the next page begins */
     struct fg_buf version; /* empty: there is no complete list */
-    struct fg_buf lines;   /* of a watch, the last without its end */
+    struct fg_buf lines;   /* of a watch: received, not read yet; the last may be incomplete */
     bool expired;          /* the watch said so */
 
     struct fg_job job; /* reads a page */
     struct dist_pods_page page;
 
-    void (*on_stopped)(void *arg); /* not NULL: it ends */
+    void (*on_stopped)(void *arg); /* not NULL: discovery is stopping */
     void *stopped_arg;
 };
 
@@ -89,6 +86,7 @@ int64_t dist_kubernetes_discovery_pause_ns(int64_t pause_ns, unsigned failures, 
     enum { DOUBLINGS_MAX = 5 };
     int64_t longest_ns = pause_ns << FG_MIN(failures, (unsigned)DOUBLINGS_MAX);
 
+    /* Half of it is jitter: when the API comes back, not all distributors may ask at once. */
     return longest_ns / 2 + (int64_t)(random % (uint64_t)(longest_ns / 2 + 1));
 }
 
@@ -105,6 +103,7 @@ static void on_timer(uv_timer_t *timer)
     struct dist_kubernetes_discovery *kubernetes = timer->data;
 
     fg_assert(kubernetes->state == PAUSE);
+    /* No version: there is no complete list yet, or it has expired. */
     if (kubernetes->version.len == 0)
         list_from_the_start(kubernetes);
     else
@@ -154,7 +153,7 @@ static void put_parameter(struct fg_buf *url, const char *name, struct fg_slice 
     fg_buf_url(url, value);
 }
 
-/* What lists and watches have in common. */
+/* Begins the URL with what lists and watches have in common. */
 static void begin_url(struct dist_kubernetes_discovery *kubernetes)
 {
     const struct dist_kubernetes_discovery_config *config = &kubernetes->config;
@@ -208,7 +207,7 @@ static void ask(struct dist_kubernetes_discovery *kubernetes, int64_t timeout_ns
     fg_client_send(kubernetes->client, request);
 }
 
-/* An answer with another status than 200 in a sentence. */
+/* Fails with a sentence about a response that has another status than 200. */
 static void fail_status(struct dist_kubernetes_discovery *kubernetes)
 {
     const struct fg_client_request *request = &kubernetes->request;
@@ -243,6 +242,7 @@ static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes)
 {
     fg_buf_clear(&kubernetes->next);
     fg_buf_clear(&kubernetes->version);
+    /* Pods that the whole list does not name any more are removed by finish_list(). */
     dist_scrape_pool_mark(kubernetes->config.targets, GROUP_PREFIX);
     list(kubernetes);
 }
@@ -253,12 +253,13 @@ static void on_listed(struct fg_client_request *request)
         fg_container(request, struct dist_kubernetes_discovery, request);
 
     if (request->code == FG_E_TOO_LARGE && kubernetes->page_pods > 1) {
+        /* Pods may have annotations of 256 KiB each. */
         kubernetes->page_pods /= 2;
         list(kubernetes);
     } else if (request->code != FG_OK) {
         fail(kubernetes, request->err.msg);
     } else if (request->status != STATUS_OK) {
-        fail_status(kubernetes); /* and from the start: 410 means that the pages are too old */
+        fail_status(kubernetes); /* 410, too: the pages are too old, and the list starts over */
     } else {
         kubernetes->state = READ;
         if (!fg_work_submit(kubernetes->config.work, FG_LANE_INGEST, &kubernetes->job))
@@ -309,6 +310,7 @@ static void take_page(struct dist_kubernetes_discovery *kubernetes)
         update_pod(kubernetes, page->discovered, &page->pods[i]);
     set_text(&kubernetes->next, page->next);
     if (page->next.len == 0)
+        /* The version of the last page counts: a watch from it begins where the list ended. */
         set_text(&kubernetes->version, page->version);
     dist_pods_page_done(page);
     if (kubernetes->next.full || kubernetes->version.full)
@@ -356,10 +358,11 @@ static void take_event(struct dist_kubernetes_discovery *kubernetes,
         break;
     }
     if (event->version.len > 0)
+        /* Events of all kinds have a version; a watch that goes on from it misses nothing. */
         set_text(&kubernetes->version, event->version);
 }
 
-/* false: the watch is of no use any more, and why. */
+/* Takes an event. Returns false, with the reason, if the watch cannot go on. */
 static bool take_line(struct dist_kubernetes_discovery *kubernetes, struct fg_slice line,
                       struct fg_err *err)
 {
@@ -368,7 +371,7 @@ static bool take_line(struct dist_kubernetes_discovery *kubernetes, struct fg_sl
     if (fg_trim(line).len == 0)
         return true;
     if (dist_pods_read_event(line, kubernetes->config.kinds, &event, err) != FG_OK) {
-        kubernetes->expired = true; /* what it was going to say is lost */
+        kubernetes->expired = true; /* an event is lost, so the targets may be wrong: list again */
         return false;
     }
     take_event(kubernetes, &event);
@@ -376,7 +379,7 @@ static bool take_line(struct dist_kubernetes_discovery *kubernetes, struct fg_sl
     return !kubernetes->expired;
 }
 
-/* All complete lines. */
+/* Takes all complete lines. */
 static bool take_lines(struct dist_kubernetes_discovery *kubernetes, struct fg_err *err)
 {
     struct fg_buf *lines = &kubernetes->lines;
@@ -400,6 +403,7 @@ static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
         fg_container(request, struct dist_kubernetes_discovery, request);
     struct fg_err err = {.code = FG_OK};
 
+    /* Any byte shows that the API works: the next pause is short again. */
     note_success(kubernetes);
     fg_buf_put(&kubernetes->lines, chunk);
     if (kubernetes->lines.full) {
@@ -420,6 +424,7 @@ static void on_watched(struct fg_client_request *request)
         fg_container(request, struct dist_kubernetes_discovery, request);
 
     if (kubernetes->expired || (request->code == FG_OK && request->status == STATUS_GONE)) {
+        /* No failure: the API keeps old versions for minutes only. List again. */
         fg_buf_clear(&kubernetes->version);
         pause_now(kubernetes);
     } else if (request->code != FG_OK) {
@@ -427,7 +432,7 @@ static void on_watched(struct fg_client_request *request)
     } else if (request->status != STATUS_OK) {
         fail_status(kubernetes);
     } else {
-        pause_now(kubernetes); /* its time is over */
+        pause_now(kubernetes); /* timeoutSeconds is over */
     }
 }
 
@@ -437,6 +442,7 @@ static void watch(struct dist_kubernetes_discovery *kubernetes)
 
     kubernetes->state = WATCH;
     kubernetes->expired = false;
+    /* The next list tries whole pages again. */
     kubernetes->page_pods = PAGE_PODS;
     fg_buf_clear(&kubernetes->lines);
     begin_url(kubernetes);
@@ -496,7 +502,7 @@ void dist_kubernetes_discovery_stop(struct dist_kubernetes_discovery *kubernetes
     kubernetes->stopped_arg = arg;
     fg_assert(uv_timer_stop(&kubernetes->timer) == 0);
     if (kubernetes->state == READ)
-        return; /* on_page_read() comes */
+        return; /* the job has the page; on_page_read() goes on */
     fg_client_cancel(&kubernetes->request);
     finish_stop(kubernetes);
 }

@@ -9,14 +9,14 @@ enum {
     NAME_MAX_BYTES = 1024,
     MESSAGE_MAX_BYTES = 300,
     STATUS_GONE = 410,           /* of HTTP: the version is too old */
-    ANNOTATION_MAX_BYTES = 1024, /* longer values are notes of tools to themselves */
+    ANNOTATION_MAX_BYTES = 1024, /* longer ones are state of tools, as kubectl's last-applied */
     FIXED_LABELS_MAX = 40,       /* all that do not come from the pod's labels and annotations */
 };
 
-/* Where some of its profiles are. */
+/* A port of a container at which the pod serves some of its profiles. */
 struct pod_place {
-    const json_t *container; /* NULL: it has none */
-    struct fg_slice port;    /* empty: nobody can tell */
+    const json_t *container; /* NULL: the pod has none */
+    struct fg_slice port;    /* empty: unknown */
     struct fg_slice port_name;
     bool https;
     const struct dist_profile_kind *kinds[KINDS_MAX];
@@ -54,7 +54,7 @@ static bool is_name_char(uint8_t c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* The prefix and the name with everything else as _, as Prometheus' discovery has it. */
+/* Returns prefix and name with all other characters replaced by _, as Prometheus does. */
 static struct fg_slice label_name(struct pod_reading *reading, const char *prefix, const char *name)
 {
     char *text = fg_arena_printf(reading->discovered->arena, "%s%s", prefix, name);
@@ -67,8 +67,8 @@ static struct fg_slice label_name(struct pod_reading *reading, const char *prefi
     return fg_cstr(text);
 }
 
-/* Two labels for each entry of a map: its value, and that it is there. plain: a third one, by its
- * own name. */
+/* Puts two labels for each entry of a map, as Prometheus does: its value, and that it is present.
+ * plain: a third one, by its own name. */
 static enum fg_code put_map(struct pod_reading *reading, json_t *map, const char *prefix,
                             const char *present_prefix, bool plain)
 {
@@ -143,7 +143,8 @@ static void put_pod(struct pod_reading *reading)
     put_controller(reading);
 }
 
-/* Last, so that they win over the pod's own labels. */
+/* Puts the labels that Pyroscope's chart gives. Last, so that they win over the pod's own labels.
+ */
 static void put_plain(struct pod_reading *reading)
 {
     static const char *const sources[] = {"service_repository", "service_git_ref",
@@ -182,7 +183,7 @@ static enum fg_code put_common(struct pod_reading *reading)
 
 /* ---- ports ---- */
 
-/* The value of <kind>.<what>. */
+/* Returns the annotation <kind>.<what>. */
 static struct fg_slice wish(const struct pod_reading *reading, const struct dist_profile_kind *kind,
                             const char *what)
 {
@@ -201,7 +202,7 @@ static bool is_port(const json_t *port, uint64_t number, struct fg_slice name)
     return json_is_integer(given) && (uint64_t)json_integer_value(given) == number;
 }
 
-/* The container's port of that name, or of that number. */
+/* Returns the container's port of that name, or of that number if the name is empty. */
 static const json_t *find_port(const json_t *container, uint64_t number, struct fg_slice name)
 {
     const json_t *ports = json_object_get(container, "ports");
@@ -226,7 +227,8 @@ static enum fg_code put_port(struct pod_reading *reading, struct pod_place *plac
     return FG_OK;
 }
 
-/* Which container it is and which port. A number need not be among the declared ones. */
+/* Finds container and port of a kind. A number need not be among the declared ports, as in
+ * Kubernetes itself. */
 static enum fg_code find_place(struct pod_reading *reading, const struct dist_profile_kind *kind,
                                struct pod_place *place)
 {
@@ -266,6 +268,7 @@ static enum fg_code add_kind(struct pod_reading *reading, const struct dist_prof
         return reading->err->code;
     while (i < reading->n_places && !same_place(&reading->places[i], &wanted))
         i++;
+    fg_assert(i < KINDS_MAX); /* at most one place for each kind */
     place = &reading->places[i];
     if (i == reading->n_places) {
         *place = wanted;
@@ -294,7 +297,7 @@ static enum fg_code put_address(struct pod_reading *reading, const struct pod_pl
     return FG_OK;
 }
 
-/* __profiles__ and the paths. */
+/* Puts __profiles__ and the paths. */
 static enum fg_code put_kinds(struct pod_reading *reading, const struct pod_place *place)
 {
     struct fg_buf list;
@@ -334,7 +337,7 @@ static enum fg_code add_target(struct pod_reading *reading, const struct pod_pla
         dist_discovered_add(reading->discovered, &(struct fg_labels){reading->items, reading->n},
                             reading->err) != FG_OK)
         return reading->err->code;
-    reading->n = common;
+    reading->n = common; /* the labels of the pod stay for its next target */
     return FG_OK;
 }
 
@@ -346,7 +349,7 @@ static bool is_running(const struct pod_reading *reading)
            !fg_slice_is(phase, "Succeeded") && !fg_slice_is(phase, "Failed");
 }
 
-/* A tree lives no longer than the reading of it; what is found lives on. */
+/* Copies the texts of the targets: the JSON document is freed after reading, the targets stay. */
 static enum fg_code copy_texts(struct dist_discovered *discovered, size_t from, struct fg_err *err)
 {
     for (size_t t = from; t < discovered->n_targets; t++) {
@@ -402,7 +405,7 @@ bool dist_pod_name(const json_t *pod, struct fg_buf *out)
 
 /* ---- pages and events ---- */
 
-/* The object of a text that is one. */
+/* Parses a JSON object. */
 static enum fg_code read_object(struct fg_slice text, const char *what, json_t **ret_object,
                                 struct fg_err *err)
 {
@@ -423,7 +426,7 @@ static struct fg_slice version_of(const json_t *object)
     return dist_document_get(json_object_get(object, "metadata"), "resourceVersion");
 }
 
-/* Its name, and its targets if it has any. */
+/* Reads the name of a pod, and its targets if it has any. */
 static enum fg_code read_pod(const json_t *pod, const struct dist_profile_kinds *kinds,
                              struct dist_discovered *discovered, struct dist_pods_entry *entry,
                              struct fg_err *err)
@@ -459,6 +462,7 @@ static enum fg_code read_items(const json_t *items, const struct dist_profile_ki
 
         if (read_pod(json_array_get(items, i), kinds, page->discovered, entry, err) != FG_OK)
             return err->code;
+        /* The entry of a pod without targets is used for the next one: most pods have none. */
         page->n_pods += entry->n > 0;
     }
     return FG_OK;

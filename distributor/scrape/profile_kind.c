@@ -4,15 +4,13 @@
 #include "distributor/scrape/discovery.h"
 
 enum {
-    TEXTS_MAX_BYTES = 2 * 1024 * 1024, /* a document of a MiB, and how an arena cuts it up */
+    TEXTS_MAX_BYTES = 2 * 1024 * 1024, /* the document has at most 1 MiB; the rest is the arena's */
     PATH_MAX_BYTES = 1024,
     NAME_MAX_BYTES = 64,
 };
 
-/*
- * Profiles of godeltaprof hold what was added since they were last fetched; they are stored by the
- * name of what they are.
- */
+/* Profiles of godeltaprof are differences since the last fetch already, so nothing of them is
+ * cumulative. They are stored under the name of the plain kind. */
 /* clang-format off */
 static const struct dist_profile_kind built_in[] = {
     {"process_cpu", "cpu", "process_cpu", "/debug/pprof/profile", true, true, {NULL}, 0},
@@ -38,26 +36,26 @@ const struct dist_profile_kind *dist_profile_kinds_find(const struct dist_profil
 
 /* ---- settings ---- */
 
-struct kind_reading {
+struct kind_parser {
     struct dist_profile_kinds *kinds;
     const char *name;
     struct fg_err *err;
 };
 
-static enum fg_code refuse(const struct kind_reading *reading, const char *kind, const char *what)
+static enum fg_code refuse(const struct kind_parser *parser, const char *kind, const char *what)
 {
-    return fg_fail(reading->err, FG_E_INVALID, "%s: \"%.100s\": %s", reading->name, kind, what);
+    return fg_fail(parser->err, FG_E_INVALID, "%s: \"%.100s\": %s", parser->name, kind, what);
 }
 
 static const char *keep(struct dist_profile_kinds *kinds, struct fg_slice text)
 {
     char *copy = fg_arena_text(kinds->arena, text);
 
-    fg_assert(copy != NULL); /* a document of a MiB, less its punctuation */
+    fg_assert(copy != NULL); /* all texts together are shorter than the document */
     return copy;
 }
 
-static enum fg_code read_bool(const struct kind_reading *reading, json_t *object, const char *kind,
+static enum fg_code read_bool(const struct kind_parser *parser, json_t *object, const char *kind,
                               const char *key, bool *value)
 {
     struct fg_slice text = dist_document_get(object, key);
@@ -65,9 +63,8 @@ static enum fg_code read_bool(const struct kind_reading *reading, json_t *object
     if (json_object_get(object, key) == NULL)
         return FG_OK;
     if (!fg_slice_is(text, "true") && !fg_slice_is(text, "false"))
-        return fg_fail(reading->err, FG_E_INVALID,
-                       "%s: \"%.100s\": \"%s\" is neither true nor false", reading->name, kind,
-                       key);
+        return fg_fail(parser->err, FG_E_INVALID,
+                       "%s: \"%.100s\": \"%s\" is neither true nor false", parser->name, kind, key);
     *value = fg_slice_is(text, "true");
     return FG_OK;
 }
@@ -82,34 +79,34 @@ static bool is_path(struct fg_slice text)
     return true;
 }
 
-/* A new kind, or one of ours that is mistyped. */
-static enum fg_code lacks_path(const struct kind_reading *reading, const char *name)
+/* Refuses a kind without a path: a new one, or a built-in one with a typo. */
+static enum fg_code lacks_path(const struct kind_parser *parser, const char *name)
 {
     const char *known[FG_COUNT(built_in)], *nearest;
 
     for (size_t i = 0; i < FG_COUNT(built_in); i++)
         known[i] = built_in[i].name;
     nearest = fg_nearest(fg_cstr(name), known, FG_COUNT(known));
-    return fg_fail(reading->err, FG_E_INVALID,
-                   "%s: \"%.100s\" is a new profile and needs a \"path\"%s%s%s", reading->name,
-                   name, nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+    return fg_fail(parser->err, FG_E_INVALID,
+                   "%s: \"%.100s\" is a new profile and needs a \"path\"%s%s%s", parser->name, name,
+                   nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
                    nearest == NULL ? "" : "\"?");
 }
 
-static enum fg_code read_path(const struct kind_reading *reading, json_t *object,
+static enum fg_code read_path(const struct kind_parser *parser, json_t *object,
                               struct dist_profile_kind *kind)
 {
     struct fg_slice text = dist_document_get(object, "path");
 
     if (json_object_get(object, "path") == NULL)
-        return kind->path != NULL ? FG_OK : lacks_path(reading, kind->name);
+        return kind->path != NULL ? FG_OK : lacks_path(parser, kind->name);
     if (!is_path(text))
-        return refuse(reading, kind->name, "\"path\" must be a path that begins with /");
-    kind->path = keep(reading->kinds, text);
+        return refuse(parser, kind->name, "\"path\" must be a path that begins with /");
+    kind->path = keep(parser->kinds, text);
     return FG_OK;
 }
 
-static enum fg_code read_cumulative(const struct kind_reading *reading, json_t *object,
+static enum fg_code read_cumulative(const struct kind_parser *parser, json_t *object,
                                     struct dist_profile_kind *kind)
 {
     const json_t *types = json_object_get(object, "cumulative");
@@ -117,14 +114,14 @@ static enum fg_code read_cumulative(const struct kind_reading *reading, json_t *
     if (types == NULL)
         return FG_OK;
     if (!json_is_array(types) || json_array_size(types) > KIND_TYPES_MAX)
-        return refuse(reading, kind->name, "\"cumulative\" is not a list of up to 8 sample types");
+        return refuse(parser, kind->name, "\"cumulative\" is not a list of up to 8 sample types");
     kind->n_cumulative = 0;
     for (size_t i = 0; i < json_array_size(types); i++) {
         struct fg_slice type = dist_document_text(json_array_get(types, i));
 
         if (type.len == 0)
-            return refuse(reading, kind->name, "\"cumulative\" lists no sample type");
-        kind->cumulative[kind->n_cumulative++] = keep(reading->kinds, type);
+            return refuse(parser, kind->name, "\"cumulative\" lists no sample type");
+        kind->cumulative[kind->n_cumulative++] = keep(parser->kinds, type);
     }
     return FG_OK;
 }
@@ -140,21 +137,22 @@ static bool is_word(struct fg_slice text)
     return text.len > 0 && text.len <= NAME_MAX_BYTES;
 }
 
-/* The kind of that name, made where there is none; NULL: it cannot be. */
-static struct dist_profile_kind *find_or_add(const struct kind_reading *reading, const char *name)
+/* Returns the kind of that name and adds it if there is none. NULL: the name is invalid, or there
+ * are too many. */
+static struct dist_profile_kind *find_or_add(const struct kind_parser *parser, const char *name)
 {
-    struct dist_profile_kinds *kinds = reading->kinds;
+    struct dist_profile_kinds *kinds = parser->kinds;
     struct dist_profile_kind *kind;
 
     for (uint32_t i = 0; i < kinds->n; i++)
         if (strcmp(kinds->items[i].name, name) == 0)
             return &kinds->items[i];
     if (!is_word(fg_cstr(name))) {
-        (void)refuse(reading, name, "a name may contain only lower-case letters, digits and _");
+        (void)refuse(parser, name, "a name may contain only lower-case letters, digits and _");
         return NULL;
     }
     if (kinds->n == KINDS_MAX) {
-        (void)refuse(reading, name, "too many profile types");
+        (void)refuse(parser, name, "too many profile types");
         return NULL;
     }
     kind = &kinds->items[kinds->n++];
@@ -164,26 +162,26 @@ static struct dist_profile_kind *find_or_add(const struct kind_reading *reading,
     return kind;
 }
 
-static enum fg_code read_kind(const struct kind_reading *reading, const char *name, json_t *object)
+static enum fg_code read_kind(const struct kind_parser *parser, const char *name, json_t *object)
 {
     static const char *const known[] = {"enabled", "path", "seconds", "cumulative"};
     struct dist_profile_kind *kind;
     char what[200];
 
     if (!json_is_object(object))
-        return refuse(reading, name, "is not a map");
-    (void)snprintf(what, sizeof what, "%.128s: \"%.50s\"", reading->name, name);
-    if (dist_document_check_keys(object, known, FG_COUNT(known), what, reading->err) != FG_OK)
-        return reading->err->code;
-    kind = find_or_add(reading, name);
-    if (kind == NULL || read_bool(reading, object, name, "enabled", &kind->enabled) != FG_OK ||
-        read_bool(reading, object, name, "seconds", &kind->seconds) != FG_OK ||
-        read_path(reading, object, kind) != FG_OK)
-        return reading->err->code;
-    return read_cumulative(reading, object, kind);
+        return refuse(parser, name, "is not a map");
+    (void)snprintf(what, sizeof what, "%.128s: \"%.50s\"", parser->name, name);
+    if (dist_document_check_keys(object, known, FG_COUNT(known), what, parser->err) != FG_OK)
+        return parser->err->code;
+    kind = find_or_add(parser, name);
+    if (kind == NULL || read_bool(parser, object, name, "enabled", &kind->enabled) != FG_OK ||
+        read_bool(parser, object, name, "seconds", &kind->seconds) != FG_OK ||
+        read_path(parser, object, kind) != FG_OK)
+        return parser->err->code;
+    return read_cumulative(parser, object, kind);
 }
 
-static enum fg_code read_kinds(const struct kind_reading *reading, json_t *object)
+static enum fg_code read_kinds(const struct kind_parser *parser, json_t *object)
 {
     const char *name;
     json_t *value;
@@ -191,11 +189,11 @@ static enum fg_code read_kinds(const struct kind_reading *reading, json_t *objec
     if (json_is_null(object))
         return FG_OK;
     if (!json_is_object(object))
-        return fg_fail(reading->err, FG_E_INVALID, "%s: not a map of profiles", reading->name);
+        return fg_fail(parser->err, FG_E_INVALID, "%s: not a map of profiles", parser->name);
     json_object_foreach(object, name, value)
     {
-        if (read_kind(reading, name, value) != FG_OK)
-            return reading->err->code;
+        if (read_kind(parser, name, value) != FG_OK)
+            return parser->err->code;
     }
     return FG_OK;
 }
@@ -203,7 +201,7 @@ static enum fg_code read_kinds(const struct kind_reading *reading, json_t *objec
 enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg_slice yaml,
                                      const char *name, struct fg_err *err)
 {
-    const struct kind_reading reading = {kinds, name, err};
+    const struct kind_parser parser = {kinds, name, err};
     enum fg_code code;
     json_t *doc;
 
@@ -212,7 +210,7 @@ enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg
     memcpy(kinds->items, built_in, sizeof built_in);
     code = dist_document_from_yaml(yaml, name, &doc, err);
     if (code == FG_OK) {
-        code = read_kinds(&reading, doc);
+        code = read_kinds(&parser, doc);
         json_decref(doc);
     }
     if (code != FG_OK)

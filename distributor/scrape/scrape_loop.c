@@ -1,19 +1,20 @@
 /*
- *           tick            place                all of it, 200
- *   REST ----------> LINE ----------> FETCH ------------------------> STORE -----> REST
- *    ^                |                 |                              |  ^
- *    |                | tick: missed    | anything else                |  | later
- *    |                v                 v                              v  |
- *    +-----------------------------------                             PAUSE
+ *          tick             slot             status 200            stored
+ *   REST ---------> QUEUED --------> FETCH ---------------> STORE ---------> REST
+ *                                      |                     |  ^
+ *                                      | any other outcome   |  | after a pause
+ *                                      v                     v  |
+ *                                    REST                   PAUSE
  *
- * PAUSE: the ingester cannot take it now; it is asked again a few times.
+ * A tick in any state but REST is a missed scrape. PAUSE: the ingesters cannot store the profile
+ * now; it is sent again a few times.
  *
- * Ticks come at fixed times, whatever is under way. A place is held from FETCH to REST, so that no
- * more than so many answers are in memory.
+ * Ticks come at fixed times, whatever the state is. A slot is held from FETCH to REST, so that the
+ * number of profiles in memory is bounded.
  *
- * Stored exactly once: what is given to the ingester again is the same profile, with the same id.
- * What a cumulative profile had grown by is counted again in the next one only if it is certain
- * that it was not stored; when nobody can tell, it is lost rather than counted twice.
+ * Exactly once: a profile that is sent again has the same content and time, and so the same id. The
+ * growth of a cumulative profile is counted again in the next scrape only if it is certain that it
+ * was not stored; if that is uncertain, it is lost rather than counted twice.
  */
 #include "distributor/scrape/scrape_loop.h"
 
@@ -28,14 +29,15 @@ enum {
     ANSWER_SHOWN_MAX_BYTES = 160,
 };
 
-enum state { REST, LINE, FETCH, STORE, PAUSE, GONE };
+enum state { REST, QUEUED, FETCH, STORE, PAUSE, GONE };
 
-/* What there is only from FETCH to REST: it is large, and most scrapes rest. */
+/* A scrape in progress. It exists from FETCH to REST only, because it is large and most scrape
+ * loops rest. */
 struct flight {
     struct dist_scrape_loop *scrape;
     struct fg_client_request request;
     int64_t begun_mono_ns, fetched_wall_ns;
-    /* Of the storing, by turns the loop's and a worker's. */
+    /* Of STORE: used by the loop and a worker in turn. */
     struct dist_upload upload;
     unsigned tries;
     struct dist_delta_result result;
@@ -61,6 +63,8 @@ struct dist_scrape_loop {
 
 int64_t dist_scrape_loop_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
 {
+    /* The hash is the moment in the interval: equal for all distributors, so that a target that
+     * moves to another one keeps its times. */
     int64_t moment = (int64_t)(hash % (uint64_t)interval_ns);
     int64_t now = wall_ns % interval_ns;
 
@@ -94,6 +98,7 @@ static void note_health(struct dist_scrape_loop *scrape, enum dist_scrape_health
         scrape->error = fg_malloc(size);
         memcpy(scrape->error, error, size);
     }
+    /* Changes only: a target that stays down would fill the log. */
     if (changed && health == SCRAPE_HEALTH_DOWN)
         fg_log_warn("scrape failed", fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address), fg_ls("err", error));
@@ -108,6 +113,7 @@ static void on_timer_closed(uv_handle_t *handle)
     struct dist_scrape_loop *scrape = handle->data;
     struct dist_scrape_context *context = scrape->context;
 
+    /* Memory of a timer belongs to libuv until its close callback. */
     if (--scrape->open_timers > 0)
         return;
     dist_target_unref(scrape->target);
@@ -125,7 +131,7 @@ static void leave(struct dist_scrape_loop *scrape)
     uv_close((uv_handle_t *)&scrape->pause, on_timer_closed);
 }
 
-static void show_places(const struct dist_scrape_context *context)
+static void show_slots(const struct dist_scrape_context *context)
 {
     const struct dist_scrape_slots *slots = &context->slots;
 
@@ -133,7 +139,7 @@ static void show_places(const struct dist_scrape_context *context)
     fg_metric_set(context->metrics, SCRAPE_WAITING, slots->healthy.n + slots->failing.n);
 }
 
-/* Nothing is under way any more: memory and place go back. */
+/* Ends the scrape: gives its memory and its slot back. */
 static void rest(struct dist_scrape_loop *scrape)
 {
     struct flight *flight = fg_take(scrape->flight);
@@ -144,8 +150,9 @@ static void rest(struct dist_scrape_loop *scrape)
         free(flight);
     }
     scrape->state = REST;
+    /* After the memory is given back: the slot goes to the next scrape at once. */
     dist_scrape_slots_release(&scrape->context->slots, &scrape->slot);
-    show_places(scrape->context);
+    show_slots(scrape->context);
     if (scrape->ending)
         leave(scrape);
 }
@@ -176,7 +183,8 @@ static enum fg_code inflate(struct dist_upload *upload, struct dist_workspace *s
     return dist_upload_admit(upload, profile->len, err);
 }
 
-/* What decides which labels and stacks come out of the same profile. */
+/* Returns a hash of the settings that decide which labels and stacks come out of the same profile.
+ */
 static uint64_t rules_of(const struct dist_upload *upload)
 {
     const struct fg_limit_settings *limits = &upload->limits->values;
@@ -205,7 +213,8 @@ static enum fg_code take_growth(struct flight *flight, struct fg_batch *batch,
         .budget = &scrape->context->deltas,
     };
 
-    dist_delta_destroy(fg_take(flight->result.seen)); /* of a decoding before this one */
+    /* Ingesters that lack definitions make the upload decode twice. */
+    dist_delta_destroy(fg_take(flight->result.seen));
     return dist_delta_apply(scrape->before, &seen, batch, space->arena, &flight->result, err);
 }
 
@@ -243,19 +252,23 @@ static void on_pause_over(uv_timer_t *timer)
 
     fg_assert(scrape->state == PAUSE);
     fg_metric_add(scrape->context->metrics, SCRAPE_RETRIES, 1);
+    /* fetched_wall_ns stays, so that a profile without a time of its own keeps its id. */
     store(scrape->flight);
 }
 
 static void pause_and_retry(struct dist_scrape_loop *scrape)
 {
-    int64_t pause_ns = scrape->context->pause_ns << (scrape->flight->tries - 1);
+    int64_t pause_ns;
+
+    fg_assert(scrape->flight->tries >= 1 && scrape->flight->tries < STORE_TRIES_MAX);
+    pause_ns = scrape->context->pause_ns << (scrape->flight->tries - 1);
 
     scrape->state = PAUSE;
     fg_assert(uv_timer_start(&scrape->pause, on_pause_over, (uint64_t)(pause_ns / FG_MS_NS), 0) ==
               0);
 }
 
-/* What this scrape saw is what the next one is compared with. */
+/* Keeps the cumulative values of this scrape: the next one is compared with them. */
 static void advance(struct dist_scrape_loop *scrape)
 {
     struct dist_delta_result *result = &scrape->flight->result;
@@ -272,7 +285,7 @@ static void advance(struct dist_scrape_loop *scrape)
                     fg_ls("target", scrape->target->address));
 }
 
-/* Nobody can tell whether it is stored. */
+/* Returns true if the profile may have been stored although the upload failed. */
 static bool is_uncertain(enum fg_code code)
 {
     return code == FG_E_DEADLINE || code == FG_E_UNAVAILABLE || code == FG_E_CANCELED ||
@@ -290,6 +303,8 @@ static void on_stored(struct dist_upload *upload)
         pause_and_retry(scrape);
         return;
     }
+    /* Else the profile was refused: keep the values of the scrape before, so that the next scrape
+     * brings this growth, too. */
     if (code == FG_OK || is_uncertain(code))
         advance(scrape);
     if (code == FG_OK)
@@ -305,6 +320,7 @@ static void store(struct flight *flight)
 
     flight->scrape->state = STORE;
     flight->tries++;
+    /* From zero for each try: dist_upload_start() expects it. */
     flight->upload = (struct dist_upload){
         .interface = &interface,
         .distributor = context->distributor,
@@ -333,7 +349,7 @@ static enum scrape_metric failure_of(enum fg_code code)
     }
 }
 
-/* The first line of what a target says with a status that is no success. */
+/* Puts the first line of the body of an unsuccessful response into the error. */
 static void say_status(const struct fg_client_request *request, struct fg_err *err)
 {
     struct fg_slice text = fg_trim(fg_buf_slice(&request->answer));
@@ -345,7 +361,9 @@ static void say_status(const struct fg_client_request *request, struct fg_err *e
         memcpy(shown, line.ptr, len);
     shown[len] = '\0';
     for (size_t i = 0; i < len; i++)
-        if (shown[i] < ' ' || shown[i] == 0x7f) /* of other alphabets too: char may be signed */
+        /* The target's text goes to logs and pages. Bytes above 0x7f are negative where char is
+         * signed, and are replaced as well. */
+        if (shown[i] < ' ' || shown[i] == 0x7f)
             shown[i] = '.';
     (void)fg_fail(err, FG_E_UNAVAILABLE, "the target responds with status %u%s%s", request->status,
                   len > 0 ? ": " : "", shown);
@@ -359,6 +377,7 @@ static void note_fetch(struct flight *flight, bool good)
     flight->fetched_wall_ns = fg_wall_ns(context->clock);
     scrape->last_duration_ns = fg_mono_ns(context->clock) - flight->begun_mono_ns;
     scrape->last_bytes = flight->request.answer.len;
+    /* By the fetch alone: trouble of the ingesters is no reason to give the target fewer slots. */
     scrape->slot.failing = !good;
     fg_metric_observe_ns(context->metrics, SCRAPE_SECONDS, scrape->last_duration_ns);
     fg_metric_add(context->metrics, SCRAPE_BYTES, scrape->last_bytes);
@@ -408,7 +427,7 @@ static void on_slot(struct dist_scrape_slot *slot)
     struct dist_scrape_loop *scrape = fg_container(slot, struct dist_scrape_loop, slot);
     struct dist_scrape_context *context = scrape->context;
 
-    fg_assert(scrape->state == LINE);
+    fg_assert(scrape->state == QUEUED && scrape->flight == NULL);
     scrape->state = FETCH;
     scrape->last_wall_ns = fg_wall_ns(context->clock);
     scrape->flight = flight_create(scrape);
@@ -423,9 +442,9 @@ static void on_tick(uv_timer_t *timer)
         fg_metric_add(scrape->context->metrics, SCRAPE_MISSED, 1);
         return;
     }
-    scrape->state = LINE;
+    scrape->state = QUEUED; /* before the request, which may call on_slot() */
     dist_scrape_slots_request(&scrape->context->slots, &scrape->slot);
-    show_places(scrape->context);
+    show_slots(scrape->context);
 }
 
 /* ---- life ---- */
@@ -468,8 +487,9 @@ void dist_scrape_loop_stop(struct dist_scrape_loop *scrape)
     scrape->ending = true;
     fg_assert(uv_timer_stop(&scrape->tick) == 0);
     if (scrape->state == STORE)
-        return; /* on_stored() comes */
+        return; /* a worker may have the upload; on_stored() goes on */
     if (scrape->state == FETCH)
+        /* on_fetched() is not called for a cancelled request. */
         fg_client_cancel(&scrape->flight->request);
     rest(scrape);
 }

@@ -78,7 +78,7 @@ enum {
     API_MAX_BYTES = 1100,
 };
 
-/* An ingester that restarts is back within three or four of them. */
+/* Before the first of three retries of a push: 0.5, 1 and 2 s, in which an ingester restarts. */
 static const int64_t STORE_PAUSE_NS = FG_SECOND_NS / 2;
 static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
 
@@ -94,7 +94,7 @@ struct dist_scrape_manager {
     json_t *files; /* holds the patterns */
     char api[API_MAX_BYTES];
 
-    /* The loop's; NULL where nothing runs. */
+    /* The loop's. NULL if there is nothing to scrape. */
     struct fg_loop *loop;
     _Atomic bool started; /* pages ask the loop from then on */
     bool ending;
@@ -102,7 +102,7 @@ struct dist_scrape_manager {
     struct dist_scrape_pool *targets;
     struct dist_file_discovery *file_source;
     struct dist_kubernetes_discovery *kubernetes;
-    unsigned to_stop; /* of scrapes, files, and pods */
+    unsigned to_stop; /* parts that have not stopped yet: scrapes, files, pods */
     sem_t stopped;
 };
 
@@ -132,7 +132,8 @@ static struct dist_target_config target_config(const struct dist_scrape_manager 
     };
 }
 
-/* One that can never be a target is a mistake in the settings, and said at once. */
+/* Refuses static targets that can never be scraped: they are a mistake in the settings, which the
+ * start reports. */
 static enum fg_code check_fixed(const struct dist_scrape_manager *manager, struct fg_err *err)
 {
     const struct dist_target_config config = target_config(manager);
@@ -252,6 +253,8 @@ static void make_context(struct dist_scrape_manager *manager)
     context->tenant = fg_cstr(settings->tenant);
     context->tls_for_all = (struct fg_client_tls){.ca_file = or_null(settings->ca_file),
                                                   .insecure = settings->insecure};
+    /* Pods choose their address by themselves: our certificate and token, sent to them, would go to
+     * anyone who may annotate a pod. */
     context->tls = context->tls_for_all;
     context->tls.cert_file = or_null(settings->cert_file);
     context->tls.key_file = or_null(settings->key_file);
@@ -369,6 +372,7 @@ enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager, stru
         return err->code;
     fg_assert(sem_init(&manager->stopped, 0, 0) == 0);
     fg_loop_call(manager->loop, start_all, manager);
+    /* After start_all(): pages of other loops ask this one from now on. */
     atomic_store(&manager->started, true);
     return FG_OK;
 }
@@ -392,7 +396,8 @@ static void on_all_gone(struct dist_scrape_context *context)
         on_stopped(manager);
 }
 
-/* Sources first: they would bring new targets. */
+/* Stops the sources before the pool: they would bring new targets. The 1 in to_stop is for this
+ * function, so that parts that stop at once do not end the count. */
 static void begin_stop(void *arg)
 {
     struct dist_scrape_manager *manager = arg;
@@ -420,8 +425,10 @@ void dist_scrape_manager_stop(struct dist_scrape_manager *manager)
     if (manager == NULL || !atomic_load(&manager->started))
         return;
     fg_loop_call(manager->loop, begin_stop, manager);
+    /* A signal interrupts sem_wait(). */
     while (sem_wait(&manager->stopped) != 0)
         continue;
+    /* Only now: scrapes in progress used the client until they ended. */
     fg_loop_call(manager->loop, close_client, manager);
     fg_loop_stop(manager->loop);
     (void)sem_destroy(&manager->stopped);
@@ -430,8 +437,9 @@ void dist_scrape_manager_stop(struct dist_scrape_manager *manager)
 
 /* ---- pages ---- */
 
-/* A request on its way to the scraper's loop and back; in the request's arena. */
-struct scraper_look {
+/* A request for a status page. It goes to the scrape loop, which writes the page, and back to its
+ * own loop, which answers. It lives in the request's arena. */
+struct page_request {
     struct fg_msg there, back;
     struct dist_scrape_manager *manager;
     struct fg_http_request *req;
@@ -441,47 +449,49 @@ struct scraper_look {
     struct fg_buf body;
 };
 
-static void answer(struct scraper_look *look)
+static void answer(struct page_request *page)
 {
-    struct fg_buf body = look->body; /* the look is gone with the request */
+    struct fg_buf body = page->body; /* the request frees its arena */
     struct fg_err err;
 
     if (body.full) {
         fg_buf_done(&body);
         (void)fg_fail(&err, FG_E_TOO_LARGE, "the list of targets exceeds %d bytes", PAGE_MAX_BYTES);
-        fg_http_respond_error(look->req, &err);
+        fg_http_respond_error(page->req, &err);
         return;
     }
-    fg_http_add_header(look->req, "X-Content-Type-Options", "nosniff");
-    if (look->html)
-        fg_http_add_header(look->req, "Content-Security-Policy",
+    fg_http_add_header(page->req, "X-Content-Type-Options", "nosniff");
+    /* Labels and errors come from targets. They are escaped; the policy is the second line of
+     * defence. */
+    if (page->html)
+        fg_http_add_header(page->req, "Content-Security-Policy",
                            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-    fg_http_respond(look->req, 200, look->html ? "text/html; charset=utf-8" : "application/json",
+    fg_http_respond(page->req, 200, page->html ? "text/html; charset=utf-8" : "application/json",
                     &body);
 }
 
 static void on_back(struct fg_msg *msg)
 {
-    answer(fg_container(msg, struct scraper_look, back));
+    answer(fg_container(msg, struct page_request, back));
 }
 
-static void write_page(struct scraper_look *look, const struct dist_status_sources *sources)
+static void write_page(struct page_request *page, const struct dist_status_sources *sources)
 {
-    if (look->html)
-        dist_status_write_html(sources, fg_wall_ns(look->manager->config.clock), &look->body);
+    if (page->html)
+        dist_status_write_html(sources, fg_wall_ns(page->manager->config.clock), &page->body);
     else
-        dist_status_write_json(sources, look->what, &look->body);
+        dist_status_write_json(sources, page->what, &page->body);
 }
 
 static void on_there(struct fg_msg *msg)
 {
-    struct scraper_look *look = fg_container(msg, struct scraper_look, there);
-    const struct dist_scrape_manager *manager = look->manager;
+    struct page_request *page = fg_container(msg, struct page_request, there);
+    const struct dist_scrape_manager *manager = page->manager;
 
-    write_page(look, &(struct dist_status_sources){manager->targets, manager->file_source,
+    write_page(page, &(struct dist_status_sources){manager->targets, manager->file_source,
                                                    manager->kubernetes});
-    look->back.run = on_back;
-    fg_loop_post(look->home, &look->back);
+    page->back.run = on_back;
+    fg_loop_post(page->home, &page->back);
 }
 
 static unsigned what_of(struct fg_http_request *req)
@@ -495,21 +505,22 @@ static unsigned what_of(struct fg_http_request *req)
 
 static void handle(struct fg_http_request *req, struct dist_scrape_manager *manager, bool html)
 {
-    struct scraper_look *look = fg_arena_new(fg_http_arena(req), struct scraper_look, 1);
+    struct page_request *page = fg_arena_new(fg_http_arena(req), struct page_request, 1);
 
-    fg_assert(look != NULL); /* the first thing in an arena of a MiB */
-    look->manager = manager;
-    look->req = req;
-    look->home = fg_http_loop(req);
-    look->html = html;
-    look->what = what_of(req);
-    fg_buf_init(&look->body, PAGE_MAX_BYTES);
+    fg_assert(page != NULL); /* the first thing in an arena of a MiB */
+    page->manager = manager;
+    page->req = req;
+    page->home = fg_http_loop(req);
+    page->html = html;
+    page->what = what_of(req);
+    fg_buf_init(&page->body, PAGE_MAX_BYTES);
     if (atomic_load(&manager->started)) {
-        look->there.run = on_there;
-        fg_loop_post(manager->loop, &look->there);
+        page->there.run = on_there;
+        fg_loop_post(manager->loop, &page->there);
     } else {
-        write_page(look, &(struct dist_status_sources){NULL, NULL, NULL});
-        answer(look);
+        /* Nothing runs: a page that says so. */
+        write_page(page, &(struct dist_status_sources){NULL, NULL, NULL});
+        answer(page);
     }
 }
 

@@ -10,7 +10,7 @@ enum {
 /* A target that is scraped. */
 struct active {
     struct dist_target *target;
-    char *group; /* by which it came first */
+    char *group; /* the first that had it */
     struct dist_scrape_loop **scrapes;
     unsigned refs; /* by groups */
 };
@@ -25,8 +25,8 @@ struct targets_group {
     bool marked;
     struct active **active;
     size_t n_active, n_dropped, n_elsewhere;
-    size_t n_wrong; /* of those dropped: not by rules, but because something is wrong with them */
-    struct fg_arena *arena; /* of those dropped; NULL: none is kept */
+    size_t n_wrong; /* of n_dropped: cannot be scraped, while the rest was dropped by rules */
+    struct fg_arena *arena; /* of `dropped`; NULL: none is kept */
     struct dropped *dropped;
     size_t n_shown;
 };
@@ -42,7 +42,7 @@ struct dist_scrape_pool {
 
 /* ---- sorted arrays of pointers ---- */
 
-/* Room for one more at a position. */
+/* Makes room for one more pointer at a position. */
 static void make_room(void *array_ptr, size_t *n, size_t *cap, size_t at)
 {
     void ***array = array_ptr;
@@ -59,11 +59,12 @@ static void close_room(void *array_ptr, size_t *n, size_t at)
 {
     void ***array = array_ptr;
 
+    fg_assert(at < *n);
     (*n)--;
     memmove(*array + at, *array + at + 1, (*n - at) * sizeof **array);
 }
 
-/* Where the hash is or would be. */
+/* Returns the position at which the hash is or would be. */
 static size_t find_active(const struct dist_scrape_pool *targets, uint64_t hash)
 {
     size_t low = 0, high = targets->n_active;
@@ -124,6 +125,8 @@ static struct active *active_start(struct dist_scrape_pool *targets, struct dist
 
 static void active_end(struct dist_scrape_pool *targets, struct active *active)
 {
+    /* Scrape loops free themselves when a scrape in progress has ended. Each has its own reference
+     * to the target. */
     for (uint32_t i = 0; i < active->target->n_endpoints; i++)
         dist_scrape_loop_stop(active->scrapes[i]);
     close_room(&targets->active, &targets->n_active, find_active(targets, active->target->hash));
@@ -133,7 +136,8 @@ static void active_end(struct dist_scrape_pool *targets, struct active *active)
     free(active);
 }
 
-/* The one with this hash, which is begun if there is none; NULL: there are too many. */
+/* Returns the active target with this hash, and starts it if there is none. NULL: there are too
+ * many. */
 static struct active *take(struct dist_scrape_pool *targets, struct dist_target *target,
                            const char *group, bool trusted)
 {
@@ -155,6 +159,7 @@ static struct active *take(struct dist_scrape_pool *targets, struct dist_target 
 
 static void give(struct dist_scrape_pool *targets, struct active *active)
 {
+    fg_assert(active->refs > 0);
     if (--active->refs == 0)
         active_end(targets, active);
 }
@@ -181,11 +186,13 @@ static struct targets_group *group_create(const char *name)
     return group;
 }
 
-/* Out of the sums; its targets live on where others have them too. */
+/* Destroys a group and takes it out of the sums. Targets that other groups have, too, live on. */
 static void group_destroy(struct dist_scrape_pool *targets, struct targets_group *group)
 {
     for (size_t i = 0; i < group->n_active; i++)
         give(targets, group->active[i]);
+    fg_assert(targets->n_dropped >= group->n_dropped && targets->n_shown >= group->n_shown &&
+              targets->n_elsewhere >= group->n_elsewhere);
     targets->n_dropped -= group->n_dropped;
     targets->n_shown -= group->n_shown;
     targets->n_elsewhere -= group->n_elsewhere;
@@ -197,7 +204,7 @@ static void group_destroy(struct dist_scrape_pool *targets, struct targets_group
     show_counts(targets);
 }
 
-/* A copy, so that somebody can look at it. */
+/* Keeps a copy for the status page. Returns false if there is no room. */
 static bool keep_dropped(struct targets_group *group, const struct fg_labels *discovered,
                          const char *why)
 {
@@ -226,6 +233,7 @@ static void drop(struct dist_scrape_pool *targets, struct targets_group *group,
                  const struct fg_labels *discovered, const char *why)
 {
     group->n_dropped++;
+    /* By address: by_rules is one object. */
     group->n_wrong += why != by_rules;
     targets->n_dropped++;
     if (targets->n_shown < DROPPED_SHOWN_MAX && keep_dropped(group, discovered, why))
@@ -240,7 +248,8 @@ static const char *first_wrong(const struct targets_group *group)
     return "see /targets";
 }
 
-/* When there are more of them than there were: a pod is told of again and again. */
+/* Logs targets that cannot be scraped if there are more of them than before: the API reports the
+ * same pod again with each change. */
 static void log_wrong(const struct targets_group *group, size_t before)
 {
     if (group->n_wrong > before)
@@ -264,6 +273,7 @@ static void add_target(struct dist_scrape_pool *targets, struct targets_group *g
         drop(targets, group, discovered, by_rules);
         return;
     }
+    /* After the target is made: its hash, which says whose it is, needs all of it. */
     if (!dist_target_is_ours(target->hash, config->share_index, config->share_count)) {
         group->n_elsewhere++;
         targets->n_elsewhere++;
@@ -284,13 +294,16 @@ void dist_scrape_pool_update(struct dist_scrape_pool *targets, const char *name,
 
     group->active = fg_calloc(discovered->n_targets, sizeof(struct active *));
     for (size_t i = 0; i < discovered->n_targets; i++) {
+        /* Beyond the limit not even a target is made: a source with a million entries would hold up
+         * the loop. */
         if (i < targets->config.targets_max)
             add_target(targets, group, &discovered->targets[i], trusted);
         else
             drop(targets, group, &discovered->targets[i], too_many);
     }
     log_wrong(group, is_known ? targets->groups[at]->n_wrong : 0);
-    /* The old ones go after the new ones have come: what both have is not interrupted. */
+    /* The old group goes after the new one has come: targets of both keep a reference, so their
+     * scrapes are not interrupted. */
     if (is_known)
         group_destroy(targets, targets->groups[at]);
     else
@@ -324,6 +337,7 @@ void dist_scrape_pool_mark(struct dist_scrape_pool *targets, const char *prefix)
 
 void dist_scrape_pool_sweep(struct dist_scrape_pool *targets, const char *prefix)
 {
+    /* Backwards: remove_at() moves those behind it. */
     for (size_t i = targets->n_groups; i > 0; i--) {
         const struct targets_group *group = targets->groups[i - 1];
 
@@ -373,6 +387,7 @@ void dist_scrape_pool_each(struct dist_scrape_pool *targets,
                            void *arg)
 {
     size_t n = targets->n_active;
+    /* A copy in the order of the page; the array itself stays in the order of hashes. */
     struct active **sorted = fg_calloc(FG_MAX(n, 1), sizeof(struct active *));
 
     if (n > 0)

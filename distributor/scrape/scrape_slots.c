@@ -11,26 +11,27 @@ static struct dist_scrape_slots_queue *queue_of(struct dist_scrape_slots *slots,
     return slot->counted_failing ? &slots->failing : &slots->healthy;
 }
 
-static void queue_add(struct dist_scrape_slots_queue *line, struct dist_scrape_slot *slot)
+static void queue_add(struct dist_scrape_slots_queue *queue, struct dist_scrape_slot *slot)
 {
-    slot->before = line->last;
+    slot->before = queue->last;
     slot->after = NULL;
-    *(line->last == NULL ? &line->first : &line->last->after) = slot;
-    line->last = slot;
-    line->n++;
+    *(queue->last == NULL ? &queue->first : &queue->last->after) = slot;
+    queue->last = slot;
+    queue->n++;
 }
 
-static void queue_remove(struct dist_scrape_slots_queue *line, struct dist_scrape_slot *slot)
+static void queue_remove(struct dist_scrape_slots_queue *queue, struct dist_scrape_slot *slot)
 {
-    *(slot->before == NULL ? &line->first : &slot->before->after) = slot->after;
-    *(slot->after == NULL ? &line->last : &slot->after->before) = slot->before;
-    line->n--;
+    *(slot->before == NULL ? &queue->first : &slot->before->after) = slot->after;
+    *(slot->after == NULL ? &queue->last : &slot->after->before) = slot->before;
+    queue->n--;
 }
 
 static struct dist_scrape_slot *next_in_queue(const struct dist_scrape_slots *slots)
 {
     if (slots->taken == slots->max)
         return NULL;
+    /* Healthy scrapes first: each takes its slot for a known time. */
     if (slots->healthy.first != NULL)
         return slots->healthy.first;
     return slots->failing_taken < slots->failing_max ? slots->failing.first : NULL;
@@ -46,6 +47,8 @@ static void serve(struct dist_scrape_slots *slots)
         slot->has = true;
         slots->taken++;
         slots->failing_taken += slot->counted_failing;
+        fg_assert(slots->taken <= slots->max && slots->failing_taken <= slots->failing_max);
+        /* Last: it may end the scrape at once and release the slot, which calls serve() again. */
         slot->on_slot(slot);
     }
 }
@@ -54,6 +57,7 @@ void dist_scrape_slots_request(struct dist_scrape_slots *slots, struct dist_scra
 {
     fg_assert(!slot->waits && !slot->has);
     slot->waits = true;
+    /* Kept for the release: slot->failing changes with the outcome of the scrape. */
     slot->counted_failing = slot->failing;
     queue_add(queue_of(slots, slot), slot);
     serve(slots);
@@ -64,6 +68,7 @@ void dist_scrape_slots_release(struct dist_scrape_slots *slots, struct dist_scra
     if (slot->waits)
         queue_remove(queue_of(slots, slot), slot);
     if (slot->has) {
+        fg_assert(slots->taken > 0 && slots->failing_taken >= slot->counted_failing);
         slots->taken--;
         slots->failing_taken -= slot->counted_failing;
     }

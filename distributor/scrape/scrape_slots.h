@@ -27,7 +27,7 @@ struct dist_scrape_slots_queue {
 };
 
 struct dist_scrape_slots {
-    unsigned max, failing_max; /* doubtful_max of the max */
+    unsigned max, failing_max; /* slots in all, and those for scrapes that failed last time */
     unsigned taken, failing_taken;
     struct dist_scrape_slots_queue healthy, failing;
 };

@@ -26,7 +26,7 @@ static void put_labels(struct fg_json_writer *json, const char *key, const struc
     fg_json_end(json);
 }
 
-/* RFC 3339, as Go prints a time; its zero time when there is none. */
+/* Puts a time in RFC 3339, as Go prints it; without a time, Go's zero time. */
 static void put_time(struct fg_buf *out, int64_t wall_ns)
 {
     time_t seconds = (time_t)(wall_ns / FG_SECOND_NS);
@@ -61,6 +61,8 @@ static void put_scrape(struct fg_json_writer *json, const struct dist_scrape_poo
     fg_json_put_cstr(json, "scrapePool", view->group);
     fg_json_put_cstr(json, "profile", state->endpoint->kind->name);
     fg_json_put_cstr(json, "scrapeUrl", state->endpoint->url);
+    /* Clients of Prometheus' API expect it; a distributor has no external URL that would make it
+     * differ. */
     fg_json_put_cstr(json, "globalUrl", state->endpoint->url);
     fg_json_put_cstr(json, "lastError", state->error == NULL ? "" : state->error);
     out = fg_json_value(json, "lastScrape");

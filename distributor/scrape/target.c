@@ -13,12 +13,12 @@ enum {
 
 static const int64_t INTERVAL_MIN_NS = FG_SECOND_NS / 10, INTERVAL_MAX_NS = 24 * FG_HOUR_NS;
 
-/* A target while it is made. */
+/* A target that is being created. */
 struct target_making {
     struct dist_target *target;
     const struct dist_target_config *config;
     struct fg_err *err;
-    struct fg_label *items; /* its labels; those added come last */
+    struct fg_label *items; /* its labels; added ones come last */
     size_t n, cap;
     bool kept; /* by the rules */
     int64_t timeout_ns;
@@ -39,7 +39,7 @@ static struct fg_slice get(const struct target_making *making, const char *name)
     return fg_labels_get(&labels, name);
 }
 
-/* Room for those that are added here; an arena that is full is seen at the next allocation. */
+/* Room for the labels that are added below. */
 enum { LABELS_ADDED_MAX = 4 };
 
 static void add(struct target_making *making, const char *name, struct fg_slice value)
@@ -66,7 +66,7 @@ static enum fg_code copy_labels(const struct fg_labels *from, struct fg_arena *a
     return FG_OK;
 }
 
-/* The array that labels are added to. */
+/* Copies the labels into an array with room for those that are added. */
 static enum fg_code start_labels(struct target_making *making, const struct fg_labels *labels)
 {
     making->cap = labels->count + LABELS_ADDED_MAX;
@@ -79,7 +79,8 @@ static enum fg_code start_labels(struct target_making *making, const struct fg_l
     return FG_OK;
 }
 
-/* Alloy's order; "unspecified" is its word too. */
+/* Infers the service name from metadata, in the order of Grafana Alloy's pyroscope.scrape;
+ * "unspecified" is its default, too. */
 static enum fg_code infer_service(struct target_making *making, struct fg_slice *ret_service)
 {
     static const char *const others[] = {
@@ -121,10 +122,8 @@ static enum fg_code complete_service(struct target_making *making)
     return FG_OK;
 }
 
-/*
- * What was found becomes the target's own labels: by rules, which see all of them, those beginning
- * with "__" included, and may drop the target; what they leave is completed and read below.
- */
+/* Makes the target's labels of the discovered ones. Rules see all of them, including those that
+ * begin with "__", and may drop the target; the remaining labels are completed and read below. */
 static enum fg_code make_labels(struct target_making *making)
 {
     uint64_t work = FG_RELABEL_WORK_MAX;
@@ -148,7 +147,7 @@ static bool is_private(struct fg_slice name)
     return fg_slice_starts(name, "__") && !fg_slice_is(name, FG_LABEL_NAME);
 }
 
-/* What is stored with every profile. */
+/* Keeps the labels that are stored with every profile. */
 static void keep_public(struct target_making *making)
 {
     struct fg_labels *labels = &making->target->labels;
@@ -168,7 +167,8 @@ static bool is_host_char(uint8_t c)
            c == '.' || c == '_';
 }
 
-/* NULL, or what is wrong. Nothing gets into a URL that could end its authority. */
+/* Returns what is wrong with the host, or NULL. Accepts no character that could end the authority
+ * of a URL: an address like "host/path?" would choose the path by itself. */
 static const char *check_host(struct fg_slice host)
 {
     bool bracketed = fg_slice_starts(host, "[") && fg_slice_ends(host, "]");
@@ -188,7 +188,7 @@ static const char *check_host(struct fg_slice host)
     return NULL;
 }
 
-/* Where the port's colon is; SIZE_MAX when there is none. */
+/* Returns the position of the port's colon, or SIZE_MAX if there is none. */
 static size_t find_port(struct fg_slice address)
 {
     for (size_t i = address.len; i > 0; i--) {
@@ -267,7 +267,8 @@ static enum fg_code make_times(struct target_making *making)
     return read_time(making, "__scrape_timeout__", FG_MS_NS, &making->timeout_ns);
 }
 
-/* How long a target records: up to the next scrape, but for the second that the way takes. */
+/* Returns how long a target records: the interval without one second, which the request and its
+ * answer take. */
 static enum fg_code seconds_of(struct target_making *making, uint64_t *ret_seconds)
 {
     struct fg_slice given = get(making, "__param_seconds");
@@ -326,7 +327,8 @@ static enum fg_code choose(struct target_making *making, const struct dist_profi
     return FG_OK;
 }
 
-/* memory and godeltaprof_memory would both be stored, and everything counted twice. */
+/* Refuses two kinds that are stored under one name: with memory and godeltaprof_memory everything
+ * would count twice. */
 static enum fg_code check_chosen(struct target_making *making,
                                  const struct dist_profile_kind *const *chosen, uint32_t n)
 {
@@ -362,8 +364,7 @@ static void put_parameters(const struct target_making *making, struct fg_buf *ur
     }
 }
 
-/* A path in the label, or the other. What cannot stand in a URL is escaped: it may come from an
- * annotation. */
+/* Puts a path. Escapes what cannot stand in a URL: the path may come from a pod's annotation. */
 static void put_path(struct fg_buf *url, struct fg_slice path)
 {
     if (path.len > 0 && path.ptr[0] != '/')
@@ -391,8 +392,8 @@ static struct fg_slice path_of(const struct target_making *making,
     return path.len > 0 ? path : fg_cstr(kind->path);
 }
 
-/* Paths of godeltaprof, and the parameter by which net/http/pprof makes a difference of anything: a
- * pod's annotations often name such a path for the plain kind. */
+/* Returns true for the paths of godeltaprof and for the parameter that makes net/http/pprof return
+ * a difference: annotations of pods often name such a path for the plain kind. */
 static bool is_difference(struct fg_slice url)
 {
     return fg_slice_search(url, "/delta_") != SIZE_MAX ||
@@ -457,7 +458,7 @@ static enum fg_code make_endpoint_labels(struct target_making *making,
     return FG_OK;
 }
 
-/* URLs, whose labels are read before the private ones are gone. */
+/* Makes the endpoints with their URLs, while the private labels are still there. */
 static enum fg_code make_endpoints(struct target_making *making)
 {
     struct dist_target *target = making->target;
@@ -502,6 +503,8 @@ static void make_hash(struct dist_target *target)
         fg_buf_lenbytes(&content, fg_cstr(target->endpoints[i].url));
         put_number(&content, target->endpoints[i].timeout_ns);
     }
+    /* Unseeded: all distributors compute the same hash, which says whose target it is and when it
+     * is scraped. */
     target->hash = fg_hash64(fg_buf_slice(&content));
     fg_buf_done(&content);
 }
@@ -558,11 +561,9 @@ void dist_target_unref(struct dist_target *target)
     free(target);
 }
 
-/*
- * A hash that jumps (Lamping and Veach, 2014, "A Fast, Minimal Memory, Consistent Hash Algorithm"):
- * as the number of places grows, the target's place jumps to a new one with probability 1/n, and
- * never between old ones. The last jump below n is its place.
- */
+/* Jump consistent hash (Lamping and Veach, 2014, "A Fast, Minimal Memory, Consistent Hash
+ * Algorithm"): as the number of places grows to n, the target jumps to the new place with
+ * probability 1/n, and never between old ones. Its place is where the last jump below n led. */
 bool dist_target_is_ours(uint64_t hash, uint32_t index, uint32_t n)
 {
     uint64_t place = 0, next = 0;

@@ -36,8 +36,12 @@ void qry_accumulators_begin(struct qry_accumulators *accumulators)
     uint64_t left = max_bytes - FG_MIN(max_bytes, used);
     uint64_t helpers = FG_MIN(left / 4, left - FG_MIN(left, sums)) / FG_MAX(sums, 1);
 
+    /* One accumulator is for the query's own thread; each helper needs a further one. With little
+     * memory there are no helpers, and the query is slower instead of failing. */
     helpers = FG_MIN(helpers, (uint64_t)FG_TASK_GROUP_HELPERS_MAX);
     accumulators->max_bytes = left;
+    /* What accumulators may take is taken from the reader's arena, so that both together keep to
+     * the limit of a query. */
     fg_arena_set_limit(reader->arena, max_bytes - FG_MIN(left, sums * (1 + helpers)));
     fg_task_group_limit(task_group_of(reader), (unsigned)helpers);
 }
@@ -107,7 +111,7 @@ void qry_accumulators_join(const struct qry_accumulators *accumulators, struct q
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 
         if (part->sums == NULL) {
-            part->sums = sums; /* the first one's become the part's */
+            part->sums = sums; /* those of the first become the part's */
             continue;
         }
         for (uint32_t i = 0; sums != NULL && i < part->entry->n_stacks; i++)

@@ -1,3 +1,7 @@
+/*
+ * The interface of this folder to the rest of the querier: creation, metrics, and what errors of
+ * the bucket mean for a query.
+ */
 #include "querier/blocks/blocks.h"
 
 #include "querier/blocks/blocks_impl.h"
@@ -67,7 +71,7 @@ enum fg_code qry_blocks_read_fault(struct fg_err *err)
     case FG_E_TOO_LARGE:
         err->code = FG_E_CORRUPT;
         break;
-    case FG_E_DENIED:
+    case FG_E_DENIED: /* our credentials, not the client's */
         err->code = FG_E_UNAVAILABLE;
         break;
     default:

@@ -7,10 +7,10 @@ enum {
     WHAT_DIRECTORY = 1,
     WHAT_INDEX,
     WHAT_TREE,
-    WHAT_NAMES,
+    WHAT_FUNCTION_TREE,
     WHAT_PAGE,
     WHAT_ROLLUPS,
-    WHAT_ROLLUP_NAMES,
+    WHAT_ROLLUP_FUNCTIONS,
     WHAT_ROLLUP
 };
 
@@ -18,7 +18,7 @@ enum {
 struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
-    bool own_names;               /* names are not the arena's */
+    bool own_functions;           /* `functions` is not the arena's */
     union {
         struct {
             struct fg_block_directory directory;
@@ -27,7 +27,7 @@ struct parsed {
         struct fg_block_index index;
         struct fg_block_tree tree;
         struct fg_rollups part_rollups;
-        struct fg_function_tree names;
+        struct fg_function_tree functions;
     };
 };
 
@@ -35,8 +35,8 @@ static void parsed_destroy(void *value)
 {
     struct parsed *parsed = value;
 
-    if (parsed->own_names)
-        fg_function_tree_done(&parsed->names);
+    if (parsed->own_functions)
+        fg_function_tree_done(&parsed->functions);
     fg_arena_destroy(parsed->arena);
     fg_cache_unref(parsed->below);
     free(parsed);
@@ -47,6 +47,7 @@ static struct parsed *parsed_create(size_t max_bytes, struct fg_cache_entry *bel
     struct parsed *parsed = fg_new(struct parsed);
 
     parsed->arena = fg_arena_create(max_bytes);
+    /* The value points into the other entry's memory, which must not be evicted before it. */
     parsed->below = below == NULL ? NULL : fg_cache_ref(below);
     return parsed;
 }
@@ -103,6 +104,7 @@ static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, 
         rollups = fg_arena_new(parsed->arena, struct fg_rollups, 1);
         if (rollups == NULL)
             return qry_query_too_large(err);
+        /* The directory was read from the object, so its offsets may be anything. */
         if (nod.offset < from || nod.offset - from > bytes.len)
             return fg_fail(err, FG_E_CORRUPT, "the rollups are not at the place in the manifest");
         if (parse_part_rollups(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
@@ -123,11 +125,12 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
     if (fg_block_directory_parse(fg_slice_sub(bytes, before, SIZE_MAX), object->bytes,
                                  parsed->arena, &parsed->directory, err) != FG_OK)
         return err->code;
-    /* Undamaged bytes of another object than the manifest lists. */
+    /* The checksums hold, but these are not the bytes that the manifest lists: another object was
+     * restored under this name. */
     if (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest))
         return fg_fail(err, FG_E_CORRUPT, "its profiles differ from the manifest");
-    /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
-     * which the manifest does not say whether it has any. */
+    /* Not parsed here: there are too many for the head, so they are fetched part by part; or it is
+     * a segment, of which the manifest does not say whether it has any. */
     if (before == 0 && directory->rollup_offset < object->directory.offset)
         return FG_OK;
     return parse_rollups(parsed, bytes, item->range.offset, err);
@@ -237,7 +240,7 @@ const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry)
 
 bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part)
 {
-    return stacks == &qry_cached_names &&
+    return stacks == &qry_cached_function_tree &&
            fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len > 0;
 }
 
@@ -249,90 +252,93 @@ struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
                                          : FG_BLOCK_WANT_TREE);
 }
 
-static enum fg_code name_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
-                              size_t max_bytes, struct fg_function_tree *names, struct fg_err *err)
+static enum fg_code derive_function_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                         size_t max_bytes, struct fg_function_tree *functions,
+                                         struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(max_bytes);
     struct fg_block_tree tree;
     enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
 
     if (code == FG_OK)
-        fg_block_tree_functions(&tree, names);
+        fg_block_tree_functions(&tree, functions);
     fg_arena_destroy(arena);
     return code;
 }
 
-/* Parses the names of a part, or makes them from its tree if it does not store them. */
-static enum fg_code get_names(const struct qry_fetch_item *item, struct fg_slice bytes,
-                              size_t max_bytes, struct parsed *parsed, struct fg_err *err)
+/* Parses the function tree of a part, or derives it from the stack tree if the part does not store
+ * one. */
+static enum fg_code get_function_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                      size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
     if (qry_stacks_are_named(item->type, item->part->entry))
-        return fg_block_function_tree_parse(item->part->index, bytes, parsed->arena, &parsed->names,
-                                            err);
-    if (name_tree(item, bytes, max_bytes, &parsed->names, err) != FG_OK)
+        return fg_block_function_tree_parse(item->part->index, bytes, parsed->arena,
+                                            &parsed->functions, err);
+    if (derive_function_tree(item, bytes, max_bytes, &parsed->functions, err) != FG_OK)
         return err->code;
-    parsed->own_names = true;
+    parsed->own_functions = true;
     return FG_OK;
 }
 
-static enum fg_code make_names(const struct qry_fetch_item *item, struct fg_slice bytes,
-                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                               struct fg_err *err)
+static enum fg_code make_function_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                       size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                       struct fg_err *err)
 {
     struct parsed *parsed = parsed_create(max_bytes, NULL);
 
-    if (parsed_take(parsed, get_names(item, bytes, max_bytes, parsed, err), ret_value, ret_bytes) !=
-        FG_OK)
+    if (parsed_take(parsed, get_function_tree(item, bytes, max_bytes, parsed, err), ret_value,
+                    ret_bytes) != FG_OK)
         return err->code;
-    if (parsed->own_names)
-        *ret_bytes += fg_function_tree_bytes(&parsed->names);
+    if (parsed->own_functions)
+        /* It has memory of its own, which the arena does not count. */
+        *ret_bytes += fg_function_tree_bytes(&parsed->functions);
     return FG_OK;
 }
 
-const struct qry_cached_type qry_cached_names = {
-    .what = WHAT_NAMES,
-    .make = make_names,
+const struct qry_cached_type qry_cached_function_tree = {
+    .what = WHAT_FUNCTION_TREE,
+    .make = make_function_tree,
     .destroy = parsed_destroy,
 };
 
-const struct fg_function_tree *qry_names_of(const struct fg_cache_entry *entry)
+const struct fg_function_tree *qry_function_tree_of(const struct fg_cache_entry *entry)
 {
-    return &((const struct parsed *)fg_cache_value(entry))->names;
+    return &((const struct parsed *)fg_cache_value(entry))->functions;
 }
 
 /* ---- rollups ---- */
 
-static enum fg_code make_rollup_names(const struct qry_fetch_item *item, struct fg_slice bytes,
-                                      size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                                      struct fg_err *err)
+static enum fg_code make_rollup_functions(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                          size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                          struct fg_err *err)
 {
     const struct fg_rollups *rollups = item->part->rollups;
     struct parsed *parsed = parsed_create(max_bytes, NULL);
-    size_t names_bytes = rollups->names.bytes;
+    size_t tree_bytes = rollups->names.bytes; /* the dictionary follows */
 
     return parsed_take(parsed,
-                       fg_rollup_functions_parse(rollups, fg_slice_sub(bytes, 0, names_bytes),
-                                                 fg_slice_sub(bytes, names_bytes, SIZE_MAX),
-                                                 parsed->arena, &parsed->names, err),
+                       fg_rollup_functions_parse(rollups, fg_slice_sub(bytes, 0, tree_bytes),
+                                                 fg_slice_sub(bytes, tree_bytes, SIZE_MAX),
+                                                 parsed->arena, &parsed->functions, err),
                        ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_rollup_names = {
-    .what = WHAT_ROLLUP_NAMES,
+const struct qry_cached_type qry_cached_rollup_functions = {
+    .what = WHAT_ROLLUP_FUNCTIONS,
     .is_rollup = true,
-    .make = make_rollup_names,
+    .make = make_rollup_functions,
     .destroy = parsed_destroy,
 };
 
-enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
-                                        struct qry_part *part, struct fg_err *err)
+enum fg_code qry_fetch_add_rollup_functions(struct qry_fetch_list *list, struct fg_arena *arena,
+                                            struct qry_part *part, struct fg_err *err)
 {
     const struct fg_rollups *rollups = part->rollups;
 
     return qry_fetch_add(
         list, arena,
         &(struct qry_fetch_item){
-            .type = &qry_cached_rollup_names,
+            .type = &qry_cached_rollup_functions,
             .object = part->object,
             .range = {fg_rollup_ranges(part->entry).crn.offset + rollups->names.offset,
                       (uint64_t)rollups->names.bytes + rollups->dict.bytes},
@@ -388,8 +394,8 @@ static enum fg_code make_rollup(const struct qry_fetch_item *item, struct fg_sli
 {
     const struct fg_rollup_row *row = &item->part->rollups->rows[item->number];
 
-    (void)max_bytes; /* the same */
-    return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
+    (void)max_bytes; /* as make_page() */
+    return keep_page(item, bytes, row->places[item->kind].crc, "rollup", ret_value, ret_bytes, err);
 }
 
 const struct qry_cached_type qry_cached_rollup = {

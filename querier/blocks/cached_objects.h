@@ -1,8 +1,7 @@
 /*
- * Cached objects: what the cache holds of segments and blocks. Directories, indexes, trees and
- * trees of function names are kept as they were parsed, pages and rollups as they were stored,
- * since unpacking is cheap and there is room for more of them. All are checked before they are
- * kept.
+ * Cached objects: what the cache holds of segments and blocks. Directories, indexes, stack trees
+ * and function trees are kept as they were parsed, pages and rollups as they were stored, since
+ * unpacking is cheap and there is room for more of them. All are checked before they are kept.
  *
  * Thread: any; cached objects never change.
  */
@@ -12,23 +11,24 @@
 #include "querier/blocks/fetch.h"
 
 extern const struct qry_cached_type qry_cached_directory, qry_cached_index, qry_cached_tree,
-    qry_cached_names, qry_cached_page;
-extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_names, qry_cached_rollup;
+    qry_cached_function_tree, qry_cached_page;
+extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_functions,
+    qry_cached_rollup;
 
 /* Return what an entry of each type holds; it lives as long as the entry. */
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
 const struct fg_function_tree *
-qry_names_of(const struct fg_cache_entry *entry); /* of rollups, too */
+qry_function_tree_of(const struct fg_cache_entry *entry); /* of rollups, too */
 const struct fg_rollups *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* of a rollup, too */
 
-/* Returns true if the part stores its stacks as names, and qry_cached_names is made from these. If
- * not, it is made from the tree with locations; its nodes are by rank either way. */
+/* Returns true if the part stores a function tree, and qry_cached_function_tree is made from it. If
+ * not, it is made from the stack tree; its nodes are by rank either way. */
 bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part);
 
-/* Returns the range that qry_cached_tree or qry_cached_names is made from. */
+/* Returns the range that qry_cached_tree or qry_cached_function_tree is made from. */
 struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
                                        const struct fg_block_part *part);
 
@@ -37,10 +37,11 @@ struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
 bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
                           const struct fg_rollups **ret_rollups);
 
-/* Add an item to a list: the function names and the dictionary of a part's rollups; one crown or
+/* Add an item to a list: the function tree and the dictionary of a part's rollups; one crown or
  * full rollup; the marked pages of a section. FG_E_LIMIT. */
-enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
-                                        struct qry_part *part, struct fg_err *err) fg_must_check;
+enum fg_code qry_fetch_add_rollup_functions(struct qry_fetch_list *list, struct fg_arena *arena,
+                                            struct qry_part *part,
+                                            struct fg_err *err) fg_must_check;
 enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *arena,
                                   struct qry_part *part, const struct fg_plan_pick *pick,
                                   unsigned phase, struct fg_err *err) fg_must_check;

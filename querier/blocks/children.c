@@ -12,7 +12,8 @@ struct cover {
     bool unusable;     /* some of its rollups cannot be used */
 };
 
-/* By object, in the reader's arena; NULL: no room. */
+/* Returns what each object covers, in the reader's arena. NULL: there is no room, so nothing counts
+ * as covered. */
 static struct cover *find_covers(const struct qry_reader *reader)
 {
     struct cover *covers = fg_arena_new(reader->arena, struct cover, reader->objects.n);
@@ -41,6 +42,8 @@ static bool has_all(const struct fg_blocks *blocks, const struct fg_blocks_entry
         profiles += from->profiles;
         digest = fg_id_add(digest, from->digest);
     }
+    /* Counts and digests prove it: the digest of a union of disjoint sets is the sum of theirs, so
+     * a child that has changed since does not match. */
     return profiles == derived->profiles && fg_id_eq(digest, derived->digest);
 }
 
@@ -49,6 +52,8 @@ static bool covers_query(const struct qry_reader *reader, uint32_t tenant,
 {
     if (cover->unusable)
         return false;
+    /* One service: its part in the parent is made of all its parts in the children. Without a
+     * service a child may have services that the parent has none of. */
     return (reader->service.len > 0 && cover->n_parts > 0) ||
            has_all(qry_blocks_manifest(reader->query, tenant), parent->derived);
 }
@@ -116,7 +121,7 @@ enum fg_code qry_children_open(struct qry_reader *reader, uint32_t tenant,
         struct qry_object *object = qry_objects_block(&reader->objects, tenant, plan->missing[i]);
 
         if (object != NULL && object->known && qry_lost_object(reader->query, object))
-            continue; /* the response says that it lacks it */
+            continue; /* skipped: the response says that it lacks it */
         if (object == NULL || object->known)
             return fg_fail(
                 err, FG_E_CORRUPT,

@@ -5,10 +5,11 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read in vain, rather than ask twice */
+    /* Bytes between two items that are read for nothing: they take less time than a request. */
+    FETCH_GAP_MAX_BYTES = 256 * 1024,
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one item is larger */
-    FETCH_LOADS_MAX = 32,                   /* requests under way, of one query */
-    FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for an object of another query; then look around */
+    FETCH_LOADS_MAX = 32,                   /* requests in flight, of one query */
+    FETCH_WAIT_NS = 100 * 1000 * 1000, /* for an item of another query, then check the client */
 };
 
 struct fetch_queue {
@@ -60,7 +61,8 @@ static void queue_add(struct fetch_queue *queue, struct qry_fetch_item *item)
     queue->last = item;
 }
 
-/* Adds to a queue in the order of their places in the list of items. Most come in that order. */
+/* Inserts into a queue that is ordered by place in the list of items. Most items come in that
+ * order. */
 static void queue_add_in_order(struct fetch_queue *queue, struct qry_fetch_item *item)
 {
     struct qry_fetch_item **link = &queue->first;
@@ -155,7 +157,8 @@ static bool is_fresh(const struct qry_fetch_item *item)
     return item->load != NULL && item->load->request.fresh;
 }
 
-/* Damage in a cache is no damage of the object, so the bucket is asked again. */
+/* Makes the item. Bytes that do not parse may have been damaged in a cache, which is no damage of
+ * the object: then the bucket is asked again. */
 static enum fg_code make(struct qry_fetch_item *item, struct fg_err *err)
 {
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
@@ -176,11 +179,13 @@ static enum fg_code run_making(struct fg_task *task, struct fg_err *err)
     struct fg_disk_cache *disk = item->fetch->blocks->disk;
     struct fg_disk_key key = disk_key_of(item);
 
+    /* Parsing a large index takes long: look first whether the client is still there. */
     if (qry_query_check(item->fetch->query, err) != FG_OK || make(item, err) != FG_OK)
         return err->code;
     if (disk != NULL && item->of_disk && item->again)
         fg_disk_cache_drop(disk, &key);
     else if (disk != NULL && !item->of_disk && !item->again)
+        /* Only what has parsed is put on the disk, so damage in the bucket is not kept there. */
         fg_disk_cache_put(disk, &key, item->bytes);
     return FG_OK;
 }
@@ -193,7 +198,7 @@ static void fail_item(struct qry_fetch_item *item)
 
 static void load_unuse(struct qry_fetch *fetch, struct qry_load *load);
 
-/* The item waits for its visit, or for another load. */
+/* Ends the making of an item: it waits for its visit, or for another request. */
 static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct qry_fetch_item *item = fg_container(task, struct qry_fetch_item, task);
@@ -224,7 +229,7 @@ static void put_making(struct qry_fetch *fetch, struct qry_fetch_item *item, str
 
 /* ---- the disk ---- */
 
-/* An item that is ours to make. */
+/* Gets an item that this query has to make from the disk cache. */
 static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     struct fg_disk_cache *disk = fetch->blocks->disk;
@@ -258,7 +263,7 @@ static struct fg_block_range range_of(const struct qry_fetch_item *item)
                : item->range;
 }
 
-/* An item that is ours to make. */
+/* Gets an item that this query has to make from the object's tail. */
 static bool take_from_tail(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     const struct qry_tail *tail = item->object->tail;
@@ -276,7 +281,7 @@ static bool take_from_tail(struct qry_fetch *fetch, struct qry_fetch_item *item)
 
 /* ---- what is opened ---- */
 
-/* Opens it in the cache. Returns true if this query has to ask the bucket. */
+/* Opens an item in the cache. Returns true if this query has to ask the bucket. */
 static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     struct fg_cache_key key = key_of(item);
@@ -290,6 +295,7 @@ static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
         queue_add(&fetch->others, item);
+    /* The tail first: it is in memory. Only then the disk, which may block. */
     return mine && !take_from_tail(fetch, item) && !take_from_disk(fetch, item);
 }
 
@@ -344,7 +350,8 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     request->content_max_bytes = request->length;
     request->deadline_mono_ns =
         fetch->query->stale ? fetch->query->stale_until_mono_ns : fetch->query->deadline_mono_ns;
-    /* Others may use the tail that there is. */
+    /* A repeated read keeps its bytes for itself: items are being made of the tail that is there.
+     */
     load->tail = brings_tail(first) && !request->fresh ? first->object->tail : NULL;
     load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
     fetch->bytes += load->other_bytes;
@@ -356,7 +363,7 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     fg_bucket_wave_send(fetch->wave, fetch->blocks->bucket, request);
 }
 
-/* A request for an item that was opened and is ours. */
+/* Makes a load for an item that was opened and that this query has to make. */
 static struct qry_load *load_create(struct qry_fetch_item *item)
 {
     struct qry_load *load = fg_new(struct qry_load);
@@ -400,6 +407,7 @@ static void load_destroy(struct qry_fetch *fetch, struct qry_load *load)
     *link = load->next;
     while ((item = queue_take(&load->items)) != NULL)
         fail_item(item);
+    fg_assert(fetch->bytes >= load->other_bytes);
     fetch->bytes -= load->other_bytes;
     fg_bucket_clear(&load->request);
     free(load);
@@ -417,8 +425,10 @@ static void keep_tail(struct qry_tail *tail, struct qry_load *load)
 /* Ends the use of a load by one item. */
 static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
 {
+    fg_assert(load->n_making > 0);
     if (--load->n_making > 0)
         return;
+    /* Not before: items that are made point into the body, which moves to the tail. */
     if (load->tail != NULL)
         keep_tail(load->tail, load);
     load_destroy(fetch, load);
@@ -437,6 +447,8 @@ static enum fg_code take_item(struct qry_fetch *fetch, struct qry_load *load,
         put_making(fetch, item, bytes);
         return FG_OK;
     }
+    /* Fewer bytes than the manifest says. A cache on the way may have a truncated copy; the second
+     * request passes by all caches. */
     if (!is_fresh(item)) {
         queue_add_in_order(&fetch->again, item);
         return FG_OK;
@@ -487,16 +499,17 @@ static enum fg_code take_failure(struct qry_fetch *fetch, struct qry_load *load,
     return err->code;
 }
 
-/* After a failure fetch_done() frees what is left of it. */
+/* Takes the outcome of a request. After a failure fetch_done() frees what is left of it. */
 static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, struct fg_err *err)
 {
     struct qry_fetch_item *item;
 
+    fg_assert(fetch->n_loads > 0);
     fetch->n_loads--;
     if (load->request.code != FG_OK)
         return take_failure(fetch, load, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
-    load->n_making++; /* it stays until the last item is taken */
+    load->n_making++; /* ours: the load stays until the last item is taken */
     while ((item = queue_take(&load->items)) != NULL)
         if (take_item(fetch, load, item, err) != FG_OK)
             return err->code;
@@ -504,7 +517,8 @@ static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, st
     return FG_OK;
 }
 
-/* Waits for an object that another query makes; this one has nothing under way. */
+/* Waits for an item that another query makes, if nothing of this one is in flight: else two queries
+ * could wait for each other (cache.h). */
 static void await_other(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item = queue_take(&fetch->others);
@@ -516,7 +530,7 @@ static void await_other(struct qry_fetch *fetch)
     case FG_CACHE_LOADING:
         queue_add(&fetch->others, item);
         break;
-    case FG_CACHE_FAILED: /* its query may have ended: try it here */
+    case FG_CACHE_FAILED: /* its client may have gone: make it here */
         fg_cache_unref(item->entry);
         if (open_item(fetch, item))
             load_send(fetch, load_create(item));
@@ -540,6 +554,7 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
 {
     enum fg_code code = fetch->visit(fetch->arg, item, err);
 
+    fg_assert(fetch->to_visit[item->phase] > 0 && fetch->bytes >= item->range.len);
     fg_cache_unref(item->entry);
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
@@ -549,14 +564,15 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
 
 static bool may_send(const struct qry_fetch *fetch)
 {
+    /* An item larger than the limit is fetched alone. */
     return fetch->at < fetch->n && fetch->n_loads < FETCH_LOADS_MAX &&
            (fetch->bytes == 0 ||
             fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes);
 }
 
-/* There is nothing to do meanwhile. Damaged items are asked for again when nothing else is under
- * way: which of several errors the client gets does not depend on how many threads work. Other
- * queries may wait for these items, so they come before theirs. */
+/* Waits, since there is nothing to do meanwhile. Damaged items are asked for again only when
+ * nothing else is in flight, so that which of several errors the client gets does not depend on the
+ * number of threads. They come before items of other queries, which may wait for ours. */
 static void await(struct qry_fetch *fetch)
 {
     if (fetch->n_loads > 0 || fg_task_group_has_tasks(fetch->task_group))
@@ -572,18 +588,22 @@ static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
     struct fg_bucket_request *request;
     struct qry_fetch_item *item;
 
+    /* Requests first: the network is the slowest part, so it must never be idle while something may
+     * be sent. */
     if (may_send(fetch)) {
         send_next(fetch);
         return FG_OK;
     }
     if (qry_query_check(fetch->query, err) != FG_OK)
         return err->code;
+    /* Next what gives memory back: ended tasks, then replies, then visits. */
     if (fg_task_group_end_one(fetch->task_group))
         return FG_OK;
     request = fg_bucket_wave_poll(fetch->wave);
     if (request != NULL)
         return take_load(fetch, fg_container(request, struct qry_load, request), err);
-    /* A full task_group first: tasks of visits hold memory. */
+    /* If the task group is full, run its tasks before further visits: tasks of visits hold memory.
+     */
     if (!fg_task_group_is_full(fetch->task_group) &&
         (item = queue_take(&fetch->ready[phase_of(fetch)])) != NULL)
         return visit_one(fetch, item, err);
@@ -620,11 +640,13 @@ static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
     }
 }
 
-/* After a failure there are requests under way and items nobody will visit. */
+/* Frees everything. After a failure there are requests in flight and items that nobody will visit.
+ */
 static void fetch_done(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item;
 
+    /* First: it ends the requests in flight, whose buffers the loads own. */
     fg_bucket_wave_destroy(fetch->wave);
     while (fetch->loads != NULL)
         load_destroy(fetch, fetch->loads);
@@ -637,11 +659,14 @@ static void fetch_done(struct qry_fetch *fetch)
         fail_item(item);
 }
 
-/* Tasks were queued before whatever else failed, so their failure comes first. */
+/* Ends all tasks. A task's failure counts before another one's, since it was put before whatever
+ * failed on this thread. */
 static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg_err *err)
 {
     struct fg_err first;
 
+    /* From now on end_making() fails items instead of asking for them again: nobody would send the
+     * requests. */
     fetch->over = true;
     if (code != FG_OK)
         fg_task_group_stop(fetch->task_group);

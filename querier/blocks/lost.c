@@ -72,7 +72,8 @@ void qry_lost_add(struct qry_query *query, const struct qry_object *object,
 {
     struct lost_entry entry = {.object = object->id, .code = err->code};
 
-    /* A derived block without its rollups has nothing left, and its children have it all. */
+    /* A derived block has nothing but rollups, so it is skipped as a whole; its children have all
+     * of it. */
     entry.rollups = rollups && object->derived == NULL && !object->rollup_only;
     entry.part = part == NULL || object->derived != NULL ? WHOLE : part->number;
     entry.costs = !entry.rollups && object->derived == NULL;
@@ -142,7 +143,8 @@ bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *er
         missing = missing || lost->entries[i].code == FG_E_NOT_FOUND;
         costs = costs || lost->entries[i].costs;
     }
-    /* A missing object mostly means that the snapshot is too old: take a fresh one first. */
+    /* Mostly the snapshot is too old, and compaction has replaced the object: take a fresh one
+     * first. */
     if (missing && !fresh && !query->stale) {
         lost->n = lost->n_out;
         return false;
@@ -154,17 +156,22 @@ bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *er
             fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code,
                           entry->why);
     }
+    /* Without partial=true nothing that costs profiles is skipped: a response is complete or an
+     * error. */
     if (!query->partial && costs) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
         (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");
         return false;
     }
+    /* More may be unreadable than the list holds: skipping some of them would fail again and again.
+     */
     if (lost->n == ENTRIES_MAX) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "at least %d objects cannot be read, among them %s",
                       ENTRIES_MAX, lost->entries[0].why);
         return false;
     }
+    fg_assert(lost->n_out < lost->n && lost->n <= ENTRIES_MAX);
     lost->n_out = lost->n;
     return true;
 }

@@ -3,7 +3,9 @@
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
-enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* read before anything is known */
+/* Rollups before the directory are read with it up to this size: before the directory is there,
+ * nobody knows which of them the query needs. */
+enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 };
 
 static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64_t end_ns)
 {
@@ -84,6 +86,7 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
 
         if (object.tenants == 0)
             continue;
+        /* Else most of its bytes are of other tenants, and are not worth fetching with the head. */
         object.mostly = profiles >= segment->profiles / 2;
         fg_name_segment(name, &segment->id);
         if (add(query, objects, arena, name, &object, err) != FG_OK)
@@ -98,6 +101,8 @@ static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int6
 {
     if (block->rollup_only ? which == OBJECTS_PROFILES : which == OBJECTS_ROLLUP_ONLY)
         return false;
+    /* Of a derived block no part of its time can be taken alone, so its children are read instead.
+     */
     if (block->derived && !block->rollup_only)
         return which == OBJECTS_AND_ROLLUPS && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;

@@ -10,7 +10,7 @@
 
 /* What one label set got in one step. */
 struct total {
-    uint32_t set; /* in a page's: the match */
+    uint32_t set; /* of the totals of a page: the match */
     uint64_t step, sum, count;
 };
 
@@ -100,6 +100,7 @@ static void settle(struct totals_list *list)
             list->items[++kept] = list->items[i];
         }
     }
+    fg_assert(kept < list->count);
     list->count = kept + 1;
 }
 
@@ -107,7 +108,8 @@ static enum fg_code make_room(struct totals_list *list, struct fg_err *err)
 {
     if (list->count < list->cap)
         return FG_OK;
-    settle(list); /* many series fall on few points: often that is room enough */
+    settle(list); /* often enough: many series fall on few points */
+    /* Half must be free, or the list would be sorted for every few totals. */
     if (list->count <= list->cap / 2 && list->cap > 0)
         return FG_OK;
     if (list->cap * 2 > list->max)
@@ -121,7 +123,7 @@ static enum fg_code add_total(struct totals_list *list, struct total total, stru
 {
     struct total *last = list->count == 0 ? NULL : &list->items[list->count - 1];
 
-    /* A series' profiles come in the order of time. */
+    /* Profiles of a series come in the order of time, so most totals belong to the last point. */
     if (last != NULL && total_order(last, &total) == 0) {
         fg_value_sum(&last->sum, total.sum);
         last->count += total.count;
@@ -158,14 +160,15 @@ static enum fg_code take_row(struct points_page_task *page, const struct qry_spa
                        rows->series[row], span->series);
     if (rows->times_ns[row] < span->times.start_ns || rows->times_ns[row] > span->times.end_ns)
         return FG_OK;
+    /* Counted even if it is after the last point: the query has read it. */
     page->profiles++;
     if (total.step > totals->last_step)
         return FG_OK;
     for (uint32_t i = span->first_match; i < span->first_match + span->n_matches; i++) {
         total.sum = rows->totals[row][page->item->part->matches[i].type];
         total.set = i;
-        if (total.sum != 0 && /* then there is no profile of this type */
-            add_total(&page->found, total, err) != FG_OK)
+        /* A total of 0 means that the profile has no samples of this type. */
+        if (total.sum != 0 && add_total(&page->found, total, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -304,8 +307,8 @@ static enum fg_code read_all(struct totals *totals, struct fg_err *err)
 
 /* ---- rollups whose profiles are gone ---- */
 
-static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64_t step,
-                               uint64_t sum, uint64_t count, struct fg_err *err)
+static enum fg_code take_rollup_only(void *arg, const struct fg_labels *labels, uint64_t step,
+                                     uint64_t sum, uint64_t count, struct fg_err *err)
 {
     struct totals *totals = arg;
     fg_auto(fg_arena) *arena = fg_arena_create(totals->reader.blocks->memory_max_bytes);
@@ -321,14 +324,14 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
     return add_total(&totals->all, total, err);
 }
 
-static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
+static enum fg_code read_rollup_only(struct totals *totals, struct fg_err *err)
 {
     const struct qry_rollup_only_grid grid = {.start_ns = totals->start_ns,
                                               .step_ns = totals->step_ns,
                                               .last_step = totals->last_step,
                                               .group_by = totals->group_by,
                                               .n_group_by = totals->n_group_by,
-                                              .each = take_alone,
+                                              .each = take_rollup_only,
                                               .arg = totals};
 
     return qry_rollup_only_points(totals->reader.query, totals->reader.selection, &grid, err);
@@ -349,6 +352,7 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
     totals.step_ns = step_ns;
     totals.last_step =
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
+    /* The step is the client's: a year in milliseconds gives more points than memory. */
     totals.all.max = query->querier->blocks->memory_max_bytes / sizeof *totals.all.items;
     qry_label_sets_init(&totals.sets);
     code = qry_reader_open(&totals.reader, query, selection, selection->type_text,
@@ -357,7 +361,7 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
     if (code == FG_OK)
         code = read_all(&totals, err);
     if (code == FG_OK)
-        code = read_alone(&totals, err);
+        code = read_rollup_only(&totals, err);
     if (code == FG_OK)
         code = give(&totals, into, err);
     qry_reader_close(&totals.reader);

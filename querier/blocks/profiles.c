@@ -9,7 +9,7 @@ struct profiles_row {
     struct fg_id id;
 };
 
-struct each {
+struct each_profile {
     struct qry_reader reader;
     bool all_types;
     qry_profile_visit visit;
@@ -27,21 +27,21 @@ struct each {
 };
 
 /* One sample of the result: one with a span, or the rest of a stack without these. */
-struct going {
+struct result_sample {
     uint32_t rank;
     const uint64_t *values; /* of all types */
     size_t stride;
     const struct fg_block_exemplar *link; /* NULL: none */
 };
 
-static struct profiles_row *rows_of(const struct each *each, const struct qry_part *part)
+static struct profiles_row *rows_of(const struct each_profile *each, const struct qry_part *part)
 {
     return each->rows[part - each->reader.batch];
 }
 
 /* ---- rows and ids ---- */
 
-static enum fg_code take_rows(struct each *each, struct qry_part *part, uint32_t number,
+static enum fg_code take_rows(struct each_profile *each, struct qry_part *part, uint32_t number,
                               struct fg_slice bytes, struct fg_err *err)
 {
     struct fg_arena *arena = each->reader.arena;
@@ -61,7 +61,7 @@ static enum fg_code take_rows(struct each *each, struct qry_part *part, uint32_t
     return FG_OK;
 }
 
-static enum fg_code take_ids(struct each *each, struct qry_part *part, uint32_t number,
+static enum fg_code take_ids(struct each_profile *each, struct qry_part *part, uint32_t number,
                              struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
@@ -80,8 +80,8 @@ static enum fg_code take_ids(struct each *each, struct qry_part *part, uint32_t 
 
 /* ---- spans and traces ---- */
 
-static enum fg_code keep_links(struct each *each, const struct qry_part *part, uint32_t number,
-                               struct fg_cache_entry *entry, struct fg_err *err)
+static enum fg_code keep_links(struct each_profile *each, const struct qry_part *part,
+                               uint32_t number, struct fg_cache_entry *entry, struct fg_err *err)
 {
     each->links_bytes += qry_page_of(entry).len;
     if (each->links_bytes > each->reader.query->querier->blocks->memory_max_bytes)
@@ -90,7 +90,7 @@ static enum fg_code keep_links(struct each *each, const struct qry_part *part, u
     return FG_OK;
 }
 
-static void drop_links(struct each *each)
+static void drop_links(struct each_profile *each)
 {
     for (uint32_t i = 0; each->links != NULL && i < each->reader.n_batch; i++) {
         const struct qry_part *part = &each->reader.batch[i];
@@ -103,9 +103,10 @@ static void drop_links(struct each *each)
     each->links_bytes = 0;
 }
 
-/* Pages of EXM have the same profiles as those of SMP; where a part has none that is all. */
-static enum fg_code open_links(struct each *each, const struct qry_part *part, uint32_t first,
-                               struct fg_err *err)
+/* Opens the links of the samples page that begins with this profile. Pages of EXM and of SMP have
+ * the same profiles; without a page of EXM there are no links. */
+static enum fg_code open_links(struct each_profile *each, const struct qry_part *part,
+                               uint32_t first, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &part->index->pages[FG_BLOCK_EXM];
     struct fg_cache_entry **entries = each->links[part - each->reader.batch];
@@ -119,8 +120,8 @@ static enum fg_code open_links(struct each *each, const struct qry_part *part, u
     return FG_OK;
 }
 
-/* Finds those of a profile; the next call is about a later one. */
-static struct fg_block_exemplars links_of(struct each *each, uint32_t profile)
+/* Returns the links of a profile. Calls come in the order of profiles. */
+static struct fg_block_exemplars links_of(struct each_profile *each, uint32_t profile)
 {
     struct fg_block_exemplars links = {NULL, 0};
 
@@ -136,10 +137,11 @@ static struct fg_block_exemplars links_of(struct each *each, uint32_t profile)
     return links;
 }
 
-/* Samples with a span are in the samples, too: subtracts them. */
-static enum fg_code take_out(const struct each *each, const struct fg_block_sample_set *set,
-                             const struct fg_block_exemplars *links, uint64_t **ret_rest,
-                             struct fg_err *err)
+/* Subtracts the samples that have a span from the samples, which include them. */
+static enum fg_code subtract_links(const struct each_profile *each,
+                                   const struct fg_block_sample_set *set,
+                                   const struct fg_block_exemplars *links, uint64_t **ret_rest,
+                                   struct fg_err *err)
 {
     size_t n = (size_t)set->n_types * set->count;
     uint64_t *rest = fg_arena_new(each->reader.arena, uint64_t, n);
@@ -167,7 +169,7 @@ static enum fg_code take_out(const struct each *each, const struct fg_block_samp
 /* ---- profiles ---- */
 
 /* Lists the types to return, as numbers of the series' schema; returns how many. */
-static uint32_t choose_types(const struct each *each, const struct qry_part *part,
+static uint32_t choose_types(const struct each_profile *each, const struct qry_part *part,
                              const struct qry_span *span, uint32_t n_types,
                              uint32_t numbers[FG_BATCH_TYPES_MAX])
 {
@@ -181,48 +183,48 @@ static uint32_t choose_types(const struct each *each, const struct qry_part *par
 }
 
 /* Returns true if it has a value of one of the types. */
-static bool has_any(const struct going *going, const uint32_t *numbers, uint32_t n_types)
+static bool has_any(const struct result_sample *picked, const uint32_t *numbers, uint32_t n_types)
 {
     uint64_t any = 0;
 
     for (uint32_t t = 0; t < n_types; t++)
-        any |= going->values[numbers[t] * going->stride];
+        any |= picked->values[numbers[t] * picked->stride];
     return any != 0;
 }
 
 /* Lists the samples of the result, in the arena. */
-static enum fg_code pick(const struct each *each, const struct fg_block_sample_set *set,
+static enum fg_code pick(const struct each_profile *each, const struct fg_block_sample_set *set,
                          const struct fg_block_exemplars *links, const uint32_t *numbers,
-                         uint32_t n_types, struct going **ret_going, uint32_t *ret_n,
+                         uint32_t n_types, struct result_sample **ret_samples, uint32_t *ret_n,
                          struct fg_err *err)
 {
-    struct going *going =
-        fg_arena_new(each->reader.arena, struct going, (size_t)set->count + links->count);
+    struct result_sample *picked =
+        fg_arena_new(each->reader.arena, struct result_sample, (size_t)set->count + links->count);
     uint64_t *rest = NULL;
     uint32_t n = 0;
 
-    if (going == NULL)
+    if (picked == NULL)
         return qry_query_too_large(err);
-    if (take_out(each, set, links, &rest, err) != FG_OK)
+    if (subtract_links(each, set, links, &rest, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < set->count; i++) {
-        going[n] = (struct going){set->ranks[i], rest + i, set->count, NULL};
-        n += has_any(&going[n], numbers, n_types);
+        picked[n] = (struct result_sample){set->ranks[i], rest + i, set->count, NULL};
+        n += has_any(&picked[n], numbers, n_types);
     }
     for (uint32_t i = 0; i < links->count; i++) {
         const struct fg_block_exemplar *link = &links->items[i];
 
-        going[n] = (struct going){link->rank, link->values, 1, link};
-        n += has_any(&going[n], numbers, n_types);
+        picked[n] = (struct result_sample){link->rank, link->values, 1, link};
+        n += has_any(&picked[n], numbers, n_types);
     }
-    *ret_going = going;
+    *ret_samples = picked;
     *ret_n = n;
     return FG_OK;
 }
 
 /* Makes columns as for pprof, with the links apart. */
-static enum fg_code lay_out(const struct each *each, const struct fg_block_tree *tree,
-                            const struct going *going, uint32_t n, const uint32_t *numbers,
+static enum fg_code lay_out(const struct each_profile *each, const struct fg_block_tree *tree,
+                            const struct result_sample *picked, uint32_t n, const uint32_t *numbers,
                             struct fg_pprof_samples *samples, struct fg_err *err)
 {
     struct fg_arena *arena = each->reader.arena;
@@ -237,23 +239,23 @@ static enum fg_code lay_out(const struct each *each, const struct fg_block_tree 
     samples->links = links;
     samples->count = n;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t node = tree->nodes[going[i].rank];
+        uint32_t node = tree->nodes[picked[i].rank];
 
         nodes[i] = node == 0 ? FG_TREE_ROOT : node - 1;
         for (uint32_t t = 0; t < samples->n_types; t++)
-            values[(size_t)t * n + i] = (int64_t)going[i].values[numbers[t] * going[i].stride];
-        if (going[i].link == NULL)
+            values[(size_t)t * n + i] = (int64_t)picked[i].values[numbers[t] * picked[i].stride];
+        if (picked[i].link == NULL)
             continue;
         links[samples->n_links].sample = i;
-        links[samples->n_links].span_id = going[i].link->span_id;
-        memcpy(links[samples->n_links++].trace_id, going[i].link->trace_id, FG_ID_BYTES);
+        links[samples->n_links].span_id = picked[i].link->span_id;
+        memcpy(links[samples->n_links++].trace_id, picked[i].link->trace_id, FG_ID_BYTES);
     }
     return FG_OK;
 }
 
-static enum fg_code make_types(const struct each *each, const struct fg_block_schema *schema,
-                               const uint32_t *numbers, struct fg_pprof_samples *samples,
-                               struct fg_err *err)
+static enum fg_code make_types(const struct each_profile *each,
+                               const struct fg_block_schema *schema, const uint32_t *numbers,
+                               struct fg_pprof_samples *samples, struct fg_err *err)
 {
     struct fg_value_type *types =
         fg_arena_new(each->reader.arena, struct fg_value_type, samples->n_types);
@@ -266,7 +268,7 @@ static enum fg_code make_types(const struct each *each, const struct fg_block_sc
     return FG_OK;
 }
 
-static enum fg_code make_samples(struct each *each, const struct qry_part *part,
+static enum fg_code make_samples(struct each_profile *each, const struct qry_part *part,
                                  const struct qry_span *span, uint32_t number,
                                  struct fg_pprof_samples *samples, struct fg_err *err)
 {
@@ -274,18 +276,18 @@ static enum fg_code make_samples(struct each *each, const struct qry_part *part,
     struct fg_block_exemplars links = links_of(each, number);
     uint32_t numbers[FG_BATCH_TYPES_MAX], n = 0;
     struct fg_block_sample_set set;
-    struct going *going = NULL;
+    struct result_sample *picked = NULL;
 
     if (fg_block_samples_read(each->samples, number, &set, err) != FG_OK)
         return err->code;
     samples->n_types = choose_types(each, part, span, set.n_types, numbers);
     if (make_types(each, schema, numbers, samples, err) != FG_OK ||
-        pick(each, &set, &links, numbers, samples->n_types, &going, &n, err) != FG_OK)
+        pick(each, &set, &links, numbers, samples->n_types, &picked, &n, err) != FG_OK)
         return err->code;
-    return lay_out(each, qry_tree_of(part->tree_entry), going, n, numbers, samples, err);
+    return lay_out(each, qry_tree_of(part->tree_entry), picked, n, numbers, samples, err);
 }
 
-static enum fg_code visit_profile(struct each *each, const struct qry_part *part,
+static enum fg_code visit_profile(struct each_profile *each, const struct qry_part *part,
                                   const struct qry_span *span, uint32_t number, struct fg_err *err)
 {
     const struct fg_block_series_row *series = &part->index->series[span->series];
@@ -312,7 +314,7 @@ static enum fg_code visit_profile(struct each *each, const struct qry_part *part
                        err);
 }
 
-static enum fg_code visit_span(struct each *each, const struct qry_part *part,
+static enum fg_code visit_span(struct each_profile *each, const struct qry_part *part,
                                const struct qry_span *span, const struct fg_block_page *page,
                                struct fg_err *err)
 {
@@ -320,6 +322,7 @@ static enum fg_code visit_span(struct each *each, const struct qry_part *part,
     uint32_t to = FG_MIN(span->first + span->count, page->first + page->items);
 
     for (uint32_t number = from; number < to; number++) {
+        /* One profile at a time in memory: a range may have millions. */
         struct fg_arena_mark mark = fg_arena_mark(each->reader.arena);
         enum fg_code code = visit_profile(each, part, span, number, err);
 
@@ -330,13 +333,14 @@ static enum fg_code visit_span(struct each *each, const struct qry_part *part,
     return qry_query_check(each->reader.query, err);
 }
 
-static enum fg_code take_samples(struct each *each, struct qry_part *part, uint32_t number,
+static enum fg_code take_samples(struct each_profile *each, struct qry_part *part, uint32_t number,
                                  struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[number];
     uint32_t end, at;
 
-    if (qry_rows_settle(part, err) != FG_OK) /* the first page's visit does it */
+    /* The first page does it: by now all rows have come, in the phase before. */
+    if (qry_rows_settle(part, err) != FG_OK)
         return err->code;
     at = qry_rows_spans(part, page->first, page->items, &end);
     if (at == end)
@@ -354,7 +358,7 @@ static enum fg_code take_samples(struct each *each, struct qry_part *part, uint3
 
 static enum fg_code visit_item(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
-    struct each *each = arg;
+    struct each_profile *each = arg;
 
     if (item->type == &qry_cached_tree) {
         item->part->tree_entry = fg_cache_ref(item->entry);
@@ -369,8 +373,8 @@ static enum fg_code visit_item(void *arg, const struct qry_fetch_item *item, str
     return take_samples(each, item->part, item->number, qry_page_of(item->entry), err);
 }
 
-static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, struct qry_part *part,
-                              struct fg_err *err)
+static enum fg_code list_part(struct each_profile *each, struct qry_fetch_list *list,
+                              struct qry_part *part, struct fg_err *err)
 {
     static const struct {
         uint32_t kind;
@@ -401,7 +405,7 @@ static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, st
         err);
 }
 
-static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
+static enum fg_code fetch_batch(struct each_profile *each, struct fg_err *err)
 {
     struct qry_reader *reader = &each->reader;
     struct qry_fetch_list list = {0};
@@ -424,7 +428,7 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
     return qry_fetch_all(reader->query, &list, visit_item, each, err);
 }
 
-static enum fg_code read_all(struct each *each, struct fg_err *err)
+static enum fg_code read_all(struct each_profile *each, struct fg_err *err)
 {
     enum fg_code code;
 
@@ -440,7 +444,8 @@ static enum fg_code read_all(struct each *each, struct fg_err *err)
 enum fg_code qry_blocks_profiles(struct qry_query *query, const struct qry_selection *selection,
                                  qry_profile_visit visit, void *arg, struct fg_err *err)
 {
-    struct each each = {.all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
+    struct each_profile each = {
+        .all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
     enum fg_code code;
 
     if (query->snapshot == NULL)

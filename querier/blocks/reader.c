@@ -4,10 +4,10 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    SERIES_BYTES = 512, /* of an index and what is made of it, each */
-    CHUNK_BYTES = 200,  /* likewise: spans are most of it, in an array that grows */
-    NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
-    NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
+    SERIES_BYTES = 512,  /* of a series in an index, with what is made of it */
+    CHUNK_BYTES = 200,   /* of a series chunk: mostly spans, in an array that doubles */
+    NODE_BYTES = 16,     /* of a node of a parsed stack tree */
+    FUNCTIONS_TIMES = 8, /* a parsed function tree is at most so many times its stored size */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects of a query, which holds them */
 };
 
@@ -57,6 +57,7 @@ static enum fg_code add_parts_of(struct qry_reader *reader, struct qry_object *o
     struct fg_slice service = reader->service;
     uint32_t i = fg_block_part_find(directory, name, service);
 
+    /* Parts are sorted by tenant and service, so the wanted ones are neighbours. */
     for (; i < directory->n_parts; i++) {
         const struct fg_block_part *entry = &directory->parts[i];
 
@@ -79,11 +80,10 @@ static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item,
     return FG_OK;
 }
 
-/*
- * What comes with the head: all of a small object, if samples are asked for; else some bytes, since
- * the index of an object's last service lies right before its groups, which are before the head. In
- * segments of many tenants what is wanted may be anywhere.
- */
+/* Plans which bytes are fetched together with the head. Of a small object all, if samples are
+ * wanted: a second request would take longer. Of others some bytes before the head: the index of an
+ * object's last service lies right before its groups, which are before the head. In a segment of
+ * many tenants the wanted part may be anywhere, so nothing. */
 static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *object,
                               struct fg_err *err)
 {
@@ -92,6 +92,7 @@ static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *obje
     uint64_t head = object->head.offset;
     uint64_t from = all ? 0 : head - FG_MIN(head, blocks->before_max_bytes);
 
+    /* The manifest's numbers may be wrong, so the subtraction is checked. */
     if (!object->mostly || from == head || object->bytes < from ||
         object->bytes - from > TAILS_MAX_BYTES - reader->tail_bytes)
         return FG_OK;
@@ -144,7 +145,7 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
 {
     if (fetch_directories(reader, err) != FG_OK)
         return err->code;
-    reader->n_parts = reader->n_found; /* with those that were put aside */
+    reader->n_parts = reader->n_found; /* with those that rollups.c has put aside */
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
@@ -152,6 +153,7 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
             return err->code;
     }
     reader->n_found = reader->n_parts;
+    /* The array may have moved, and what is allocated from here on is of a batch. */
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
     return FG_OK;
@@ -218,26 +220,29 @@ void qry_reader_close(struct qry_reader *reader)
 static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_block_part *part)
 {
     if (reader->stacks != NULL && qry_stacks_are_named(reader->stacks, part))
-        return qry_stacks_range(reader->stacks, part).len * NAMES_TIMES;
+        return qry_stacks_range(reader->stacks, part).len * FUNCTIONS_TIMES;
     return (uint64_t)part->n_nodes * NODE_BYTES;
 }
 
 /* Estimates the memory of a part from the directory, or from the index if it is known. */
 static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_part *part)
 {
-    uint64_t n_runs =
+    uint64_t n_chunks =
         part->index == NULL ? fg_block_guess_chunks(part->entry) : part->index->n_chunks;
 
-    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * CHUNK_BYTES +
+    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_chunks * CHUNK_BYTES +
            stacks_bytes(reader, part->entry) +
            part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
 
 static uint32_t batch_size(const struct qry_reader *reader)
 {
-    uint32_t left = reader->n_parts - (uint32_t)(reader->batch - reader->parts), n = 0;
+    uint32_t n_before = (uint32_t)(reader->batch - reader->parts), left, n = 0;
     uint64_t bytes = 0;
 
+    fg_assert(n_before <= reader->n_parts);
+    left = reader->n_parts - n_before;
+    /* At least one part, however large it is: its own reads are bounded by the arena. */
     while (n < left &&
            (n == 0 || bytes + part_bytes(reader, &reader->batch[n]) <= reader->blocks->batch_bytes))
         bytes += part_bytes(reader, &reader->batch[n++]);
@@ -259,7 +264,7 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
 
-        if (part->index != NULL) /* the plan needed it */
+        if (part->index != NULL) /* fetched for the plan, or for a larger batch */
             continue;
         if (qry_fetch_add(&list, reader->arena,
                           &(struct qry_fetch_item){
@@ -375,7 +380,8 @@ static enum fg_code make_spans(struct qry_reader *reader, struct qry_part *part,
             add_spans(reader, part, i, next - i, &left, err) != FG_OK)
             return err->code;
     }
-    if (part->n_spans > 1) /* time stripes are not in the order of series */
+    /* Matches come by series, profiles by time stripe: rows.h needs the order of profiles. */
+    if (part->n_spans > 1)
         qsort(part->spans, part->n_spans, sizeof *part->spans, span_order);
     return FG_OK;
 }
@@ -392,7 +398,7 @@ static enum fg_code select_series(struct qry_reader *reader, struct qry_part *pa
         return fg_wrap(err, "%s", part->object->name);
     if (!fg_deletions_touch(deletions, part->entry->service, part->entry->t_min_ns,
                             part->entry->t_max_ns))
-        deletions = &none; /* no need to look at labels */
+        deletions = &none; /* saves a look at the labels of each series */
     fg_leaving_init(&leaving, deletions, (struct fg_time_span){reader->start_ns, reader->end_ns},
                     reader->arena);
     reader->query->series += part->n_matches;

@@ -9,7 +9,7 @@
 
 enum {
     TIME_BYTES = sizeof "2000-01-01T00:00:00Z" + 16,
-    SHARES_MAX = 8192, /* that a total is spread into; with finer steps some get nothing */
+    SHARES_MAX = 8192, /* points that a total is spread over; with finer steps some get nothing */
 };
 
 /* ---- ranges ---- */
@@ -30,7 +30,8 @@ static bool overlaps(const struct fg_blocks_entry *entry, int64_t start_ns, int6
     return entry->t_min_ns <= end_ns && entry->t_max_ns >= start_ns;
 }
 
-/* Returns the span of the rollup that a time is in. */
+/* Returns the span of the rollup that a time is in: a day of an object of a week, else the whole
+ * object. */
 static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t time_ns)
 {
     struct fg_time_span span = {entry->start_ns, fg_time_add(entry->end_ns, -1)};
@@ -62,7 +63,8 @@ void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection)
     int64_t start_ns = selection->start_ns, end_ns = selection->end_ns;
     bool again = true;
 
-    while (again) { /* a rollup may reach into the next */
+    /* Again, because a widened range may reach into the next object. */
+    while (again) {
         again = false;
         for (size_t t = 0; t < query->tenants.n; t++) {
             const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
@@ -178,6 +180,7 @@ static uint64_t done_before(int64_t whole, int64_t lo, int64_t hi, int64_t x)
     double share = ((double)x - (double)lo) / ((double)hi - (double)lo + 1);
     double done = (double)whole * share;
 
+    /* The conversion of a larger double is undefined. */
     return x > hi || done >= 0x1p63 ? (uint64_t)whole : (uint64_t)(int64_t)done;
 }
 
@@ -229,7 +232,8 @@ static uint64_t length_of(const struct fg_rollup_row *row)
     return (uint64_t)row->key.end_ns - (uint64_t)row->key.start_ns;
 }
 
-/* Visits rows of the shortest spans, which together are everything. */
+/* Spreads the rows of a key. Rows exist for several lengths of time, each of which is everything:
+ * the shortest are the most precise. */
 static enum fg_code spread_key(struct spreading *spreading, const struct qry_part *part,
                                enum fg_rollup_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)

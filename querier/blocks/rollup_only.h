@@ -2,10 +2,11 @@
  * Rollups whose profiles retention has deleted: what they can answer, apart from flame graphs,
  * which use them as any other rollup (rollups.h).
  *
- *   range    they cover whole weeks and their days (compactor/plan_core.h), or longer spans as a
- * whole. A flame graph that begins or ends inside one is widened to its ends, and says so points
- * totals of the shortest spans, spread evenly over their time, so that sums stay the same for any
- * step series   the labels that groups know
+ *   range    They cover whole weeks and their days (compactor/plan_core.h), or longer spans as a
+ *            whole. A flame graph that begins or ends inside one is widened to its ends and says
+ * so. points   Totals of the shortest spans, spread evenly over their time, so that sums stay the
+ *            same for any step.
+ *   series   The labels that groups know.
  *
  * Queries that need more are refused with the time from which on there are profiles.
  *

@@ -6,10 +6,10 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    /* Of what a query may take, so much for indexes of plans, as directories let us guess; parts
-     * beyond are read as they are where their groups do not say which series match. */
+    /* A fourth of what a query may use is for indexes that plans need, by the estimate of
+     * directories. Parts beyond that are planned without, by their groups alone. */
     INDEXES_SHARE = 4,
-    SERIES_BYTES = 512, /* of an index, each */
+    SERIES_BYTES = 512, /* of a series in an index */
     CHUNK_BYTES = sizeof(struct fg_block_chunk) + sizeof(uint32_t),
 };
 
@@ -44,11 +44,10 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
                               FG_MIN(part->entry->t_max_ns, reader->end_ns));
 }
 
-/*
- * Nothing can be subtracted from rollups whose profiles are gone. If a deletion names something in
- * them, or may name it, all of the part is left out, as it will be removed from the bucket
- * (compactor/rollup_deletion.h). Retention needs no look: the manifest says how long they are kept.
- */
+/* Drops the rollups of a part whose profiles are gone if a deletion affects them. Nothing can be
+ * subtracted from such rollups, so the whole part is left out, as it will be removed from the
+ * bucket (compactor/rollup_deletion.h). Retention needs no look: the manifest says how long they
+ * are kept. */
 static enum fg_code skip_named(struct qry_reader *reader, struct qry_part *part, struct fg_err *err)
 {
     const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
@@ -251,6 +250,7 @@ static bool put_pick(struct qry_reader *reader, struct qry_part *part,
         return false;
     (*picks)[(*n)++] = *pick;
     reader->query->rollups++;
+    /* A plan may take a large rollup and subtract small ones: profiles count the same way. */
     reader->query->profiles += pick->sign > 0 ? count : 0 - count;
     return true;
 }
@@ -322,6 +322,8 @@ static enum fg_code plan_all(struct rollups_choosing *choosing, plan_user use, s
     struct qry_reader *reader = choosing->reader;
 
     if (reader->n_parts > 1)
+        /* A plan is for one service of one tenant; of all its objects together, since parents
+         * replace children. */
         qsort(reader->parts, reader->n_parts, sizeof *reader->parts, part_order);
     for (uint32_t i = 0, next; i < reader->n_parts; i = next) {
         for (next = i + 1;
@@ -378,12 +380,14 @@ static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *e
         n_objects = reader->n_open;
         if (look(choosing, err) != FG_OK)
             return err->code;
+        /* First without plans: children that no parent covers are needed in any case. Then plans
+         * say which others are. */
         if (!qry_children_open_uncovered(reader) && qry_children_any_closed(reader) &&
             plan_all(choosing, open_missing, err) != FG_OK)
             return err->code;
         if (qry_reader_extend(reader, err) != FG_OK)
             return err->code;
-    } while (reader->n_open > n_objects);
+    } while (reader->n_open > n_objects); /* ends: objects are opened once */
     return FG_OK;
 }
 

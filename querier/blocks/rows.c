@@ -1,6 +1,7 @@
 #include "querier/blocks/rows.h"
 
-/* The first span that ends after this profile. */
+/* Returns the first span that ends after this profile. Spans ascend and do not overlap once they
+ * are settled. */
 static uint32_t span_after(const struct qry_part *part, uint32_t profile)
 {
     uint32_t low = 0, high = part->n_spans;
@@ -43,6 +44,8 @@ bool *qry_rows_marks(const struct qry_reader *reader, const struct qry_part *par
 static enum fg_code take_row(struct qry_span *span, const struct fg_block_rows *rows, uint32_t row,
                              struct fg_err *err)
 {
+    /* The index and the rows disagree, so one of them is not of this object: better an error than
+     * values of another series. */
     if (rows->series[row] != span->series)
         return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
                        rows->series[row], span->series);
@@ -65,6 +68,7 @@ static enum fg_code take_rows(struct qry_part *part, const struct fg_block_rows 
         uint32_t from = FG_MAX(span->first, rows->first);
         uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
 
+        /* A span that is not cut is inside the range as a whole: its rows say nothing new. */
         for (uint32_t row = from; row < to && span->cut; row++)
             if (take_row(span, rows, row - rows->first, err) != FG_OK)
                 return err->code;

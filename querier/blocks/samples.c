@@ -6,7 +6,7 @@
 #include "querier/blocks/rollups.h"
 #include "querier/blocks/rows.h"
 
-/* Profiles that were asked for by their ids. */
+/* A profile that the client asked for by its id. */
 struct samples_wanted {
     struct qry_part *part;
     uint32_t profile;
@@ -142,6 +142,7 @@ static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[adding->number];
     uint32_t end, at = qry_rows_spans(part, page->first, page->items, &end);
 
+    /* No wanted profile is in this page: it need not be unpacked. */
     if (at == end)
         return FG_OK;
     if (fg_block_samples_open(samples, part->index, adding->number, adding->bytes, err) != FG_OK)
@@ -441,6 +442,8 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     struct parts *parts = part->parts;
     struct samples_summing *summing = parts->summing;
 
+    /* Parts are taken in their order, whatever order they are made in: names and nodes of the
+     * result have the same numbers each time. */
     part->is_ready = ran;
     while (!parts->failed && parts->n_taken < summing->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
@@ -465,11 +468,13 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
         fg_task_group_put(task_group, &parts.tasks[i].task);
+        /* Take what is ready while others are made, so that little of it is in memory. */
         while (fg_task_group_end_one(task_group))
             continue;
     }
     code = fg_task_group_finish(task_group, err);
-    for (uint32_t i = parts.n_taken; i < reader->n_batch; i++) /* after a failure */
+    /* After a failure: what was made and not taken. */
+    for (uint32_t i = parts.n_taken; i < reader->n_batch; i++)
         drop_part(summing->taker, &parts.tasks[i]);
     return code;
 }
@@ -515,7 +520,8 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
     return 0;
 }
 
-/* Estimates the cost of an exact answer, as if there were no rollups. */
+/* Estimates the bytes of samples of an exact answer, as if there were no rollups: a flame graph is
+ * refined only up to a limit. */
 static uint64_t bytes_asked_for(struct qry_reader *reader)
 {
     uint64_t bytes = qry_children_bytes(reader);
@@ -525,7 +531,8 @@ static uint64_t bytes_asked_for(struct qry_reader *reader)
     return bytes;
 }
 
-/* Derived blocks have no full rollups. */
+/* Returns which objects are read. Derived blocks have crowns only, so they are of no use if full
+ * rollups are wanted. */
 static enum qry_objects_which which_objects(const struct qry_samples_taker *taker, bool rollups)
 {
     if (!rollups || taker->take_crowns == NULL)
@@ -536,7 +543,6 @@ static enum qry_objects_which which_objects(const struct qry_samples_taker *take
 static enum fg_code choose(struct samples_summing *summing, struct fg_err *err)
 {
     const struct qry_samples_taker *taker = summing->taker;
-
     bool crowns = taker->take_crowns != NULL;
 
     if (qry_rollups_choose(&summing->reader,

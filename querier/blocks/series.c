@@ -57,6 +57,7 @@ static enum fg_code add_part(struct series_listing *listing, const struct qry_pa
              !listed[span->first_match] && k < span->first_match + span->n_matches; k++)
             if (add_match(listing, part, &part->matches[k], err) != FG_OK)
                 return err->code;
+        /* Spans of one series have the same first match. */
         listed[span->first_match] = true;
     }
     return qry_query_check(listing->reader.query, err);

@@ -4,10 +4,10 @@
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
-/* While the bucket is away a query tries to read manifests once in this time; those between use
- * what is known at once. */
+/* While the bucket is unavailable, one query in this time tries to read manifests. All others use
+ * the last copies at once, so that they do not all wait for a timeout. */
 static const int64_t AWAY_NS = 2 * FG_SECOND_NS;
-/* What an older snapshot lists and no cache has may take so long to come. */
+/* How long a query with an older snapshot waits for an object that no cache has. */
 static const int64_t STALE_FETCH_NS = 2 * FG_SECOND_NS;
 
 static void lock(struct qry_blocks *blocks)
@@ -20,7 +20,8 @@ static void unlock(struct qry_blocks *blocks)
     (void)pthread_mutex_unlock(&blocks->away_lock);
 }
 
-/* What members of the ring have drained is in manifests from there on (as-drained). */
+/* Returns the generation that manifests must have at least: what members of the ring have drained
+ * is in manifests from there on (as-drained). */
 static uint64_t least_generation(const struct qry_query *query)
 {
     return query->ring == NULL ? 0 : query->ring->ring.generation;
@@ -63,7 +64,7 @@ static void create(struct qry_query *query)
     query->snapshot = snapshot;
 }
 
-/* ---- where manifests cannot be read ---- */
+/* ---- if manifests cannot be read ---- */
 
 static bool is_away(enum fg_code code)
 {
@@ -86,7 +87,8 @@ static bool take_known(struct qry_query *query, int64_t *ret_age_ns)
            FG_OK;
 }
 
-/* The snapshot of what is known already, after others could not be read. */
+/* Falls back to the last copies of the manifests, after the bucket could not be read. Returns the
+ * error if the query may not use them, or there are none. */
 static enum fg_code fall_back(struct qry_query *query, struct fg_err *err)
 {
     struct qry_blocks *blocks = query->querier->blocks;
@@ -107,7 +109,8 @@ static enum fg_code fall_back(struct qry_query *query, struct fg_err *err)
     return FG_OK;
 }
 
-/* Until when manifests may take: as long as the query where nothing else would serve. */
+/* Returns how long manifests may take: the time of the query, if there is no older copy to fall
+ * back to. */
 static int64_t wait_until(struct qry_query *query)
 {
     int64_t age_ns;
@@ -129,7 +132,8 @@ static bool is_known_away(struct qry_query *query, struct fg_err *ret_why)
     if (known)
         *ret_why = blocks->away;
     else if (blocks->away_until_mono_ns > 0)
-        blocks->away_until_mono_ns = fg_time_add(now_ns, AWAY_NS); /* it is ours */
+        /* The attempt is due, and this query makes it; others meanwhile use the last copies. */
+        blocks->away_until_mono_ns = fg_time_add(now_ns, AWAY_NS);
     unlock(blocks);
     return known && may_be_stale(query);
 }
@@ -162,23 +166,25 @@ enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh, struct fg_err
     qry_lost_open(query);
     query->fresh = fresh;
     query->stale = false;
-    /* Not the old one again: its reads may have failed half way. */
+    /* Always a new snapshot: reads of the old one may have failed half-way. */
     qry_blocks_end(query);
     create(query);
     if (!fresh && is_known_away(query, err)) {
         code = err->code;
     } else {
         code = read_all(query, wait_until(query), fresh, err);
-        if (qry_query_check(query, &gone) == FG_OK) /* else its end says nothing of the bucket */
+        /* A query that was cancelled, or whose time is over, says nothing about the bucket. */
+        if (qry_query_check(query, &gone) == FG_OK)
             note_away(blocks, code, err);
     }
     if (code != FG_OK && fall_back(query, err) != FG_OK) {
         qry_blocks_end(query);
-        if (err->code == FG_E_CORRUPT ||
-            err->code == FG_E_UNIMPLEMENTED) /* trouble of ours, which may pass */
+        /* Not the client's fault, and an operator can mend it. */
+        if (err->code == FG_E_CORRUPT || err->code == FG_E_UNIMPLEMENTED)
             err->code = FG_E_UNAVAILABLE;
         return fg_wrap(err, "snapshot");
     }
+    fg_assert(query->snapshot != NULL);
     return FG_OK;
 }
 

@@ -35,6 +35,7 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
         fg_tree_names(made, growing->into);
     else
         fg_tree_merge_used(growing->into, made);
+    /* After each part: names differ by service, so the size of the result is known only now. */
     if (fg_tree_bytes(growing->into) > growing->blocks->memory_max_bytes)
         return qry_query_too_large(err);
     return FG_OK;

@@ -71,6 +71,7 @@ static void destroy(struct qry_calls *calls)
     while (calls->sent_calls != NULL) {
         struct qry_sent_call *sent = calls->sent_calls;
 
+        fg_assert(sent->ended && !sent->wanted);
         calls->sent_calls = sent->next;
         free(sent);
     }
@@ -101,7 +102,10 @@ static void on_done(struct fg_call *call)
     bool wanted;
 
     (void)pthread_mutex_lock(&calls->lock);
+    fg_assert(!sent->ended);
     wanted = sent->wanted;
+    /* Under the lock, so that qry_calls_drop() and this function agree on who releases the reply.
+     */
     sent->ended = true;
     calls->n_ended++;
     (void)pthread_cond_signal(&calls->changed);
@@ -110,6 +114,8 @@ static void on_done(struct fg_call *call)
         return;
     }
     (void)pthread_mutex_unlock(&calls->lock);
+    /* Without the lock: the transport may free a large reply. The call's reference keeps `calls`.
+     */
     fg_call_done(sent->peer, call);
     (void)pthread_mutex_lock(&calls->lock);
     unref(calls);
@@ -127,6 +133,7 @@ struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *pe
     (void)pthread_mutex_lock(&calls->lock);
     sent->next = calls->sent_calls;
     calls->sent_calls = sent;
+    /* Before the call is sent: on_done() may come before fg_peer_send() returns. */
     calls->refs++;
     (void)pthread_mutex_unlock(&calls->lock);
     fg_peer_send(peer, &sent->call);
@@ -148,12 +155,15 @@ void qry_calls_drop(struct qry_sent_call *sent)
     bool release;
 
     (void)pthread_mutex_lock(&sent->calls->lock);
+    /* Exactly one side releases the reply: this one if the call has ended, else on_done(). */
     release = sent->wanted && sent->ended;
     sent->wanted = false;
     (void)pthread_mutex_unlock(&sent->calls->lock);
     if (release)
         fg_call_done(sent->peer, &sent->call);
     else
+        /* The transport then fetches no further parts of the reply. The query's reference keeps
+         * `sent` until qry_calls_leave(). */
         atomic_store(&sent->call.unwanted, true);
 }
 

@@ -36,11 +36,14 @@ static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct qry_s
 {
     struct fg_slice ids = fg_bytes(from->ids.data, from->ids.len);
 
+    /* Maps and the exactly-once check rely on it: a sum of a shard that was not asked for would be
+     * compared with nothing. */
     if (from->shard > UINT16_MAX || !qry_shard_map_has(summed, (uint16_t)from->shard))
         return fg_fail(err, FG_E_CORRUPT, "sum of shard %u, which was not asked for", from->shard);
     if (from->digest.len != 0 && from->digest.len != FG_ID_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "sum of shard %u: %zu bytes", from->shard,
                        from->digest.len);
+    /* add_others() merges two ascending lists; ids out of order would count as missing. */
     if (ids.len % FG_ID_BYTES != 0 || !are_ascending(ids))
         return fg_fail(err, FG_E_CORRUPT, "ids of shard %u: %zu bytes, or not ascending",
                        from->shard, ids.len);
@@ -181,7 +184,7 @@ static enum fg_code add_missing(struct compare_work *work, const struct compare_
     return FG_OK;
 }
 
-/* Both are ascending. */
+/* Adds the ids of the entry that the data lacks. Both lists are ascending. */
 static enum fg_code add_others(struct compare_work *work, const struct compare_entry *entry,
                                struct fg_slice own, struct fg_err *err)
 {
@@ -207,7 +210,7 @@ static int cmp_by_id(const void *left, const void *right)
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
-/* Asks one for profiles that several have. */
+/* Keeps one holder of each missing profile: fetched from two, it would count twice. */
 static void drop_doubles(struct qry_compare_result *result, uint32_t from)
 {
     uint32_t kept = from;
@@ -231,7 +234,8 @@ static enum fg_code compare_group(struct compare_work *work, const struct compar
     for (size_t i = 0; i < n; i++)
         if (entries[i].from == owner)
             own = entries[i].sum;
-    /* Data without sums may lack anything. */
+    /* Data without sums, from a single owner when it was planned: what it is made of is unknown, so
+     * ids are needed. */
     if ((owner < work->n &&
          !qry_shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
         differs(entries, n, own))
@@ -269,6 +273,7 @@ enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint3
             return err->code;
     }
     if (result.n_missing > 1)
+        /* By holder, for the requests that fetch them. */
         qsort(result.missing, result.n_missing, sizeof *result.missing, cmp_by_from);
     *ret_result = result;
     return FG_OK;

@@ -69,6 +69,7 @@ static enum fg_code make_deletions(const struct qry_query *query, const struct f
     if (tenant->deletions == NULL)
         return qry_query_too_large(err);
     for (uint32_t i = 0; i < from->count; i++)
+        /* A tenant may have thousands of deletions; ingesters need those that touch the range. */
         if (fg_deletion_meets(&from->items[i], head->start_ns, head->end_ns) &&
             make_deletion(query->arena, &from->items[i], &tenant->deletions[tenant->n_deletions++],
                           err) != FG_OK)
@@ -105,6 +106,8 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
 
     if (request->store != NULL)
         fg_id_put(store, *request->store);
+    /* One message is packed again and again, with other values for each request; only the packed
+     * bytes are kept. */
     *head->tenant = request->tenant->name;
     *head->n_deletions = request->tenant->n_deletions;
     *head->deletions = request->tenant->deletions;

@@ -3,7 +3,7 @@
 #include "common/base/time.h"
 
 enum {
-    DIFFERED_MAX = 3,   /* from then on all ids are asked for */
+    DIFFERED_MAX = 3,   /* attempts that differed; from then on all ids are asked for */
     GROUPS_MAX = 65536, /* in a request: proto/inner.proto */
     RECENT_S = 120,     /* younger profiles may be on their way to some replica */
 };
@@ -17,6 +17,8 @@ enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
                                 const struct qry_compare_result *result, struct fg_arena *arena,
                                 struct fg_err *err)
 {
+    /* A group that changes between attempts would be found different for ever; ids cannot differ
+     * from themselves. */
     if (++wanted->differed >= DIFFERED_MAX || wanted->n_of + result->n_differ > GROUPS_MAX) {
         wanted->since_ns = INT64_MIN;
         wanted->n_of = 0;

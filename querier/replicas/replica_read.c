@@ -25,6 +25,7 @@ static void fill_shards(const struct qry_replica_read *read,
     shards->ids_of = core->ids.of;
     shards->n_ids_of = core->ids.n_of;
     if (read->method == FG_RPC_SERIES) {
+        /* SERIES has no sums: all owners give their label sets, which unite. */
         shards->data = as_binary(request->sums.bits);
     } else {
         shards->data = as_binary(request->data.bits);
@@ -54,6 +55,7 @@ static enum fg_code send_request(struct qry_replica_read *read, struct qry_repli
         fill_shards(read, request, &shards);
         head.store = &member->store;
         head.shards = &shards;
+        /* The address may have the wrong scheme for our settings. Its replicas may do. */
         if (fg_peers_get(querier->peers, address, &peer, &unusable) != FG_OK) {
             qry_replica_read_core_failed(&read->core, request, &unusable);
             return FG_OK;
@@ -98,6 +100,7 @@ static void drop_call(struct qry_replica_request *request)
 
 static void count(struct qry_replica_read *read)
 {
+    /* The core has no metrics of its own: it counts, and the counts are passed on and cleared. */
     for (unsigned i = 0; i < replicas_metric_count; i++) {
         fg_metric_add(read->query->querier->replicas_metrics, i, read->core.counts[i]);
         read->core.counts[i] = 0;
@@ -109,6 +112,7 @@ static enum fg_code perform(struct qry_replica_read *read, struct fg_err *err)
 {
     struct qry_replica_read_core *core = &read->core;
 
+    /* Calls of earlier attempts first: their replies hold memory that the new ones need. */
     for (struct qry_replica_request *r = core->past; r != NULL; r = r->next)
         drop_call(r);
     core->past = NULL;
@@ -116,12 +120,14 @@ static enum fg_code perform(struct qry_replica_read *read, struct fg_err *err)
         if (r->state == REQUEST_DROPPED)
             drop_call(r);
         if (r->state == REQUEST_LATE && !r->told_late) {
+            /* Once for each call: the peer counts as slow for other queries as well. */
             fg_call_is_late(&r->call->call);
             r->told_late = true;
         }
         if (r->state == REQUEST_PLANNED && send_request(read, r, err) != FG_OK)
             return err->code;
     }
+    /* Only once it is done: an attempt that is repeated may lack nothing in the end. */
     if (core->state == REPLICA_READ_DONE && core->lacks.len > 0)
         qry_query_lacks(read->query, core->lacks);
     return FG_OK;
@@ -170,16 +176,17 @@ enum fg_code qry_replica_read_step(struct qry_replica_read *read, bool *ret_move
         if ((r->state != REQUEST_SENT && r->state != REQUEST_LATE) || !qry_calls_has_ended(r->call))
             continue;
         call = &r->call->call;
+        /* The reply stays in the call until the request is dropped: the core borrows it. */
         if (call->code == FG_OK)
             qry_replica_read_core_answered(core, r, call->reply_head);
         else
             qry_replica_read_core_failed(core, r, &call->err);
     }
     enum fg_code code = qry_replica_read_core_step(core, fg_mono_ns(fg_clock_real()), &moved, err);
-    count(read); /* failures, too */
+    count(read); /* before the return: failures count, too */
     if (code != FG_OK || perform(read, err) != FG_OK)
         return err->code;
-    *ret_moved = moved || core->news; /* a request could not be sent */
+    *ret_moved = moved || core->news; /* news: a request could not be sent */
     return FG_OK;
 }
 
@@ -190,6 +197,7 @@ enum fg_code qry_replica_read_deliver(struct qry_replica_read *read, qry_replica
 {
     const struct qry_replica_read_core *core = &read->core;
 
+    /* Counts of replicas overlap, so they cannot be taken one by one. */
     if (read->method == FG_RPC_STATS && core->requests.view != NULL) {
         struct fg_call call = {.method = FG_RPC_STATS};
         Fg__Inner__StatsReply joined;

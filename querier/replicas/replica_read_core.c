@@ -30,7 +30,8 @@ static struct fg_slice name_of(const struct qry_replica_read_core *core, uint32_
 
 /* ---- attempts ---- */
 
-/* Nothing that is still open is wanted. A member that is late is not asked again at once. */
+/* Drops a request. A late member counts as slow then, so that the next attempt does not wait for it
+ * again. */
 static void drop(struct qry_replica_read_core *core, struct qry_replica_request *request)
 {
     if (request->state == REQUEST_LATE)
@@ -47,6 +48,7 @@ static enum fg_code begin_attempt(struct qry_replica_read_core *core, struct fg_
     for (; *link != NULL; link = &(*link)->next)
         if ((*link)->state != REQUEST_DROPPED)
             drop(core, *link);
+    /* The shell still has to drop the calls of earlier attempts. */
     *link = core->past;
     core->past = core->requests.items;
     core->requests.items = NULL;
@@ -61,6 +63,8 @@ static enum fg_code begin_attempt(struct qry_replica_read_core *core, struct fg_
 enum fg_code qry_replica_read_core_start(struct qry_replica_read_core *core, int64_t wall_ns,
                                          struct fg_err *err)
 {
+    /* With a ring replicas may have what one cannot read, so members are asked to be lenient only
+     * when all else has failed. */
     core->lenient = core->partial && !has_ring(core);
     qry_ids_wanted_init(&core->ids, wall_ns);
     return begin_attempt(core, err);
@@ -110,12 +114,14 @@ void qry_replica_read_core_failed(struct qry_replica_read_core *core,
     if (core->refusal.code == FG_OK && is_of_query(why->code))
         core->refusal = *why;
     if (request->member != FG_RING_NO_MEMBER) {
+        /* For the quorum of this attempt, and for the choice of members in the next one. */
         fg_ring_reads_failed(&core->requests.reads, request->member);
         fg_bits_set(core->requests.down, request->member);
     }
     core->too_old = core->too_old || why->code == FG_E_PRECONDITION;
     failure = fg_arena_new(core->requests.arena, struct qry_replica_failure, 1);
     if (failure == NULL) {
+        /* The next step ends the read with it. */
         (void)qry_query_too_large(&core->refusal);
         return;
     }
@@ -218,6 +224,8 @@ static enum fg_code take_what_there_is(struct qry_replica_read_core *core, struc
         core->requests.needs_slow = true;
         return begin_attempt(core, err);
     }
+    /* A fresher snapshot may make those members answer, which is better than an incomplete
+     * response. */
     if (core->too_old && !core->last_try && has_ring(core))
         return too_old(err);
     if (!core->partial) {
@@ -227,6 +235,7 @@ static enum fg_code take_what_there_is(struct qry_replica_read_core *core, struc
     /* A member that cannot read some profiles may give the others. */
     if (has_ring(core) && !core->lenient && has_failed_with(core, FG_E_CORRUPT)) {
         core->lenient = true;
+        /* Members that failed may give what they can read, so none is excluded any more. */
         memset(core->requests.down, 0, sizeof core->requests.down);
         return begin_attempt(core, err);
     }
@@ -355,14 +364,19 @@ static enum fg_code compare(struct qry_replica_read_core *core, struct fg_err *e
         drop(core, r);
     }
     core->state = REPLICA_READ_DONE;
+    /* One ingester, or replies that unite: there is nothing to compare. */
     if (!has_ring(core) || qry_replica_requests_unite(core->requests.method))
         return FG_OK;
     if (read_answers(core, &answers, err) != FG_OK)
         return err->code;
+    /* Before anything is added up: a shard that counts twice would double its profiles in silence.
+     */
     check_once(&answers);
     if (qry_compare_answers(answers.items, answers.n, core->requests.arena, &result, err) != FG_OK)
         return err->code;
-    if (result.n_differ > 0) { /* everything again, with the ids of these groups */
+    /* Everything again, with the ids of these groups: ids that were fetched for older data would
+     * not fit, since data, sums and ids have to be of one moment. */
+    if (result.n_differ > 0) {
         core->counts[REPLICAS_DIFFERENT]++;
         return qry_ids_wanted_add(&core->ids, &result, core->requests.arena, err) == FG_OK
                    ? begin_attempt(core, err)
@@ -397,6 +411,7 @@ static bool find_late(struct qry_replica_read_core *core, int64_t now_mono_ns)
         if (r->state == REQUEST_SENT && may_be_late(core) && now_mono_ns >= late_mono_ns(core, r)) {
             r->state = REQUEST_LATE;
             core->counts[REPLICAS_LATE]++;
+            /* So that the quorum looks for others; if it answers after all, it is heard again. */
             fg_ring_reads_failed(&core->requests.reads, r->member);
             found = true;
         }
@@ -418,6 +433,8 @@ static enum fg_code step_asking(struct qry_replica_read_core *core, int64_t now_
     uint64_t revision;
     uint16_t shard;
 
+    /* Before the check for enough: failover replicas are asked as soon as a member fails, not when
+     * nothing else is left. */
     if (*moved && has_ring(core)) {
         unsigned replaced = 0;
 
@@ -471,6 +488,8 @@ static enum fg_code step_fetching(struct qry_replica_read_core *core, bool *move
         if (r->state == REQUEST_PLANNED || r->state == REQUEST_SENT)
             return FG_OK;
         again = again || r->state != REQUEST_ANSWERED;
+        /* The next attempt avoids the late member. If it has to fetch again, it waits: with a
+         * second slow member attempts would not end. */
         core->patient = core->patient || r->state == REQUEST_LATE;
     }
     *moved = true;

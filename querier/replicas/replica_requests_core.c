@@ -54,6 +54,7 @@ static bool plan_set(const struct qry_replica_requests *requests, uint8_t **map,
 {
     size_t bit = (size_t)shard - requests->first;
 
+    fg_assert(shard >= requests->first && shard <= requests->last);
     if (*map == NULL)
         *map = fg_arena_new(requests->arena, uint8_t, map_bytes(requests));
     if (*map == NULL)
@@ -103,13 +104,15 @@ static void init_reads(struct qry_replica_requests *requests)
     avoid_all(requests, requests->slow);
     if (!fg_ring_reads_is_hopeless(reads, &shard, &revision))
         return;
+    /* A quorum without slow members is impossible: wait for them rather than fail. */
     requests->needs_slow = true;
     fg_ring_reads_init(reads, requests->view, requests->first, requests->last);
     avoid_all(requests, requests->down);
 }
 
-/* Chooses the members of the quorum. Members whose last calls failed count as slow, which is known
- * only of those that were chosen: then others are chosen, until there are no more such. */
+/* Chooses the members of the quorum. Members whose last calls failed count as slow. Only chosen
+ * members are looked at, since each look costs a peer: if one is bad, it is marked and the choice
+ * is made again. It ends, because each round marks a member. */
 static void choose_members(struct qry_replica_requests *requests)
 {
     uint32_t members[FG_RING_MEMBERS_MAX], n;
@@ -127,7 +130,7 @@ static void choose_members(struct qry_replica_requests *requests)
     }
 }
 
-/* Those that were asked and did not fail. */
+/* Finds the members that were asked and did not fail. */
 static void find_living(const struct qry_replica_requests *requests,
                         uint64_t living[FG_RING_READS_WORDS])
 {
@@ -145,6 +148,7 @@ static bool plan_shard(const struct qry_replica_requests *requests, const struct
     qry_roles_of(requests->view, shard, among, &roles);
     if (roles.n > 0 && !unite && !plan_set(requests, &plan->data[roles.members[0]], shard))
         return false;
+    /* A single owner has nobody to be compared with, so it need not give sums. */
     for (unsigned i = 0; i < roles.n && (unite || roles.n > 1); i++)
         if (!plan_set(requests, &plan->sums[roles.members[i]], shard))
             return false;
@@ -188,6 +192,7 @@ static void find_candidates(const struct qry_replica_requests *requests,
     find_living(requests, found.well);
     for (unsigned i = 0; i < FG_RING_READS_WORDS; i++)
         found.any[i] = requests->reads.asked[i] & ~requests->down[i];
+    /* All that were asked for this data, through the chain of failovers. */
     for (; request != NULL; request = request->failover_of) {
         fg_bits_clear(found.well, request->member);
         fg_bits_clear(found.any, request->member);
@@ -215,6 +220,7 @@ static enum fg_code replace(struct qry_replica_requests *requests,
             qry_roles_of(requests->view, (uint16_t)shard, candidates.any, &roles);
         if (roles.n == 0)
             request->uncovered = true;
+        /* Sums, too: of the same moment as the data, they say what it is made of. */
         else if (!plan_set(requests, &plan.data[roles.members[0]], (uint16_t)shard) ||
                  !plan_set(requests, &plan.sums[roles.members[0]], (uint16_t)shard))
             return qry_query_too_large(err);
@@ -280,6 +286,8 @@ enum fg_code qry_replica_requests_fetch(struct qry_replica_requests *requests,
         struct qry_replica_request *request;
         uint8_t *ids, *map = NULL;
 
+        /* The missing profiles are sorted by holder: one request for each, or several if there are
+         * many. */
         for (end = i + 1; end < result->n_missing && end - i < FETCH_IDS_MAX &&
                           missing[end].from == missing[i].from;)
             end++;

@@ -19,7 +19,7 @@ struct fg_metrics *qry_replicas_register(struct fg_registry *registry)
     return fg_metrics_register(registry, metrics, FG_COUNT(metrics));
 }
 
-/* A wait is interrupted so often, to check that the client is still there. */
+/* Interval at which a wait checks that the client is still there. */
 static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 
 /* ---- the ring ---- */
@@ -59,21 +59,22 @@ static void find_shards(const struct qry_query *query, const struct qry_replicas
 {
     struct fg_slice tenant = query->tenants.ids[read->tenant];
     struct fg_slice service = qry_selection_service(head->selector);
-    unsigned spread;
+    unsigned factor;
 
     read->first = 0;
     read->last = UINT16_MAX;
     if (service.len == 0 || query->ring == NULL)
         return;
-    spread = fg_ring_shard_factor(&query->ring->ring, tenant);
-    read->first = fg_shard_first(tenant, service, spread);
-    read->last = (uint16_t)(read->first + (1u << spread) - 1);
+    factor = fg_ring_shard_factor(&query->ring->ring, tenant);
+    read->first = fg_shard_first(tenant, service, factor);
+    read->last = (uint16_t)(read->first + (1u << factor) - 1);
 }
 
 /* ---- asking ---- */
 
 void qry_replicas_drop(struct qry_replica_reads *reads)
 {
+    /* The arena may go although calls are in flight: heads were copied when they were sent. */
     qry_calls_leave(reads->calls);
     fg_arena_destroy(reads->arena); /* with itself */
 }
@@ -88,7 +89,7 @@ static struct qry_replica_reads *create(const struct qry_query *query)
     reads->calls = qry_calls_create(&query->querier->pending);
     reads->n = query->tenants.n;
     reads->items = fg_arena_new(arena, struct qry_replica_read, reads->n);
-    fg_assert(reads->items != NULL); /* of a few tenants, in an arena of a megabyte at least */
+    fg_assert(reads->items != NULL); /* a few tenants; answer_max_bytes is at least 1 MiB */
     return reads;
 }
 
@@ -153,8 +154,8 @@ static enum fg_code wait_for_all(struct qry_query *query, struct qry_replica_rea
                                  struct fg_err *err)
 {
     for (;;) {
-        size_t ended =
-            qry_calls_ended(reads->calls); /* before any is looked at, so that no end is missed */
+        /* Before any call is looked at: one that ends after the look makes the wait return. */
+        size_t ended = qry_calls_ended(reads->calls);
         int64_t wake_ns = INT64_MAX;
         bool done = false;
 

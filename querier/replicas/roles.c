@@ -7,8 +7,10 @@ static unsigned place_of(struct qry_roles *roles, uint32_t member)
 
     while (i < roles->n && roles->members[i] != member)
         i++;
-    if (i == roles->n)
+    if (i == roles->n) {
+        fg_assert(roles->n < ROLES_MAX);
         roles->members[roles->n++] = member;
+    }
     return i;
 }
 
@@ -18,6 +20,7 @@ void qry_roles_of(const struct fg_ring_view *view, uint16_t shard,
     unsigned times[ROLES_MAX] = {0}, best = 0;
 
     ret_roles->n = 0;
+    /* From the newest revision, whose order decides among equals. */
     for (uint32_t r = view->ring.n_revisions; r-- > 0;)
         for (unsigned i = 0; i < view->tables[r]->n_owners; i++) {
             uint32_t member = fg_ring_view_owner(view, r, shard, i);

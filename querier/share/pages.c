@@ -1,3 +1,11 @@
+/*
+ * Caches pages of objects; pages.h describes it.
+ *
+ * A read opens all of its pages in the cache, in order, and fetches the missing ones from the
+ * bucket by one request. It does not wait for pages that another read is loading, but loads them as
+ * well: waiting would need a queue, and would make a read as slow as the slowest other one. Such
+ * pages are loose: they are this read's alone.
+ */
 #include "querier/share/pages.h"
 
 struct share_page {
@@ -8,9 +16,9 @@ struct share_page {
 /* A page of a read. */
 struct pages_slot {
     struct fg_cache_entry *entry;
-    bool mine;               /* not there, and this read makes it */
+    bool mine;               /* not in the cache, and this read makes it */
     struct share_page *page; /* NULL: missing */
-    bool loose; /* the page is not in the cache: another read makes the one that will be */
+    bool loose;              /* the page is this read's: another read makes the one in the cache */
 };
 
 struct qry_pages {
@@ -78,6 +86,8 @@ static struct share_page *take_from_disk(const struct qry_pages_read *read, size
     fg_buf_init(&bytes, DISK_PAGE_BYTES);
     if (fg_disk_cache_get(read->pages->disk, &key, &bytes) && bytes.len == DISK_PAGE_BYTES) {
         memcpy(&len, bytes.ptr + PAGES_BYTES, sizeof len);
+        /* The disk cache has checked its checksum; the length is checked again, because a wrong one
+         * would read beyond the page. */
         if (len > 0 && len <= PAGES_BYTES)
             page = page_create(fg_bytes(bytes.ptr, len));
     }
@@ -101,6 +111,7 @@ static void put_on_disk(const struct qry_pages_read *read, size_t slot,
 
 static void keep(struct pages_slot *slot, struct share_page *page)
 {
+    fg_assert(slot->page == NULL);
     slot->page = page;
     slot->loose = !slot->mine;
     if (slot->mine)
@@ -118,6 +129,7 @@ static void open_slot(struct qry_pages_read *read, size_t number)
     enum fg_cache_state state;
     struct share_page *found;
 
+    /* The reader has found damage: neither memory nor disk may answer with the same bytes again. */
     if (read->fresh) {
         struct fg_disk_key on_disk = disk_key_of(read, number);
 
@@ -138,6 +150,7 @@ static void close_slots(struct qry_pages_read *read)
     for (size_t i = 0; i < read->n_slots; i++) {
         struct pages_slot *slot = &read->slots[i];
 
+        /* Not loaded after all: the next read that opens the page makes it. */
         if (slot->mine)
             fg_cache_fail(slot->entry);
         fg_cache_unref(slot->entry);
@@ -182,8 +195,10 @@ static void on_loaded(struct fg_bucket_request *request)
     struct fg_slice body = fg_buf_slice(&request->body);
     enum fg_code code = request->code;
 
+    /* The range begins after the object's end. If pages before it are there, the object ends with
+     * the last of them, and the range is shorter than asked for. */
     if (code == FG_E_INVALID && read->first_missing > 0)
-        code = FG_OK; /* the object ends with the page before: there are none of these */
+        code = FG_OK;
     if (code != FG_OK)
         read->err = request->err;
     for (size_t i = read->first_missing; code == FG_OK && i < read->end_missing; i++) {
@@ -241,6 +256,7 @@ void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read)
         read->first_missing = FG_MIN(read->first_missing, i);
         read->end_missing = i + 1;
     }
+    fg_assert(read->end_missing <= read->n_slots);
     if (read->end_missing == 0)
         finish(read, FG_OK);
     else

@@ -10,7 +10,10 @@
 
 #include <sys/random.h>
 
-enum { PEERS_MAX = 1024, THREADS = 2 };
+enum {
+    PEERS_MAX = 1024,
+    THREADS = 2, /* they wait for the disk only; a page of the bucket comes by a callback */
+};
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
@@ -52,14 +55,14 @@ struct qry_share {
     struct fg_bucket bucket; /* what queries see */
     struct qry_share_settings settings;
     struct fg_bucket *inner;
-    struct fg_work *work; /* for reads of others, since pages may be on the disk */
+    struct fg_work *work; /* for reads of others: pages may be on the disk, which blocks */
     struct fg_clock *clock;
     struct fg_registry *registry;
     struct fg_metrics *metrics;
     struct qry_pages *pages;
     struct fg_peers *peers;
     struct fg_peer_directory *queriers;
-    uint64_t start_id;
+    uint64_t start_id; /* random: tells this process in a reply */
 };
 
 /* A read of a query. */
@@ -160,6 +163,8 @@ static void learn(const struct shared_read *shared_read)
     struct fg_slice head = shared_read->call.reply_head;
     Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
 
+    /* The list of queriers has this one, too, by an address that only a call can recognise. Until
+     * then it calls itself, which works. */
     if (reply != NULL && reply->start_id == shared_read->share->start_id)
         atomic_store(&shared_read->member->self, true);
     fg__inner__read_reply__free_unpacked(reply, NULL);
@@ -176,10 +181,11 @@ static void on_answer(struct fg_call *call)
         outer->code = FG_OK;
         fg_buf_init(&outer->body, outer->content_max_bytes);
         fg_buf_put(&outer->body, call->reply_payload);
-    } else if (code == FG_E_NOT_FOUND) { /* the bucket's word */
+    } else if (code == FG_E_NOT_FOUND) { /* the owner has asked the bucket */
         outer->code = code;
         outer->err = call->err;
     }
+    /* Before the set is released, which holds the peer. */
     fg_call_done(shared_read->member->peer, call);
     if (code == FG_OK || code == FG_E_NOT_FOUND)
         finish(shared_read);
@@ -191,6 +197,7 @@ static void ask_member(struct shared_read *shared_read)
 {
     const struct fg_bucket_request *outer = shared_read->outer;
     struct qry_share *share = shared_read->share;
+    /* Short, so that enough of the query's time is left for the bucket. */
     int64_t deadline = fg_mono_ns(share->clock) + share->settings.timeout_ns;
     char name[FG_NAME_MAX_BYTES];
     Fg__Inner__ReadHead head;
@@ -220,7 +227,8 @@ static void ask_member(struct shared_read *shared_read)
 
 /* ---- as a bucket ---- */
 
-/* Returns true for reads of objects that never change. */
+/* Returns true for ranges of segments and blocks, which never change: manifests and the ring have
+ * to come from the bucket each time. */
 static bool is_shared(const struct fg_bucket_request *request)
 {
     struct fg_name name;
@@ -257,8 +265,8 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
         ask_member(shared_read);
 }
 
-/* Reads that go through the share go on: others may want the pages, and each step has a deadline.
- */
+/* Cancels other reads only. Reads of the share go on: others may want the pages, and each step has
+ * a deadline. */
 static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct qry_share *share = share_of(bucket);
@@ -285,7 +293,10 @@ struct served {
 
 static void served_unref(struct served *served)
 {
-    if (atomic_fetch_sub(&served->refs, 1) != 1)
+    unsigned before = atomic_fetch_sub(&served->refs, 1);
+
+    fg_assert(before > 0);
+    if (before != 1)
         return;
     fg__inner__read_head__free_unpacked(served->head, NULL);
     free(served);
@@ -337,6 +348,8 @@ static bool is_served(const Fg__Inner__ReadHead *head)
     const struct fg_bucket_request request = {
         .verb = FG_BUCKET_GET, .name = head->name, .length = head->length};
 
+    /* Another querier of an older or newer release may send anything: only what this one would ask
+     * for itself is read from the bucket. */
     return head->offset <= INT64_MAX && is_shared(&request);
 }
 
@@ -355,6 +368,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
         return;
     }
     served = fg_new(struct served);
+    /* The read may end before the job does, on a thread of the bucket, and the other way round. */
     atomic_store(&served->refs, 2);
     served->share = share;
     served->req = req;
@@ -443,6 +457,7 @@ void qry_share_destroy(struct qry_share *share)
 {
     if (share == NULL)
         return;
+    /* First: its jobs use the pages. */
     fg_work_destroy(share->work);
     fg_peer_directory_destroy(share->queriers);
     fg_peers_destroy(share->peers);

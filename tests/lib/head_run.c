@@ -385,7 +385,7 @@ struct head_pushed head_push(struct head *head, const struct head_profile *profi
 /* ---- queries ---- */
 
 /* A selection with its matchers, in place; deletions are in the arena. */
-struct qry_selection {
+struct head_selection {
     Fg__Inner__Selection message;
     Fg__Inner__Matcher matchers[2], *pointers[2];
     char texts[5][64], type[128];
@@ -430,13 +430,13 @@ static Fg__Inner__Deletion **make_deletions(const struct fg_deletions *from, str
     return deletions;
 }
 
-static char *text(struct qry_selection *selection, size_t i, const char *from)
+static char *text(struct head_selection *selection, size_t i, const char *from)
 {
     (void)snprintf(selection->texts[i], sizeof selection->texts[i], "%s", from);
     return selection->texts[i];
 }
 
-static void select_by(struct qry_selection *selection, const struct head_query *query)
+static void select_by(struct head_selection *selection, const struct head_query *query)
 {
     fg__inner__selection__init(&selection->message);
     selection->message.tenant = text(selection, 0, query->tenant);
@@ -502,7 +502,7 @@ enum fg_code head_select(struct head *head, const struct head_query *query, stru
     ProtobufCBinaryData ids[FG_COUNT(query->ids)];
     uint64_t spans[FG_COUNT(query->spans)];
     char *site[FG_COUNT(query->call_site)], site_texts[FG_COUNT(query->call_site)][64];
-    struct qry_selection selection = {0};
+    struct head_selection selection = {0};
     struct fg_call call;
     enum fg_code code;
 
@@ -561,7 +561,7 @@ enum fg_code head_series(struct head *head, const struct head_query *query,
 {
     Fg__Inner__SeriesHead message;
     char *pointers[4], texts[4][64];
-    struct qry_selection selection = {0};
+    struct head_selection selection = {0};
     struct fg_buf labels;
     struct fg_call call;
     enum fg_code code;
@@ -600,7 +600,7 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
     Fg__Inner__PointsHead message;
     char zone[] = "zone";
     char *group_by[] = {zone};
-    struct qry_selection selection = {0};
+    struct head_selection selection = {0};
     struct fg_buf labels;
     struct fg_call call;
     enum fg_code code;

@@ -146,7 +146,8 @@ static struct fg_slice address_name(const struct world *world, const struct fg_l
 }
 
 /* The names of a stack that is not empty, outermost first; returns how many there are. */
-static size_t qry_names_of(const struct world *world, uint32_t node, struct fg_slice names[256])
+static size_t qry_function_tree_of(const struct world *world, uint32_t node,
+                                   struct fg_slice names[256])
 {
     const struct fg_symbols *symbols = &world->tree.symbols;
     const struct fg_location *location;
@@ -154,7 +155,7 @@ static size_t qry_names_of(const struct world *world, uint32_t node, struct fg_s
 
     if (node == FG_TREE_ROOT)
         return 0;
-    n = qry_names_of(world, world->tree.parents[node], names);
+    n = qry_function_tree_of(world, world->tree.parents[node], names);
     location = &symbols->locations[world->tree.locations[node]];
     if (location->n_lines == 0)
         names[n++] = address_name(world, location);
@@ -167,7 +168,7 @@ static bool site_matches(const struct world *world, const struct qry_stack_filte
                          uint32_t node)
 {
     struct fg_slice names[256];
-    size_t n = qry_names_of(world, node, names);
+    size_t n = qry_function_tree_of(world, node, names);
 
     if (node == FG_TREE_ROOT)
         names[n++] = FG_LIT("[no stack]");
