@@ -267,7 +267,7 @@ static void check_waits(const struct ing_segments *segments)
 static void on_stepped(struct ing_segments *segments, enum ing_segments_event_kind kind)
 {
     struct ing_ring_drain done = {0};
-    uint64_t gen;
+    uint64_t drained_at;
 
     (void)pthread_mutex_lock(&segments->lock);
     segments->n_steps++;
@@ -278,7 +278,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     }
     segments->drained = segments->status.drained;
     segments->tried = segments->status.tried;
-    gen = segments->status.gen;
+    drained_at = segments->status.drained_at;
     /* One in a step is enough: the second, if it is done as well, follows with the next step. */
     if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained) {
         done = segments->ring_drains[0];
@@ -289,7 +289,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     (void)pthread_cond_broadcast(&segments->moved);
     (void)pthread_mutex_unlock(&segments->lock);
     if (done.revision > 0) /* without the lock: the watch has its own */
-        fg_ring_watch_drained(segments->config.member->watch, done.revision, gen);
+        fg_ring_watch_drained(segments->config.member->watch, done.revision, drained_at);
 }
 
 static void check_deadlines(void *arg)

@@ -290,10 +290,11 @@ static bool was_tried(const struct ing_segments_chunk *chunk)
 }
 
 /* Returns the last DRAIN that waits for no chunk; if `tried`, chunks that failed again do not
- * count. */
+ * count. Before the first manifest none is done: it is unknown at which generations earlier starts
+ * have committed what they had (drained_at()). */
 static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
 {
-    uint64_t drained = core->drains;
+    uint64_t drained = core->started ? core->drains : 0;
 
     for (uint32_t i = 0; core->draining && i < core->table.n_chunks; i++) {
         const struct ing_segments_chunk *chunk = core->table.chunks[i];
@@ -302,6 +303,15 @@ static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
             drained = FG_MIN(drained, chunk->drain - 1);
     }
     return drained;
+}
+
+/* Every committed chunk got its generation from a manifest (at most `seen`) or from a COMPARE of
+ * all, which has raised `safe`; an id that was only found in the bucket has raised `safe`, too.
+ * `gen` would be too small: a cut is marked as soon as a manifest has it, and newer segments of
+ * others may still have to be compared. */
+static uint64_t drained_at(const struct ing_segments_core *core)
+{
+    return FG_MAX(core->seen, core->safe);
 }
 
 static void on_salvage(struct ing_segments_core *core)
@@ -442,6 +452,8 @@ void ing_segments_core_check(const struct ing_segments_core *core)
 
         fg_assert(chunk->cut <= core->last_cut && chunk->era <= core->era);
         fg_assert(!chunk->marked || chunk->state == CHUNK_COMMITTED);
+        fg_assert(!core->started || chunk->state != CHUNK_COMMITTED ||
+                  chunk->generation <= drained_at(core));
         fg_assert(chunk->drain <= core->drains);
     }
     for (uint32_t i = 0; i < core->evicting.n; i++)
@@ -630,6 +642,7 @@ struct ing_segments_core_status ing_segments_core_status(const struct ing_segmen
         .went_back = core->went_back,
         .store_went_back = core->store_went_back,
         .drained = count_drained(core, false),
+        .drained_at = drained_at(core),
         .tried = count_drained(core, true),
     };
 

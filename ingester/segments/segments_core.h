@@ -319,9 +319,13 @@ struct ing_segments_core_status {
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */
     bool store_went_back; /* the store is older than what the manifest says of it: from a backup */
-    /* DRAINs up to this number are done: what they found is committed, with all marks written.
-     * They end however much is pushed meanwhile. */
+    /* DRAINs up to this number are done: what they found is committed, with all marks written, and
+     * the manifest was read since the start. They end however much is pushed meanwhile. */
     uint64_t drained;
+    /* A reader with a snapshot of this generation or a newer one finds what these DRAINs waited for
+     * in objects. Greater than `gen` while the core compares: what it has committed itself is
+     * marked before it agrees with the segments that others have swapped in meanwhile. */
+    uint64_t drained_at;
     /* DRAINs up to this number have done what can be done: all that they found is committed, except
      * chunks that are set aside or unchecked and failed again since. */
     uint64_t tried;
