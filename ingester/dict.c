@@ -416,22 +416,27 @@ enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t 
     return code;
 }
 
-enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
-                                 struct fg_err *err)
+enum fg_code ing_dict_next_stored(struct fg_store *store, uint32_t service, uint32_t least,
+                                  bool *ret_stored, uint32_t *ret_generation, struct fg_err *err)
 {
     struct fg_store_iter *iter;
     struct fg_buf from, to;
+    struct fg_cur cur;
     enum fg_code code;
 
     fg_buf_init(&from, 64);
     fg_buf_init(&to, 64);
-    put_chunk_key(&from, service, 0, 0);
+    put_chunk_key(&from, service, least, 0);
     put_chunk_key(&to, service, UINT32_MAX, UINT32_MAX);
     iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
-    *ret_stored = iter->valid;
     code = iter->err.code;
-    if (code != FG_OK)
+    if (code != FG_OK) {
         *err = iter->err;
+    } else {
+        cur = fg_cur(iter->valid ? fg_slice_sub(iter->key, 4, iter->key.len) : FG_LIT(""));
+        *ret_generation = fg_cur_be32(&cur);
+        *ret_stored = !cur.bad;
+    }
     fg_store_iter_destroy(iter);
     fg_buf_done(&from);
     fg_buf_done(&to);

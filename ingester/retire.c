@@ -37,6 +37,7 @@ static void add(struct ing_retire *retire, struct ing_catalog_service *service, 
         (struct retire_leaver){.service = service, .generation = generation};
     /* Keeps the service in the catalog, since the list points to it. */
     service->retiring++;
+    service->unlisted = generation + 1;
 }
 
 /* ---- the start ---- */
@@ -88,6 +89,7 @@ static void begin_after_start(struct ing_catalog_service *service, void *arg)
     const struct start *start = arg;
 
     atomic_fetch_add(&service->generation, start->skip);
+    service->unlisted = atomic_load(&service->generation);
 }
 
 enum fg_code ing_retire_create(const struct ing_retire_config *config,
@@ -132,18 +134,42 @@ struct cut {
     struct fg_err *err;
 };
 
+/*
+ * Lists dictionaries whose generation has ended since the last cut: after a failed write, or
+ * because they had outgrown their share. Stops at the last one that is stored, as an earlier push
+ * may still be on its way with one that is not. Pushes of a service come in the order of their
+ * generations, so none of them is before one that is stored.
+ */
+static void list_ended(struct ing_catalog_service *service, uint32_t generation, struct cut *cut)
+{
+    bool stored = true;
+    uint32_t found;
+
+    while (cut->code == FG_OK && stored && service->unlisted < generation) {
+        cut->code = ing_dict_next_stored(cut->retire->config.store, service->number,
+                                         service->unlisted, &stored, &found, cut->err);
+        stored = cut->code == FG_OK && stored && found < generation;
+        if (stored)
+            add(cut->retire, service, found);
+    }
+}
+
 static void begin_generation(struct ing_catalog_service *service, void *arg)
 {
     struct cut *cut = arg;
-    uint32_t generation = atomic_load(&service->generation);
+    uint32_t generation = atomic_load(&service->generation), now = generation;
     bool stored = false;
 
     /* After an error the other services keep their generation until the next cut. */
+    list_ended(service, generation, cut);
     if (cut->code == FG_OK)
         cut->code = ing_dict_stored(cut->retire->config.store, service->number, generation, &stored,
                                     cut->err);
-    if (stored && atomic_compare_exchange_strong(&service->generation, &generation, generation + 1))
-        add(cut->retire, service, generation);
+    if (!stored)
+        return;
+    /* If this fails, a worker has begun another one meanwhile. */
+    (void)atomic_compare_exchange_strong(&service->generation, &now, generation + 1);
+    add(cut->retire, service, generation);
 }
 
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
@@ -228,11 +254,13 @@ enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err)
 static bool has_no_dictionary(const struct ing_catalog_service *service, void *arg)
 {
     const struct ing_retire *retire = arg;
+    uint32_t generation;
     struct fg_err err;
     bool stored;
 
     return service->retiring == 0 &&
-           ing_dict_any_stored(retire->config.store, service->number, &stored, &err) == FG_OK &&
+           ing_dict_next_stored(retire->config.store, service->number, 0, &stored, &generation,
+                                &err) == FG_OK &&
            !stored;
 }
 

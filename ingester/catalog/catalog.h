@@ -50,7 +50,9 @@ struct ing_catalog_service {
     _Atomic bool durable;
     _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
     _Atomic uint32_t valid_from; /* generations before it have ended */
-    uint32_t retiring;           /* the committer's: old dictionaries that are stored (retire.h) */
+    /* The committer's (retire.h): how many old dictionaries are stored and listed; all generations
+     * before this one were listed, if they are stored. */
+    uint32_t retiring, unlisted;
     /* The catalog's. */
     _Atomic uint64_t found; /* as of series */
     uint32_t n_series;
