@@ -92,6 +92,7 @@ struct ingester {
     struct ing_intake *intake;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
+    struct fg_registry *registry;
     struct fg_metrics *metrics;
     struct ing_push_context push;
     struct ing_query_context query;
@@ -355,6 +356,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
     int64_t before = fg_mono_ns(config->clock);
 
     ingester->store = config->store;
+    ingester->registry = config->registry;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
@@ -375,6 +377,9 @@ void ing_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
         return;
+    /* Operator routes may be served while a start fails, so each module takes back its hook before
+     * it is destroyed; first this one, which uses all of them. */
+    fg_registry_off_scrape(ingester->registry, ingester);
     /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */

@@ -683,7 +683,6 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     segments->store_went_back = fg_condition_create(config->conditions, "head_went_back");
     segments->metrics =
         fg_metrics_register(config->registry, segments_metrics, FG_COUNT(segments_metrics));
-    /* Last, after everything that may fail: a hook cannot be taken back. */
     fg_registry_on_scrape(config->registry, on_scrape, segments);
     *ret_segments = segments;
     return FG_OK;
@@ -740,7 +739,8 @@ void ing_segments_destroy(struct ing_segments *segments)
 {
     if (segments == NULL)
         return;
-    /* First, since it walks the list of waits. */
+    fg_registry_off_scrape(segments->config.registry, segments);
+    /* First of the rest, since it walks the list of waits. */
     fg_ticker_destroy(segments->deadlines);
     fg_assert(segments->waiters == NULL);
     for (uint32_t i = 0; i < segments->n_tasks; i++)
