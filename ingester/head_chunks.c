@@ -31,6 +31,9 @@ struct ing_head_chunks {
     uint32_t cuts;
     bool any_in_doubt;
     uint64_t seen; /* as of the start */
+    /* Of tenants without a name; not among those above. Does not change after the start. */
+    struct ing_head_chunk *nameless;
+    size_t n_nameless, cap_nameless;
     uint64_t bytes, max_bytes;
 };
 
@@ -490,6 +493,43 @@ static bool decode_chunk(struct fg_slice key, struct fg_slice value,
     return true;
 }
 
+const struct ing_head_chunk *ing_head_chunks_nameless(const struct ing_head_chunks *chunks,
+                                                      size_t *ret_count)
+{
+    *ret_count = chunks->n_nameless;
+    return chunks->nameless;
+}
+
+static void add_nameless(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
+{
+    if (chunks->n_nameless == chunks->cap_nameless) {
+        chunks->cap_nameless = FG_MAX(16, chunks->cap_nameless * 2);
+        chunks->nameless =
+            fg_realloc(chunks->nameless, chunks->cap_nameless * sizeof *chunks->nameless);
+    }
+    chunks->nameless[chunks->n_nameless++] = *chunk;
+}
+
+/* Notes a chunk of a tenant without a name that has no record, unless it is among the first n,
+ * which have records. Its profiles are not read: their times are those of the window. */
+static void note_nameless(struct ing_head_chunks *chunks, size_t n,
+                          const struct ing_head_chunk_key *key, struct ing_damage *damage)
+{
+    const struct ing_head_chunk chunk = {
+        .key = *key,
+        .state = CHUNK_ASIDE,
+        .least_ns = ing_head_window_first_ns(key->group.window),
+        .greatest_ns = ing_head_window_end_ns(key->group.window),
+    };
+
+    if (n > 0 && bsearch(&chunk, chunks->nameless, n, sizeof chunk, chunk_order) != NULL)
+        return;
+    add_nameless(chunks, &chunk);
+    ing_damage_set_aside(
+        damage, "head chunk %u of shard %u, window %u without a record: tenant %u is not known",
+        key->number, key->group.shard, key->group.window, key->group.tenant);
+}
+
 static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store *store,
                                 struct ing_catalog *catalog, struct ing_damage *damage,
                                 struct fg_err *err)
@@ -508,6 +548,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
         } else {
             /* So that no new tenant gets the number, and with it these profiles. */
             (void)ing_catalog_reserve_tenant(catalog, chunk.key.group.tenant);
+            add_nameless(chunks, &chunk);
             ing_damage_set_aside(
                 damage,
                 "head chunk %u of shard %u, window %u with %llu profiles: tenant %u is not known",
@@ -603,6 +644,7 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
 {
     fg_auto(fg_store_iter) *iter =
         fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    const size_t n_nameless = chunks->n_nameless;
     struct ing_head_profile_key key;
 
     while (iter->valid) {
@@ -613,8 +655,13 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
             fg_store_iter_next(iter);
             continue;
         }
-        if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant) ||
-            ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
+        if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant)) {
+            (void)ing_catalog_reserve_tenant(catalog, key.chunk.group.tenant);
+            note_nameless(chunks, n_nameless, &key.chunk, damage);
+            seek_past_chunk(iter, &key.chunk);
+            continue;
+        }
+        if (ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
             seek_past_chunk(iter, &key.chunk);
             continue;
         }
@@ -660,6 +707,7 @@ void ing_head_chunks_close(struct ing_head_chunks *chunks)
         free(chunks->tenants[t].places);
     }
     free(chunks->tenants);
+    free(chunks->nameless);
     fg_rwlock_done(&chunks->lock);
     free(chunks);
 }

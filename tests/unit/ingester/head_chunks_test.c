@@ -389,8 +389,10 @@ static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
     const struct ing_head_chunk_key *const keys[] = {&lost, &lost, &other, &strange};
     struct ing_head_chunk whole = ing_head_chunk_empty(&lost), there = ing_head_chunk_empty(&other),
                           found;
+    const struct ing_head_chunk *nameless;
     struct fg_store_batch batch;
     struct ing_head_chunks *chunks;
+    size_t n_nameless;
 
     (void)f;
     fg_store_batch_init(&batch);
@@ -411,7 +413,12 @@ static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
     there.born = 11;
     ing_head_chunk_put(&there, &batch);
     write_batch(store, &batch);
-    chunks = open_damaged(store, 2, 0); /* the chunk, and the number of cuts */
+    /* Repaired: the chunk, and the number of cuts. Set aside: what is of no known tenant. */
+    chunks = open_damaged(store, 2, 1);
+    nameless = ing_head_chunks_nameless(chunks, &n_nameless);
+    assert_int_equal(n_nameless, 1);
+    assert_int_equal(nameless->key.group.tenant, 9);
+    assert_true(nameless->least_ns == ing_head_window_first_ns(1000));
     assert_int_equal(ing_head_chunks_cuts(chunks), 11);
     assert_true(ing_head_chunks_find(chunks, &lost, &found));
     assert_int_equal(found.state, CHUNK_ASIDE);
