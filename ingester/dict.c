@@ -383,18 +383,30 @@ enum fg_code ing_dict_each(struct fg_store *store,
                            void *arg, struct fg_err *err)
 {
     fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_DICT, FG_LIT(""), FG_LIT(""));
+    bool more = iter->valid;
     struct fg_buf next;
 
     fg_buf_init(&next, 64);
-    while (iter->valid) {
+    while (more) {
         struct fg_cur cur = fg_cur(iter->key);
         uint32_t service = fg_cur_be32(&cur), generation = fg_cur_be32(&cur);
 
+        (void)fg_cur_be32(&cur);
+        if (!fg_cur_end(&cur)) { /* damage: no dictionary has it */
+            fg_store_iter_next(iter);
+            more = iter->valid;
+            continue;
+        }
         each(service, generation, arg);
         /* Skips its chunks: there may be many. */
         fg_buf_clear(&next);
-        put_chunk_key(&next, service, generation, UINT32_MAX);
-        fg_store_iter_seek(iter, fg_buf_slice(&next));
+        fg_buf_be32(&next, service);
+        fg_buf_be32(&next, generation);
+        more = ing_head_next_prefix(&next);
+        if (more) {
+            fg_store_iter_seek(iter, fg_buf_slice(&next));
+            more = iter->valid;
+        }
     }
     fg_buf_done(&next);
     if (iter->err.code == FG_OK)

@@ -530,6 +530,15 @@ static void note_nameless(struct ing_head_chunks *chunks, size_t n,
         key->number, key->group.shard, key->group.window, key->group.tenant);
 }
 
+/* The greatest number is none: the group's next chunk would get one that may be taken. */
+static void set_aside_numberless(struct ing_catalog *catalog, const struct ing_head_chunk_key *key,
+                                 struct ing_damage *damage)
+{
+    ing_catalog_tenant_set_lacks(ing_catalog_tenant_at(catalog, key->group.tenant));
+    ing_damage_set_aside(damage, "head chunk of tenant %u, shard %u, window %u: it has no number",
+                         key->group.tenant, key->group.shard, key->group.window);
+}
+
 static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store *store,
                                 struct ing_catalog *catalog, struct ing_damage *damage,
                                 struct fg_err *err)
@@ -541,6 +550,9 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
 
         if (!decode_chunk(iter->key, iter->value, &chunk)) {
             ing_damage_repaired(damage, "a head chunk cannot be read: rebuilt from its profiles");
+        } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant) &&
+                   chunk.key.number == UINT32_MAX) {
+            set_aside_numberless(catalog, &chunk.key, damage);
         } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant)) {
             set(chunks, &chunk);
             /* The number of cuts is in the write that seals chunks, so it cannot be less. */
@@ -603,17 +615,19 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
     return FG_OK;
 }
 
-/* Moves the iterator behind the profiles of the chunk. */
-static void seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
+/* Moves the iterator behind the profiles of the chunk. Returns false if there are no more. */
+static bool seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
 {
-    struct ing_head_chunk_key after = *key;
     struct fg_buf bytes;
+    bool more;
 
-    after.number++;
     fg_buf_init(&bytes, HEAD_CHUNK_KEY_BYTES);
-    ing_head_put_chunk_key(&bytes, &after);
-    fg_store_iter_seek(iter, fg_buf_slice(&bytes));
+    ing_head_put_chunk_key(&bytes, key);
+    more = ing_head_next_prefix(&bytes);
+    if (more)
+        fg_store_iter_seek(iter, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
+    return more && iter->valid;
 }
 
 /* Rebuilds a chunk from its profiles; the iterator is at the first of them, and ends behind the
@@ -646,23 +660,30 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
         fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     const size_t n_nameless = chunks->n_nameless;
     struct ing_head_profile_key key;
+    bool more = iter->valid;
 
-    while (iter->valid) {
+    while (more) {
         struct ing_head_chunk chunk;
 
         if (!ing_head_get_profile_key(iter->key, &key)) {
             ing_damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
             fg_store_iter_next(iter);
+            more = iter->valid;
             continue;
         }
         if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant)) {
             (void)ing_catalog_reserve_tenant(catalog, key.chunk.group.tenant);
             note_nameless(chunks, n_nameless, &key.chunk, damage);
-            seek_past_chunk(iter, &key.chunk);
+            more = seek_past_chunk(iter, &key.chunk);
+            continue;
+        }
+        if (key.chunk.number == UINT32_MAX) {
+            set_aside_numberless(catalog, &key.chunk, damage);
+            more = seek_past_chunk(iter, &key.chunk);
             continue;
         }
         if (ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
-            seek_past_chunk(iter, &key.chunk);
+            more = seek_past_chunk(iter, &key.chunk);
             continue;
         }
         chunk = make_chunk(chunks, iter, &key.chunk);
@@ -671,6 +692,7 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
             key.chunk.number, key.chunk.group.tenant, key.chunk.group.shard, key.chunk.group.window,
             (unsigned long long)chunk.count);
         set(chunks, &chunk);
+        more = iter->valid;
     }
     if (iter->err.code == FG_OK)
         return FG_OK;

@@ -8,6 +8,9 @@
  */
 #include "ingester/retire.h"
 
+#include "common/base/map.h"
+#include "common/runtime/log.h"
+
 #include <sys/random.h>
 
 enum state { WRITTEN, OLD, UNNEEDED, DELETED };
@@ -42,11 +45,17 @@ static void add(struct ing_retire *retire, struct ing_catalog_service *service, 
 
 /* ---- the start ---- */
 
-/* Services by number; some numbers may never have become durable. */
+enum {
+    /* Above it a generation is damage: each start adds at most 65,536. */
+    GENERATION_MAX = INT32_MAX,
+};
+
+/* Services by number. A map, since a damaged number may be any. */
 struct start {
     struct ing_retire *retire;
+    struct fg_map by_number;
     struct ing_catalog_service **services;
-    uint32_t n_services;
+    uint32_t n_services, cap_services;
     uint16_t skip;
 };
 
@@ -54,26 +63,39 @@ static void note_service(struct ing_catalog_service *service, void *arg)
 {
     struct start *start = arg;
 
-    if (service->number >= start->n_services) {
-        uint32_t n = service->number + 1;
-
-        start->services = fg_realloc(start->services, n * sizeof(struct ing_catalog_service *));
-        for (uint32_t i = start->n_services; i < n; i++)
-            start->services[i] = NULL;
-        start->n_services = n;
+    if (start->n_services == start->cap_services) {
+        start->cap_services = FG_MAX(64, start->cap_services * 2);
+        start->services =
+            fg_realloc(start->services, start->cap_services * sizeof(struct ing_catalog_service *));
     }
-    start->services[service->number] = service;
+    fg_map_add(&start->by_number, fg_mix64(service->number), start->n_services);
+    start->services[start->n_services++] = service;
+}
+
+static struct ing_catalog_service *service_at(const struct start *start, uint32_t number)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&start->by_number, fg_mix64(number), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&start->by_number, &walk))
+        if (start->services[i]->number == number)
+            return start->services[i];
+    return NULL;
 }
 
 /* Comes ascending by generation. All are old: see begin_after_start(). */
 static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
 {
     struct start *start = arg;
-    struct ing_catalog_service *found =
-        service < start->n_services ? start->services[service] : NULL;
+    struct ing_catalog_service *found = service_at(start, service);
 
     if (found == NULL)
         return; /* a service without stored profiles */
+    if (generation > GENERATION_MAX) {
+        fg_log_warn("dictionary with a damaged number is ignored", fg_lu("service", service),
+                    fg_lu("generation", generation));
+        return;
+    }
     atomic_store(&found->generation, generation + 1);
     add(start->retire, found, generation);
 }
@@ -110,6 +132,7 @@ enum fg_code ing_retire_create(const struct ing_retire_config *config,
                : fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     ing_catalog_each_service(config->catalog, begin_after_start, &start);
     free(start.services);
+    fg_map_done(&start.by_number);
     if (code != FG_OK)
         ing_retire_destroy(retire);
     else

@@ -243,6 +243,33 @@ static void restart_finds_dictionaries_and_begins_a_generation(void **state)
     assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
+/* The number of a service and a generation that nobody can have given. */
+static void start_survives_absurd_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct ing_damage damage = {0};
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_META, FG_LIT("tt"), FG_LIT("\0"));
+    ing_catalog_put_service(f->service, &batch);
+    fg_store_put(&batch, HEAD_META, FG_LIT("s\0\0\0\0archive"), FG_LIT("\xf0\xff\xff\xff\x0f"));
+    write_batch(f, &batch);
+    put_chunk(f, 0);
+    put_chunk(f, UINT32_MAX - f->base);
+    stop(f);
+    ing_catalog_close(f->catalog);
+    assert_int_equal(ing_catalog_open(f->store, &(struct ing_catalog_bounds){1 << 20, 0}, &damage,
+                                      &f->catalog, &err),
+                     FG_OK);
+    f->service = ing_catalog_service(f->catalog, ing_catalog_find_tenant(f->catalog, FG_LIT("t")),
+                                     FG_LIT("shop"), &(struct ing_catalog_quota){.share = 1});
+    start(f);
+    assert_int_equal(ing_retire_count(f->retire), 1);
+    assert_in_range(atomic_load(&f->service->generation), f->base + 1, f->base + 1 + UINT16_MAX);
+}
+
 static void failed_deletes_are_repeated(void **state)
 {
     struct fixture *f = *state;
@@ -361,6 +388,7 @@ int main(void)
         TEST(dictionaries_in_use_are_kept),
         TEST(generations_that_end_between_cuts_are_deleted),
         TEST(restart_finds_dictionaries_and_begins_a_generation),
+        TEST(start_survives_absurd_numbers),
         TEST(failed_deletes_are_repeated),
         TEST(services_are_retired_after_their_dictionaries),
         TEST(retired_records_are_deleted_despite_failures),
