@@ -429,6 +429,49 @@ static void lost_dictionary_loses_only_profiles_that_name_it(void **state)
     }
 }
 
+static uint64_t count_given_up(const struct head *head)
+{
+    static const char name[] = "\nflamegrid_ingester_profiles_given_up_total ";
+    struct fg_buf text;
+    const char *at;
+    uint64_t count;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(head->registry, &text);
+    fg_buf_putc(&text, '\0');
+    at = strstr((const char *)text.ptr, name);
+    assert_non_null(at);
+    count = strtoull(at + sizeof name - 1, NULL, 10);
+    fg_buf_done(&text);
+    return count;
+}
+
+/* However often the segment of a salvage has to be built: its profiles are given up once. */
+static void given_up_profiles_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint64_t k = 1; k <= 3; k += 2) { /* the upload fails; the swap */
+        struct fg_bucket_faulty *faulty =
+            fg_bucket_faulty_create(f->bucket, &(struct fg_bucket_faults){.seed = k});
+
+        fill(f);
+        lose(f, HEAD_DICT, FG_LIT(""), 0);
+        head_open_evicting(&f->head, f->store, fg_bucket_faulty_bucket(faulty), forever_ns);
+        assert_int_equal(push(f, "a", true, "n", 50), FG_OK); /* can be read, in the same chunk */
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_int_equal(count_given_up(&f->head), 0);
+        fg_bucket_faulty_fail(faulty, k, false);
+        salvage(f);
+        assert_int_equal(count_given_up(&f->head), 4);
+        head_close(&f->head);
+        fg_bucket_close(fg_bucket_faulty_bucket(faulty));
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
 /* A series in two shards, since the tenant's spread became wider: one series of the segment. */
 static void series_in_two_shards_becomes_one_in_the_segment(void **state)
 {
@@ -503,6 +546,7 @@ int main(void)
         TEST(missing_head_chunk_is_rebuilt),
         TEST(missing_number_of_the_last_cut_is_restored),
         TEST(lost_dictionary_loses_only_profiles_that_name_it),
+        TEST(given_up_profiles_are_counted_once),
         TEST(series_in_two_shards_becomes_one_in_the_segment),
         TEST(lost_l0_manifest_is_not_recreated),
     };
