@@ -223,6 +223,11 @@ static void tell_conditions(struct ing_segments *segments)
         fg_condition_raise(segments->store_went_back,
                            "the head is older than its entry in the L0 manifest: its disk was "
                            "restored from a backup and lacks the profiles acknowledged since then");
+    if (status->copied)
+        fg_condition_raise(segments->copied,
+                           "another ingester runs with a copy of this disk: the L0 manifest has a "
+                           "segment of this store that was not made here; pushes are refused and "
+                           "nothing is committed from here");
 }
 
 static void on_step_request(struct ing_committer_visit *visit)
@@ -681,6 +686,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     segments->failing = fg_condition_create(config->conditions, "commit_failing");
     segments->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
     segments->store_went_back = fg_condition_create(config->conditions, "head_went_back");
+    segments->copied = fg_condition_create(config->conditions, "head_copied");
     segments->metrics =
         fg_metrics_register(config->registry, segments_metrics, FG_COUNT(segments_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, segments);
@@ -750,6 +756,7 @@ void ing_segments_destroy(struct ing_segments *segments)
     fg_condition_destroy(segments->failing);
     fg_condition_destroy(segments->bucket_went_back);
     fg_condition_destroy(segments->store_went_back);
+    fg_condition_destroy(segments->copied);
     ing_publish_destroy(segments->publish);
     fg_bucket_stop_destroy(segments->bucket_stop);
     ing_segments_core_destroy(segments->core);

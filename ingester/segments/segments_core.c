@@ -52,6 +52,7 @@ void ing_segments_core_destroy(struct ing_segments_core *core)
     free(core->evicting.chunks);
     free(core->empty.chunks);
     free(core->checked.chunks);
+    free(core->nonces);
     free(core);
 }
 
@@ -291,10 +292,11 @@ static bool was_tried(const struct ing_segments_chunk *chunk)
 
 /* Returns the last DRAIN that waits for no chunk; if `tried`, chunks that failed again do not
  * count. Before the first manifest none is done: it is unknown at which generations earlier starts
- * have committed what they had (drained_at()). */
+ * have committed what they had (drained_at()). Nor beside a copy, which may hold more under the
+ * same name. */
 static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
 {
-    uint64_t drained = core->started ? core->drains : 0;
+    uint64_t drained = core->started && !core->copied ? core->drains : 0;
 
     for (uint32_t i = 0; core->draining && i < core->table.n_chunks; i++) {
         const struct ing_segments_chunk *chunk = core->table.chunks[i];
@@ -532,6 +534,8 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     enum ing_chunk_state state = CHUNK_OPEN;
     struct ing_segments_chunk *chunk;
 
+    if (core->copied)
+        return SEGMENTS_COPIED;
     /* A lookup proves only that objects up to its generation lack the id. A segment that entered
      * since then may have it (check-late-ids). */
     if (ing_segments_core_is_late(core, group) && lookup.generation < core->seen)
@@ -641,6 +645,7 @@ struct ing_segments_core_status ing_segments_core_status(const struct ing_segmen
         .settled = core->settled,
         .went_back = core->went_back,
         .store_went_back = core->store_went_back,
+        .copied = core->copied,
         .drained = count_drained(core, false),
         .drained_at = drained_at(core),
         .tried = count_drained(core, true),

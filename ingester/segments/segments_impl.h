@@ -100,7 +100,7 @@ struct ing_segments {
     int64_t wake_mono_ns;
     struct ing_publish *publish;
     struct fg_bucket_stop *bucket_stop; /* any thread: ends calls of the bucket */
-    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
+    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *copied, *failing;
     /* For each kind of effect: since when it fails; 0: the last one succeeded. Used by both
      * threads, one of which waits while the other works. */
     int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
