@@ -163,7 +163,8 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
 
     /* An empty manifest in place of a lost one would hide every segment, and the garbage collection
      * would delete them later. */
-    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen,
+                               publish->config.stop, err) != FG_OK)
         return err->code;
     none.revision = 1;
     /* Forget the etag, so the PUT asks for absence. */
