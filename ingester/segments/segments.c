@@ -498,6 +498,7 @@ static void *run(void *arg)
     (void)pthread_setname_np(pthread_self(), "segments");
     do {
         hand_in(segments, &event, NULL);
+        update_ranks(segments); /* before the tasks, since it may add some */
         /* At a stop the remaining tasks are dropped: the next start finds in store and manifest
          * what was begun. */
         while (segments->n_tasks > 0 && !is_stopping(segments)) {
@@ -508,7 +509,6 @@ static void *run(void *arg)
                     segments->n_tasks * sizeof *segments->tasks);
             carry_out(segments, &task);
         }
-        update_ranks(segments);
     } while (next_event(segments, &event));
     return NULL;
 }
