@@ -285,7 +285,8 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     segments->tried = segments->status.tried;
     drained_at = segments->status.drained_at;
     /* One in a step is enough: the second, if it is done as well, follows with the next step. */
-    if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained) {
+    if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained &&
+        !segments->has_nameless) {
         done = segments->ring_drains[0];
         segments->ring_drains[0] = segments->ring_drains[1];
         segments->n_ring_drains--;
@@ -615,6 +616,17 @@ static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
     return FG_OK;
 }
 
+static bool has_nameless(const struct ing_head_chunks *chunks)
+{
+    size_t n;
+    const struct ing_head_chunk *nameless = ing_head_chunks_nameless(chunks, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (nameless[i].state != CHUNK_COMMITTED)
+            return true;
+    return false;
+}
+
 static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
 {
     const struct ing_segments_settings *settings = segments->config.settings;
@@ -657,6 +669,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
     segments->config = *config;
+    segments->has_nameless = has_nameless(config->chunks);
     segments->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&segments->steps);
     (void)pthread_mutex_init(&segments->core_lock, NULL);

@@ -70,6 +70,9 @@ struct ing_segments {
 
     pthread_t thread;
     bool started;
+    /* The start has found chunks whose tenant has lost its name: they are on this disk only, and
+     * the core knows nothing of them. */
+    bool has_nameless;
     /* Ends waits at their deadlines: the thread may be waiting for the bucket for minutes. */
     struct fg_ticker *deadlines;
     pthread_mutex_t lock;      /* of the fields below up to `ring_drains`; held for copies only */
