@@ -205,6 +205,7 @@ void ing_committer_destroy(struct ing_committer *committer)
 {
     if (committer == NULL)
         return;
+    fg_registry_off_scrape(committer->config.registry, committer);
     (void)pthread_mutex_lock(&committer->lock);
     /* Workers and segments have ended, so nothing is submitted or posted behind this. */
     committer->stop = true;

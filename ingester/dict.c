@@ -383,18 +383,30 @@ enum fg_code ing_dict_each(struct fg_store *store,
                            void *arg, struct fg_err *err)
 {
     fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_DICT, FG_LIT(""), FG_LIT(""));
+    bool more = iter->valid;
     struct fg_buf next;
 
     fg_buf_init(&next, 64);
-    while (iter->valid) {
+    while (more) {
         struct fg_cur cur = fg_cur(iter->key);
         uint32_t service = fg_cur_be32(&cur), generation = fg_cur_be32(&cur);
 
+        (void)fg_cur_be32(&cur);
+        if (!fg_cur_end(&cur)) { /* damage: no dictionary has it */
+            fg_store_iter_next(iter);
+            more = iter->valid;
+            continue;
+        }
         each(service, generation, arg);
         /* Skips its chunks: there may be many. */
         fg_buf_clear(&next);
-        put_chunk_key(&next, service, generation, UINT32_MAX);
-        fg_store_iter_seek(iter, fg_buf_slice(&next));
+        fg_buf_be32(&next, service);
+        fg_buf_be32(&next, generation);
+        more = ing_head_next_prefix(&next);
+        if (more) {
+            fg_store_iter_seek(iter, fg_buf_slice(&next));
+            more = iter->valid;
+        }
     }
     fg_buf_done(&next);
     if (iter->err.code == FG_OK)
@@ -416,22 +428,27 @@ enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t 
     return code;
 }
 
-enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
-                                 struct fg_err *err)
+enum fg_code ing_dict_next_stored(struct fg_store *store, uint32_t service, uint32_t least,
+                                  bool *ret_stored, uint32_t *ret_generation, struct fg_err *err)
 {
     struct fg_store_iter *iter;
     struct fg_buf from, to;
+    struct fg_cur cur;
     enum fg_code code;
 
     fg_buf_init(&from, 64);
     fg_buf_init(&to, 64);
-    put_chunk_key(&from, service, 0, 0);
+    put_chunk_key(&from, service, least, 0);
     put_chunk_key(&to, service, UINT32_MAX, UINT32_MAX);
     iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
-    *ret_stored = iter->valid;
     code = iter->err.code;
-    if (code != FG_OK)
+    if (code != FG_OK) {
         *err = iter->err;
+    } else {
+        cur = fg_cur(iter->valid ? fg_slice_sub(iter->key, 4, iter->key.len) : FG_LIT(""));
+        *ret_generation = fg_cur_be32(&cur);
+        *ret_stored = !cur.bad;
+    }
     fg_store_iter_destroy(iter);
     fg_buf_done(&from);
     fg_buf_done(&to);

@@ -82,9 +82,11 @@ enum fg_code ing_dict_each(struct fg_store *store,
 enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
                              bool *ret_stored, struct fg_err *err) fg_must_check;
 
-/* Sets *ret_stored if the store has chunks of any dictionary of the service. */
-enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
-                                 struct fg_err *err) fg_must_check;
+/* Sets *ret_stored if the store has chunks of dictionaries of the service whose generation is at
+ * least `least`, and *ret_generation to the least of them. */
+enum fg_code ing_dict_next_stored(struct fg_store *store, uint32_t service, uint32_t least,
+                                  bool *ret_stored, uint32_t *ret_generation,
+                                  struct fg_err *err) fg_must_check;
 
 /* Returns true if somebody has a reference. */
 bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t generation);

@@ -23,7 +23,8 @@ static bool note_trace(const struct fg_bucket_entry *entry, void *arg)
 }
 
 static enum fg_code find_trace(struct fg_bucket *bucket, struct fg_clock *clock,
-                               struct trace *ret_trace, struct fg_err *err)
+                               struct fg_bucket_stop *stop, struct trace *ret_trace,
+                               struct fg_err *err)
 {
     /* Segments and manifests of tenants exist only if ingesters have worked with this bucket, and
      * one name is proof enough. */
@@ -32,17 +33,17 @@ static enum fg_code find_trace(struct fg_bucket *bucket, struct fg_clock *clock,
     struct trace trace = {""};
 
     for (size_t i = 0; i < FG_COUNT(prefixes) && trace.name[0] == '\0'; i++)
-        if (fg_bucket_each(bucket, prefixes[i], false, deadline_mono_ns, note_trace, &trace, err) !=
-            FG_OK)
+        if (fg_bucket_each_until(bucket, prefixes[i], false, deadline_mono_ns, stop, note_trace,
+                                 &trace, err) != FG_OK)
             return err->code;
     *ret_trace = trace;
     return FG_OK;
 }
 
 /* Gets an object. *ret_there false: there is none, and *ret_body is empty. */
-static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock, const char *name,
-                        size_t max_bytes, bool *ret_there, struct fg_buf *ret_body,
-                        struct fg_err *err)
+static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock,
+                        struct fg_bucket_stop *stop, const char *name, size_t max_bytes,
+                        bool *ret_there, struct fg_buf *ret_body, struct fg_err *err)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -50,21 +51,22 @@ static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock, const 
         .content_max_bytes = max_bytes,
         .deadline_mono_ns = fg_time_add(fg_mono_ns(clock), TIMEOUT_NS),
     };
-    enum fg_code code = fg_bucket_call(bucket, &get);
+    enum fg_code code = fg_bucket_call_until(bucket, &get, stop);
 
-    if (code != FG_OK && code != FG_E_NOT_FOUND) {
+    if (code == FG_OK || code == FG_E_NOT_FOUND) {
+        *ret_there = code == FG_OK;
+        fg_buf_init(ret_body, max_bytes);
+        fg_buf_put(ret_body, fg_buf_slice(&get.body));
+        code = FG_OK;
+    } else {
         *err = get.err;
-        return code;
     }
-    *ret_there = code == FG_OK;
-    fg_buf_init(ret_body, max_bytes);
-    fg_buf_put(ret_body, fg_buf_slice(&get.body));
-    fg_bucket_clear(&get);
-    return FG_OK;
+    fg_bucket_clear(&get); /* a content that broke off is there after an error, too */
+    return code;
 }
 
 enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
-                                    struct fg_err *err)
+                                    struct fg_bucket_stop *stop, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = {0};
@@ -73,14 +75,14 @@ enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *c
     enum fg_code code;
     bool there;
 
-    if (get(bucket, clock, FG_RING_NAME, FG_RING_MAX_BYTES, &there, &body, err) != FG_OK)
+    if (get(bucket, clock, stop, FG_RING_NAME, FG_RING_MAX_BYTES, &there, &body, err) != FG_OK)
         return err->code;
     code = there ? fg_ring_decode(fg_buf_slice(&body), arena, &ring, err) : FG_OK;
     fg_buf_done(&body);
     if (code != FG_OK)
         return fg_wrap(err, FG_RING_NAME);
     /* An error is no answer: without a complete listing nobody may create a manifest. */
-    if (find_trace(bucket, clock, &trace, err) != FG_OK)
+    if (find_trace(bucket, clock, stop, &trace, err) != FG_OK)
         return err->code;
     if (seen == 0 && ring.generation == 0 && trace.name[0] == '\0')
         return FG_OK;
@@ -92,7 +94,7 @@ enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *c
 }
 
 enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
-                                      struct fg_err *err)
+                                      struct fg_bucket_stop *stop, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     struct fg_l0 l0 = fg_l0_none();
@@ -101,13 +103,13 @@ enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock 
     enum fg_code code;
     bool there;
 
-    if (get(bucket, clock, FG_NAME_L0, FG_MANIFEST_MAX_BYTES, &there, &body, err) != FG_OK)
+    if (get(bucket, clock, stop, FG_NAME_L0, FG_MANIFEST_MAX_BYTES, &there, &body, err) != FG_OK)
         return err->code;
     code = there ? fg_l0_decode(fg_buf_slice(&body), arena, &l0, err) : FG_OK;
     fg_buf_done(&body);
     if (code != FG_OK)
         return fg_wrap(err, FG_NAME_L0);
-    if (!there && find_trace(bucket, clock, &trace, err) != FG_OK)
+    if (!there && find_trace(bucket, clock, stop, &trace, err) != FG_OK)
         return err->code;
     if (l0.n_writers == 0 && l0.generation == 0 && trace.name[0] == '\0')
         return FG_OK;

@@ -4,7 +4,8 @@
  * it was lost. Creating it again would hide what the bucket and other ingesters have: answers
  * would claim to be complete.
  *
- * Thread: one that may wait for the bucket.
+ * Thread: one that may wait for the bucket. stop: ends the wait with FG_E_CANCELED; NULL: nobody
+ * does.
  */
 #ifndef FG_INGESTER_FIRST_USE_H
 #define FG_INGESTER_FIRST_USE_H
@@ -19,11 +20,12 @@
  * Other errors: unknown, try again later.
  */
 enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
-                                    struct fg_err *err) fg_must_check;
+                                    struct fg_bucket_stop *stop, struct fg_err *err) fg_must_check;
 
 /* Checks that a ring may be created. FG_E_CORRUPT: it was lost, since the L0 manifest has writers
  * or is lost, too. Other errors: unknown, try again later. */
 enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
+                                      struct fg_bucket_stop *stop,
                                       struct fg_err *err) fg_must_check;
 
 #endif

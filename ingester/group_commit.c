@@ -158,6 +158,9 @@ static enum fg_code choose_chunks(struct ing_group_commit *group, struct ing_com
             return fail_lookup(item, lookup);
         if (admission == SEGMENTS_FULL)
             return fg_fail(&item->err, FG_E_LIMIT, "the head has too many groups");
+        if (admission == SEGMENTS_COPIED)
+            return fg_fail(&item->err, FG_E_UNAVAILABLE,
+                           "another ingester runs with a copy of this disk");
         profile->unchecked = admission == SEGMENTS_ADMIT_UNCHECKED;
     }
     return FG_OK;

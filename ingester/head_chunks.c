@@ -31,6 +31,9 @@ struct ing_head_chunks {
     uint32_t cuts;
     bool any_in_doubt;
     uint64_t seen; /* as of the start */
+    /* Of tenants without a name; not among those above. Does not change after the start. */
+    struct ing_head_chunk *nameless;
+    size_t n_nameless, cap_nameless;
     uint64_t bytes, max_bytes;
 };
 
@@ -490,6 +493,52 @@ static bool decode_chunk(struct fg_slice key, struct fg_slice value,
     return true;
 }
 
+const struct ing_head_chunk *ing_head_chunks_nameless(const struct ing_head_chunks *chunks,
+                                                      size_t *ret_count)
+{
+    *ret_count = chunks->n_nameless;
+    return chunks->nameless;
+}
+
+static void add_nameless(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
+{
+    if (chunks->n_nameless == chunks->cap_nameless) {
+        chunks->cap_nameless = FG_MAX(16, chunks->cap_nameless * 2);
+        chunks->nameless =
+            fg_realloc(chunks->nameless, chunks->cap_nameless * sizeof *chunks->nameless);
+    }
+    chunks->nameless[chunks->n_nameless++] = *chunk;
+}
+
+/* Notes a chunk of a tenant without a name that has no record, unless it is among the first n,
+ * which have records. Its profiles are not read: their times are those of the window. */
+static void note_nameless(struct ing_head_chunks *chunks, size_t n,
+                          const struct ing_head_chunk_key *key, struct ing_damage *damage)
+{
+    const struct ing_head_chunk chunk = {
+        .key = *key,
+        .state = CHUNK_ASIDE,
+        .least_ns = ing_head_window_first_ns(key->group.window),
+        .greatest_ns = ing_head_window_end_ns(key->group.window),
+    };
+
+    if (n > 0 && bsearch(&chunk, chunks->nameless, n, sizeof chunk, chunk_order) != NULL)
+        return;
+    add_nameless(chunks, &chunk);
+    ing_damage_set_aside(
+        damage, "head chunk %u of shard %u, window %u without a record: tenant %u is not known",
+        key->number, key->group.shard, key->group.window, key->group.tenant);
+}
+
+/* The greatest number is none: the group's next chunk would get one that may be taken. */
+static void set_aside_numberless(struct ing_catalog *catalog, const struct ing_head_chunk_key *key,
+                                 struct ing_damage *damage)
+{
+    ing_catalog_tenant_set_lacks(ing_catalog_tenant_at(catalog, key->group.tenant));
+    ing_damage_set_aside(damage, "head chunk of tenant %u, shard %u, window %u: it has no number",
+                         key->group.tenant, key->group.shard, key->group.window);
+}
+
 static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store *store,
                                 struct ing_catalog *catalog, struct ing_damage *damage,
                                 struct fg_err *err)
@@ -501,6 +550,9 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
 
         if (!decode_chunk(iter->key, iter->value, &chunk)) {
             ing_damage_repaired(damage, "a head chunk cannot be read: rebuilt from its profiles");
+        } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant) &&
+                   chunk.key.number == UINT32_MAX) {
+            set_aside_numberless(catalog, &chunk.key, damage);
         } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant)) {
             set(chunks, &chunk);
             /* The number of cuts is in the write that seals chunks, so it cannot be less. */
@@ -508,6 +560,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
         } else {
             /* So that no new tenant gets the number, and with it these profiles. */
             (void)ing_catalog_reserve_tenant(catalog, chunk.key.group.tenant);
+            add_nameless(chunks, &chunk);
             ing_damage_set_aside(
                 damage,
                 "head chunk %u of shard %u, window %u with %llu profiles: tenant %u is not known",
@@ -562,17 +615,19 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
     return FG_OK;
 }
 
-/* Moves the iterator behind the profiles of the chunk. */
-static void seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
+/* Moves the iterator behind the profiles of the chunk. Returns false if there are no more. */
+static bool seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
 {
-    struct ing_head_chunk_key after = *key;
     struct fg_buf bytes;
+    bool more;
 
-    after.number++;
     fg_buf_init(&bytes, HEAD_CHUNK_KEY_BYTES);
-    ing_head_put_chunk_key(&bytes, &after);
-    fg_store_iter_seek(iter, fg_buf_slice(&bytes));
+    ing_head_put_chunk_key(&bytes, key);
+    more = ing_head_next_prefix(&bytes);
+    if (more)
+        fg_store_iter_seek(iter, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
+    return more && iter->valid;
 }
 
 /* Rebuilds a chunk from its profiles; the iterator is at the first of them, and ends behind the
@@ -603,19 +658,32 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
 {
     fg_auto(fg_store_iter) *iter =
         fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    const size_t n_nameless = chunks->n_nameless;
     struct ing_head_profile_key key;
+    bool more = iter->valid;
 
-    while (iter->valid) {
+    while (more) {
         struct ing_head_chunk chunk;
 
         if (!ing_head_get_profile_key(iter->key, &key)) {
             ing_damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
             fg_store_iter_next(iter);
+            more = iter->valid;
             continue;
         }
-        if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant) ||
-            ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
-            seek_past_chunk(iter, &key.chunk);
+        if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant)) {
+            (void)ing_catalog_reserve_tenant(catalog, key.chunk.group.tenant);
+            note_nameless(chunks, n_nameless, &key.chunk, damage);
+            more = seek_past_chunk(iter, &key.chunk);
+            continue;
+        }
+        if (key.chunk.number == UINT32_MAX) {
+            set_aside_numberless(catalog, &key.chunk, damage);
+            more = seek_past_chunk(iter, &key.chunk);
+            continue;
+        }
+        if (ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
+            more = seek_past_chunk(iter, &key.chunk);
             continue;
         }
         chunk = make_chunk(chunks, iter, &key.chunk);
@@ -624,6 +692,7 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
             key.chunk.number, key.chunk.group.tenant, key.chunk.group.shard, key.chunk.group.window,
             (unsigned long long)chunk.count);
         set(chunks, &chunk);
+        more = iter->valid;
     }
     if (iter->err.code == FG_OK)
         return FG_OK;
@@ -660,6 +729,7 @@ void ing_head_chunks_close(struct ing_head_chunks *chunks)
         free(chunks->tenants[t].places);
     }
     free(chunks->tenants);
+    free(chunks->nameless);
     fg_rwlock_done(&chunks->lock);
     free(chunks);
 }

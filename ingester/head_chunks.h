@@ -68,6 +68,11 @@ size_t ing_head_chunks_bytes(struct ing_head_chunks *chunks);
  * max_bytes, see common/model/tenant_share.h. */
 bool ing_head_chunks_have_room(struct ing_head_chunks *chunks, uint32_t tenant, double share);
 
+/* Returns the chunks that the start has set aside, since their tenants have no name: they stay in
+ * the store, and are in no answer. They do not change until ing_head_chunks_close(). Any thread. */
+const struct ing_head_chunk *ing_head_chunks_nameless(const struct ing_head_chunks *chunks,
+                                                      size_t *ret_count);
+
 /* --- one chunk, by value --- */
 
 /* Returns an open chunk without profiles. */

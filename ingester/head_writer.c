@@ -172,6 +172,7 @@ void ing_head_writer_destroy(struct ing_head_writer *writer)
 {
     if (writer == NULL)
         return;
+    fg_registry_off_scrape(writer->config.registry, writer);
     fg_store_batch_done(&writer->undo);
     (void)pthread_mutex_destroy(&writer->lock);
     free(writer);

@@ -92,7 +92,9 @@ struct ingester {
     struct ing_intake *intake;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
+    struct fg_registry *registry;
     struct fg_metrics *metrics;
+    struct fg_bucket_stop *look_stop;
     struct ing_push_context push;
     struct ing_query_context query;
     struct ing_repair *repair;
@@ -285,6 +287,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
                           &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
+    ingester->look_stop = fg_bucket_stop_create();
     ingester->push = (struct ing_push_context){
         .catalog = ingester->catalog,
         .chunks = ingester->chunks,
@@ -296,6 +299,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .intake = ingester->intake,
         .work = ingester->work,
         .tenants = config->tenants,
+        .look_stop = ingester->look_stop,
         /* Different at each start: a start begins new dictionaries, so distributors that see
          * another id send all definitions again. */
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
@@ -355,6 +359,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
     int64_t before = fg_mono_ns(config->clock);
 
     ingester->store = config->store;
+    ingester->registry = config->registry;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
@@ -375,6 +380,11 @@ void ing_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
         return;
+    /* Operator routes may be served while a start fails, so each module takes back its hook before
+     * it is destroyed; first this one, which uses all of them. */
+    fg_registry_off_scrape(ingester->registry, ingester);
+    if (ingester->look_stop != NULL) /* workers may wait for the bucket */
+        fg_bucket_stop_all(ingester->look_stop);
     /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
@@ -390,6 +400,7 @@ void ing_destroy(struct ingester *ingester)
     ing_retire_destroy(ingester->retire);
     ing_head_writer_destroy(ingester->writer);
     ing_dict_table_destroy(ingester->dicts);
+    fg_bucket_stop_destroy(ingester->look_stop);
     fg_condition_destroy(ingester->damaged);
     ing_head_chunks_close(ingester->chunks);
     ing_catalog_close(ingester->catalog);
@@ -418,8 +429,10 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 
 void ing_hurry(struct ingester *ingester)
 {
-    if (ingester != NULL)
-        ing_segments_hurry(ingester->segments);
+    if (ingester == NULL)
+        return;
+    ing_segments_hurry(ingester->segments);
+    fg_bucket_stop_all(ingester->look_stop);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)

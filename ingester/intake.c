@@ -176,6 +176,7 @@ void ing_intake_destroy(struct ing_intake *intake)
 {
     if (intake == NULL)
         return;
+    fg_registry_off_scrape(intake->config.registry, intake);
     ing_intake_stop(intake);
     free(intake);
 }

@@ -117,3 +117,13 @@ bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *r
     ret_key->id = fg_id_get(id.ptr);
     return true;
 }
+
+bool ing_head_next_prefix(struct fg_buf *prefix)
+{
+    while (prefix->len > 0 && prefix->ptr[prefix->len - 1] == UINT8_MAX)
+        prefix->len--;
+    if (prefix->len == 0)
+        return false;
+    prefix->ptr[prefix->len - 1]++;
+    return true;
+}

@@ -103,4 +103,8 @@ bool ing_head_get_profile_key(struct fg_slice in,
 void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_chunk_key *chunk,
                               uint32_t series, int64_t time_ns);
 
+/* Sets the prefix to the least key that follows all keys which begin with it, for seeks: adding 1
+ * to its last number would wrap around and lead back. Returns false if there is no such key. */
+bool ing_head_next_prefix(struct fg_buf *prefix) fg_must_check;
+
 #endif

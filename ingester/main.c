@@ -55,6 +55,7 @@ struct ingester_service {
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES];
     struct fg_ring_watch *watch;
+    struct fg_bucket_stop *check_stop; /* of check_unused(), which runs on the watch's thread */
     struct ingester *ingester;
     struct ing_routes routes;
     struct fg_rpc *rpc;
@@ -67,6 +68,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct ingester_service *service = fg_new(struct ingester_service);
 
     program->service = service;
+    service->check_stop = fg_bucket_stop_create();
     service->routes.work = program->work;
     ing_routes(&service->routes, program->admin);
     ing_ring_routes(&service->routes, program->admin);
@@ -106,7 +108,9 @@ static enum fg_code check_unused(void *arg, struct fg_err *err)
 {
     struct ingester_service *service = arg;
 
-    return ring.allow_new ? FG_OK : ing_first_use_check_ring(service->bucket, fg_clock_real(), err);
+    return ring.allow_new ? FG_OK
+                          : ing_first_use_check_ring(service->bucket, fg_clock_real(),
+                                                     service->check_stop, err);
 }
 
 static void on_drain(void *arg, uint64_t revision)
@@ -241,12 +245,14 @@ static void stop(struct fg_program *program)
     /* First the watch, which calls the ingester (on_drain()). Then end the waits, so that the
      * server finds no call that waits for the bucket; and only then stop the server and destroy
      * what it feeds. */
+    fg_bucket_stop_all(service->check_stop);
     fg_ring_watch_stop(service->watch);
     ing_hurry(service->ingester);
     if (service->server != NULL)
         fg_rpc_server_stop(service->server);
     ing_destroy(service->ingester);
     fg_ring_watch_destroy(service->watch);
+    fg_bucket_stop_destroy(service->check_stop);
     fg_rpc_server_destroy(service->server);
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);

@@ -527,7 +527,7 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
         };
     }
     code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least,
-                          (struct ing_dedup_until){.deadline_mono_ns = deadline_mono_ns},
+                          (struct ing_dedup_until){deadline_mono_ns, push->context->look_stop},
                           &look->lookup.generation, err);
     /* Generation 0 has no segments, and so no late profiles. */
     look->lookup.generation = FG_MAX(look->lookup.generation, 1);
@@ -545,7 +545,8 @@ static enum fg_code ask_until(struct ingester_push *push, int64_t deadline_mono_
     const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
 
     while (ask_for_all(push, deadline_mono_ns, err) != FG_OK) {
-        if (err->code == FG_E_LIMIT || fg_mono_ns(fg_clock_real()) >= last_ns)
+        if (err->code == FG_E_LIMIT || err->code == FG_E_CANCELED ||
+            fg_mono_ns(fg_clock_real()) >= last_ns)
             return err->code;
         (void)nanosleep(&pause, NULL);
     }

@@ -29,7 +29,8 @@ struct ing_push_context {
     struct ing_intake *intake;
     struct fg_work *work;
     struct fg_tenants *tenants;
-    uint64_t start_id; /* of this run, told to distributors */
+    struct fg_bucket_stop *look_stop; /* ends lookups: their profiles are taken unchecked */
+    uint64_t start_id;                /* of this run, told to distributors */
     /* The BACKGROUND worker's, of which there is one. After a failed lookup it does not ask the
      * bucket before no_look_before_mono_ns, unless ing_dedup_count_found() has grown beyond
      * found_before: then the bucket has answered somebody else. 0: the last lookup succeeded. */

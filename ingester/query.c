@@ -425,17 +425,45 @@ static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Sele
     return code;
 }
 
-/* Some of the tenant's profiles may be lost; it is unknown of which series. */
-static enum fg_code check_whole(struct ing_query *query, const struct ing_catalog_tenant *tenant,
-                                struct fg_err *err)
+/* Returns true if a chunk that was set aside, since its tenant has lost its name, may be one that
+ * the query asks for. */
+static bool may_lack_chunk(const struct ing_query *query, const Fg__Inner__Selection *selection,
+                           const struct ing_query_scope *scope, const struct ing_head_chunk *chunk)
 {
-    static const char why[] = "profiles in the head refer to lost definitions";
+    return chunk->least_ns <= scope->end_ns && chunk->greatest_ns >= scope->start_ns &&
+           is_wanted(&scope->shards, chunk->key.group.shard) &&
+           (chunk->state != CHUNK_COMMITTED || chunk->generation > selection->generation) &&
+           ing_catalog_may_have_been(query->context->catalog, scope->tenant,
+                                     fg_cstr(selection->tenant), chunk->key.group.tenant);
+}
 
-    if (tenant == NULL || !ing_catalog_tenant_lacks(tenant))
+static bool may_lack_chunks(const struct ing_query *query, const Fg__Inner__Selection *selection,
+                            const struct ing_query_scope *scope)
+{
+    size_t n;
+    const struct ing_head_chunk *chunks = ing_head_chunks_nameless(query->context->chunks, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (may_lack_chunk(query, selection, scope, &chunks[i]))
+            return true;
+    return false;
+}
+
+/* Some of the tenant's profiles may be lost; it is unknown of which series. */
+static enum fg_code check_whole(struct ing_query *query, const Fg__Inner__Selection *selection,
+                                const struct ing_query_scope *scope, struct fg_err *err)
+{
+    const char *why = NULL;
+
+    if (scope->tenant != NULL && ing_catalog_tenant_lacks(scope->tenant))
+        why = "profiles in the head refer to lost definitions";
+    else if (may_lack_chunks(query, selection, scope))
+        why = "profiles in the head are of a tenant whose record is lost, which may be this one";
+    if (why == NULL)
         return FG_OK;
     if (!query->lenient)
         return fg_fail(err, FG_E_CORRUPT, "%s", why);
-    memcpy(query->lacks, why, sizeof why);
+    (void)snprintf(query->lacks, sizeof query->lacks, "%s", why);
     return FG_OK;
 }
 
@@ -453,10 +481,10 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
         ing_query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
         return err->code;
     /* A tenant that is unknown here has nothing in the head, whatever the snapshot, so it needs no
-     * fence. */
+     * fence; except what check_whole() finds. */
     scope.tenant = ing_catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     query->lenient = selection->lenient;
-    if (check_whole(query, scope.tenant, err) != FG_OK)
+    if (check_whole(query, selection, &scope, err) != FG_OK)
         return err->code;
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)

@@ -16,6 +16,8 @@ struct points {
     struct fg_labels *sets; /* distinct values of group_by */
     uint32_t n_sets, cap_sets;
     struct fg_map set_map;
+    const struct ing_catalog_match *last; /* of the last profile, whose label set is last_set */
+    uint32_t last_set;
 
     /* In the order of the scan; sorted and summed at the end. */
     struct point *items;
@@ -40,16 +42,35 @@ static struct fg_labels group_labels(const struct points *points,
     return out;
 }
 
+/* A query may take memory_max_bytes for all of: points, twice while they grow or are sorted; ids of
+ * sums; the arena, which gets what is left. */
+enum { POINTS_PART = 4, SUMS_PART = 4 };
+
+static void limit_arena(const struct points *points)
+{
+    const uint64_t max_bytes = points->query->context->memory_max_bytes;
+
+    fg_arena_set_limit(points->query->arena,
+                       max_bytes - max_bytes / SUMS_PART - 2 * points->cap * sizeof(struct point));
+}
+
 static enum fg_code find_set(struct points *points, const struct ing_catalog_match *match,
                              uint32_t *ret_set, struct fg_err *err)
 {
-    struct fg_labels labels = group_labels(points, match);
-    uint64_t hash = fg_id_table(fg_labels_hash(&labels));
+    struct fg_labels labels;
     struct fg_map_walk walk;
+    uint64_t hash;
     uint32_t i;
 
+    /* The profiles of a series come one after another: do not make its labels again and again. */
+    if (match == points->last) {
+        *ret_set = points->last_set;
+        return FG_OK;
+    }
+    labels = group_labels(points, match);
     if (labels.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
+    hash = fg_id_table(fg_labels_hash(&labels));
     for (i = fg_map_first(&points->set_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&points->set_map, &walk))
         if (fg_labels_cmp(&points->sets[i], &labels) == 0)
@@ -63,7 +84,8 @@ static enum fg_code find_set(struct points *points, const struct ing_catalog_mat
         points->sets[i] = labels;
         fg_map_add(&points->set_map, hash, i);
     }
-    *ret_set = i;
+    points->last = match;
+    points->last_set = *ret_set = i;
     return FG_OK;
 }
 
@@ -105,10 +127,11 @@ static enum fg_code make_room(struct points *points, struct fg_err *err)
     if (points->count <= points->cap / 2 && points->cap > 0)
         return FG_OK;
     if (points->cap * 2 > points->max)
-        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", points->max / 2);
+        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", points->cap);
     /* Grow only if sorting has freed less than half, or the next points would sort everything
      * again. */
     points->cap = FG_MAX(1024, points->cap * 2);
+    limit_arena(points);
     points->items = fg_realloc(points->items, points->cap * sizeof *points->items);
     return FG_OK;
 }
@@ -200,6 +223,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     if (head->selection == NULL || head->step_ns <= 0 ||
         head->selection->end_ns < head->selection->start_ns)
         return fg_fail(err, FG_E_INVALID, "points without a selection, step or range");
+    limit_arena(points);
     points->start_ns = head->selection->start_ns;
     points->step_ns = head->step_ns;
     points->last_step =
@@ -210,7 +234,8 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
                         fg_time_add(points->start_ns, FG_MS_NS - head->step_ns),
                         head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
-    ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
+    ing_query_sums_init(&sums, &scope.shards, query->arena,
+                        query->context->memory_max_bytes / SUMS_PART);
     code = ing_query_scan(query, &scope, visit, points, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
@@ -230,7 +255,7 @@ enum fg_code ing_query_points(struct ing_query *query, struct fg_err *err)
     struct points points = {
         .query = query,
         .head = head,
-        .max = query->context->memory_max_bytes / sizeof(struct point),
+        .max = query->context->memory_max_bytes / POINTS_PART / sizeof(struct point),
     };
     enum fg_code code;
 

@@ -182,6 +182,7 @@ static enum fg_code count_chunks(struct ing_query *query, const struct ing_query
         reply.series = ing_catalog_count_series(query->context->catalog, scope->tenant);
     reply.sums = sums->items;
     reply.n_sums = sums->n;
+    reply.lacks = query->lacks; /* of chunks that are unchecked or in doubt, and so not counted */
     ing_query_put_reply(query, &reply.base);
     return FG_OK;
 }
@@ -201,7 +202,7 @@ static enum fg_code stats_of(struct ing_query *query, const Fg__Inner__StatsHead
     selection.n_deletions = head->n_deletions;
     selection.store = head->store;
     selection.shards = head->shards;
-    selection.lenient = true; /* chunks that cannot be read count, too */
+    selection.lenient = true; /* no profile is read; the reply says which chunks do not count */
     if (ing_query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     ing_query_scope_done(&scope);

@@ -8,6 +8,9 @@
  */
 #include "ingester/retire.h"
 
+#include "common/base/map.h"
+#include "common/runtime/log.h"
+
 #include <sys/random.h>
 
 enum state { WRITTEN, OLD, UNNEEDED, DELETED };
@@ -37,15 +40,22 @@ static void add(struct ing_retire *retire, struct ing_catalog_service *service, 
         (struct retire_leaver){.service = service, .generation = generation};
     /* Keeps the service in the catalog, since the list points to it. */
     service->retiring++;
+    service->unlisted = generation + 1;
 }
 
 /* ---- the start ---- */
 
-/* Services by number; some numbers may never have become durable. */
+enum {
+    /* Above it a generation is damage: each start adds at most 65,536. */
+    GENERATION_MAX = INT32_MAX,
+};
+
+/* Services by number. A map, since a damaged number may be any. */
 struct start {
     struct ing_retire *retire;
+    struct fg_map by_number;
     struct ing_catalog_service **services;
-    uint32_t n_services;
+    uint32_t n_services, cap_services;
     uint16_t skip;
 };
 
@@ -53,26 +63,39 @@ static void note_service(struct ing_catalog_service *service, void *arg)
 {
     struct start *start = arg;
 
-    if (service->number >= start->n_services) {
-        uint32_t n = service->number + 1;
-
-        start->services = fg_realloc(start->services, n * sizeof(struct ing_catalog_service *));
-        for (uint32_t i = start->n_services; i < n; i++)
-            start->services[i] = NULL;
-        start->n_services = n;
+    if (start->n_services == start->cap_services) {
+        start->cap_services = FG_MAX(64, start->cap_services * 2);
+        start->services =
+            fg_realloc(start->services, start->cap_services * sizeof(struct ing_catalog_service *));
     }
-    start->services[service->number] = service;
+    fg_map_add(&start->by_number, fg_mix64(service->number), start->n_services);
+    start->services[start->n_services++] = service;
+}
+
+static struct ing_catalog_service *service_at(const struct start *start, uint32_t number)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&start->by_number, fg_mix64(number), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&start->by_number, &walk))
+        if (start->services[i]->number == number)
+            return start->services[i];
+    return NULL;
 }
 
 /* Comes ascending by generation. All are old: see begin_after_start(). */
 static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
 {
     struct start *start = arg;
-    struct ing_catalog_service *found =
-        service < start->n_services ? start->services[service] : NULL;
+    struct ing_catalog_service *found = service_at(start, service);
 
     if (found == NULL)
         return; /* a service without stored profiles */
+    if (generation > GENERATION_MAX) {
+        fg_log_warn("dictionary with a damaged number is ignored", fg_lu("service", service),
+                    fg_lu("generation", generation));
+        return;
+    }
     atomic_store(&found->generation, generation + 1);
     add(start->retire, found, generation);
 }
@@ -88,6 +111,7 @@ static void begin_after_start(struct ing_catalog_service *service, void *arg)
     const struct start *start = arg;
 
     atomic_fetch_add(&service->generation, start->skip);
+    service->unlisted = atomic_load(&service->generation);
 }
 
 enum fg_code ing_retire_create(const struct ing_retire_config *config,
@@ -108,6 +132,7 @@ enum fg_code ing_retire_create(const struct ing_retire_config *config,
                : fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     ing_catalog_each_service(config->catalog, begin_after_start, &start);
     free(start.services);
+    fg_map_done(&start.by_number);
     if (code != FG_OK)
         ing_retire_destroy(retire);
     else
@@ -132,18 +157,42 @@ struct cut {
     struct fg_err *err;
 };
 
+/*
+ * Lists dictionaries whose generation has ended since the last cut: after a failed write, or
+ * because they had outgrown their share. Stops at the last one that is stored, as an earlier push
+ * may still be on its way with one that is not. Pushes of a service come in the order of their
+ * generations, so none of them is before one that is stored.
+ */
+static void list_ended(struct ing_catalog_service *service, uint32_t generation, struct cut *cut)
+{
+    bool stored = true;
+    uint32_t found;
+
+    while (cut->code == FG_OK && stored && service->unlisted < generation) {
+        cut->code = ing_dict_next_stored(cut->retire->config.store, service->number,
+                                         service->unlisted, &stored, &found, cut->err);
+        stored = cut->code == FG_OK && stored && found < generation;
+        if (stored)
+            add(cut->retire, service, found);
+    }
+}
+
 static void begin_generation(struct ing_catalog_service *service, void *arg)
 {
     struct cut *cut = arg;
-    uint32_t generation = atomic_load(&service->generation);
+    uint32_t generation = atomic_load(&service->generation), now = generation;
     bool stored = false;
 
     /* After an error the other services keep their generation until the next cut. */
+    list_ended(service, generation, cut);
     if (cut->code == FG_OK)
         cut->code = ing_dict_stored(cut->retire->config.store, service->number, generation, &stored,
                                     cut->err);
-    if (stored && atomic_compare_exchange_strong(&service->generation, &generation, generation + 1))
-        add(cut->retire, service, generation);
+    if (!stored)
+        return;
+    /* If this fails, a worker has begun another one meanwhile. */
+    (void)atomic_compare_exchange_strong(&service->generation, &now, generation + 1);
+    add(cut->retire, service, generation);
 }
 
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
@@ -228,11 +277,13 @@ enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err)
 static bool has_no_dictionary(const struct ing_catalog_service *service, void *arg)
 {
     const struct ing_retire *retire = arg;
+    uint32_t generation;
     struct fg_err err;
     bool stored;
 
     return service->retiring == 0 &&
-           ing_dict_any_stored(retire->config.store, service->number, &stored, &err) == FG_OK &&
+           ing_dict_next_stored(retire->config.store, service->number, 0, &stored, &generation,
+                                &err) == FG_OK &&
            !stored;
 }
 

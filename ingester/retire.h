@@ -3,7 +3,7 @@
  * services.
  *
  * Dictionaries. A cut begins a new generation in every service that has a dictionary, so only
- * chunks that began before the cut name the old one:
+ * chunks that began before the cut name the old one, and others that have ended since the last cut:
  *
  *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> DELETED
  *      a cut: a new generation    all chunks that began      at the next sweep: queries that found

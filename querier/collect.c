@@ -441,6 +441,8 @@ static enum fg_code take_stats(struct qry_query *query, const struct fg_call *ca
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     const Fg__Inner__StatsReply *reply = (Fg__Inner__StatsReply *)message;
+    if (reply->lacks[0] != '\0')
+        qry_query_lacks(query, fg_cstr(reply->lacks));
     if (reply->profiles == 0)
         return FG_OK;
     into->oldest_ns =

@@ -244,6 +244,34 @@ void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void 
     pthread_mutex_unlock(&registry->mutex);
 }
 
+void fg_registry_off_scrape(struct fg_registry *registry, const void *arg)
+{
+    struct hook **at = &registry->hooks, *removed = NULL;
+
+    /* First this lock: a scrape walks the hooks without the other one. */
+    pthread_mutex_lock(&registry->scrape);
+    pthread_mutex_lock(&registry->mutex);
+    while (*at != NULL) {
+        struct hook *hook = *at;
+
+        if (hook->arg != arg) {
+            at = &hook->next;
+            continue;
+        }
+        *at = hook->next;
+        hook->next = removed;
+        removed = hook;
+    }
+    pthread_mutex_unlock(&registry->mutex);
+    pthread_mutex_unlock(&registry->scrape);
+    while (removed != NULL) {
+        struct hook *next = removed->next;
+
+        free(removed);
+        removed = next;
+    }
+}
+
 /* ---- writing ---- */
 
 /* One metric of one table, with its name taken apart: family{labels}. */
@@ -418,7 +446,7 @@ void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
 
     pthread_mutex_lock(&registry->scrape);
     pthread_mutex_lock(&registry->mutex);
-    hook = registry->hooks; /* new hooks are put before it, and none is removed */
+    hook = registry->hooks; /* new ones are put before it, and `scrape` keeps the others */
     pthread_mutex_unlock(&registry->mutex);
     /* Without `mutex`: hooks take locks of their own modules, which register metrics while they
      * hold them. `scrape` keeps two scrapes apart. */

@@ -71,6 +71,11 @@ void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metr
  */
 void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void *arg), void *arg);
 
+/* Removes the hooks with this arg, and waits for a scrape under way: then nothing uses arg any
+ * more. Does nothing if there are none. A module calls it before it is destroyed, if scrapes may
+ * still come. Not from a hook. */
+void fg_registry_off_scrape(struct fg_registry *registry, const void *arg);
+
 /* Adds to a COUNTER. */
 void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);
 /* Sets a GAUGE. */

@@ -7,6 +7,7 @@
  * Fields of services and series that change after they were added are atomic, or belong to the
  * committer's thread alone.
  */
+#include "common/cluster/ring/shard.h"
 #include "common/model/tenant_share.h"
 #include "ingester/catalog/catalog_impl.h"
 
@@ -394,6 +395,45 @@ bool ing_catalog_has_tenant(struct ing_catalog *catalog, uint32_t number)
     has = number < catalog->n_tenants && ing_catalog_is_named(catalog->tenants[number]);
     fg_rwlock_unlock(&catalog->lock);
     return has;
+}
+
+/* Returns true if the tenant's series of the service may be in the shard, whatever its shard factor
+ * was when they came. */
+static bool may_be_in(struct fg_slice tenant, const struct ing_catalog_trace *trace)
+{
+    return fg_shard_first(tenant, trace->service, FG_SHARD_FACTOR_MAX) ==
+           trace->shard >> FG_SHARD_FACTOR_MAX << FG_SHARD_FACTOR_MAX;
+}
+
+bool ing_catalog_may_have_been(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                               struct fg_slice name, uint32_t number)
+{
+    const struct ing_catalog_tenant *nameless = NULL;
+    bool may = tenant == NULL || tenant->number > number;
+
+    fg_rwlock_read(&catalog->lock);
+    if (number < catalog->n_tenants)
+        nameless = catalog->tenants[number];
+    may = may && (nameless == NULL || !ing_catalog_is_named(nameless));
+    for (uint32_t i = 0; may && nameless != NULL && i < nameless->n_traces; i++)
+        may = may_be_in(name, &nameless->traces[i]);
+    fg_rwlock_unlock(&catalog->lock);
+    return may;
+}
+
+void ing_catalog_add_trace(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                           struct fg_slice service, uint16_t shard)
+{
+    uint32_t i = 0;
+
+    while (i < tenant->n_traces && !fg_slice_eq(tenant->traces[i].service, service))
+        i++;
+    if (i < tenant->n_traces || i == CATALOG_TRACES_MAX)
+        return;
+    if (tenant->traces == NULL)
+        tenant->traces = fg_calloc(CATALOG_TRACES_MAX, sizeof *tenant->traces);
+    tenant->traces[tenant->n_traces++] =
+        (struct ing_catalog_trace){keep_name(catalog, service), shard};
 }
 
 bool ing_catalog_reserve_tenant(struct ing_catalog *catalog, uint32_t number)
@@ -792,6 +832,7 @@ static void tenant_free(struct ing_catalog_tenant *tenant)
     free_table(&tenant->series);
     free_table(&tenant->kinds);
     free_table(&tenant->services);
+    free(tenant->traces);
     free(tenant);
 }
 

@@ -50,7 +50,9 @@ struct ing_catalog_service {
     _Atomic bool durable;
     _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
     _Atomic uint32_t valid_from; /* generations before it have ended */
-    uint32_t retiring;           /* the committer's: old dictionaries that are stored (retire.h) */
+    /* The committer's (retire.h): how many old dictionaries are stored and listed; all generations
+     * before this one were listed, if they are stored. */
+    uint32_t retiring, unlisted;
     /* The catalog's. */
     _Atomic uint64_t found; /* as of series */
     uint32_t n_series;
@@ -137,6 +139,15 @@ _Atomic bool *ing_catalog_tenant_durable(struct ing_catalog_tenant *tenant);
 
 /* Returns true if a tenant of that number has a name: what is stored of others is set aside. */
 bool ing_catalog_has_tenant(struct ing_catalog *catalog, uint32_t number);
+
+/*
+ * Returns true if the tenant of this name may be the one that had this number and whose record was
+ * lost. tenant: what ing_catalog_find_tenant() finds; NULL: nothing. Numbers ascend, so a tenant
+ * with a record is not the one with a greater number; and by their shards the series of the number
+ * are of others.
+ */
+bool ing_catalog_may_have_been(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                               struct fg_slice name, uint32_t number);
 
 /* Reserves a number, so that no new tenant gets it; it stays without a name if no tenant has it. At
  * the start. Returns false if the number is so large that no tenant can have had it. */

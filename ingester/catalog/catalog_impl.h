@@ -13,17 +13,27 @@
 #include "ingester/catalog/catalog.h"
 #include "ingester/catalog/hash_table.h"
 
+/* A series of a tenant without a name: tells, by the hash in its shard, which tenant it cannot be.
+ */
+struct ing_catalog_trace {
+    struct fg_slice service;
+    uint16_t shard;
+};
+enum { CATALOG_TRACES_MAX = 8 /* of different services; each rules out 15 of 16 tenants */ };
+
 struct ing_catalog_tenant {
     struct fg_slice name; /* "": the push that it was given to failed, or the name is lost */
     uint32_t number;
     _Atomic bool durable;
     _Atomic bool lacks; /* see ing_catalog_tenant_lacks() */
 
-    struct ing_hash_table services; /* by the hash of the name */
-    struct ing_hash_table series;   /* by fg_id_table(id) */
-    struct ing_hash_table kinds;    /* of these series, likewise */
-    uint32_t next_series;           /* number */
-    uint64_t bytes;                 /* of services, series and kinds, without the tables */
+    struct ing_hash_table services;   /* by the hash of the name */
+    struct ing_hash_table series;     /* by fg_id_table(id) */
+    struct ing_hash_table kinds;      /* of these series, likewise */
+    uint32_t next_series;             /* number */
+    uint64_t bytes;                   /* of services, series and kinds, without the tables */
+    struct ing_catalog_trace *traces; /* NULL: none */
+    uint32_t n_traces;
 };
 
 /* Both have struct ing_catalog_memory first. */
@@ -71,6 +81,10 @@ struct ing_catalog_tenant *ing_catalog_add_unnamed(struct ing_catalog *catalog);
 /* Gives a tenant a name, which is copied. */
 void ing_catalog_name_tenant(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
                              struct fg_slice name);
+
+/* Notes a series of a tenant without a name. Copies the service. */
+void ing_catalog_add_trace(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                           struct fg_slice service, uint16_t shard);
 
 /* Finds a service, or returns NULL. *ret_place: in the tenant's table. */
 struct ing_catalog_service *ing_catalog_find_service(const struct ing_catalog_tenant *tenant,

@@ -180,6 +180,22 @@ static struct ing_catalog_service *service_of(struct loading *loading,
     return service;
 }
 
+/* Keeps what a series tells of the tenant that has lost its name. */
+static void note_trace(struct loading *loading, struct ing_catalog_tenant *tenant,
+                       struct fg_slice value)
+{
+    struct ing_series_stored stored;
+    struct fg_slice service;
+    struct fg_err err;
+
+    fg_arena_reset(loading->arena);
+    if (ing_series_decode(value, loading->arena, &stored, &err) != FG_OK)
+        return;
+    service = fg_labels_get(&stored.def.labels, FG_LABEL_SERVICE);
+    if (service.len > 0)
+        ing_catalog_add_trace(loading->catalog, tenant, service, stored.def.shard);
+}
+
 /* Loads a series, or sets it aside. */
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
@@ -202,6 +218,7 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
     if (!ing_catalog_is_named(tenant)) {
         ing_damage_set_aside(loading->damage, "series %u: tenant %u is not known", number,
                              tenant_number);
+        note_trace(loading, tenant, value);
         return;
     }
     /* One series at a time; ing_series_make() copies what it keeps. */

@@ -76,15 +76,15 @@ void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
                               struct fg_store_batch *out)
 {
     struct sweep sweep = {.least_born = least_born, .out = out};
-    bool chunk = ing_catalog_count_tenants(catalog) == 0;
+    bool around = ing_catalog_count_tenants(catalog) == 0;
 
     /* Here, because sweeps come regularly: what they retire is freed two sweeps later. */
     ing_catalog_turn_epoch(catalog);
     /* The lock is released between two pieces, so pushes wait for a fraction of a millisecond. */
-    while (!chunk && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
+    while (!around && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
         fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
-        chunk = catalog->hand_tenant == 0 && catalog->hand_place == 0;
+        around = catalog->hand_tenant == 0 && catalog->hand_place == 0;
         fg_rwlock_unlock(&catalog->lock);
     }
 }

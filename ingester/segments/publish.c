@@ -53,6 +53,7 @@ struct ing_publish {
     struct fg_arena *arena;
     struct ing_build_summary summary;
     struct fg_late_filter groups;
+    struct fg_segment_id id; /* under which it was uploaded last */
 };
 
 /* ---- life ---- */
@@ -103,6 +104,17 @@ static int64_t deadline_in(const struct ing_publish *publish, int64_t timeout_ns
     return fg_mono_ns(publish->config.clock) + timeout_ns;
 }
 
+/* Counts profiles that the last build left out, once it is certain that this was the end of them: a
+ * salvage may be built many times before it is committed. */
+static void count_lost(struct ing_publish *publish)
+{
+    if (publish->summary.n_lost == 0)
+        return;
+    fg_log_error("unreadable profiles abandoned", fg_lu("profiles", publish->summary.n_lost));
+    fg_metric_add(publish->metrics, PUBLISH_LOST, publish->summary.n_lost);
+    publish->summary.n_lost = 0;
+}
+
 /* ---- the manifest ---- */
 
 /* FG_E_NOT_FOUND: there is none. */
@@ -123,8 +135,12 @@ static enum fg_code get_manifest(struct ing_publish *publish, struct fg_err *err
         code = fg_manifest_read_take(&read, &found, err);
     fg_manifest_read_done(&read);
     if (found != NULL) {
+        const struct fg_l0_writer *writer = fg_l0_writer(&found->l0, publish->id.writer);
+
         fg_manifest_unref(publish->manifest);
         publish->manifest = found;
+        if (writer != NULL && writer->cut >= publish->id.cut)
+            count_lost(publish);
     }
     return code;
 }
@@ -147,7 +163,8 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
 
     /* An empty manifest in place of a lost one would hide every segment, and the garbage collection
      * would delete them later. */
-    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen,
+                               publish->config.stop, err) != FG_OK)
         return err->code;
     none.revision = 1;
     /* Forget the etag, so the PUT asks for absence. */
@@ -213,13 +230,6 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
         ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
-    /* A salvage only. Each attempt counts: one that fails at the upload is built, and counted,
-     * again. */
-    if (publish->summary.n_lost > 0) {
-        fg_log_error("unreadable profiles abandoned", fg_lu("profiles", publish->summary.n_lost),
-                     fg_lu("rounds", n));
-        fg_metric_add(publish->metrics, PUBLISH_LOST, publish->summary.n_lost);
-    }
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,
                          fg_mono_ns(publish->config.clock) - start_ns);
     return FG_OK;
@@ -285,6 +295,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     enum fg_code code;
 
     *ret_fault = (struct ing_publish_fault){0};
+    publish->id = *id;
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: the path is too long", publish->config.scratch);
@@ -299,6 +310,9 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     (void)unlink(path);
     if (code == FG_OK)
         *ret_nothing = publish->summary.file.n_profiles == 0;
+    /* No manifest will tell of it. */
+    if (code == FG_OK && publish->summary.file.n_profiles == 0)
+        count_lost(publish);
     return code;
 }
 

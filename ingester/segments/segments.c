@@ -223,6 +223,11 @@ static void tell_conditions(struct ing_segments *segments)
         fg_condition_raise(segments->store_went_back,
                            "the head is older than its entry in the L0 manifest: its disk was "
                            "restored from a backup and lacks the profiles acknowledged since then");
+    if (status->copied)
+        fg_condition_raise(segments->copied,
+                           "another ingester runs with a copy of this disk: the L0 manifest has a "
+                           "segment of this store that was not made here; pushes are refused and "
+                           "nothing is committed from here");
 }
 
 static void on_step_request(struct ing_committer_visit *visit)
@@ -267,7 +272,7 @@ static void check_waits(const struct ing_segments *segments)
 static void on_stepped(struct ing_segments *segments, enum ing_segments_event_kind kind)
 {
     struct ing_ring_drain done = {0};
-    uint64_t gen;
+    uint64_t drained_at;
 
     (void)pthread_mutex_lock(&segments->lock);
     segments->n_steps++;
@@ -278,9 +283,10 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     }
     segments->drained = segments->status.drained;
     segments->tried = segments->status.tried;
-    gen = segments->status.gen;
+    drained_at = segments->status.drained_at;
     /* One in a step is enough: the second, if it is done as well, follows with the next step. */
-    if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained) {
+    if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained &&
+        !segments->has_nameless) {
         done = segments->ring_drains[0];
         segments->ring_drains[0] = segments->ring_drains[1];
         segments->n_ring_drains--;
@@ -289,7 +295,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     (void)pthread_cond_broadcast(&segments->moved);
     (void)pthread_mutex_unlock(&segments->lock);
     if (done.revision > 0) /* without the lock: the watch has its own */
-        fg_ring_watch_drained(segments->config.member->watch, done.revision, gen);
+        fg_ring_watch_drained(segments->config.member->watch, done.revision, drained_at);
 }
 
 static void check_deadlines(void *arg)
@@ -493,6 +499,7 @@ static void *run(void *arg)
     (void)pthread_setname_np(pthread_self(), "segments");
     do {
         hand_in(segments, &event, NULL);
+        update_ranks(segments); /* before the tasks, since it may add some */
         /* At a stop the remaining tasks are dropped: the next start finds in store and manifest
          * what was begun. */
         while (segments->n_tasks > 0 && !is_stopping(segments)) {
@@ -503,7 +510,6 @@ static void *run(void *arg)
                     segments->n_tasks * sizeof *segments->tasks);
             carry_out(segments, &task);
         }
-        update_ranks(segments);
     } while (next_event(segments, &event));
     return NULL;
 }
@@ -610,6 +616,17 @@ static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
     return FG_OK;
 }
 
+static bool has_nameless(const struct ing_head_chunks *chunks)
+{
+    size_t n;
+    const struct ing_head_chunk *nameless = ing_head_chunks_nameless(chunks, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (nameless[i].state != CHUNK_COMMITTED)
+            return true;
+    return false;
+}
+
 static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
 {
     const struct ing_segments_settings *settings = segments->config.settings;
@@ -652,6 +669,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
     segments->config = *config;
+    segments->has_nameless = has_nameless(config->chunks);
     segments->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&segments->steps);
     (void)pthread_mutex_init(&segments->core_lock, NULL);
@@ -681,9 +699,9 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     segments->failing = fg_condition_create(config->conditions, "commit_failing");
     segments->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
     segments->store_went_back = fg_condition_create(config->conditions, "head_went_back");
+    segments->copied = fg_condition_create(config->conditions, "head_copied");
     segments->metrics =
         fg_metrics_register(config->registry, segments_metrics, FG_COUNT(segments_metrics));
-    /* Last, after everything that may fail: a hook cannot be taken back. */
     fg_registry_on_scrape(config->registry, on_scrape, segments);
     *ret_segments = segments;
     return FG_OK;
@@ -740,7 +758,8 @@ void ing_segments_destroy(struct ing_segments *segments)
 {
     if (segments == NULL)
         return;
-    /* First, since it walks the list of waits. */
+    fg_registry_off_scrape(segments->config.registry, segments);
+    /* First of the rest, since it walks the list of waits. */
     fg_ticker_destroy(segments->deadlines);
     fg_assert(segments->waiters == NULL);
     for (uint32_t i = 0; i < segments->n_tasks; i++)
@@ -750,6 +769,7 @@ void ing_segments_destroy(struct ing_segments *segments)
     fg_condition_destroy(segments->failing);
     fg_condition_destroy(segments->bucket_went_back);
     fg_condition_destroy(segments->store_went_back);
+    fg_condition_destroy(segments->copied);
     ing_publish_destroy(segments->publish);
     fg_bucket_stop_destroy(segments->bucket_stop);
     ing_segments_core_destroy(segments->core);

@@ -52,6 +52,7 @@ void ing_segments_core_destroy(struct ing_segments_core *core)
     free(core->evicting.chunks);
     free(core->empty.chunks);
     free(core->checked.chunks);
+    free(core->nonces);
     free(core);
 }
 
@@ -290,10 +291,12 @@ static bool was_tried(const struct ing_segments_chunk *chunk)
 }
 
 /* Returns the last DRAIN that waits for no chunk; if `tried`, chunks that failed again do not
- * count. */
+ * count. Before the first manifest none is done: it is unknown at which generations earlier starts
+ * have committed what they had (drained_at()). Nor beside a copy, which may hold more under the
+ * same name. */
 static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
 {
-    uint64_t drained = core->drains;
+    uint64_t drained = core->started && !core->copied ? core->drains : 0;
 
     for (uint32_t i = 0; core->draining && i < core->table.n_chunks; i++) {
         const struct ing_segments_chunk *chunk = core->table.chunks[i];
@@ -302,6 +305,15 @@ static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
             drained = FG_MIN(drained, chunk->drain - 1);
     }
     return drained;
+}
+
+/* Every committed chunk got its generation from a manifest (at most `seen`) or from a COMPARE of
+ * all, which has raised `safe`; an id that was only found in the bucket has raised `safe`, too.
+ * `gen` would be too small: a cut is marked as soon as a manifest has it, and newer segments of
+ * others may still have to be compared. */
+static uint64_t drained_at(const struct ing_segments_core *core)
+{
+    return FG_MAX(core->seen, core->safe);
 }
 
 static void on_salvage(struct ing_segments_core *core)
@@ -442,6 +454,8 @@ void ing_segments_core_check(const struct ing_segments_core *core)
 
         fg_assert(chunk->cut <= core->last_cut && chunk->era <= core->era);
         fg_assert(!chunk->marked || chunk->state == CHUNK_COMMITTED);
+        fg_assert(!core->started || chunk->state != CHUNK_COMMITTED ||
+                  chunk->generation <= drained_at(core));
         fg_assert(chunk->drain <= core->drains);
     }
     for (uint32_t i = 0; i < core->evicting.n; i++)
@@ -520,6 +534,8 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     enum ing_chunk_state state = CHUNK_OPEN;
     struct ing_segments_chunk *chunk;
 
+    if (core->copied)
+        return SEGMENTS_COPIED;
     /* A lookup proves only that objects up to its generation lack the id. A segment that entered
      * since then may have it (check-late-ids). */
     if (ing_segments_core_is_late(core, group) && lookup.generation < core->seen)
@@ -629,7 +645,9 @@ struct ing_segments_core_status ing_segments_core_status(const struct ing_segmen
         .settled = core->settled,
         .went_back = core->went_back,
         .store_went_back = core->store_went_back,
+        .copied = core->copied,
         .drained = count_drained(core, false),
+        .drained_at = drained_at(core),
         .tried = count_drained(core, true),
     };
 

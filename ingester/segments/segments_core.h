@@ -232,6 +232,7 @@ enum ing_segments_admission {
     SEGMENTS_LOOK_UP,         /* first look the id up in the live objects of a snapshot of
                                  ing_segments_core_seen() */
     SEGMENTS_FULL,            /* too many chunks: FG_E_LIMIT */
+    SEGMENTS_COPIED,          /* another program runs with a copy of this store: take nothing */
 };
 
 /* The result of a lookup in the bucket for profiles that are to be stored. */
@@ -319,9 +320,14 @@ struct ing_segments_core_status {
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */
     bool store_went_back; /* the store is older than what the manifest says of it: from a backup */
-    /* DRAINs up to this number are done: what they found is committed, with all marks written.
-     * They end however much is pushed meanwhile. */
+    bool copied;          /* another program runs with a copy of this store */
+    /* DRAINs up to this number are done: what they found is committed, with all marks written, and
+     * the manifest was read since the start. They end however much is pushed meanwhile. */
     uint64_t drained;
+    /* A reader with a snapshot of this generation or a newer one finds what these DRAINs waited for
+     * in objects. Greater than `gen` while the core compares: what it has committed itself is
+     * marked before it agrees with the segments that others have swapped in meanwhile. */
+    uint64_t drained_at;
     /* DRAINs up to this number have done what can be done: all that they found is committed, except
      * chunks that are set aside or unchecked and failed again since. */
     uint64_t tried;

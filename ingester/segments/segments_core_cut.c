@@ -220,6 +220,7 @@ void ing_cut_sealed(struct ing_segments_core *core)
     /* Only now, after the number is durable: it must never name two different cuts, or the manifest
      * could say that this one entered while it has the other. */
     core->last_cut++;
+    core->sealed_cut = core->last_cut;
     core->unfit = 0;
     for (uint32_t i = 0; i < core->pinned.n; i++) {
         struct ing_segments_chunk *chunk = core->pinned.chunks[i];
@@ -300,12 +301,45 @@ static void begin_seal(struct ing_segments_core *core, struct ing_segments_effec
     effect->cut = core->last_cut + 1;
 }
 
+/* Notes under which names the cut was uploaded, for ing_cut_is_ours(). */
+static void note_upload(struct ing_segments_core *core)
+{
+    if (core->nonces_cut != core->last_cut)
+        core->n_nonces = 0;
+    core->nonces_cut = core->last_cut;
+    if (core->n_nonces == core->cap_nonces) {
+        core->cap_nonces = FG_MAX(16, core->cap_nonces * 2);
+        core->nonces = fg_realloc(core->nonces, core->cap_nonces * sizeof *core->nonces);
+    }
+    core->nonces[core->n_nonces++] = core->upload.nonce;
+}
+
+bool ing_cut_is_ours(const struct ing_segments_core *core, const struct fg_l0 *l0,
+                     const struct fg_l0_writer *writer)
+{
+    const struct fg_l0_segment *segment = fg_l0_segment(l0, writer->generation);
+
+    if (writer->cut != core->last_cut)
+        return writer->cut < core->last_cut;
+    /* An earlier start has sealed it, and may have swapped it in under a name that is not known. */
+    if (core->sealed_cut != core->last_cut)
+        return true;
+    if (segment == NULL || !fg_id_eq(segment->id.writer, core->config.writer) ||
+        segment->id.cut != writer->cut) /* it came and went, or the manifest was rebuilt */
+        return core->swapped_cut == core->last_cut;
+    for (uint32_t i = 0; core->nonces_cut == core->last_cut && i < core->n_nonces; i++)
+        if (core->nonces[i] == segment->id.nonce)
+            return true;
+    return false;
+}
+
 static void begin_upload(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
     ing_chunk_list_keep(&core->pinned, CHUNK_SEALED);
     /* A new name for each upload. An earlier PUT of this cut may still be under way and arrive
      * later, with other content: the manifest must describe exactly one object of a name. */
     core->upload = (struct fg_segment_id){core->config.writer, core->last_cut, ing_core_draw(core)};
+    note_upload(core);
     core->stale = false;
     core->cut = CUT_UPLOADING;
     ing_core_emit_chunks(effects, SEGMENTS_UPLOAD, &core->pinned, core);
@@ -351,15 +385,43 @@ static void advance_uploaded(struct ing_segments_core *core, struct ing_segments
     if (!may_swap(core))
         return;
     core->cut = CUT_SWAPPING;
+    core->swapped_cut = core->last_cut;
     ing_core_emit_chunks(effects, SEGMENTS_SWAP, &core->pinned, core);
     /* What the store is clean of rides along, so a busy store sends no reports. */
     effects->effects[effects->n - 1].clean = ing_core_clean(core);
+}
+
+/* Ends the cut that is under way while another program cuts for the same store. Its chunks are set
+ * aside, also on the disk: after a restart the number of the cut would seem to be committed. */
+static void abandon(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    if (core->cut == CUT_PINNED) { /* the store may say that they are sealed: first know it */
+        begin_seal(core, effects);
+        return;
+    }
+    if (core->cut != CUT_SEALED && core->cut != CUT_UPLOADED && core->cut != CUT_SWAPPED)
+        return;
+    if (all_committed(core)) {
+        begin_mark(core, effects);
+        return;
+    }
+    core->misfits.n = 0;
+    for (uint32_t i = 0; i < core->pinned.n; i++)
+        ing_chunk_list_add(&core->misfits, core->pinned.chunks[i]);
+    ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
+    core->retry_misfits = true; /* nothing is wrong with them */
+    core->cut = CUT_SETTING_ASIDE;
+    ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
 }
 
 void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
     if (!ing_core_is_over(core, &core->cut_pause))
         return;
+    if (core->copied) {
+        abandon(core, effects);
+        return;
+    }
     switch (core->cut) {
     case CUT_IDLE:
         /* Seal nothing before the head has settled: until then a COMPARE may still move profiles

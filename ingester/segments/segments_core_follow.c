@@ -52,13 +52,32 @@ static void check_last_cut(struct ing_segments_core *core, const struct fg_l0 *l
     core->cut = CUT_IDLE;
 }
 
+/* If the manifest has a cut that nobody but a program with a copy of this store can have made, no
+ * number of a cut tells any more what is committed. So nothing is cut from here on, what is sealed
+ * is set aside, and the head is compared with everything, and from then on with each segment. */
+static void check_copied(struct ing_segments_core *core, const struct fg_l0 *l0)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, core->config.writer);
+
+    if (writer == NULL || !core->started)
+        return;
+    if (!core->copied && !ing_cut_is_ours(core, l0, writer)) {
+        core->copied = true;
+        core->settled = false;
+        core->settling = true;
+    }
+    /* Not during a seal, which has a number already. */
+    if (core->copied && core->cut != CUT_SEALING)
+        core->last_cut = FG_MAX(core->last_cut, writer->cut);
+}
+
 static void follow_own(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
     uint64_t cut, generation;
 
     /* Here, and nowhere else, a cut becomes committed: lost answers, late swaps and crashes all end
      * here. */
-    if (!own_cut(core, l0, &cut, &generation))
+    if (core->copied || !own_cut(core, l0, &cut, &generation))
         return;
     for (uint32_t i = 0; i < core->pinned.n; i++) {
         struct ing_segments_chunk *chunk = core->pinned.chunks[i];
@@ -111,7 +130,7 @@ static void take_late_filter(struct ing_segments_core *core, const struct fg_lat
 /* Returns true if the segment is our last upload. */
 static bool is_own(const struct ing_segments_core *core, const struct fg_l0_segment *segment)
 {
-    return fg_id_eq(segment->id.writer, core->config.writer) &&
+    return !core->copied && fg_id_eq(segment->id.writer, core->config.writer) &&
            (segment->id.nonce == core->upload.nonce ||
             core->table.by_state[CHUNK_ASIDE] + core->table.by_state[CHUNK_UNCHECKED] == 0);
 }
@@ -165,8 +184,10 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
                                : 0;
     core->wanted = 0; /* readers that still wait ask again */
     core->rechecked = true;
-    /* First, since follow_own() would take cuts of a later state of this disk for its own. */
+    /* First, since follow_own() would take cuts of a later state of this disk, or of a copy, for
+     * its own. */
     check_last_cut(core, l0);
+    check_copied(core, l0);
     if (!core->started || l0->generation > core->seen)
         take_late_filter(core, &l0->late_filter);
     if (!core->started) /* what earlier starts evicted is in objects of this generation or an older
@@ -420,7 +441,7 @@ void ing_follow_reported(struct ing_segments_core *core)
  * that is under way reports by itself. */
 static bool is_report_due(const struct ing_segments_core *core)
 {
-    return core->settled && core->gen == core->seen && core->cut == CUT_IDLE &&
+    return core->settled && !core->copied && core->gen == core->seen && core->cut == CUT_IDLE &&
            core->era > core->reported && (core->look || core->table.n_chunks == 0) &&
            ing_core_is_over(core, &core->report_pause) && ing_core_clean(core) > core->reported;
 }

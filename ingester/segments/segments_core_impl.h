@@ -81,6 +81,7 @@ struct ing_segments_core {
     int64_t check_mono_ns;         /* unchecked chunks are compared again then */
     bool checks_drain;             /* the COMPARE of all began after the last DRAIN */
     bool read_now, went_back, store_went_back;
+    bool copied; /* until the next start: another program runs with a copy of this store */
     int64_t next_read_mono_ns;
     uint64_t read_for;      /* `wanted` when the read that is under way began */
     int64_t wanted_mono_ns; /* no read because of `wanted` before */
@@ -92,6 +93,11 @@ struct ing_segments_core {
     struct ing_chunk_list pinned; /* its chunks */
     struct fg_segment_id upload;
     int64_t uploaded_mono_ns;
+    /* The last cut that this start has sealed, and the last one that it has begun to swap; 0: none.
+     * And under which names it has uploaded the last cut: no other upload of it is ours. */
+    uint64_t sealed_cut, swapped_cut, nonces_cut;
+    uint64_t *nonces;
+    uint32_t n_nonces, cap_nonces;
     bool stale;                    /* the chunks have changed since the upload */
     bool rechecked;                /* the manifest was read since the upload, or the swap */
     uint32_t unfit;                /* how often in a row its chunks could not become a segment */
@@ -185,6 +191,11 @@ void ing_cut_marked(struct ing_segments_core *core);
 void ing_cut_uploaded(struct ing_segments_core *core, bool nothing);
 void ing_cut_swapped(struct ing_segments_core *core);
 void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_event *event);
+
+/* Returns false if the manifest has a cut of this store that this program and its earlier starts
+ * cannot have made. writer: the store's entry. */
+bool ing_cut_is_ours(const struct ing_segments_core *core, const struct fg_l0 *l0,
+                     const struct fg_l0_writer *writer);
 
 /* Emits the next effect of this lane, if one is due. */
 void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects *effects);

@@ -70,6 +70,9 @@ struct ing_segments {
 
     pthread_t thread;
     bool started;
+    /* The start has found chunks whose tenant has lost its name: they are on this disk only, and
+     * the core knows nothing of them. */
+    bool has_nameless;
     /* Ends waits at their deadlines: the thread may be waiting for the bucket for minutes. */
     struct fg_ticker *deadlines;
     pthread_mutex_t lock;      /* of the fields below up to `ring_drains`; held for copies only */
@@ -100,7 +103,7 @@ struct ing_segments {
     int64_t wake_mono_ns;
     struct ing_publish *publish;
     struct fg_bucket_stop *bucket_stop; /* any thread: ends calls of the bucket */
-    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
+    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *copied, *failing;
     /* For each kind of effect: since when it fails; 0: the last one succeeded. Used by both
      * threads, one of which waits while the other works. */
     int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];

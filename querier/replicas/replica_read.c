@@ -201,11 +201,14 @@ enum fg_code qry_replica_read_deliver(struct qry_replica_read *read, qry_replica
     if (read->method == FG_RPC_STATS && core->requests.view != NULL) {
         struct fg_call call = {.method = FG_RPC_STATS};
         Fg__Inner__StatsReply joined;
-        uint8_t bytes[64];
+        uint8_t *bytes;
 
         if (qry_replica_read_core_stats(core, &joined, err) != FG_OK)
             return err->code;
-        fg_assert(fg__inner__stats_reply__get_packed_size(&joined) <= sizeof bytes);
+        bytes = fg_arena_alloc(core->requests.arena,
+                               fg__inner__stats_reply__get_packed_size(&joined) + 1);
+        if (bytes == NULL)
+            return qry_query_too_large(err);
         call.reply_head = fg_bytes(bytes, fg__inner__stats_reply__pack(&joined, bytes));
         return take(read->query, &call, arg, err);
     }

@@ -601,6 +601,9 @@ enum fg_code qry_replica_read_core_stats(const struct qry_replica_read_core *cor
         if (read_reply(core, answers.requests[i], &message, err) != FG_OK)
             return err->code;
         const Fg__Inner__StatsReply *reply = (Fg__Inner__StatsReply *)message;
+        /* Another replica may have counted what this one lacks, but nobody knows. */
+        if (reply->lacks[0] != '\0')
+            joined.lacks = reply->lacks;
         if (reply->profiles == 0)
             continue;
         joined.oldest_ns = any ? FG_MIN(joined.oldest_ns, reply->oldest_ns) : reply->oldest_ns;

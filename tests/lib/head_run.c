@@ -640,15 +640,8 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
     return code;
 }
 
-struct head_stats head_stats(struct head *head, const char *tenant)
-{
-    static const struct fg_deletions none;
-
-    return head_stats_without(head, tenant, &none);
-}
-
-struct head_stats head_stats_without(struct head *head, const char *tenant,
-                                     const struct fg_deletions *without)
+static struct head_stats ask_stats(struct head *head, const char *tenant, uint64_t generation,
+                                   const struct fg_deletions *without)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     Fg__Inner__StatsHead message;
@@ -662,14 +655,34 @@ struct head_stats head_stats_without(struct head *head, const char *tenant,
     message.tenant = name;
     message.deletions = make_deletions(without, arena);
     message.n_deletions = without->count;
+    message.generation = generation;
     fg_assert(ask(head, FG_RPC_STATS, &message.base, &call) == FG_OK);
     reply = fg__inner__stats_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
     fg_assert(reply != NULL);
-    stats = (struct head_stats){reply->profiles, reply->series, reply->oldest_ns, reply->newest_ns};
+    stats = (struct head_stats){reply->profiles, reply->series, reply->oldest_ns, reply->newest_ns,
+                                reply->lacks[0] != '\0'};
     fg__inner__stats_reply__free_unpacked(reply, NULL);
     fg_call_done(head->peer, &call);
     fg_arena_destroy(arena);
     return stats;
+}
+
+struct head_stats head_stats(struct head *head, const char *tenant)
+{
+    return head_stats_at(head, tenant, 0);
+}
+
+struct head_stats head_stats_at(struct head *head, const char *tenant, uint64_t generation)
+{
+    static const struct fg_deletions none;
+
+    return ask_stats(head, tenant, generation, &none);
+}
+
+struct head_stats head_stats_without(struct head *head, const char *tenant,
+                                     const struct fg_deletions *without)
+{
+    return ask_stats(head, tenant, 0, without);
 }
 
 /* ---- text ---- */

@@ -139,8 +139,11 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
 struct head_stats {
     uint64_t profiles, series;
     int64_t oldest_ns, newest_ns;
+    bool lacks; /* it said that the answer is not complete */
 };
 struct head_stats head_stats(struct head *head, const char *tenant);
+/* For a reader who knows the manifest of this generation. */
+struct head_stats head_stats_at(struct head *head, const char *tenant, uint64_t generation);
 struct head_stats head_stats_without(struct head *head, const char *tenant,
                                      const struct fg_deletions *without);
 

@@ -488,6 +488,7 @@ void head_step(struct head *head, struct ing_segments_event event)
     event.mono_ns = fibers_now_ns(head->world->fibers);
     ing_segments_core_step(head->core, &event, &effects);
     ing_segments_core_check(head->core);
+    fg_assert(!ing_segments_core_status(head->core).copied); /* nobody runs on a copy here */
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
               head->identity.name, event.kind,

@@ -427,6 +427,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
+        case SEGMENTS_COPIED:
             return HEAD_REFUSED;
         case SEGMENTS_LOOK_UP:
             break;

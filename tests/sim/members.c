@@ -158,7 +158,7 @@ static void drain_head(struct ing_member *member)
         fibers_sleep(world->fibers, FG_SECOND_NS);
     if (!lives(member))
         return;
-    event.generation = head_status(head).gen;
+    event.generation = head_status(head).drained_at;
     step(member, &event);
 }
 

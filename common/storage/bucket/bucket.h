@@ -260,6 +260,12 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
                             bool (*each)(const struct fg_bucket_entry *entry, void *arg), void *arg,
                             struct fg_err *err) fg_must_check;
 
+/* Does fg_bucket_each() so that `stop` can cancel it, as of fg_bucket_call_until(). */
+enum fg_code fg_bucket_each_until(struct fg_bucket *bucket, const char *prefix, bool by_folder,
+                                  int64_t deadline_mono_ns, struct fg_bucket_stop *stop,
+                                  bool (*each)(const struct fg_bucket_entry *entry, void *arg),
+                                  void *arg, struct fg_err *err) fg_must_check;
+
 /*
  * Checks that conditional writes work, with objects below "proof/" that it removes again. Our
  * protocols depend on them, and some stores ignore conditions that they do not know. Call it before

@@ -254,6 +254,14 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
                             bool (*each)(const struct fg_bucket_entry *entry, void *arg), void *arg,
                             struct fg_err *err)
 {
+    return fg_bucket_each_until(bucket, prefix, by_folder, deadline_mono_ns, NULL, each, arg, err);
+}
+
+enum fg_code fg_bucket_each_until(struct fg_bucket *bucket, const char *prefix, bool by_folder,
+                                  int64_t deadline_mono_ns, struct fg_bucket_stop *stop,
+                                  bool (*each)(const struct fg_bucket_entry *entry, void *arg),
+                                  void *arg, struct fg_err *err)
+{
     struct fg_bucket_request pages[2] = {0};
     bool go_on = true;
     enum fg_code code = FG_OK;
@@ -267,7 +275,7 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
         page->by_folder = by_folder;
         page->after = pages[i ^ 1].next;
         page->deadline_mono_ns = deadline_mono_ns;
-        code = fg_bucket_call(bucket, page);
+        code = fg_bucket_call_until(bucket, page, stop);
         if (code != FG_OK) {
             *err = page->err;
             break;

@@ -112,6 +112,19 @@ static enum fg_code ask(struct fixture *f, const char *tenant, bool lenient)
     return head_select(&f->head, &query, &f->text);
 }
 
+static enum fg_code ask_between(struct fixture *f, const char *tenant, int64_t from_ns,
+                                int64_t to_ns)
+{
+    const struct head_query query = {
+        .tenant = tenant,
+        .type = cpu,
+        .start_ns = from_ns,
+        .end_ns = to_ns,
+        .generation = committed_read(f->bucket, tenant, cpu, &f->text).generation};
+
+    return head_select(&f->head, &query, &f->text);
+}
+
 static void assert_text(struct fixture *f, const char *want)
 {
     if (!fg_slice_is(fg_buf_slice(&f->text), want))
@@ -251,10 +264,13 @@ static void profiles_without_tenant_record_are_kept_and_not_served(void **state)
     lose(f, HEAD_META, FG_LIT("ta"), 0);
     open_head(f);
     assert_conditions(f, "head_damaged: ", "tenant 0 is not known");
-    assert_head(f, "b", "shop;buy 10\n");
-    assert_head(f, "a", "");
+    assert_head(f, "b", "shop;buy 10\n"); /* its own record is older than what is without a name */
+    assert_lacking(f, "a", "");
     assert_int_equal(push(f, "a", true, "n", 7), FG_OK); /* a new one of that name */
-    assert_head(f, "a", "shop;buy 10\n");
+    assert_lacking(f, "a", "shop;buy 10\n");
+    assert_int_equal(push(f, "c", true, "n", 7), FG_OK);
+    assert_head(f, "c", "shop;buy 10\n"); /* by its shards it cannot be the lost one */
+    assert_head(f, "never seen", "");
     assert_int_equal(flush(f), FG_OK);
     assert_committed(f, "a", "shop;buy 10\n");
     assert_committed(f, "b", "shop;buy 10\n");
@@ -270,6 +286,26 @@ static void profiles_without_tenant_record_are_kept_and_not_served(void **state)
     }
     open_head(f);
     assert_head(f, "old", "archive;put 100\nshop;buy 40\n");
+    assert_head(f, "a", "");
+}
+
+/* The chunk records are lost, too: the keys of the profiles tell of them. */
+static void tenant_and_chunks_without_records_are_lacking(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    lose(f, HEAD_META, FG_LIT("ta"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
+    open_head(f);
+    assert_conditions(f, "head_damaged: ", "tenant 0 is not known");
+    assert_lacking(f, "a", "");
+    assert_head(f, "b", "shop;buy 10\n");
+    assert_int_equal(ask_between(f, "a", INT64_MIN, start_ns - 48 * FG_HOUR_NS), FG_OK);
+    assert_int_equal(ask_between(f, "a", start_ns + FG_HOUR_NS, INT64_MAX), FG_OK);
+    assert_int_equal(ask_between(f, "a", start_ns, start_ns), FG_E_CORRUPT);
 }
 
 static void missing_service_is_rebuilt(void **state)
@@ -393,6 +429,49 @@ static void lost_dictionary_loses_only_profiles_that_name_it(void **state)
     }
 }
 
+static uint64_t count_given_up(const struct head *head)
+{
+    static const char name[] = "\nflamegrid_ingester_profiles_given_up_total ";
+    struct fg_buf text;
+    const char *at;
+    uint64_t count;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(head->registry, &text);
+    fg_buf_putc(&text, '\0');
+    at = strstr((const char *)text.ptr, name);
+    assert_non_null(at);
+    count = strtoull(at + sizeof name - 1, NULL, 10);
+    fg_buf_done(&text);
+    return count;
+}
+
+/* However often the segment of a salvage has to be built: its profiles are given up once. */
+static void given_up_profiles_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint64_t k = 1; k <= 3; k += 2) { /* the upload fails; the swap */
+        struct fg_bucket_faulty *faulty =
+            fg_bucket_faulty_create(f->bucket, &(struct fg_bucket_faults){.seed = k});
+
+        fill(f);
+        lose(f, HEAD_DICT, FG_LIT(""), 0);
+        head_open_evicting(&f->head, f->store, fg_bucket_faulty_bucket(faulty), forever_ns);
+        assert_int_equal(push(f, "a", true, "n", 50), FG_OK); /* can be read, in the same chunk */
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_int_equal(count_given_up(&f->head), 0);
+        fg_bucket_faulty_fail(faulty, k, false);
+        salvage(f);
+        assert_int_equal(count_given_up(&f->head), 4);
+        head_close(&f->head);
+        fg_bucket_close(fg_bucket_faulty_bucket(faulty));
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
 /* A series in two shards, since the tenant's spread became wider: one series of the segment. */
 static void series_in_two_shards_becomes_one_in_the_segment(void **state)
 {
@@ -461,11 +540,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(start_survives_a_tenant_whose_push_failed),
         TEST(profiles_without_tenant_record_are_kept_and_not_served),
+        TEST(tenant_and_chunks_without_records_are_lacking),
         TEST(missing_service_is_rebuilt),
         TEST(profiles_of_a_lost_series_are_not_evicted),
         TEST(missing_head_chunk_is_rebuilt),
         TEST(missing_number_of_the_last_cut_is_restored),
         TEST(lost_dictionary_loses_only_profiles_that_name_it),
+        TEST(given_up_profiles_are_counted_once),
         TEST(series_in_two_shards_becomes_one_in_the_segment),
         TEST(lost_l0_manifest_is_not_recreated),
     };

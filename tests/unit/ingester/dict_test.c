@@ -238,6 +238,25 @@ static void dictionaries_are_listed_and_deleted(void **state)
     assert_int_equal(ing_dict_stored(store, 4, 2, &stored, &err), FG_OK);
     assert_false(stored);
 
+    /* Keys that no dictionary has do not stop or repeat the list. */
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_DICT, FG_LIT("\0\0\0\4\0\0\0\1\xff\xff\xff\xff"), FG_LIT("x"));
+    fg_store_put(&batch, HEAD_DICT, FG_LIT("\0\0\0\4\1"), FG_LIT("x"));
+    fg_store_put(&batch, HEAD_DICT, FG_LIT("\0\0\0\6\xff\xff\xff\xff\0\0\0\0"), FG_LIT("x"));
+    fg_store_put(&batch, HEAD_DICT, FG_LIT("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+                 FG_LIT("x"));
+    assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+    fg_buf_clear(&list);
+    assert_int_equal(ing_dict_each(store, list_one, &list, &err), FG_OK);
+    assert_true(
+        fg_slice_is(fg_buf_slice(&list), "4.1 4.300 5.8 6.4294967295 4294967295.4294967295 "));
+    fg_store_batch_init(&batch);
+    fg_store_delete_range(&batch, HEAD_DICT, FG_LIT("\0\0\0\6"),
+                          FG_LIT("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0"));
+    assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+
     fg_store_batch_init(&batch);
     dict = take(table, 4, 300);
     assert_true(ing_dict_in_use(table, 4, 300));

@@ -3,6 +3,7 @@
 #include "common/cluster/ring/object.h"
 #include "ingester/first_use.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/bucket_hold.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/ring_make.h"
 
@@ -137,9 +138,10 @@ static void only_an_unused_bucket_gets_manifest_and_ring(void **state)
 
         print_message("  %s\n", cases[i].name);
         cases[i].put(bucket);
-        assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
+        assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), cases[i].seen, NULL, &err),
                          cases[i].l0);
-        assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
+        assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), NULL, &err),
+                         cases[i].ring);
     }
 }
 
@@ -152,14 +154,68 @@ static void unreachable_bucket_does_not_count_as_unused(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), 0, NULL, &err),
+                     FG_E_UNAVAILABLE);
+    assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), NULL, &err),
+                     FG_E_UNAVAILABLE);
+}
+
+struct check {
+    struct bucket_hold hold;
+    struct fg_bucket_stop *stop;
+    bool ring;
+    enum fg_code code;
+};
+
+static void *run_check(void *arg)
+{
+    struct check *check = arg;
+    struct fg_err err;
+
+    check->code =
+        check->ring
+            ? ing_first_use_check_ring(&check->hold.bucket, fg_clock_real(), check->stop, &err)
+            : ing_first_use_check_l0(&check->hold.bucket, fg_clock_real(), 0, check->stop, &err);
+    return NULL;
+}
+
+static void stop_does_not_wait_for_the_bucket(void **state)
+{
+    static const struct {
+        bool ring;
+        enum fg_bucket_verb verb;
+        const char *prefix;
+    } cases[] = {
+        {false, FG_BUCKET_GET, FG_RING_NAME},      {false, FG_BUCKET_LIST, FG_NAME_TENANTS},
+        {false, FG_BUCKET_LIST, FG_NAME_SEGMENTS}, {true, FG_BUCKET_GET, FG_NAME_L0},
+        {true, FG_BUCKET_LIST, FG_NAME_TENANTS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        fg_auto(fg_bucket) *memory = fg_bucket_memory();
+        struct check check = {.ring = cases[i].ring};
+        pthread_t thread;
+
+        bucket_hold_init(&check.hold, memory);
+        check.stop = fg_bucket_stop_create();
+        bucket_hold_next(&check.hold, cases[i].verb, cases[i].prefix);
+        assert_int_equal(pthread_create(&thread, NULL, run_check, &check), 0);
+        bucket_hold_await(&check.hold);
+        fg_bucket_stop_all(check.stop);
+        assert_true(bucket_hold_await_cancel(&check.hold));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(check.code, FG_E_CANCELED);
+        fg_bucket_stop_destroy(check.stop);
+        bucket_hold_done(&check.hold);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_an_unused_bucket_gets_manifest_and_ring),
+        cmocka_unit_test(stop_does_not_wait_for_the_bucket),
         cmocka_unit_test(unreachable_bucket_does_not_count_as_unused),
     };
 

@@ -389,8 +389,10 @@ static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
     const struct ing_head_chunk_key *const keys[] = {&lost, &lost, &other, &strange};
     struct ing_head_chunk whole = ing_head_chunk_empty(&lost), there = ing_head_chunk_empty(&other),
                           found;
+    const struct ing_head_chunk *nameless;
     struct fg_store_batch batch;
     struct ing_head_chunks *chunks;
+    size_t n_nameless;
 
     (void)f;
     fg_store_batch_init(&batch);
@@ -411,7 +413,12 @@ static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
     there.born = 11;
     ing_head_chunk_put(&there, &batch);
     write_batch(store, &batch);
-    chunks = open_damaged(store, 2, 0); /* the chunk, and the number of cuts */
+    /* Repaired: the chunk, and the number of cuts. Set aside: what is of no known tenant. */
+    chunks = open_damaged(store, 2, 1);
+    nameless = ing_head_chunks_nameless(chunks, &n_nameless);
+    assert_int_equal(n_nameless, 1);
+    assert_int_equal(nameless->key.group.tenant, 9);
+    assert_true(nameless->least_ns == ing_head_window_first_ns(1000));
     assert_int_equal(ing_head_chunks_cuts(chunks), 11);
     assert_true(ing_head_chunks_find(chunks, &lost, &found));
     assert_int_equal(found.state, CHUNK_ASIDE);
@@ -422,6 +429,51 @@ static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
     assert_true(fg_id_eq(found.digest, whole.digest));
     assert_true(ing_head_chunks_find(chunks, &other, &found));
     assert_int_equal(found.state, CHUNK_OPEN);
+    ing_head_chunks_close(chunks);
+    fg_store_close(store);
+}
+
+static void put_profile(struct fg_store_batch *batch, const struct ing_head_chunk_key *chunk)
+{
+    const struct ing_head_profile_key key = {.chunk = *chunk, .series = 3, .id = {1, 5}};
+    struct fg_buf bytes;
+
+    fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
+    ing_head_put_profile_key(&bytes, &key);
+    fg_store_put(batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("record"));
+    fg_buf_done(&bytes);
+}
+
+/* After the last chunk of a group comes the next group, and not the group's first chunk. */
+static void start_ends_despite_keys_with_the_greatest_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    const struct ing_head_chunk_key keys[] = {
+        {{1, 7, 1000}, UINT32_MAX},
+        {{1, UINT16_MAX, UINT32_MAX}, UINT32_MAX},
+        {{2, 7, 1000}, 0},
+        {{9, 7, 1000}, UINT32_MAX},
+        {{UINT32_MAX, UINT16_MAX, UINT32_MAX}, UINT32_MAX},
+    };
+    struct ing_head_chunk recorded = ing_head_chunk_empty(&keys[0]), found;
+    struct fg_store_batch batch;
+    struct ing_head_chunks *chunks;
+    size_t n_nameless;
+
+    (void)f;
+    fg_store_batch_init(&batch);
+    for (size_t i = 0; i < FG_COUNT(keys); i++)
+        put_profile(&batch, &keys[i]);
+    ing_head_chunk_put(&recorded, &batch);
+    write_batch(store, &batch);
+    chunks = open_damaged(store, 1, 5);
+    /* A number that no cut has given: the next chunk of the group would get one that is taken. */
+    assert_false(ing_head_chunks_find(chunks, &keys[0], &found));
+    assert_false(ing_head_chunks_find(chunks, &keys[1], &found));
+    assert_true(ing_head_chunks_find(chunks, &keys[2], &found));
+    (void)ing_head_chunks_nameless(chunks, &n_nameless);
+    assert_int_equal(n_nameless, 2);
     ing_head_chunks_close(chunks);
     fg_store_close(store);
 }
@@ -461,6 +513,7 @@ int main(void)
         TEST(deleting_a_chunk_deletes_its_profiles),
         TEST(start_survives_an_unreadable_record),
         TEST(missing_chunk_is_rebuilt_from_its_profiles),
+        TEST(start_ends_despite_keys_with_the_greatest_numbers),
         TEST(lost_number_of_cuts_is_restored_from_chunks),
     };
 

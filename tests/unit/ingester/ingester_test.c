@@ -287,7 +287,8 @@ static void assert_equal_text(const struct fg_buf *got, const struct fg_buf *wan
 
 static void assert_stats(struct head *head, const struct slow *slow, const char *tenant)
 {
-    struct head_stats want = {0, 0, INT64_MAX, INT64_MIN}, got = head_stats(head, tenant);
+    struct head_stats want = {.oldest_ns = INT64_MAX, .newest_ns = INT64_MIN},
+                      got = head_stats(head, tenant);
     bool seen[3][3] = {{false}};
 
     for (size_t i = 0; i < slow->count; i++) {

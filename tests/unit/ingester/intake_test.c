@@ -4,6 +4,7 @@
 #include "ingester/intake.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/bucket_gate.h"
+#include "tests/lib/bucket_hold.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
@@ -303,6 +304,50 @@ static void committed_chunk_that_cannot_be_marked_is_shown_once(void **state)
     fg_store_close(inner);
 }
 
+static void *push_late(void *arg)
+{
+    assert_int_equal(push(arg, 1), FG_OK);
+    return NULL;
+}
+
+/* The bucket has not answered whether it has a late profile: the profile is taken unchecked. */
+static void stop_does_not_wait_for_a_lookup(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct fg_bucket *bucket = fg_bucket_memory();
+    struct bucket_hold hold;
+    struct fg_buf lines;
+    struct head head;
+    pthread_t pusher;
+
+    (void)state;
+    fg_buf_init(&lines, SIZE_MAX);
+    bucket_hold_init(&hold, bucket);
+    head_open_evicting(&head, store, &hold.bucket, FG_HOUR_NS);
+    assert_int_equal(push(&head, 0), FG_OK);
+    (void)flush(&head);
+    head_close(&head);
+    fg_store_close(store);
+    store = fg_store_memory(HEAD_FAMILIES); /* another ingester, which has nothing of the group */
+    head_open_evicting(&head, store, &hold.bucket, FG_HOUR_NS);
+    (void)flush(&head); /* it has read the manifest */
+    bucket_hold_next(&hold, FG_BUCKET_GET, "segments/");
+    assert_int_equal(pthread_create(&pusher, NULL, push_late, &head), 0);
+    bucket_hold_await(&hold);
+    ing_hurry(head.ingester);
+    assert_true(bucket_hold_await_cancel(&hold));
+    assert_int_equal(pthread_join(pusher, NULL), 0);
+    head_close(&head);
+    head_open_evicting(&head, store, bucket, FG_HOUR_NS);
+    (void)flush(&head); /* it is compared and committed now */
+    assert_int_equal(committed_read(bucket, "tenant", "cpu:nanoseconds", &lines).n_profiles, 2);
+    head_close(&head);
+    bucket_hold_done(&hold);
+    fg_buf_done(&lines);
+    fg_bucket_close(bucket);
+    fg_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +356,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(short_fault_refuses_one_push_only, set_up, tear_down),
         cmocka_unit_test_setup_teardown(start_without_writes_answers_queries, set_up, tear_down),
         cmocka_unit_test(disk_below_its_reserve_refuses_pushes),
+        cmocka_unit_test(stop_does_not_wait_for_a_lookup),
         cmocka_unit_test(committed_chunk_that_cannot_be_marked_is_shown_once),
     };
 

@@ -191,6 +191,33 @@ static void drained_is_reported_after_the_commit(void **state)
     head_close(&f->heads[1]);
 }
 
+/* What has lost the name of its tenant is on this disk only: readers have to go on asking. */
+static void member_with_nameless_chunks_does_not_drain(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    open_member(f, 0);
+    join(f, 0);
+    push(f, 0, 0, PROFILES);
+    head_close(&f->heads[0]);
+    fg_store_batch_init(&batch);
+    fg_store_delete(&batch, HEAD_META, FG_LIT("ttenant"));
+    must(fg_store_write(f->stores[0], &batch, &err), &err);
+    fg_store_batch_done(&batch);
+    open_member(f, 0);
+    join(f, 0);
+    open_member(f, 1);
+    join(f, 1);
+    for (int i = 0; i < 20; i++) { /* the reads tell it of the revision, which it has to drain */
+        wait_for_revisions(f, 0, 2);
+        (void)usleep(50000);
+    }
+    head_close(&f->heads[0]);
+    head_close(&f->heads[1]);
+}
+
 static void leaving_member_commits_everything(void **state)
 {
     struct fixture *f = *state;
@@ -285,6 +312,7 @@ int main(void)
         TEST(pushes_are_admitted_by_ring_revision),
         TEST(single_ingester_accepts_calls_that_name_its_store),
         TEST(drained_is_reported_after_the_commit),
+        TEST(member_with_nameless_chunks_does_not_drain),
         TEST(leaving_member_commits_everything),
         TEST(restart_keeps_the_membership),
         TEST(profile_of_two_members_is_committed_once),

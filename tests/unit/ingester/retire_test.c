@@ -188,6 +188,41 @@ static void dictionaries_in_use_are_kept(void **state)
     assert_false(is_stored(f, 0));
 }
 
+/* A failed write or a dictionary that has outgrown its share ends a generation between two cuts; a
+ * service that loses room in the commit queue ends some that have nothing stored. */
+static void generations_that_end_between_cuts_are_deleted(void **state)
+{
+    struct fixture *f = *state;
+    struct ing_head_chunk_key before;
+
+    put_chunk(f, 0);
+    put_chunk(f, 1);
+    put_chunk(f, 3);
+    before = begin_chunk(f, 1);
+    for (uint32_t generation = 0; generation < 5; generation++)
+        ing_catalog_end_generation(f->service, f->base + generation);
+    cut(f);
+    assert_int_equal(atomic_load(&f->service->generation), f->base + 5); /* has nothing stored */
+    assert_int_equal(ing_retire_count(f->retire), 3);
+    put_chunk(f, 5);
+    ing_catalog_end_generation(f->service, f->base + 5);
+    put_chunk(f, 6);
+    cut(f);
+    assert_int_equal(atomic_load(&f->service->generation), f->base + 7);
+    cut(f);
+    assert_int_equal(ing_retire_count(f->retire), 5); /* each once */
+    for (int i = 0; i < 5; i++)
+        sweep(f);
+    assert_true(is_stored(f, 0) && is_stored(f, 1) && is_stored(f, 3) && is_stored(f, 6));
+    ing_head_chunks_remove(f->chunks, &before);
+    for (int i = 0; i < 2; i++)
+        sweep(f);
+    for (uint32_t generation = 0; generation < 8; generation++)
+        assert_false(is_stored(f, generation));
+    assert_int_equal(ing_retire_count(f->retire), 0);
+    assert_int_equal(f->service->retiring, 0);
+}
+
 /* The store may have less than it had: no number is given that a lost dictionary may have given. */
 static void restart_finds_dictionaries_and_begins_a_generation(void **state)
 {
@@ -206,6 +241,33 @@ static void restart_finds_dictionaries_and_begins_a_generation(void **state)
     assert_false(is_stored(f, 5));
     assert_false(is_stored(f, 7));
     assert_int_equal(ing_retire_count(f->retire), 0);
+}
+
+/* The number of a service and a generation that nobody can have given. */
+static void start_survives_absurd_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct ing_damage damage = {0};
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_META, FG_LIT("tt"), FG_LIT("\0"));
+    ing_catalog_put_service(f->service, &batch);
+    fg_store_put(&batch, HEAD_META, FG_LIT("s\0\0\0\0archive"), FG_LIT("\xf0\xff\xff\xff\x0f"));
+    write_batch(f, &batch);
+    put_chunk(f, 0);
+    put_chunk(f, UINT32_MAX - f->base);
+    stop(f);
+    ing_catalog_close(f->catalog);
+    assert_int_equal(ing_catalog_open(f->store, &(struct ing_catalog_bounds){1 << 20, 0}, &damage,
+                                      &f->catalog, &err),
+                     FG_OK);
+    f->service = ing_catalog_service(f->catalog, ing_catalog_find_tenant(f->catalog, FG_LIT("t")),
+                                     FG_LIT("shop"), &(struct ing_catalog_quota){.share = 1});
+    start(f);
+    assert_int_equal(ing_retire_count(f->retire), 1);
+    assert_in_range(atomic_load(&f->service->generation), f->base + 1, f->base + 1 + UINT16_MAX);
 }
 
 static void failed_deletes_are_repeated(void **state)
@@ -324,7 +386,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(dictionaries_are_deleted_after_chunks_that_name_them),
         TEST(dictionaries_in_use_are_kept),
+        TEST(generations_that_end_between_cuts_are_deleted),
         TEST(restart_finds_dictionaries_and_begins_a_generation),
+        TEST(start_survives_absurd_numbers),
         TEST(failed_deletes_are_repeated),
         TEST(services_are_retired_after_their_dictionaries),
         TEST(retired_records_are_deleted_despite_failures),

@@ -92,6 +92,120 @@ static void drain_commits_what_was_there(void **state)
     run_end(&run);
 }
 
+static uint64_t drained_at(const struct run *run, uint64_t drain)
+{
+    const struct ing_segments_core_status status = ing_segments_core_status(run->core);
+
+    assert_int_equal(status.drained, drain);
+    return status.drained_at;
+}
+
+/* Readers who are told that it is drained no longer ask this head, so their snapshot has to have
+ * all that it held. */
+static void drained_at_covers_every_commit(void **state)
+{
+    struct fg_segment_id other = {{9, 9}, 1, 1};
+    struct run run = run_begin();
+    struct fg_segment_id id;
+    uint64_t least;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_event(&run, SEGMENTS_SEALED);
+    id = run_wants(&run, SEGMENTS_UPLOAD)->id;
+    run_event(&run, SEGMENTS_UPLOADED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_enter(&run, &id, 1000); /* generation 1 */
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_enter(&run, &other, 1000); /* generation 2, before the manifest is read again */
+    run_event(&run, SEGMENTS_SWAPPED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_non_null(run_wants(&run, SEGMENTS_COMPARE)); /* the later profile, with 2 */
+    assert_non_null(run_wants(&run, SEGMENTS_MARK));
+    run_event(&run, SEGMENTS_MARKED);
+    assert_int_equal(ing_segments_core_status(run.core).gen, 0);
+    assert_true(drained_at(&run, 1) >= 1);
+
+    /* A push was answered because of an object that is newer than any manifest read here. */
+    ing_segments_core_found(run.core, 7);
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
+    assert_true(drained_at(&run, 1) >= 7);
+    run_end(&run);
+}
+
+/* A restart does not know at which generations earlier starts committed what they have evicted. */
+static void drain_waits_for_the_first_manifest(void **state)
+{
+    struct run run = run_create(0);
+    struct fg_segment_id own = {run_config.writer, 1, 1};
+
+    (void)state;
+    run_enter(&run, &own, 1000);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    assert_int_equal(ing_segments_core_status(run.core).drained, 0);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_true(drained_at(&run, 1) >= 1);
+    run_end(&run);
+}
+
+/* Two programs run with copies of one disk, and so with the id of one store. Whoever finds a cut of
+ * it in the manifest that it did not make has what is sealed here in no segment. */
+static void cut_of_a_copy_is_not_taken_for_our_own(void **state)
+{
+    const struct fg_segment_id theirs = {run_config.writer, 1, 4711};
+    struct run run = run_begin();
+    struct fg_segment_id ours;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_event(&run, SEGMENTS_SEALED); /* as cut 1 */
+    ours = run_wants(&run, SEGMENTS_UPLOAD)->id;
+    assert_int_equal(ours.cut, 1);
+    run_enter(&run, &theirs, 1000);
+    run_event(&run, SEGMENTS_UPLOADED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 0);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 0);
+    /* So that a restart does not believe it either. */
+    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->n_chunks, 1);
+    run_event(&run, SEGMENTS_IS_ASIDE);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_ASIDE], 1);
+    /* Their segment may have profiles of ours. */
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_COPIED);
+    run_end(&run);
+}
+
+/* The other one was faster by a cut. */
+static void later_cut_of_a_copy_stops_pushes(void **state)
+{
+    const struct fg_segment_id theirs = {run_config.writer, 1, 4711};
+    struct ing_head_group_key key = group_of(1000);
+    struct run run = run_begin();
+    uint32_t chunk;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_enter(&run, &theirs, 1000);
+    run_wait(&run, FG_MINUTE_NS);
+    assert_true(ing_segments_core_status(run.core).copied);
+    assert_int_equal(run_admit(run.core, &key, 9, &chunk), SEGMENTS_COPIED);
+    assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
+    assert_true(run_wants(&run, SEGMENTS_COMPARE)->all);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    for (int i = 0; i < 3; i++) {
+        assert_null(run_wants(&run, SEGMENTS_SEAL)); /* under a number that the other one may use */
+        assert_null(run_wants(&run, SEGMENTS_REPORT));
+        run_wait(&run, FG_MINUTE_NS);
+    }
+    assert_int_equal(ing_segments_core_status(run.core).drained, 0);
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 1)); /* it is served */
+    run_end(&run);
+}
+
 /* As long as the window is open its committed chunks stay: ordinary data needs no look at blocks.
  */
 static void late_ids_need_a_lookup(void **state)
@@ -512,6 +626,10 @@ int main(void)
         cmocka_unit_test(empty_chunks_are_removed),
         cmocka_unit_test(refused_push_does_not_make_its_group_whole),
         cmocka_unit_test(drain_commits_what_was_there),
+        cmocka_unit_test(drained_at_covers_every_commit),
+        cmocka_unit_test(drain_waits_for_the_first_manifest),
+        cmocka_unit_test(cut_of_a_copy_is_not_taken_for_our_own),
+        cmocka_unit_test(later_cut_of_a_copy_stops_pushes),
         cmocka_unit_test(later_ranks_wait_for_their_turn),
         cmocka_unit_test(wanted_generation_is_read_soon),
         cmocka_unit_test(no_busy_loop_while_effects_fail),

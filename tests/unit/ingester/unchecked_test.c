@@ -182,9 +182,13 @@ static void late_profiles_are_stored_while_the_bucket_is_unreachable(void **stat
     assert_int_equal(ask(f, "a", 0, false), FG_E_CORRUPT);
     assert_int_equal(ask(f, "a", 0, true), FG_OK);
     assert_string_equal(fg_buf_slice(&f->text).len == 0 ? "" : "something", "");
+    assert_int_equal(head_stats_at(&f->head, "a", read_l0(f).generation).profiles,
+                     1); /* two more are unchecked */
+    assert_true(head_stats_at(&f->head, "a", read_l0(f).generation).lacks);
     fg_bucket_faulty_set(f->faulty, &well);
     expect_committed(f, "a", "shop;buy 30\n");
     expect_committed(f, "b", "shop;buy 10\n");
+    assert_false(head_stats_at(&f->head, "a", read_l0(f).generation).lacks);
     assert_int_equal(ask(f, "a", 0, false), FG_OK);
 }
 

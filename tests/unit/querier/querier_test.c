@@ -621,6 +621,7 @@ static void stats_of_all_ingesters_add_up(void **state)
     struct fixture *f = *state;
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
     Fg__Inner__GroupSum sum = FG__INNER__GROUP_SUM__INIT, *sums[] = {&sum};
+    char lacks[] = "chunks in doubt";
 
     sum.shard = shard_of(f, "i1");
     sum.count = 2;
@@ -629,11 +630,18 @@ static void stats_of_all_ingesters_add_up(void **state)
     reply.profiles = 2;
     reply.oldest_ns = 5 * FG_SECOND_NS;
     reply.newest_ns = 6 * FG_SECOND_NS;
-    fg_assert(fg_buf_reserve(&f->peers[1].heads[FG_RPC_STATS], 64));
+    fg_assert(fg_buf_reserve(&f->peers[1].heads[FG_RPC_STATS], 128));
     f->peers[1].heads[FG_RPC_STATS].len =
         fg__inner__stats_reply__pack(&reply, f->peers[1].heads[FG_RPC_STATS].ptr);
     expect(f, "GetProfileStats", "{}", 200,
            "{\"dataIngested\":true,\"oldestProfileTime\":\"5000\",\"newestProfileTime\":\"6000\"}");
+    assert_true(head_has(f, "X-Flamegrid-Complete: true"));
+    reply.lacks = lacks;
+    f->peers[1].heads[FG_RPC_STATS].len =
+        fg__inner__stats_reply__pack(&reply, f->peers[1].heads[FG_RPC_STATS].ptr);
+    expect(f, "GetProfileStats", "{}", 200,
+           "{\"dataIngested\":true,\"oldestProfileTime\":\"5000\",\"newestProfileTime\":\"6000\"}");
+    assert_true(head_has(f, "X-Flamegrid-Missing: chunks in doubt"));
 }
 
 static void full_queue_is_429(void **state)

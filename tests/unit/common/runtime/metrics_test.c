@@ -211,6 +211,26 @@ static void gauges_are_read_when_scraped(void **state)
     fg_registry_destroy(registry);
 }
 
+static void removed_hooks_are_not_called(void **state)
+{
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_metrics *metrics =
+        fg_metrics_register(registry, test_metrics, FG_COUNT(test_metrics));
+    int other;
+
+    (void)state;
+    fg_registry_off_scrape(registry, metrics); /* there is none */
+    fg_registry_on_scrape(registry, set_when_scraped, metrics);
+    fg_registry_on_scrape(registry, set_when_scraped, metrics);
+    fg_registry_off_scrape(registry, &other);
+    (void)text_of(registry);
+    assert_int_not_equal(fg_metric_get(metrics, T_HEAD_BYTES), 0);
+    fg_metric_set(metrics, T_HEAD_BYTES, 0);
+    fg_registry_off_scrape(registry, metrics);
+    assert_non_null(strstr(text_of(registry), "\nfg_head_bytes 0\n"));
+    fg_registry_destroy(registry);
+}
+
 enum { THREADS = 12, ROUNDS = 5000 }; /* more threads than stripes */
 
 static void *count_up(void *arg)
@@ -283,6 +303,7 @@ int main(void)
         cmocka_unit_test(an_empty_histogram_is_left_out),
         cmocka_unit_test(a_slow_hook_blocks_no_other_thread),
         cmocka_unit_test(gauges_are_read_when_scraped),
+        cmocka_unit_test(removed_hooks_are_not_called),
         cmocka_unit_test(counts_of_all_threads_add_up),
         cmocka_unit_test(an_empty_registry_writes_nothing),
         cmocka_unit_test(unregistered_tables_are_not_written),
