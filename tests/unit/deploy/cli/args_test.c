@@ -166,7 +166,7 @@ static void commands_refuse_and_help(void **state)
         {cli_query, {NULL}, CLI_USAGE},
         {cli_query, {"a", "b"}, CLI_USAGE},
         {cli_query, {"a{b=c}"}, CLI_USAGE},
-        {cli_query, {"a", "--output", "svg"}, CLI_USAGE},
+        {cli_query, {"a", "--output", "png"}, CLI_USAGE},
         {cli_query, {"a", "--from", "now", "--until", "now-1h"}, CLI_USAGE},
         {cli_labels, {"a", "b"}, CLI_USAGE},
         {cli_labels, {"--types", "a"}, CLI_USAGE},
