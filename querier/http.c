@@ -5,6 +5,7 @@
 #include "common/runtime/log.h"
 #include "querier/api.h"
 #include "querier/fanout.h"
+#include "querier/functions.h"
 #include "querier/profile_list.h"
 #include "querier/render.h"
 
@@ -314,9 +315,10 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
 void qry_http_routes(struct querier *querier, struct fg_http_server *server)
 {
     fg_assert(querier->bindings == NULL);
-    querier->bindings = fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints +
-                                      qry_n_render_endpoints + qry_n_profile_endpoints,
-                                  sizeof *querier->bindings);
+    querier->bindings =
+        fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
+                      qry_n_profile_endpoints + qry_n_function_endpoints,
+                  sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
         add_route(querier, server, binding++, &qry_api_endpoints[i]);
@@ -326,4 +328,6 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         add_route(querier, server, binding++, &qry_render_endpoints[i]);
     for (size_t i = 0; i < qry_n_profile_endpoints; i++)
         add_route(querier, server, binding++, &qry_profile_endpoints[i]);
+    for (size_t i = 0; i < qry_n_function_endpoints; i++)
+        add_route(querier, server, binding++, &qry_function_endpoints[i]);
 }

@@ -2,10 +2,10 @@
 
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
-#include "common/base/timespec.h"
 #include "common/model/pprof_write.h"
 #include "querier/api.h"
 #include "querier/collect.h"
+#include "querier/params.h"
 
 #define PATH "/api/profiles/"
 
@@ -17,43 +17,6 @@ enum {
 };
 
 /* ---- parameters ---- */
-
-/* An empty time is the default; a malformed one is an error, unlike in /pyroscope/render. */
-static enum fg_code read_time(const struct qry_query *query, struct fg_slice text, const char *name,
-                              int64_t otherwise_ns, int64_t *ret_ms, struct fg_err *err)
-{
-    int64_t ns = otherwise_ns;
-
-    if (text.len > 0 && !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
-        return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no time", name, FG_S(text));
-    *ret_ms = ns / FG_MS_NS;
-    return FG_OK;
-}
-
-/* Reads `query`, `from` and `until`; the last hour if no time is given. */
-static enum fg_code read_selection(struct qry_query *query, struct qry_selection *selection,
-                                   struct fg_err *err)
-{
-    const struct qry_render_params *params = &query->params;
-    int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms, end_ms;
-
-    if (read_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) != FG_OK ||
-        read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK ||
-        qry_selection_parse(query, selection, params->query, "query", err) != FG_OK)
-        return err->code;
-    return qry_selection_range(query, selection, start_ms, end_ms, err);
-}
-
-static enum fg_code read_limit(struct fg_slice text, size_t *ret_limit, struct fg_err *err)
-{
-    int64_t limit = LIMIT_DEFAULT;
-
-    if (text.len > 0 && (!fg_parse_i64(text, &limit) || limit < 1 || limit > LIMIT_MAX))
-        return fg_fail(err, FG_E_INVALID, "limit: \"%.*s\" is no number from 1 to %d", FG_S(text),
-                       LIMIT_MAX);
-    *ret_limit = (size_t)limit;
-    return FG_OK;
-}
 
 /* Reads 32 hex digits, or a UUID. */
 static bool read_id(struct fg_slice text, struct fg_id *ret_id)
@@ -166,8 +129,9 @@ static enum fg_code answer_list(struct qry_query *query, struct qry_selection *s
     };
     size_t limit;
 
-    if (read_selection(query, selection, err) != FG_OK ||
-        read_limit(query->params.limit, &limit, err) != FG_OK ||
+    if (qry_params_selection(query, selection, err) != FG_OK ||
+        qry_params_number(query->params.limit, "limit", LIMIT_DEFAULT, 1, LIMIT_MAX, &limit, err) !=
+            FG_OK ||
         read_page(query->params.page, &config, err) != FG_OK)
         return err->code;
     config.n_newest = limit + 1;
@@ -206,7 +170,7 @@ static enum fg_code answer_one(struct qry_query *query, struct qry_selection *se
                        (int)FG_MIN(text.len, (size_t)64),
                        text.len == 0 ? "" : (const char *)text.ptr);
     fg_id_put(bytes, id);
-    if (read_selection(query, selection, err) != FG_OK ||
+    if (qry_params_selection(query, selection, err) != FG_OK ||
         qry_collect_tree(query, selection, &stacks, false, tree, err) != FG_OK)
         return err->code;
     if (tree->n_nodes == 0 && tree->root_self == 0)

@@ -7,6 +7,7 @@
 #include "common/model/drawing.h"
 #include "common/model/flame.h"
 #include "querier/collect.h"
+#include "querier/flame_json.h"
 #include "querier/flamegraph.h"
 
 enum {
@@ -38,6 +39,9 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"label", &params->label},
         {"limit", &params->limit},
         {"page", &params->page},
+        {"function", &params->function},
+        {"regex", &params->regex},
+        {"sort", &params->sort},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)
@@ -98,46 +102,6 @@ static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
 }
 
 /* --- writing --- */
-
-static void write_numbers(struct fg_json_writer *json, const char *key, const int64_t *values,
-                          size_t n)
-{
-    fg_json_begin_array(json, key);
-    for (size_t i = 0; i < n; i++)
-        fg_json_put_i64(json, NULL, values[i]);
-    fg_json_end(json);
-}
-
-/* A flame graph of one or two sides. */
-struct render_flamegraph {
-    const struct fg_slice *names;
-    size_t n_names;
-    const int64_t *values;
-    const size_t *level_ends;
-    size_t n_levels;
-    int64_t ticks, max_self;
-};
-
-static void write_flamebearer(const struct render_flamegraph *graph, struct fg_json_writer *json)
-{
-    size_t from = 0;
-
-    fg_json_put_u64(json, "version", 1);
-    fg_json_begin_object(json, "flamebearer");
-    fg_json_begin_array(json, "names");
-    for (size_t i = 0; i < graph->n_names; i++)
-        fg_json_put_text(json, NULL, graph->names[i]);
-    fg_json_end(json);
-    fg_json_begin_array(json, "levels");
-    for (size_t i = 0; i < graph->n_levels; i++) {
-        write_numbers(json, NULL, graph->values + from, graph->level_ends[i] - from);
-        from = graph->level_ends[i];
-    }
-    fg_json_end(json);
-    fg_json_put_i64(json, "numTicks", graph->ticks);
-    fg_json_put_i64(json, "maxSelf", graph->max_self);
-    fg_json_end(json);
-}
 
 /* Writes the metadata. Units are those that clients of /render know: they count in samples and
  * objects. */
@@ -200,7 +164,7 @@ static void write_timeline(struct fg_json_writer *json, const char *key,
     }
     fg_json_begin_object(json, key);
     fg_json_put_i64(json, "startTime", start);
-    write_numbers(json, "samples", samples, (size_t)n);
+    qry_flame_json_numbers(json, "samples", samples, (size_t)n);
     fg_json_put_i64(json, "durationDelta", step);
     fg_json_put_null(json, "watermarks");
     fg_json_end(json);
@@ -286,10 +250,11 @@ static void write_render(const struct render *render, struct fg_buf *out)
 
     fg_flame_make(&render->tree, render->max_nodes, &flame);
     fg_json_begin_object(&json, NULL);
-    write_flamebearer(&(struct render_flamegraph){flame.names, flame.n_names, flame.values,
-                                                  flame.level_ends, flame.n_levels, flame.total,
-                                                  flame.max_self},
-                      &json);
+    fg_json_put_u64(&json, "version", 1);
+    qry_flame_json(&(struct qry_flame_parts){flame.names, flame.n_names, flame.values,
+                                             flame.level_ends, flame.n_levels, flame.total,
+                                             flame.max_self},
+                   "flamebearer", &json);
     fg_flame_done(&flame);
     write_metadata(&render->selection.type, "single", &json);
     write_timeline(&json, "timeline", &render->timeline,
@@ -423,11 +388,12 @@ static void write_diff(const struct fg_profile_type *type, const struct qry_diff
     struct fg_json_writer json = fg_json_writer(out);
 
     fg_json_begin_object(&json, NULL);
-    write_flamebearer(&(struct render_flamegraph){diff->names, diff->n_names, diff->values,
-                                                  diff->level_ends, diff->n_levels,
-                                                  fg_value_add(diff->left_ticks, diff->right_ticks),
-                                                  diff->max_self},
-                      &json);
+    fg_json_put_u64(&json, "version", 1);
+    qry_flame_json(&(struct qry_flame_parts){diff->names, diff->n_names, diff->values,
+                                             diff->level_ends, diff->n_levels,
+                                             fg_value_add(diff->left_ticks, diff->right_ticks),
+                                             diff->max_self},
+                   "flamebearer", &json);
     write_metadata(type, "double", &json);
     fg_json_put_null(&json, "timeline");
     fg_json_put_null(&json, "groups");

@@ -83,5 +83,14 @@ def heatmap(profiles, start_ms, end_ms, step_ms, group_by, spans):
     return found, [least + (greatest - least) * bucket // BUCKETS for bucket in range(BUCKETS)]
 
 
+def merged(profiles, start_ms, end_ms):
+    """{stack: value} of all profiles of a range."""
+    found = {}
+    for profile in in_range(profiles, start_ms, end_ms):
+        for stack, value in profile.all_stacks().items():
+            found[stack] = found.get(stack, 0) + value
+    return found
+
+
 def newest_first(profiles, start_ms, end_ms):
     return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)

@@ -53,6 +53,7 @@ class World:
                 [0, 1, -1, 10**6, 999_999, rng.randrange(STEP_MS * 10**6)])
         self.drawn.add(time_ns)
         stacks = {("main", "work", "step%d" % rng.randrange(4)): rng.randrange(1, 1000) * 10**6 for _ in range(3)}
+        stacks[("main", "step0", "work", "step0", "step1")[:rng.randrange(1, 6)]] = rng.randrange(1, 1000) * 10**6
         spans = [(("%016x" % rng.randrange(1, 6), rng.choice(["", "%032x" % rng.randrange(1, 4)])),
                   ("main", "serve", "step%d" % rng.randrange(3)), rng.randrange(1, 100) * 10**6)
                  for _ in range(rng.randrange(5))]
@@ -226,10 +227,7 @@ def stacks_of_speedscope(text):
 
 def check_forms(world, client):
     start_ms, end_ms = world.range_ms()
-    want = {}
-    for profile in raw_profiles.in_range(world.profiles, start_ms, end_ms):
-        for stack, value in profile.all_stacks().items():
-            want[stack] = want.get(stack, 0) + value
+    want = raw_profiles.merged(world.profiles, start_ms, end_ms)
     folded = dict(line.rsplit(" ", 1) for line in rendered(client, "folded", start_ms, end_ms).splitlines())
     check(folded == {";".join(stack): str(value) for stack, value in want.items()}, "%s instead of %s", folded, want)
     found = stacks_of_speedscope(rendered(client, "speedscope", start_ms, end_ms))
@@ -243,6 +241,78 @@ def check_forms(world, client):
         callers = {(caller, callee) for stack in want for caller, callee in zip(stack, stack[1:])}
         check({tuple(edge.rsplit(" (", 1)[0].split(" -> ")) for edge in edges} == callers, "%s instead of %s", edges, callers)
         check("100%% of %s total" % ("%.2fs" % (total / 1e9)).replace(".00s", "s") in dot, "%d: %s", total, dot)
+
+
+def asked(client, path, **parameters):
+    status, body = client.send("GET", path + "?" + urllib.parse.urlencode(parameters))
+    check(status == 200, "%s %s: %d %s", path, parameters, status, body)
+    return json.loads(body)
+
+
+def bars_of(graph):
+    """{(outermost, ..., name): (total, self)} of a flame graph without its root."""
+    found, above = {}, [(0, None, ())]
+    for level in graph["levels"]:
+        at, here = 0, []
+        for i in range(0, len(level), 4):
+            offset, total, own, name = level[i:i + 4]
+            at += offset
+            parent = next((path for start, end, path in above if end is None or start <= at < end), ())
+            path = parent + (graph["names"][name],) if above[0][1] is not None else ()
+            here.append((at, at + total, path))
+            if path:
+                found[path] = (total, own)
+            at += total
+        above = here
+    return found
+
+
+def prefixes_of(stacks):
+    """The same of stacks with values."""
+    found = {}
+    for stack, value in stacks.items():
+        for depth in range(1, len(stack) + 1):
+            total, own = found.get(stack[:depth], (0, 0))
+            found[stack[:depth]] = (total + value, own + value * (depth == len(stack)))
+    return found
+
+
+def check_functions(world, client):
+    """The table of all functions, page by page, and each function with its callers and callees."""
+    start_ms, end_ms = world.range_ms()
+    stacks = raw_profiles.merged(world.profiles, start_ms, end_ms)
+    names = {name for stack in stacks for name in stack}
+    want = {name: (sum(value for stack, value in stacks.items() if stack[-1] == name),
+                   sum(value for stack, value in stacks.items() if name in stack)) for name in names}
+    query = {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms}
+    for column, key in (("self", 0), ("total", 1)):
+        rows, page = [], 0
+        while page is not None:
+            answer = asked(client, "/api/functions", sort=column, limit=3, page=page, **query)
+            check(answer["total"] == sum(stacks.values()) and answer["count"] == len(names), "%s", answer)
+            rows += answer["functions"]
+            page = answer.get("next")
+        check({row["name"]: (row["self"], row["total"]) for row in rows} == want and len(rows) == len(want), "%s instead of %s",
+              rows, want)
+        check([row["name"] for row in rows] == sorted(want, key=lambda name: (-want[name][key], name)), "%s: %s", column, rows)
+    for parameters, meant in [({"function": name}, {name}) for name in sorted(names)] + [
+            ({"regex": "step[01]|main"}, {"step0", "step1", "main"} & names), ({"function": "nobody"}, set())]:
+        check_sandwich(asked(client, "/api/sandwich", **parameters, **query), stacks, meant)
+
+
+def check_sandwich(answer, stacks, meant):
+    callers, callees, own = {}, {}, 0
+    for stack, value in stacks.items():
+        at = next((i for i, name in enumerate(stack) if name in meant), None)
+        if at is not None:
+            inner, outer = stack[at:], tuple(reversed(stack[:at + 1]))
+            callees[inner] = callees.get(inner, 0) + value
+            callers[outer] = callers.get(outer, 0) + value
+            own += value * (stack[-1] in meant)
+    check((answer["total"], answer["self"], answer["with_callees"]) == (sum(stacks.values()), own, sum(callers.values())), "%s",
+          answer)
+    check(bars_of(answer["callees"]) == prefixes_of(callees), "%s: %s instead of %s", meant, answer["callees"], callees)
+    check(bars_of(answer["callers"]) == prefixes_of(callers), "%s: %s instead of %s", meant, answer["callers"], callers)
 
 
 def check_svg(text, want):
@@ -262,7 +332,7 @@ def check_svg(text, want):
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_exemplars, check_span_exemplars, check_list, check_forms):
+        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions):
             try:
                 case(world, client)
             except AssertionError as fault:
@@ -314,6 +384,13 @@ def wrong_requests(_):
                 ("/api/profiles?query=" + query + "&page=7_12", 400, b"page"),
                 ("/api/profiles?query=" + query + "&page=" + "7" * 100 + "_" + "0" * 32, 400, b"page"),
                 ("/api/profiles?query=" + query + "&from=99999999999999999999", 400, b"from"),
+                ("/api/functions?query=" + query + "&sort=name", 400, b"sort"),
+                ("/api/functions?query=" + query + "&limit=x", 400, b"limit"),
+                ("/api/functions?query=" + query, 200, b'"functions":[]'),
+                ("/api/sandwich?query=" + query, 400, b"one of function and regex"),
+                ("/api/sandwich?query=" + query + "&function=a&regex=b", 400, b"one of function and regex"),
+                ("/api/sandwich?query=" + query + "&regex=(", 400, b"regex"),
+                ("/api/sandwich?query=" + query + "&function=a&max-nodes=0", 400, b"max-nodes"),
                 ("/api/profiles/12?query=" + query, 400, b"no id"),
                 ("/api/profiles/?query=" + query, 400, b"no id"),
                 ("/api/profiles/" + "0" * 33 + "?query=" + query, 400, b"no id"),

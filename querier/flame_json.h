@@ -1,0 +1,30 @@
+/*
+ * Flame graphs in JSON, as /pyroscope/render has them (querier/API.md#flame-graphs): names, levels
+ * of bars, and the total.
+ *
+ * Pure. Thread: any.
+ */
+#ifndef FG_QUERIER_FLAME_JSON_H
+#define FG_QUERIER_FLAME_JSON_H
+
+#include "common/base/json_writer.h"
+
+/* A flame graph of one or two sides; borrowed. */
+struct qry_flame_parts {
+    const struct fg_slice *names;
+    size_t n_names;
+    const int64_t *values;
+    const size_t *level_ends;
+    size_t n_levels;
+    int64_t ticks, max_self;
+};
+
+/* Writes it as the object `key`. */
+void qry_flame_json(const struct qry_flame_parts *parts, const char *key,
+                    struct fg_json_writer *json);
+
+/* Writes numbers as the array `key`. */
+void qry_flame_json_numbers(struct fg_json_writer *json, const char *key, const int64_t *values,
+                            size_t n);
+
+#endif

@@ -1,0 +1,40 @@
+#include "querier/params.h"
+
+#include "common/base/str.h"
+#include "common/base/timespec.h"
+
+static enum fg_code read_time(const struct qry_query *query, struct fg_slice text, const char *name,
+                              int64_t otherwise_ns, int64_t *ret_ms, struct fg_err *err)
+{
+    int64_t ns = otherwise_ns;
+
+    if (text.len > 0 && !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
+        return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no time", name, FG_S(text));
+    *ret_ms = ns / FG_MS_NS;
+    return FG_OK;
+}
+
+enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection *selection,
+                                  struct fg_err *err)
+{
+    const struct qry_render_params *params = &query->params;
+    int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms, end_ms;
+
+    if (read_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) != FG_OK ||
+        read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK ||
+        qry_selection_parse(query, selection, params->query, "query", err) != FG_OK)
+        return err->code;
+    return qry_selection_range(query, selection, start_ms, end_ms, err);
+}
+
+enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t otherwise,
+                               int64_t min, int64_t max, size_t *ret_number, struct fg_err *err)
+{
+    int64_t number = otherwise;
+
+    if (text.len > 0 && (!fg_parse_i64(text, &number) || number < min || number > max))
+        return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no number from %lld to %lld", name,
+                       FG_S(text), (long long)min, (long long)max);
+    *ret_number = (size_t)number;
+    return FG_OK;
+}

@@ -1,0 +1,23 @@
+/*
+ * Parameters of our own plain GET routes, below /api/. Unlike in Pyroscope's routes a malformed one
+ * is an error.
+ *
+ * Thread: the query's worker.
+ */
+#ifndef FG_QUERIER_PARAMS_H
+#define FG_QUERIER_PARAMS_H
+
+#include "querier/selection.h"
+
+/* Reads `query`, `from` and `until` into a selection; the last hour if no time is given.
+ * FG_E_INVALID names the parameter. */
+enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection *selection,
+                                  struct fg_err *err) fg_must_check;
+
+/* Reads a number from min to max; an empty text is `otherwise`. FG_E_INVALID names the parameter.
+ */
+enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t otherwise,
+                               int64_t min, int64_t max, size_t *ret_number,
+                               struct fg_err *err) fg_must_check;
+
+#endif
