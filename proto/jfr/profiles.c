@@ -2,7 +2,7 @@
 
 #include <endian.h>
 
-/* What a kind is called. */
+/* The names of a kind. */
 struct names {
     const char *name;
     struct {
