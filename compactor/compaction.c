@@ -26,7 +26,8 @@ static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
 
 enum { FAILURES_TO_TELL = 3 }; /* in a row, before operators are told */
 
-/* What others may see of a tenant: a copy, so that they need not wait for a job to end. */
+/* The state of a tenant that other threads may see: a copy, so that they need not wait for a job to
+ * end. */
 struct shown {
     struct fg_slice name; /* the tenant's, which lives as long as the compaction */
     bool own;             /* not another compactor's */
@@ -144,7 +145,7 @@ static bool was_notified(const struct cmp_compaction *compaction, struct fg_slic
     return false;
 }
 
-/* Was this compactor woken for the tenant, or another one in its place? True once. */
+/* True, once, if this compactor was woken for the tenant, or another one in its place. */
 static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
 {
     bool hurry;
@@ -275,7 +276,8 @@ static void follow_tenants(struct cmp_compaction *compaction)
     free(before);
 }
 
-/* Does the tenant have data in live segments, and is some of it in no block that we know of? */
+/* Looks for data of the tenant in live segments, and for data that no block that we know of
+ * has. */
 static void live_segments(const struct cmp_compaction *compaction, uint32_t number, bool *ret_any,
                           bool *ret_uncovered)
 {
@@ -292,14 +294,15 @@ static void live_segments(const struct cmp_compaction *compaction, uint32_t numb
     }
 }
 
-/* Does this compactor do the work that is done once for all tenants? No tenant is named "". */
+/* True if this compactor does the work that is done once for all tenants. No tenant is named
+ * "". */
 static bool is_keeper(struct cmp_compaction *compaction)
 {
     return fg_membership_owns(compaction->membership, fg_cstr(""));
 }
 
-/* Are all ingesters clean of the least number that a deletion waits for? If the list of ingesters
- * cannot be read, the tenant's look reports why. */
+/* True if all ingesters are clean of the least number that a deletion waits for. If the list of
+ * ingesters cannot be read, the tenant's look reports why. */
 static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
 {
     const struct cmp_ingesters *ingesters;

@@ -3,7 +3,7 @@
 #include "common/runtime/log.h"
 #include "compactor/edit.h"
 
-/* Is there a segment whose data may be named and is in no block yet? */
+/* True if a segment has data that may be named and is in no block yet. */
 static bool has_uncovered(const struct cmp_completion_work *work,
                           const struct fg_blocks_tombstone *tombstone)
 {
@@ -35,7 +35,7 @@ static enum fg_code end_deletion(struct cmp_completion_work *work,
     return FG_OK;
 }
 
-/* Is its data gone from all blocks for now, and has it waited for late data for long enough? */
+/* True if its data is gone from all blocks for now, and it has waited for late data long enough. */
 static bool is_ready(const struct cmp_completion_work *work, uint32_t number)
 {
     const struct fg_blocks_tombstone *tombstone = &work->blocks->tombstones[number];

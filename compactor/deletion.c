@@ -76,7 +76,7 @@ static enum fg_code look_at_page(struct deletion_looking *looking, uint32_t numb
     return code;
 }
 
-/* Does the page have one of the series? */
+/* True if the page has a profile of the series. */
 static bool has_any(const struct fg_block_index *index, const struct fg_block_page *page,
                     uint32_t series)
 {
@@ -87,7 +87,7 @@ static bool has_any(const struct fg_block_index *index, const struct fg_block_pa
     return false;
 }
 
-/* The part overlaps the time range: only its rows tell if a profile is in it. */
+/* The series overlaps the range of time: only its rows tell whether a profile lies in it. */
 static enum fg_code look_at_rows(struct deletion_looking *looking, uint32_t series, bool *ret_names,
                                  struct fg_err *err)
 {
@@ -121,21 +121,21 @@ static enum fg_code look_at_series(struct deletion_looking *looking, bool *ret_n
     return FG_OK;
 }
 
-/* Of a rollup-only object only the groups can tell. */
-static enum fg_code look_at_nodes(struct deletion_looking *looking,
-                                  const struct fg_block_part *part, bool *ret_names,
-                                  struct fg_err *err)
+/* Of a rollup-only object, only the groups of its rollups can tell. */
+static enum fg_code look_at_rollups(struct deletion_looking *looking,
+                                    const struct fg_block_part *part, bool *ret_names,
+                                    struct fg_err *err)
 {
-    struct fg_rollups nodes;
+    struct fg_rollups rollups;
     struct fg_buf body;
     enum fg_code code;
 
     if (cmp_fetch_range(looking->env, looking->name, fg_rollup_ranges(part).nod, &body, err) !=
         FG_OK)
         return err->code;
-    code = fg_rollups_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
+    code = fg_rollups_parse(part, fg_buf_slice(&body), looking->arena, &rollups, err);
     fg_buf_done(&body);
-    return code == FG_OK ? fg_rollup_deletion_affects(&nodes, part, looking->deletion,
+    return code == FG_OK ? fg_rollup_deletion_affects(&rollups, part, looking->deletion,
                                                       looking->arena, ret_names, err)
                          : code;
 }
@@ -147,7 +147,7 @@ static enum fg_code look_at_part(struct deletion_looking *looking, const struct 
     enum fg_code code;
 
     if (part->n_series == 0)
-        return look_at_nodes(looking, part, ret_names, err);
+        return look_at_rollups(looking, part, ret_names, err);
     if (cmp_fetch_range(looking->env, looking->name,
                         fg_block_part_range(part, FG_BLOCK_WANT_SERIES), &body, err) != FG_OK)
         return err->code;

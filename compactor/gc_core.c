@@ -7,7 +7,8 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "too many objects at once");
 }
 
-/* Has it been so for that long? Clocks of machines differ: a time in the future is not old. */
+/* True if it has been so for that long. Clocks of machines differ: a time in the future is not old.
+ */
 static bool is_older(int64_t since_wall_ns, int64_t than_ns, int64_t wall_ns)
 {
     return wall_ns >= fg_time_add(since_wall_ns, than_ns);
@@ -104,7 +105,7 @@ enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const
     return FG_OK;
 }
 
-/* Does the manifest know the cut, or a later one of the same store? */
+/* True if the manifest knows the cut, or a later one of the same store. */
 static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segment)
 {
     /* Cuts of a store are numbered in their order, and a store commits them in that order. */

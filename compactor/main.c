@@ -87,6 +87,8 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    /* Each ends before what it uses: jobs on the threads of `work` use the compactor, and that
+     * the bucket. */
     cmp_stop(service->compactor);
     fg_work_destroy(program->work);
     program->work = NULL;

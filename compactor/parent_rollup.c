@@ -42,6 +42,7 @@ static enum fg_code no_room(struct fg_err *err)
 
 /* ---- blocks ---- */
 
+/* One request gets both: the rollup directories end where the directory begins. */
 static enum fg_code read_tail(struct parent_running *running, struct opened *opened,
                               struct fg_err *err)
 {
@@ -90,6 +91,8 @@ static const struct fg_block_part *next_part(const struct opened *opened)
     return opened->next < opened->end ? &opened->directory.parts[opened->next] : NULL;
 }
 
+/* Finds the least service that is not written yet. Parts of a block are sorted by service, so
+ * only the next part of each block counts. */
 static bool next_service(const struct parent_running *running, struct fg_slice *ret_service)
 {
     bool found = false;
@@ -163,6 +166,7 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
                                       (size_t)nod.len),
                          running->scratch, &part->nodes, err) != FG_OK)
         return fg_wrap(err, "%s", opened->name);
+    /* A part without rollups is summed from its profiles. */
     return read_part(running, number, nod.len == 0, err);
 }
 

@@ -341,7 +341,8 @@ static struct plan_set smallest(const struct compaction_planning *planning,
     return some;
 }
 
-/* Is it time to fold the late data, all blocks but the largest? set: two or more, sorted by size.
+/* True if it is time to fold the late data, which is all blocks except the largest. set: two or
+ * more, sorted by size.
  */
 static bool is_late_due(const struct compaction_planning *planning, const struct plan_set *set)
 {
@@ -472,8 +473,8 @@ static struct plan_set sub(const struct plan_set *set, uint32_t from, uint32_t t
     return (struct plan_set){set->items + from, to - from};
 }
 
-/* Does the day wait for segments that are merged first, for which it would have to be rewritten?
- * Not for ever: a stream of late data must not keep a day open. */
+/* True if the day waits for segments that are merged first, since it would have to be rewritten for
+ * them. Not for ever: a stream of late data must not keep a day open. */
 static bool waits_for_segments(const struct compaction_planning *planning,
                                const struct cmp_plan_span *day)
 {
@@ -620,7 +621,7 @@ static bool gather_level(const struct compaction_planning *planning, enum cmp_pl
     return true;
 }
 
-/* Does the span have a rollup already, or hourly blocks that will become daily ones? */
+/* True if the span has a rollup already, or hourly blocks that will become daily ones. */
 static bool is_in_the_way(const struct compaction_planning *planning,
                           const struct rollup_level *level, const struct cmp_plan_span *span)
 {
@@ -654,7 +655,7 @@ static bool are_settled(const struct compaction_planning *planning, const struct
     return true;
 }
 
-/* Are the blocks worth a parent rollup, and not more than one can have? */
+/* True if the blocks are worth a parent rollup, and not more than one can have. */
 static bool are_many(const struct compaction_planning *planning, const struct plan_set *set)
 {
     uint64_t profiles = 0;
@@ -666,8 +667,8 @@ static bool are_many(const struct compaction_planning *planning, const struct pl
            bytes_of(set) >= planning->config->rollup_min_bytes;
 }
 
-/* Is it time? Not if retention is about to take the span, or hourly blocks are about to become a
- * day. */
+/* True if it is time. It is not if retention is about to take the span, or hourly blocks are about
+ * to become a day. */
 static bool is_time(const struct compaction_planning *planning, const struct rollup_level *level,
                     const struct cmp_plan_span *span)
 {

@@ -4,18 +4,22 @@
  * finds it again. tenant.h carries the plan out.
  *
  *   segments --> 1 h blocks   when the segment's last hour is over and hour_delay has passed, or
- * with the next hour's segments if it comes later than that; data of a day that is closed goes into
- * a block of that day 1 h      --> 1 day        when the day is over and day_delay has passed;
- * divided by shards if a day is larger than a job may be late     --> folded       blocks that come
- * after a day has its own are patches. They are merged into it when they are more than 1 % of it
- * and no more come, or are a day old, or are many expired  --> dropped      whole blocks, as
- * retention.h decides; queries apply the exact limit expired  --> rollup-only  if rollups are kept
- * longer: when a whole week is over and settled, its blocks are replaced by rollups in one swap. An
- * unreadable block holds up none of the others, and is dropped as lost later deleted  --> rewritten
- * blocks that hold what a deletion names 1 h      --> 6 h rollup   parent rollups over several
- * blocks, which stay: of a span that is over 1 day    --> 7 d, 28 d    and settled (no late data
- * waits, nothing came for fold_quiet). They leave with any of their blocks (manifest) and are built
- * again then; those of 6 hours leave with the hourly blocks
+ *                             with the next hour's segments if it comes later than that; data of
+ *                             a day that is closed goes into a block of that day
+ *   1 h      --> 1 day        when the day is over and day_delay has passed; divided by shards if
+ *                             a day is larger than a job may be
+ *   late     --> folded       blocks that come after a day has its own are patches. They are
+ *                             merged into it when they are more than 1 % of it and no more come,
+ *                             or are a day old, or are many
+ *   expired  --> dropped      whole blocks, as retention.h decides; queries apply the exact limit
+ *   expired  --> rollup-only  if rollups are kept longer: when a whole week is over and settled,
+ *                             its blocks are replaced by rollups in one swap. An unreadable block
+ *                             holds up none of the others, and is dropped as lost later
+ *   deleted  --> rewritten    blocks that hold what a deletion names
+ *   1 h      --> 6 h rollup   parent rollups over several blocks, which stay: of a span that is
+ *   1 day    --> 7 d, 28 d    over and settled (no late data waits, nothing came for fold_quiet).
+ *                             They leave with any of their blocks (manifest) and are built again
+ *                             then; those of 6 hours leave with the hourly blocks
  *
  * What always holds of the jobs of a plan (plan_check() asserts what it can): no segment or block
  * is in two jobs that replace it, or in one of these and in a PLAN_ROLLUP job. The sources of a job

@@ -18,7 +18,8 @@ static struct fg_slice bytes_of(const struct deleting *deleting, struct fg_block
     return fg_slice_sub(deleting->file, (size_t)range.offset, (size_t)range.len);
 }
 
-/* Finds the deletion that takes the part; NULL: the part stays. */
+/* Finds the deletion that takes the part; NULL: the part stays. Nothing can be subtracted from a
+ * rollup, so a deletion of any of its profiles takes all of it. */
 static enum fg_code taken_by(struct deleting *deleting, const struct fg_block_part *part,
                              struct fg_deletion **ret_deletion, struct fg_err *err)
 {
@@ -42,6 +43,8 @@ static enum fg_code taken_by(struct deleting *deleting, const struct fg_block_pa
     return FG_OK;
 }
 
+/* Copies the sections as they are: what is kept needs no decoding, and stays the same to the
+ * bit. */
 static enum fg_code copy_part(struct deleting *deleting, const struct fg_block_part *part,
                               struct fg_err *err)
 {
@@ -67,6 +70,7 @@ static enum fg_code copy_part(struct deleting *deleting, const struct fg_block_p
 static enum fg_code copy_kept_parts(struct deleting *deleting, struct fg_block_summary *ret_summary,
                                     struct fg_err *err)
 {
+    /* From zero: an earlier attempt may have counted, and its block was not used. */
     for (uint32_t i = 0; i < deleting->task->deletions->count; i++)
         deleting->task->deletions->items[i].profiles = 0;
     for (uint32_t i = 0; i < deleting->directory.n_parts; i++) {

@@ -98,6 +98,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     fg_buf_putc(&asking->body, '\n');
     if (config->on_deletion != NULL)
         config->on_deletion(config->on_deletion_arg);
+    /* Otherwise the tenant would wait for its next look. */
     cmp_compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
 }
@@ -194,7 +195,7 @@ static enum fg_code param_time(struct fg_http_request *req, const char *name, in
     return FG_OK;
 }
 
-/* Times of requests are inclusive. */
+/* Times of requests are inclusive, those of tombstones end before end_ns. */
 static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
 {
     int64_t now_ns = fg_wall_ns(asking->env.clock);

@@ -79,7 +79,7 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
 
 /* ---- blocks that jobs fail with ---- */
 
-/* Is the cause the job's own data, and not the bucket or the disk? Then other jobs may succeed. */
+/* True if the cause is the job's own data, not the bucket or the disk: other jobs may succeed. */
 static bool is_own_fault(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
@@ -216,7 +216,7 @@ static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_pla
     return FG_OK;
 }
 
-/* Does the current manifest still need the object? Another compactor may have replaced it. */
+/* True if the current manifest still needs the object. Another compactor may have replaced it. */
 static bool is_needed(const struct tenant_looking *looking, const struct cmp_job_culprit *culprit)
 {
     struct fg_manifest *now = fg_manifest_ref(looking->tenant->blocks);
@@ -298,7 +298,7 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
     return FG_OK;
 }
 
-/* Does the block have profiles that are in no other block? */
+/* True if the block has profiles that are in no other block. */
 static bool has_own(const struct fg_blocks_entry *block)
 {
     return !block->derived || block->rollup_only;

@@ -35,6 +35,7 @@ bool fg_ids_reserve(struct fg_ids *ids, struct fg_arena *arena, uint32_t more)
     return true;
 }
 
+/* Seeded: ids are the sender's choice, so it must not know which of them meet in the map. */
 static uint64_t id_hash(const struct fg_ids *ids, uint64_t id)
 {
     return fg_mix64(id ^ ids->seed);
@@ -51,6 +52,7 @@ static bool make_direct(struct fg_ids *ids, struct fg_arena *arena)
         ids->cap_direct = places;
     }
     memset(ids->direct, 0xff, places * sizeof *ids->direct);
+    /* From the last to the first: of equal ids the first one counts. */
     for (uint32_t i = ids->count; i > 0; i--)
         ids->direct[ids->ids[i - 1]] = i - 1;
     return true;
@@ -81,6 +83,7 @@ bool fg_ids_ready(struct fg_ids *ids, struct fg_arena *arena)
 {
     if (ids->counted || ids->count == 0)
         return true;
+    /* Most senders number their things from 1: then an array does, without hashing. */
     ids->close = ids->largest < DIRECT_PER_ID * (uint64_t)ids->count + DIRECT_MIN;
     return ids->close ? make_direct(ids, arena) : make_map(ids, arena);
 }

@@ -91,7 +91,8 @@ static enum fg_code read_text(struct speedscope_reader *reader, struct fg_json *
     return FG_OK;
 }
 
-/* Remembers where an array begins, and goes on behind it. */
+/* Remembers where an array begins and goes on behind it. A copy of the reader is enough to come
+ * back. */
 static enum fg_code read_later(struct fg_json *json, struct later *later, const char *wrong,
                                struct fg_err *err)
 {
@@ -284,7 +285,7 @@ static enum fg_code read_member(struct speedscope_reader *reader, struct fg_json
     return FG_OK;
 }
 
-/* All but the samples, which need the frames, and those may come last. */
+/* Reads all but the samples: they need the frames, which may come last in the file. */
 static enum fg_code read_file(struct speedscope_reader *reader, struct fg_slice in,
                               struct fg_err *err)
 {
@@ -321,7 +322,7 @@ static bool same_series(const struct speedscope_profile *a, const struct speedsc
     return a->unit == b->unit && fg_slice_eq(a->name, b->name);
 }
 
-/* Those of one series together; and whether there is more than one, as the peer counts. */
+/* Sorts the profiles of one series together, and sets `several`, as Pyroscope counts series. */
 static void sort_profiles(struct speedscope_reader *reader)
 {
     for (uint32_t i = 1; i < reader->n_profiles; i++) {
@@ -337,7 +338,7 @@ static void sort_profiles(struct speedscope_reader *reader)
 
 /* ---- values ---- */
 
-/* The number that was just read, times the factor, rounded. */
+/* Reads the current number, times the factor, rounded. */
 static enum fg_code read_value(const struct speedscope_reader *reader, const struct fg_json *json,
                                int64_t *ret_value, struct fg_err *err)
 {
@@ -358,7 +359,8 @@ static enum fg_code read_value(const struct speedscope_reader *reader, const str
     return FG_OK;
 }
 
-/* The location of the frame whose index was just read. */
+/* Finds the location of the frame whose index was just read. It is kept for the batch, since
+ * stacks repeat frames. */
 static enum fg_code find_frame(struct speedscope_reader *reader, const struct fg_json *json,
                                enum fg_json_token token, uint32_t *ret_location, struct fg_err *err)
 {
@@ -378,7 +380,7 @@ static enum fg_code find_frame(struct speedscope_reader *reader, const struct fg
     return FG_OK;
 }
 
-/* The stack at hand has that value. */
+/* Adds a sample of the current stack with that value. */
 static enum fg_code add_sample(struct speedscope_reader *reader, int64_t value, struct fg_err *err)
 {
     uint32_t max = reader->request->upload.limits.samples_max, stack = 0;
@@ -426,7 +428,7 @@ static enum fg_code read_weight(const struct speedscope_reader *reader, struct f
     return *ret_weight >= 0 ? FG_OK : fg_json_fail(json, "a weight is negative", err);
 }
 
-/* Both arrays side by side. */
+/* Reads both arrays side by side. */
 static enum fg_code read_samples(struct speedscope_reader *reader, struct fg_json *samples,
                                  struct fg_json *weights, struct fg_err *err)
 {
@@ -505,7 +507,7 @@ static enum fg_code read_event(struct speedscope_reader *reader, struct fg_json 
                : fg_json_fail(json, "an event lacks its type, time or frame", err);
 }
 
-/* Opens the frame, or closes it, when it is the one on top. */
+/* Opens the frame, or closes it if it is on top of the stack. */
 static enum fg_code follow_event(struct speedscope_reader *reader, const struct event *event,
                                  struct fg_err *err)
 {
@@ -522,7 +524,7 @@ static enum fg_code follow_event(struct speedscope_reader *reader, const struct 
     return FG_OK;
 }
 
-/* What was open between two events has that time. */
+/* The stack that is open between two events gets the time between them. */
 static enum fg_code read_events(struct speedscope_reader *reader, struct fg_json *json,
                                 struct fg_err *err)
 {

@@ -29,7 +29,7 @@ struct fg_arena *fg_arena_create(size_t limit_bytes)
     return arena;
 }
 
-/* Those from `block` on that are newer than `kept`. */
+/* Frees the blocks from `block` on that are newer than `kept`. */
 static void free_newer(struct block *block, const struct block *kept)
 {
     while (block != kept) {

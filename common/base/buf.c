@@ -45,7 +45,7 @@ void fg_buf_append_slow(struct fg_buf *buf, const void *bytes, size_t len)
     buf->len += len;
 }
 
-/* What fits exactly leaves no place for the NUL that vsnprintf writes: it goes through a copy. */
+/* Writes through a copy: text that fits exactly leaves no place for the NUL of vsnprintf(). */
 static fg_printf(3, 0) void printf_exact(struct fg_buf *buf, size_t len, const char *fmt,
                                          va_list args)
 {

@@ -40,7 +40,7 @@ static void take_over(struct fg_map *map, const struct fg_map *old)
             put(map, old->slots[i].hash, old->slots[i].value);
 }
 
-/* How many slots a table of so many values has; 0: the map's own will do. */
+/* Returns the slots of a table of so many values; 0: the map's own are enough. */
 static uint32_t slots_for(const struct fg_map *map, uint32_t count)
 {
     uint32_t slots = map->slots == NULL ? MAP_MIN_SLOTS : map->mask + 1;

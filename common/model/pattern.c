@@ -152,7 +152,7 @@ static void add_literal(struct fg_template *template, struct fg_slice text)
         template->parts[template->n_parts++] = (struct fg_template_part){text, FG_TEMPLATE_LITERAL};
 }
 
-/* What follows a $; returns how many bytes of it the reference takes. */
+/* Adds what follows a $. Returns how many bytes of it the reference takes. */
 static enum fg_code add_reference(struct fg_template *template, struct fg_slice after,
                                   const struct fg_pattern *pattern, size_t *ret_len,
                                   struct fg_err *err)

@@ -210,7 +210,7 @@ static void put_tables(struct pprof_writing *writing)
 
 /* ---- the whole ---- */
 
-/* What Pyroscope answers, whatever the agents said: querier/API.md#pprof. */
+/* Returns the period that Pyroscope answers, whatever agents said: querier/API.md#pprof. */
 static int64_t usual_period(const struct fg_profile_type *type)
 {
     if (fg_slice_is(type->name, "process_cpu"))
@@ -220,7 +220,7 @@ static int64_t usual_period(const struct fg_profile_type *type)
     return 1;
 }
 
-/* What follows the samples. */
+/* Writes the fields that follow the samples. */
 static void put_rest(struct pprof_writing *writing, const struct fg_pprof_head *head,
                      int64_t period)
 {

@@ -94,7 +94,7 @@ static bool is_default(const struct relabel_draft *draft, enum field field, cons
     return fg_slice_is(draft->texts[field], text);
 }
 
-/* Whether the action writes one label, which then has to be named. */
+/* True if the action writes one label, which then has to be named. */
 static bool needs_target(enum fg_relabel_action action)
 {
     switch (action) {

@@ -134,7 +134,7 @@ static enum fg_code escape(struct fg_lexer *lexer, uint8_t *out, size_t *ret_len
     return FG_OK;
 }
 
-/* Where the string that begins at `at` ends: its last quote; SIZE_MAX when it has none. */
+/* Returns where the string that begins at `at` ends, which is its last quote; SIZE_MAX: none. */
 static size_t string_end(const struct fg_lexer *lexer, size_t at)
 {
     uint8_t quote = peek(lexer, at);

@@ -1,5 +1,5 @@
 /*
- * One table for each kind, and beside each a map from the hash of a thing to its number. What a
+ * Each kind has a table, and a map from the hash of a thing to its number. What a
  * thing refers to is interned before it, so its content is its numbers: hashing and comparing touch
  * a few words and never text, except for the strings themselves.
  */

@@ -327,7 +327,8 @@ static void tick(void *arg)
 
 /* ---- all of it ---- */
 
-/* What holds if nothing was said: one tenant's carelessness must not be another's outage. */
+/* Sets limits that the operator has left open: one tenant's carelessness must not be another's
+ * outage. */
 static void set_defaults(struct fg_limit_settings *values, bool enabled)
 {
     if (!enabled) {

@@ -233,8 +233,8 @@ static uint32_t *new_numbers(uint32_t count)
     return numbers;
 }
 
-/* Where the location of a frame is kept, so that it is named once. NULL: a line of a nameless
- * function, which the function does not name. */
+/* Returns where the location of a frame is kept, so that it is named once. NULL: a line of a
+ * nameless function, which the function does not name. */
 static uint32_t *place_of_name(struct naming *naming, uint32_t number, uint32_t frame)
 {
     const struct fg_symbols *symbols = &naming->tree->symbols;
@@ -379,7 +379,7 @@ struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t numbe
 
 enum { SITE_DEAD = UINT32_MAX }; /* the stack does not begin as asked */
 
-/* How many of the names are found after this location, when `matched` were before it. */
+/* Returns how many of the names are found after this location, if `matched` were before it. */
 static uint32_t site_step(const struct fg_symbols *symbols, uint32_t location, uint32_t matched,
                           const char *const *names, size_t n_names, struct fg_buf *scratch)
 {

@@ -277,7 +277,7 @@ static long ms_of(int64_t ns)
     return ns <= 0 ? 0 : (long)FG_MAX(ns / FG_MS_NS, 1);
 }
 
-/* What all requests have in common. */
+/* Sets the options that all requests have in common. */
 static void set_always(struct fg_client_slot *slot)
 {
     CURL *easy = slot->easy;

@@ -34,7 +34,7 @@ static bool is_charset_utf8(struct fg_slice param)
     return fg_slice_is_nocase(value, "utf-8") || fg_slice_is_nocase(value, "\"utf-8\"");
 }
 
-/* What the media types are; with a charset only JSON may come. */
+/* The media types. Only JSON may have a charset. */
 static const struct media {
     const char *name;
     enum fg_connect_protocol protocol;

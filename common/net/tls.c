@@ -159,7 +159,7 @@ static enum tls_metric reason_of(unsigned long error)
     }
 }
 
-/* What an operation of OpenSSL's has come to that did not do what it should. */
+/* Maps the result of an operation of OpenSSL that did not succeed. */
 static enum fg_tls_status status_of(struct fg_tls *tls, int result)
 {
     int error = SSL_get_error(tls->ssl, result);

@@ -261,7 +261,7 @@ static struct fg_tls_context *new_context(const struct fg_tls_config *config,
     return context;
 }
 
-/* What does not go together. */
+/* Refuses settings that do not go together. */
 static enum fg_code check(const struct fg_tls_context *context, struct fg_err *err)
 {
     bool has_ca = context->files[CLIENT_CA][0] != '\0';

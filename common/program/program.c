@@ -102,8 +102,8 @@ static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_ME
 /* ---- settings ---- */
 
 /*
- * What one program or another has beside the settings of all of them: a cluster may have one file.
- * The sections are whole ones but for the ring's, of which those who only follow it have a part.
+ * Settings that only some programs have: a cluster may share one file. These are whole sections,
+ * except for the ring's, of which programs that only follow the ring have a part.
  */
 static const char *const members_keys[] = {"data",         "scratch",       "name", "rpc_listen",
                                            "requests_max", "leave_timeout", NULL};

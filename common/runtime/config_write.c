@@ -1,7 +1,7 @@
 #include "common/base/str.h"
 #include "common/runtime/config_internal.h"
 
-/* Whether sections before this one have its name: then they have written it too. */
+/* True if a section before this one has its name: then that has written this one as well. */
 static bool is_repeated(const struct fg_conf *conf, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -10,7 +10,7 @@ static bool is_repeated(const struct fg_conf *conf, size_t i)
     return false;
 }
 
-/* What is done with each setting of all sections of one name. */
+/* Called for each setting of all sections of one name. */
 typedef void fg_conf_visit(const struct fg_conf_at *at, struct fg_buf *out);
 
 static void visit(const struct fg_conf *conf, const char *name, fg_conf_visit *each,

@@ -55,7 +55,7 @@ static void leave(struct yaml_reader *reader, size_t len)
     reader->path.len = len;
 }
 
-/* Is the path among those met before? If not it is from now on. */
+/* True if the path was met before. If not, notes it. */
 static bool seen_before(struct yaml_reader *reader)
 {
     struct fg_slice path = fg_buf_slice(&reader->path), rest = fg_buf_slice(&reader->seen);
@@ -89,7 +89,7 @@ static int append_text(void *out, unsigned char *text, size_t len)
     return 1;
 }
 
-/* How an event changes the depth of nesting. */
+/* Returns how an event changes the depth of nesting. */
 static int deeper(const yaml_event_t *event)
 {
     switch (event->type) {

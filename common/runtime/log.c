@@ -26,7 +26,7 @@ static struct fg_log_limit limit; /* locked by it */
 
 /* ---- one line ---- */
 
-/* What a reader would not take for one word. */
+/* True if a reader would not take the text for one word. */
 static bool needs_quotes(struct fg_slice text)
 {
     for (size_t i = 0; i < text.len; i++)

@@ -3,8 +3,9 @@
  * list with one exchange and reverses it. Pushes have one total order, so messages of one sender
  * keep theirs, and fg_loop_stop()'s own message runs after everything that was posted before it.
  *
- * Only who finds the inbox empty wakes the loop: whoever finds it filled knows that the one before
- * has done so or is about to. A wake-up that comes late finds an empty inbox, which is no harm.
+ * Only a sender that finds the inbox empty wakes the loop. One that finds it filled knows that an
+ * earlier sender has done so or is about to. A wake-up that comes late finds an empty inbox, which
+ * is no harm.
  */
 #include "common/runtime/loop.h"
 

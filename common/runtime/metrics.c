@@ -118,7 +118,7 @@ static void sum_cells(const struct fg_metrics *metrics, unsigned id, uint64_t su
             sums[i] += atomic_load_explicit(cell(metrics, id, stripe) + i, memory_order_relaxed);
 }
 
-/* How much a histogram has observed. */
+/* Counts what a histogram has observed. */
 static uint64_t count_of(const uint64_t sums[HISTOGRAM_CELLS])
 {
     uint64_t count = 0;
@@ -388,7 +388,7 @@ static void write_histogram(struct fg_buf *out, const struct metrics_row *row,
     write_number(out, count);
 }
 
-/* Of one name, whose values are summed. */
+/* Writes the series of one name, whose values are summed. */
 static void write_series(struct fg_buf *out, const struct metrics_row *rows,
                          const uint64_t sums[HISTOGRAM_CELLS])
 {
@@ -404,7 +404,7 @@ static void write_series(struct fg_buf *out, const struct metrics_row *rows,
     fg_buf_putc(out, '\n');
 }
 
-/* How many rows from here on have the same name. */
+/* Counts the rows from here on that have the same name. */
 static size_t run_length(const struct metrics_row *rows, size_t count)
 {
     size_t n = 1;

@@ -78,7 +78,7 @@ static enum fg_code choose_rows(void *arg, const struct cmp_merge_rows *page, st
     for (uint32_t i = 0; i < rows->count; i++) {
         uint32_t profile = rows->first + i;
 
-        /* The survey applies the same three tests; if they ever differed, the tallies of the job
+        /* The survey decides in the same way: if the two ever differed, the tallies of the job
          * would not agree. */
         if (!cmp_merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
             (page->ids != NULL && cmp_merge_is_without(choosing->without, page->ids[i])) ||

@@ -6,24 +6,25 @@
 #include "compactor/merge/stacks.h"
 
 /*
- * Shares of the memory. They are of what is there at different times, so together they are more
- * than all of it: while stacks are united there is nothing beside them but indexes and one source's
- * stacks; when they are, most of what they took is given back, and the writer's order of them and
- * sums of nodes take its place. That of pages is what a single one of them may need: they have
- * 128 KiB each, but where a profile is larger. tests/bench/README.md has what a job takes.
+ * Shares of the memory. Their parts are in use at different times, so together they are more than
+ * all of it. While stacks are united, only indexes and the stacks of one source are there as well.
+ * Afterwards most of that is given back, and the writer's order of the stacks and the sums of
+ * rollups take its place. The share of pages is what a single page may need: a page has 128 KiB,
+ * unless a profile is larger. tests/bench/README.md has what a job takes.
  */
 enum {
     SHARE_INDEXES = 4,
     SHARE_SCRATCH = 4,
     STACKS_EIGHTHS = 5,
     SHARE_PAGES = 2,
-    SHARE_NODES = 2, /* when the profiles of a service are written */
+    SHARE_ROLLUPS = 2, /* when the profiles of a service are written */
 };
 
 /*
- * Reading a tree takes 40 ns a node, and there are three or four nodes for a stack: 40 ms here,
- * however few samples a question has of the block. Names beside it take a third of its bytes: 2 %
- * of a day of 20 instances, and 7 % of an hour, which has fewer stacks than this.
+ * A part of so many stacks gets a function tree. Reading a stack tree takes 40 ns a node, and a
+ * stack has three or four nodes: 40 ms at this size, however few samples a query has of the block.
+ * The function tree takes a third of its bytes: 2 % of a day of 20 instances, and 7 % of an hour,
+ * which has fewer stacks than this.
  */
 enum { NAMED_STACKS = 256 * 1024 };
 
@@ -45,7 +46,7 @@ struct merge_writing {
     int64_t stripe_ns;              /* INT64_MAX: one stripe */
     struct fg_block_series *series; /* of the part; in the arena */
     uint32_t n_series, cap_series;
-    bool no_nodes; /* there was no room for what they need to know */
+    bool no_rollups; /* there was no room for what they need */
 
     uint32_t left_out;
 };
@@ -182,7 +183,7 @@ static void note_series(struct merge_writing *writing, uint32_t n)
     }
     if (!fg_arena_grow(writing->arena, &writing->series, writing->n_series, 1, &writing->cap_series,
                        sizeof *writing->series))
-        writing->no_nodes = true;
+        writing->no_rollups = true;
     else
         writing->series[writing->n_series++] = writing->cursors[writing->order[0]].header;
 }
@@ -282,13 +283,13 @@ static enum fg_code write_stripe(struct merge_writing *writing, int64_t until_ns
 }
 
 /*
- * How long stripes are; INT64_MAX: there is one. One is as short as it may be with
- * FG_BLOCK_STRIPE_SAMPLES on the average, at about a byte each: then a question that begins or ends
- * within a block reads one stripe there, by a request or two, however many series there are; and
- * one series is in no more pieces than all of them need requests.
+ * Returns the length of stripes; INT64_MAX: there is one. Stripes are as short as they may be with
+ * FG_BLOCK_STRIPE_SAMPLES on the average, at about a byte each. A query that begins or ends within
+ * a block then reads one stripe there, by a request or two, however many series there are, and one
+ * series is in no more pieces than all of them need requests.
  *
- * It depends on nothing but what is written. What is early is a stripe of its own where the rest is
- * one, too: the next merge reads it by itself.
+ * The length depends on nothing but what is written. Early profiles get a stripe of their own if
+ * the rest is one, too: the next merge reads them by themselves.
  */
 static int64_t choose_stripe(const struct merge_writing *writing)
 {
@@ -342,11 +343,11 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_w
         .fine = writing->stripe_ns == FG_BLOCK_STRIPE_MIN_NS,
         .named = is_named(writing),
         .arena = writing->arena,
-        .max_bytes = writing->merge->memory_max_bytes / SHARE_NODES};
+        .max_bytes = writing->merge->memory_max_bytes / SHARE_ROLLUPS};
     bool left_out = true;
 
     *ret_nodes = NULL;
-    if (!writing->no_nodes && cmp_merge_rollup_make(&input, ret_nodes, &left_out, err) != FG_OK)
+    if (!writing->no_rollups && cmp_merge_rollup_make(&input, ret_nodes, &left_out, err) != FG_OK)
         return err->code;
     writing->left_out += left_out;
     return FG_OK;
@@ -394,7 +395,7 @@ static enum fg_code write_service(struct merge_writing *writing, struct fg_slice
     writing->n_cursors = 0;
     writing->series = NULL;
     writing->n_series = writing->cap_series = 0;
-    writing->no_nodes = false;
+    writing->no_rollups = false;
     cmp_merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / 8 * STACKS_EIGHTHS);
     code = open_service(writing, service, err);
     if (code == FG_OK && writing->n_cursors > 0)

@@ -2,14 +2,15 @@
  * Merges what a tenant has in several objects into one block. It streams: sources are mapped files,
  * and of each service only its index, its stacks and a few pages are in memory.
  *
- *   cmp_merge_survey      reads rows only: what there is, when, and what deletions remove; says
- * which blocks to write cmp_merge_write       writes one block: of each service first the stacks in
- * use and how often, then by time stripe (common/storage/block/writer.h) and series the profiles in
- * the order of time and id, then the rollup cmp_merge_read_back   verifies a block that was
- * written, and tallies it
+ *   cmp_merge_survey      reads rows only: which times have profiles, and what deletions
+ *                         remove; so it says which blocks to write
+ *   cmp_merge_write       writes one block. Of each service first the stacks in use and how
+ *                         often; then the profiles by time stripe
+ *                         (common/storage/block/writer.h), series, time and id; then the rollup
+ *   cmp_merge_read_back   verifies a block that was written, and tallies it
  *
- * The tallies of all blocks add up to that of the survey; whoever swaps the blocks in has compared
- * them (cmp_merge_tally_check()).
+ * The tallies of all blocks add up to that of the survey. They have to be compared before the
+ * blocks are swapped in (cmp_merge_tally_check()).
  *
  * The same profiles give the same bytes, whatever sources and order they come in.
  *
@@ -29,10 +30,10 @@ struct cmp_merge {
     struct cmp_merge_without without; /* empty, except in tools that repair a bucket */
     size_t memory_max_bytes;
     uint32_t block_version;  /* format of the block; 0: the newest */
-    uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
-                                one request is worth */
-    uint32_t named_stacks;   /* parts with so many have them as names, too; but for tests 0: so many
-                                that their tree is dear to read */
+    uint32_t stripe_samples; /* of a stripe, at least, on the average; 0, except in tests: as many
+                                as one request is worth */
+    uint32_t named_stacks; /* parts of so many get a function tree; 0, except in tests: so many that
+                              reading their stack tree is slow */
 };
 
 /* A profile spills over if it begins within this time before the end of a span and ends after it.

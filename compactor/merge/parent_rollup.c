@@ -9,7 +9,7 @@ enum {
     SHARE_SCRATCH = 2,
 };
 
-/* What a column sums up: profiles, and what they would take to read. */
+/* The profiles that a column sums up, and the bytes that reading them would take. */
 struct parent_counted {
     uint64_t profiles;
     struct fg_id digest;

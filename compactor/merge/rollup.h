@@ -4,8 +4,9 @@
  *
  *   a block of an hour   the hour for all series, each group and each series; 5 minutes for all
  *   a block of a day     the day for all, groups and series; 6 hours for all and groups; hours for
- *                        all, and 10 minutes of a service so large that its time stripes are as
- * short another block        its span for all, groups and series
+ *                        all, and 10 minutes of a service so large that its time stripes are
+ *                        as short
+ *   another block        its span for all, groups and series
  *
  * If profiles begin before the span (cmp_merge_span.early_ns), the span of the rollup begins at the
  * first of them; in addition there are sums of the exact span for all and groups, for queries that

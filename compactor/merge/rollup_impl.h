@@ -31,7 +31,7 @@ struct cmp_series {
     struct cmp_counted *buckets; /* [n_buckets] */
 };
 
-/* What is known of a source. Of its run r the first bucket that may have profiles is that of its
+/* A source. Of its run r the first bucket that may have profiles is that of its
  * least time; of those after it firsts[places[r]] and on say with which profile they begin. */
 struct cmp_source {
     uint32_t *firsts;

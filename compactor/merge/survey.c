@@ -1,4 +1,4 @@
-/* What there is, when, and what deletions take. */
+/* Finds the spans of time that have profiles, and counts what deletions take. */
 #include "compactor/merge/merge.h"
 
 enum { SHARE = 4 };

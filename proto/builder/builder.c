@@ -110,7 +110,7 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
 
 enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
 {
-    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
+    enum { RESERVE_MAX = 16384 }; /* beyond it, growing costs little compared with the rest */
     struct fg_batch *batch = builder->batch;
     /* The count is the sender's claim, so it may only reserve a bounded amount. */
     uint32_t n = FG_MIN(n_samples, RESERVE_MAX);

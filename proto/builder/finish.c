@@ -15,8 +15,11 @@ static enum fg_code relabel(struct fg_builder *builder, const struct fg_upload *
 static void row_drop(struct fg_builder *builder, uint32_t number)
 {
     struct fg_builder_row *row = &builder->rows[number];
-    struct fg_builder_group *group = &builder->groups[row->group];
+    struct fg_builder_group *group;
 
+    fg_assert(row->group != NO_GROUP); /* a row is dropped once */
+    group = &builder->groups[row->group];
+    fg_assert(group->n_rows > 0);
     group->n_rows--;
     group->n_links -= row->link != NO_LINK;
     row->group = NO_GROUP;
@@ -310,6 +313,10 @@ static enum fg_code make_profiles(struct fg_builder *builder, const struct fg_up
             return err->code;
     }
     fill(builder, profile_of);
+    for (uint32_t g = 0; g < builder->n_groups; g++)
+        fg_assert(builder->groups[g].n_rows == 0 ||
+                  (batch->profiles[profile_of[g]].n_samples == builder->groups[g].n_rows &&
+                   batch->profiles[profile_of[g]].n_links == builder->groups[g].n_links));
     return FG_OK;
 }
 

@@ -271,8 +271,10 @@ bool fg_jfr_event_next(const struct fg_jfr_chunk *chunk, uint32_t *position,
 void fg_jfr_constant_read(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name pool, uint32_t number,
                           uint64_t values[JFR_SLOTS])
 {
-    struct fg_jfr_cur cur = fg_jfr_cur(&chunk->body, chunk->pools[pool].at[number], UINT32_MAX);
+    struct fg_jfr_cur cur;
 
+    fg_assert(number < chunk->pools[pool].ids.count);
+    cur = fg_jfr_cur(&chunk->body, chunk->pools[pool].at[number], UINT32_MAX);
     fg_jfr_class_read(&chunk->metadata, chunk->pools[pool].class, &cur, values);
 }
 

@@ -141,7 +141,7 @@ static unsigned state_of(const struct jfr_decoder *decoder, uint64_t id)
 
 /* ---- settings ---- */
 
-/* *ret_event: it is the one called "event". */
+/* Reads a setting. *ret_event: it is the one called "event". */
 static enum fg_code read_setting(struct jfr_decoder *decoder, const uint64_t *values,
                                  bool *ret_event, struct fg_err *err)
 {
@@ -179,7 +179,7 @@ static enum fg_code read_values(struct jfr_decoder *decoder, struct fg_jfr_event
     return FG_OK;
 }
 
-/* A sample that stands for so many periods. */
+/* Adds a sample that stands for so many periods. */
 static enum fg_code add_timed(struct jfr_decoder *decoder, enum fg_jfr_kind kind,
                               struct fg_jfr_sample *sample, int64_t periods, struct fg_err *err)
 {
@@ -188,7 +188,7 @@ static enum fg_code add_timed(struct jfr_decoder *decoder, enum fg_jfr_kind kind
     return fg_jfr_profiles_add(&decoder->profiles, kind, sample, err);
 }
 
-/* What the table in jfr.h says of the two events that take time. */
+/* Follows the table in jfr.h for the two events that take time. */
 static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, unsigned state,
                                int64_t periods, struct fg_jfr_sample *sample, struct fg_err *err)
 {
@@ -232,7 +232,7 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct fg_jfr_event 
                       has_amount ? (int64_t)values[SLOT_AMOUNT] : 1, &sample, err);
 }
 
-/* The first setting of the chunk that is called "event", for what stands before it. */
+/* Finds the first setting of the chunk that is called "event", for the events before it. */
 static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err)
 {
     const struct fg_jfr_class *classes = decoder->chunk.metadata.classes;

@@ -16,8 +16,8 @@
  *   profiler.Malloc                  memory       malloc_objects, malloc_bytes
  *
  * A delay is what the recording has: ticks of its clock, as Pyroscope takes them. The profilers of
- * today count nanoseconds; older ones count cycles, and whoever compares profiles over an update of
- * the server finds the same numbers before and after.
+ * today count nanoseconds; older ones count cycles. Profiles from before and after an update
+ * of the server have the same numbers.
  *
  * The setting "event" is the label jfr_event of all profiles, the last of the recording. Whether it
  * is "wall" matters for the events that follow it, and for those of its chunk that stand before the

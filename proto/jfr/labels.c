@@ -2,6 +2,7 @@
 
 #include "common/base/cursor.h"
 
+/* Field numbers of the message LabelsSnapshot and of its Context. */
 enum {
     SNAPSHOT_CONTEXTS = 1,
     SNAPSHOT_STRINGS = 2,
@@ -41,7 +42,8 @@ static bool read_entry(struct fg_slice in, struct jfr_label *entry)
     return !cur.bad;
 }
 
-/* The next entry of that map in a message; false at the end, or when the cursor is bad. */
+/* Reads the next entry of that map in a message. Returns false at the end, or if the cursor is
+ * bad. */
 static bool next_entry(struct fg_cur *cur, uint64_t field, struct jfr_label *entry)
 {
     while (fg_cur_more(cur)) {
@@ -90,7 +92,7 @@ enum fg_code fg_jfr_labels_read(struct fg_jfr_labels *labels, struct fg_slice in
     return read_map(in, SNAPSHOT_STRINGS, arena, &labels->strings, &labels->texts, err);
 }
 
-/* The string of that id; empty when there is none. */
+/* Returns the string of that id; empty if there is none. */
 static struct fg_slice text_of(const struct fg_jfr_labels *labels, uint64_t id)
 {
     uint32_t number = fg_ids_find(&labels->strings, id);

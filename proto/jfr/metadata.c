@@ -354,6 +354,7 @@ static void count_work(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur)
 static void skip_composite(struct fg_jfr_metadata *metadata, const struct fg_jfr_class *class,
                            struct fg_jfr_cur *cur, unsigned depth)
 {
+    /* A class may have a field of its own class. */
     if (depth == 0) {
         fg_cur_fail(&cur->in);
         return;

@@ -72,7 +72,7 @@ static bool is_lambda(struct fg_slice rest)
     return rest.len == 0 && parts > 0;
 }
 
-/* How much of a generated class's name is the same for all its likes; 0: it is none. */
+/* Returns how much of a generated class's name is the same for all of its kind; 0: it is none. */
 static size_t class_stem(struct fg_slice name)
 {
     static const char accessor[] = "jdk/internal/reflect/GeneratedMethodAccessor";
@@ -135,7 +135,7 @@ static bool is_profiler(struct fg_slice name)
            take_end(&name, "-17b9a1d8156277a98ccc871afa9a8f69215f92") && name.len > 0;
 }
 
-/* What a library unpacked into a temporary file is called; NULL: it is none. */
+/* Returns the name of a library that was unpacked into a temporary file; NULL: it is none. */
 static const char *library(struct fg_slice name)
 {
     (void)take_end(&name, " (deleted)");

@@ -2,7 +2,7 @@
 
 #include <endian.h>
 
-/* What a kind is called. */
+/* The names of a kind. */
 struct names {
     const char *name;
     struct {
@@ -136,7 +136,7 @@ static bool forget(struct fg_arena *arena, uint32_t **numbers, uint32_t *cap, ui
     return true;
 }
 
-/* The kind's profile, ready for constants of the chunk at hand; NULL at the arena's limit. */
+/* Returns the kind's profile, ready for constants of the current chunk; NULL: the arena is full. */
 static struct fg_jfr_profile *profile_of(struct fg_jfr_profiles *profiles, enum fg_jfr_kind kind)
 {
     const struct fg_jfr_pool *pools = profiles->chunk->pools;
@@ -190,6 +190,7 @@ static enum fg_code find_group(struct fg_jfr_profiles *profiles, struct fg_jfr_p
                         ? FG_IDS_NONE
                         : fg_ids_find(&profiles->labels.strings, sample->span_name);
     struct jfr_group made = {.key = (uint64_t)context << 32 | span};
+    /* Seeded: contexts are the sender's choice. */
     uint64_t hash = fg_mix64(made.key ^ fg_hash_seed());
     struct fg_map_walk walk;
 
@@ -212,7 +213,7 @@ static enum fg_code find_group(struct fg_jfr_profiles *profiles, struct fg_jfr_p
     return FG_OK;
 }
 
-/* Span and trace of the event, else of its context; false: neither has one. */
+/* Takes span and trace of the event, else of its context. Returns false if neither has one. */
 static bool find_link(const struct fg_jfr_sample *sample, const struct jfr_group *group,
                       struct fg_link *link)
 {
@@ -229,7 +230,8 @@ static bool find_link(const struct fg_jfr_sample *sample, const struct jfr_group
 
 /* ---- stacks ---- */
 
-/* The builder's function of a method, or NOTHING. */
+/* Finds the builder's function of a method, or NOTHING. Numbers are kept per chunk, so that each
+ * method is named once. */
 static enum fg_code find_function(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
                                   uint64_t method, uint32_t *ret_function, struct fg_err *err)
 {

@@ -1,6 +1,6 @@
 #include "proto/otlp/dialect.h"
 
-/* What a sample has of the fields that were renumbered. */
+/* The fields that were renumbered, as a set. */
 enum {
     HAS_2 = 1 << 0,
     HAS_3 = 1 << 1,

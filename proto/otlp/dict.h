@@ -58,7 +58,7 @@ struct fg_otlp_dict {
     uint32_t n_services, cap_services;
     struct fg_map service_map;
     uint64_t steps; /* that reading entries may still take */
-    bool dangling;  /* FG_E_INVALID was for want of an entry; whoever wants to know clears it */
+    bool dangling;  /* FG_E_INVALID came from a missing entry; a caller that asks clears it */
 
     /* Of the batch at hand. */
     struct fg_batch *batch;

@@ -439,7 +439,7 @@ static struct fg_batch_share share_of(const struct otlp_decoder *decoder, struct
                                    decoder->profile_bytes};
 }
 
-/* What is made on the way goes with the batch. */
+/* Decodes a batch. Its memory is released with it. */
 static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
@@ -730,7 +730,7 @@ static enum fg_code decode_scope(struct otlp_decoder *decoder, struct fg_slice i
     return FG_OK;
 }
 
-/* What is wrong with labels is wrong with each profile that would have them. */
+/* Decodes a resource. An error of its labels is an error of each profile that would have them. */
 static enum fg_code decode_resource(struct otlp_decoder *decoder, struct fg_slice in,
                                     uint32_t number, struct fg_err *err)
 {

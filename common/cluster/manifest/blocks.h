@@ -8,11 +8,11 @@
  *   - a segment with profiles of the tenant is covered (fg_blocks_covers()) exactly if all of them
  *     are in blocks or were deleted on purpose
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
- *   - the sources of a derived entry are there and are not derived, and there is one such
- * entry of a level and span at most; except entries that are rollup-only, whose sources are gone
+ *   - the sources of a derived entry are there and are not derived, and there is one such entry
+ *     of a level and span at most; except entries that are rollup-only, whose sources are gone
  *
- * derived: the entry is a rollup. alone: it is rollup-only, it has taken the place of its
- * sources.
+ * derived: the entry has only rollups of other objects. rollup_only: it has taken the place of
+ * these objects.
  *
  * covered_floor keeps the list of covered segments short: all segments of the tenant up to it are
  * covered. Changes raise it as far as their L0 manifest allows.
@@ -174,8 +174,8 @@ struct fg_blocks_taken {
  */
 struct fg_blocks_change {
     const struct fg_blocks_entry *add; /* their from_… are set from cover and replace; except those
-                                          that are derived and not alone, which have from_blocks
-                                          (ascending) already */
+                                          that are derived and not rollup-only, which have
+                                          from_blocks (ascending) already */
     uint32_t n_add;
     const uint64_t *cover; /* generations, live in l0 with a part of the tenant's */
     uint32_t n_cover;

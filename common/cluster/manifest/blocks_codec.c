@@ -9,8 +9,8 @@
  *                 varint bytes, directory offset, directory bytes, nodes offset, nodes bytes,
  *                 varint profiles, digest 16 bytes,
  *                 list of: varint segment - that before (of the first: - 0);  list of: id 16 bytes,
- *                 varint nodes only (0 or 1; 2: and alone; not there: 0),
- *                 usage, as fg_usage_put() has it (not there: of no profiles)
+ *                 varint derived (0 or 1; 2: and rollup-only; missing: 0),
+ *                 usage, as fg_usage_put() writes it (missing: of no profiles)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
  *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns,
@@ -18,10 +18,10 @@
  *   ended       as tombstones, in the order in which they ended
  *   lost        list of records: varint length, object's name, span of its profiles, varint
  *                 profiles, varint bytes, zigzag since / ns, varint length, why, varint length,
- *                 service (not there: any service)
- * Of tombstones' fields those from profiles on, or from awaits on, and of the whole the lists of
- * those that ended and of what was lost, may be missing: what was written before they were
- * invented, and where nothing was lost.
+ *                 service (missing: any service)
+ * Missing may be: of tombstones the fields from profiles on, or from awaits on; of the whole the
+ * lists of those that ended and of what was lost. Older versions do not write them, and a list of
+ * what was lost is only written if there is something.
  */
 #include "common/cluster/manifest/blocks.h"
 #include "common/cluster/manifest/codec.h"

@@ -4,9 +4,10 @@
  *   manifests/l0                              the L0 manifest (l0.h)
  *   manifests/ring                            the ring (common/cluster/ring/ring.h)
  *   manifests/compactors                      which compactors there are
- * (common/cluster/membership/membership_core.h) segments/<writer>/<cut>-<nonce>           what an
- * ingester committed; hexadecimal tenants/<tenant>/manifest                 a tenant's manifest
- * (blocks.h) tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
+ *                                             (common/cluster/membership/membership_core.h)
+ *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
+ *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
+ *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
  *
  * A tenant's name is checked (common/model/tenant_id.h) before it becomes part of a path: what it
  * may have is what S3 and file systems take as it is. Only a dot at its beginning is written "=2e",

@@ -7,7 +7,8 @@
  *               ^  \  (cached, young enough)  \  (read after the L0 manifest was: l0-before-tenant)
  *               |                              |
  *               +------------------------------+  a tenant covers segments newer than the L0
- * manifest that was read (retry-covered): read that again
+ *                                                 manifest that was read (retry-covered): read
+ *                                                 that again
  *
  * A step core: it says which objects it wants; the shell (snapshot.h) reads them and hands in the
  * results. Manifests come from a cache that all snapshots of a process share, and stay valid as

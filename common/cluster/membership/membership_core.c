@@ -143,8 +143,8 @@ static const struct fg_member_seen *find_seen(const struct fg_membership_core *c
     return NULL;
 }
 
-/* What is known of a member after this list. Time counts from the moment at which we saw the
- * heartbeat change, so clocks of machines need not agree. before: what was known of it; NULL:
+/* Returns what is known of a member after this list. Time counts from the moment at which we saw
+ * the heartbeat change, so clocks of machines need not agree. before: what was known of it; NULL:
  * nothing. */
 static struct fg_member_seen see(const struct fg_membership_core *core,
                                  const struct fg_member *member,

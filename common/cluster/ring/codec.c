@@ -11,11 +11,12 @@
  *                          varint length, zone
  *   floor      varint
  *   others     steps of tenants that are not listed: list, ascending, of
- *                zigzag since - that of the one before (of the first: - 0) / ns;  varint shard
- * factor shard factors    list of records, ascending by tenant: varint length, tenant;  steps
+ *                zigzag since - that of the one before (of the first: - 0) / ns;
+ *                varint shard factor
+ *   shard factors    list of records, ascending by tenant: varint length, tenant;  steps
  *
- * `floor` and what is behind it were added later. Where they are missing nobody has said what is in
- * use, so that it is the widest.
+ * `floor` and the fields behind it were added later. Without them it is not known which shard
+ * factors are in use, so `floor` is the largest.
  */
 #include "common/base/envelope.h"
 #include "common/cluster/ring/ring.h"

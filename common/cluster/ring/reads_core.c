@@ -11,7 +11,7 @@ void fg_ring_reads_init(struct fg_ring_reads *reads, const struct fg_ring_view *
 struct owners {
     uint32_t members[FG_RING_REPLICAS_MAX];
     unsigned n;
-    unsigned need; /* so many of these have to be heard, beside those who have drained */
+    unsigned need; /* so many of these have to answer, in addition to those that have drained */
 };
 
 /* The owners that can be asked. One that has drained counts as heard, since the snapshot has all

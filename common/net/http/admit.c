@@ -1,5 +1,4 @@
-/* What a request has to pass before its handler sees it: route, expectation, length, memory, speed.
- */
+/* Checks a request before its handler sees it: route, expectation, length, memory, speed. */
 #include "common/net/http/impl.h"
 
 enum {

@@ -125,10 +125,10 @@ static enum fg_http_refusal check_framing(const llhttp_t *parser, const struct f
     return HTTP_ACCEPTED;
 }
 
-/* May we read a refused request's body to its end, to keep the connection? */
+/* True if the body of a refused request may be read to its end, to keep the connection. */
 static bool worth_skipping(const llhttp_t *parser, const struct fg_http_request *req)
 {
-    /* Who waits for 100 sends no body after a refusal, or does: we cannot know which. */
+    /* A client that waits for 100 may send the body after a refusal or not: we cannot know. */
     if (fg_http_header(req, "Expect").ptr != NULL)
         return false;
     return (parser->flags & F_CHUNKED) || parser->content_length <= HTTP_SKIP_MAX_BYTES;

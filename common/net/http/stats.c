@@ -63,7 +63,7 @@ _Static_assert((int)http_metric_count - (int)HTTP_REFUSED_NOT_FOUND ==
 _Static_assert((int)HTTP_REFUSED_NOT_FOUND - (int)HTTP_EVENT_FIRST == (int)HTTP_EVENTS,
                "each event has its counter");
 
-/* What a series is made for; everything else is the last one. */
+/* Statuses that have a series of their own; all others share the last one. */
 static const unsigned statuses[] = {200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409, 413,
                                     415, 421, 422, 429, 431, 499, 500, 501, 503, 504, 0};
 static const struct {

@@ -2,8 +2,7 @@
  * The callers' side of large requests: PART calls to the same peer, one after another. The answer
  * to the last one is the call's.
  *
- *   part --> part --> ... --> last part --> the answer, which may have a rest of its own
- * (reply_fetch.c)
+ *   part --> part --> ... --> last part --> the answer, or its first part (reply_fetch.c)
  *     \--------\--> refused, lost, not wanted: the call fails
  *
  * It runs where replies arrive (chain.h).

@@ -8,9 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* nng buffers a message whole, of whoever may connect, before anybody sees it: so requests are
- * small, and large ones come in parts. It counts its own request id (and those of devices on the
- * way) to the size. */
+/* nng buffers a whole message from any peer before our code sees it, so requests are small, and
+ * large ones come in parts. The size includes request ids of nng and of devices on the way. */
 enum {
     REQUEST_MAX_BYTES = FG_RPC_WHOLE_MAX_BYTES + 64,
     REPLY_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64, /* heads of answers come whole */

@@ -116,7 +116,7 @@ static bool has_what_it_needs(const struct fg_block_part *part)
     return part->n_groups == 0 && part->n_stacks == 0 && part->n_nodes == 0 && part->n_samples == 0;
 }
 
-/* What version 3 added. */
+/* Reads the fields of version 3. */
 static void get_head_3(struct fg_cur *cur, struct fg_block_part *part)
 {
     part->key = get_number(cur, UINT32_MAX);

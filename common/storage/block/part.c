@@ -122,7 +122,8 @@ static enum fg_code check_derived_sections(const struct fg_block_index *index, s
     return FG_OK;
 }
 
-/* What the directory says is there, is there, and what belongs together is cut alike. */
+/* Checks that all sections that the directory names are there, and that those that belong together
+ * have the same pages. */
 static enum fg_code check_table(const struct fg_block_index *index, struct fg_err *err)
 {
     static const uint32_t profiles[] = {FG_BLOCK_SMP, FG_BLOCK_PID, FG_BLOCK_IDX};

@@ -2,7 +2,7 @@
  * Pages of samples; what is stored is said where it is written (write_samples.c).
  *
  * A page is unpacked whole. Its heads are read once, and say of every profile and type where its
- * numbers are; so any profile can be read by itself, but for columns that are differences to the
+ * numbers are; so any profile can be read by itself, except columns that are differences to the
  * profile before: those need that one first, and so back to one without differences. `now` and
  * `before` are the profile read last and the one before it, each with the types that were needed.
  * Read in order, every profile is read once.

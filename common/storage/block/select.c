@@ -1,7 +1,7 @@
 /*
  * Series by selector. What a matcher says of stored labels is looked up in the postings, once for
  * each value instead of once for each series; what it says of the labels made from the type is
- * asked once for each row of series with the same schema and name, which stand beside each other.
+ * asked once for each row of series with the same schema and name, which are adjacent.
  */
 #include "common/storage/block/reader_impl.h"
 

@@ -341,7 +341,7 @@ static bool parse_locations(struct section *section, void *arg)
     return true;
 }
 
-/* How many lines there may be: two bytes of raw pages each. */
+/* Returns how many lines there may be: each takes two bytes of raw pages. */
 static uint64_t lines_max(const struct fg_block_index *index)
 {
     const struct fg_block_pages *pages = &index->pages[FG_BLOCK_FRM];

@@ -51,7 +51,7 @@ static void encode_nodes(void *arg, uint32_t from, uint32_t to)
         fg_buf_varint(writing->raw, writing->functions[i]);
 }
 
-/* Of the part's function tree, by rank. */
+/* Returns the node of the part's function tree that a rank has. */
 static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
 {
     uint32_t stack = part->ranks.stacks[rank];
@@ -60,7 +60,7 @@ static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
                       : part->names->nodes[part->order.nodes.olds[stack - 1]];
 }
 
-/* What stacks need: nodes[i] and names[i] are numbers from 0, or FG_MAP_NONE. */
+/* Numbers what stacks need: nodes[i] and names[i] are numbers from 0, or FG_MAP_NONE. */
 static void number(const struct fg_block_part_out *part, struct function_tree_writing *writing,
                    uint32_t *nodes, uint32_t *names)
 {

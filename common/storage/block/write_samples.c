@@ -229,7 +229,7 @@ static enum fg_code take_samples(struct fg_block_writer *writer,
     return FG_OK;
 }
 
-/* What the values of type t were in the profile before, by the samples of this one. */
+/* Returns the values of type t in the profile before, in the order of this one's samples. */
 static const uint64_t *values_before(struct fg_block_pages_out *pages, uint32_t t)
 {
     const struct fg_block_set *now = &pages->now, *before = &pages->before;

@@ -6,8 +6,8 @@
  *         varint series; each: varint schema, varint labels; each: varint label (number among all
  *         pairs of LBL) - that before, the first + 0; varint seen,
  *         zigzag least time - that of the series before, varint greatest - least
- *         varint stripes, varint chunks of all; each stripe: varint chunks; each: varint series -
- * that before - 1, the first + 0; varint profiles
+ *         varint stripes, varint chunks of all; each stripe: varint chunks;
+ *         each: varint series - that before - 1, the first + 0; varint profiles
  */
 #include "common/storage/block/writer_impl.h"
 
@@ -139,7 +139,7 @@ static uint64_t hash_series(const struct fg_block_series *key)
     return fg_labels_hash(&key->labels).lo;
 }
 
-/* Those of earlier stripes; FG_MAP_NONE: it is a new one. */
+/* Finds the series among those of earlier stripes; FG_MAP_NONE: it is new. */
 static uint32_t find_series(const struct fg_block_part_out *part,
                             const struct fg_block_series *series)
 {

@@ -186,7 +186,7 @@ static bool name_ascends(const struct fg_block_writer *writer, struct fg_slice t
     return order < 0;
 }
 
-/* What any part begins with. */
+/* Begins a part of either kind. */
 static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant,
                           struct fg_slice service, bool derived, struct fg_err *err)
 {
@@ -394,7 +394,7 @@ static void encode_groups(const struct fg_block_part_out *part, struct fg_buf *o
     }
 }
 
-/* What the directory says of one page: varint stored and raw bytes, le32 checksum. */
+/* Writes the entry of one page to the directory: varint stored and raw bytes, le32 checksum. */
 static void put_page(struct fg_buf *directory, struct fg_slice stored, size_t raw_bytes)
 {
     fg_buf_varint(directory, stored.len);
@@ -402,7 +402,7 @@ static void put_page(struct fg_buf *directory, struct fg_slice stored, size_t ra
     fg_buf_le32(directory, fg_crc32c(stored));
 }
 
-/* What version 3 added to it: varint key, varint version of the symbols, the usage. */
+/* Writes the fields of version 3: varint key, varint version of the symbols, the usage. */
 static void put_entry_3(struct fg_block_writer *writer)
 {
     fg_buf_varint(&writer->directory, 0); /* key: encryption is not supported yet */

@@ -199,7 +199,7 @@ int fg_directory_lock(struct fg_directory *directory, const char *name, int how,
 
 /* ---- objects ---- */
 
-/* What a path without an object at its end gives. */
+/* True for errors of a path that does not end at an object. */
 static bool is_missing(int errnum)
 {
     return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP || errnum == ENXIO;

@@ -17,7 +17,7 @@ struct directory_walk {
     size_t len; /* of the path; it ends with '/' unless it is empty */
 };
 
-/* What is in one folder. */
+/* The names in one folder. */
 struct directory_children {
     char **names; /* with '/' behind those of folders */
     size_t n, cap;

@@ -38,7 +38,7 @@ void fg_bucket_meter_init(struct fg_bucket_meter *meter, struct fg_registry *reg
                          : fg_metrics_register(registry, bucket_metrics, FG_COUNT(bucket_metrics));
 }
 
-/* What a caller asks for and hears "no" to is no fault of the store's. */
+/* True if the store is at fault. An answer of "no" is none. */
 static bool is_fault(enum fg_code code)
 {
     return code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_PRECONDITION &&

@@ -468,7 +468,8 @@ static char *take_text(struct fg_buf *buf)
     return text;
 }
 
-/* Of "https://host:port/"; a default port is left out, as in the header that libcurl would send. */
+/* Splits "https://host:port/". A default port is left out, as in the header that libcurl would
+ * send. */
 static enum fg_code split_endpoint(const char *endpoint, struct fg_slice *ret_scheme,
                                    struct fg_slice *ret_host, struct fg_err *err)
 {

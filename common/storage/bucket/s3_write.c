@@ -72,7 +72,7 @@ static void make_tag(struct put *put)
     fg_buf_done(&text);
 }
 
-/* What an object is made with; its parts and its completion have none of these. */
+/* Adds the properties with which an object is made; its parts and its completion have none. */
 static void add_properties(struct fg_s3_call *call, const struct put *put)
 {
     const struct fg_bucket_s3_config *config = &put->s3->config;

@@ -154,7 +154,7 @@ static void set_key(struct fg_plan_work *work, uint32_t key, uint32_t matching, 
     work->shares[key] = count == 0 ? 0 : (float)matching / (float)count;
 }
 
-/* What is known of each series is more exact than what groups say. */
+/* Sets states from the series that are known, which is more exact than from groups. */
 static void states_by_series(struct fg_plan_work *work)
 {
     const struct fg_plan_source *source = work->source;

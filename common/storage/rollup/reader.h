@@ -5,8 +5,8 @@
  *
  *   wave 1   NOD of all parts and the directory of the object, which are adjacent
  *            (directory->rollup_offset, which manifests have as well): fg_rollups_parse()
- *   wave 2   names, function tree, and the forms that the plan (plan.h) picked: crowns follow in
- * the order of rows, the longest spans of all series first
+ *   wave 2   names, function tree, and the forms that the plan (plan.h) picked: crowns are in
+ *            the order of rows, the longest spans of all series first
  *
  * It does not trust the input: it compares checksums and the bounds of every number. Results live
  * in the arena. FG_E_CORRUPT names the fault and its place; FG_E_LIMIT: the arena is full.

@@ -3,9 +3,11 @@
  *
  *     fg_block_part_begin ... profiles ...
  *       fg_rollup_writer_create   the part's tree, types, groups
- *       fg_rollup_add             for each key: sums by node of the function tree and by rank, per
- * type fg_rollup_write           gives the block writer the sections NOD, CRN, FTB and FUL, and its
- * names where asked to: it stays until part_end then fg_block_part_end
+ *       fg_rollup_add             for each key: sums by node of the function tree and by
+ *                                 rank, per type
+ *       fg_rollup_write           gives the block writer the sections NOD, CRN, FTB and FUL,
+ *                                 and its function tree if asked to: it has to exist until
+ *     fg_block_part_end
  *
  * Sums for crowns and function totals are by node of fg_rollup_writer_functions(), which has far
  * fewer nodes than there are stacks; only full values need sums by stack.

@@ -467,7 +467,7 @@ void fg_marker_destroy(struct fg_marker *marker)
     free(marker);
 }
 
-/* How much of the MANIFEST is there for good: RocksDB may be writing behind it. *ret_grown: more
+/* Flushes the MANIFEST as it is now; RocksDB may be appending to it. *ret_grown: it has more
  * than at the last mark. */
 static enum fg_code sync_manifest(struct fg_marker *marker, int folder, bool *ret_grown,
                                   struct fg_err *err)

@@ -458,9 +458,9 @@ static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *b
 }
 
 /*
- * Nothing of the folder changes any more, so that what is opened beside finds all that the MANIFEST
- * names: a flush that ends just now would delete a log between the look at the one and the other.
- * Reading goes on.
+ * Stops all changes of the folder, so that the second database finds all files that the MANIFEST
+ * names: a flush that ends just now would delete a log between reading the one and the other.
+ * Reads go on.
  */
 static void make_quiet(struct opening *opening)
 {
@@ -674,7 +674,7 @@ static struct fg_store_iter *rocks_iter_create(struct fg_store *store, unsigned 
 
 /* --- sizes --- */
 
-/* Of all families together. */
+/* Sums a property over all families. */
 static uint64_t sum_property(const struct rocks *rocks, const struct opening *opening,
                              const char *name)
 {
