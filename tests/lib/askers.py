@@ -1,4 +1,4 @@
-"""Threads that ask a server questions while a test does something else."""
+"""Threads that query a server while a test does something else."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ PATIENCE_S = 60
 
 
 class Askers:
-    """Ask all the time, each over a connection of its own, until the block ends; ask(client) returns the status.
+    """Threads that query continuously, each over its own connection, until the block ends; ask(client) returns the status.
 
-    codes counts the statuses, took has the seconds of each answer."""
+    codes has the number of each status, took has the seconds of each answer."""
 
     def __init__(self, server, count, ask, tenant=None):
         self.server, self.ask, self.stopped = server, ask, threading.Event()
@@ -40,7 +40,7 @@ class Askers:
                 self.codes[status] = self.codes.get(status, 0) + 1
 
     def wait_for(self, status):
-        """Waits until one of them got that status."""
+        """Waits until a thread got that status."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with self.lock:

@@ -12,7 +12,7 @@ STOP_TIMEOUT_S = 180  # it waits for answers, settles what it sent, and asks for
 
 
 class Canary:
-    """One process. Use as a context: it ends with it. What it says is in the file log_path."""
+    """One process. Use as a context, at whose end it is stopped. Its output goes to the file log_path."""
 
     def __init__(self, url, *arguments, query_url=None):
         self.port = flamegrid.free_port()
@@ -35,7 +35,7 @@ class Canary:
         os.unlink(self.log_path)
 
     def finish(self):
-        """(exit code, {count: value}) of one that ends by itself."""
+        """Waits for a canary with a duration. Returns (exit code, {count: value})."""
         out, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
         return self.process.returncode, {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
 
@@ -44,7 +44,7 @@ class Canary:
         return self.finish()
 
     def wait_started(self):
-        """Until it can be asked for its counts."""
+        """Waits until it serves its metrics."""
         while self.process.poll() is None:
             try:
                 self.counts()
@@ -54,7 +54,7 @@ class Canary:
         raise RuntimeError("the canary ended with %d:\n%s" % (self.process.returncode, self.log()))
 
     def counts(self):
-        """{metric's name without its prefix: value} of now."""
+        """Returns {metric name without its prefix: value}, current values."""
         body = flamegrid.Client(self.port).send("GET", "/metrics")[1].decode()
         lines = [line.split(" ") for line in body.splitlines() if not line.startswith("#")]
         return {name[len("flamegrid_canary_"):]: float(value) for name, value in lines}
@@ -64,5 +64,5 @@ class Canary:
             return log.read()
 
     def errors(self, most=10):
-        """The first lines about wrong answers."""
+        """Returns the first lines about wrong answers."""
         return "\n".join([line for line in self.log().splitlines() if "level=error" in line][:most])

@@ -1,4 +1,4 @@
-"""Certificates for tests, made by the openssl command, in a folder."""
+"""Certificates for tests in a folder, made by the openssl command."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ EXPIRED = -1  # days: it ended yesterday
 
 
 class Certificates:
-    """name.pem and name.key of each that was made."""
+    """A folder with name.pem and name.key of each certificate."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -22,7 +22,7 @@ class Certificates:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
 
     def make(self, name, issuer=None, days=DAYS, names=()):
-        """Without an issuer signed by itself: an authority. names: DNS names beside localhost."""
+        """Makes a certificate. Without an issuer it signs itself and is an authority. names: DNS names in addition to localhost."""
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key")]
         if issuer is None:
             self.openssl("req", "-x509", *key, "-days", str(days), "-subj", "/CN=" + name, "-out", self.path(name + ".pem"))

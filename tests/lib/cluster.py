@@ -19,7 +19,7 @@ import link
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 120  # of a member that leaves: it commits all it has
 
-# Everything is in segments and blocks within seconds, so that a test of a minute sees all of a profile's life.
+# Profiles are in segments and blocks within seconds, so a test of one minute covers the whole life of a profile.
 QUICK = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s",
                  "--ingester.segments.linger", "0s", "--ingester.segments.forget_after", "5s",
@@ -59,7 +59,7 @@ class Member:
         self.arguments += more
 
     def start(self, *more, environment=None):
-        """more, environment: settings and variables for this time."""
+        """more, environment: settings and variables for this start only."""
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
         variables = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
         variables.update({**self.environment, **(environment or {})})
@@ -69,7 +69,7 @@ class Member:
         return self
 
     def send(self, method, target, timeout=5, body=None):
-        """Status and body; (0, b"") without an answer."""
+        """Returns status and body; (0, b"") without an answer."""
         try:
             return flamegrid.Client(self.port, timeout).send(method, target, body)
         except (OSError, flamegrid.http.client.HTTPException):
@@ -83,7 +83,7 @@ class Member:
             return 0, b""
 
     def metrics(self):
-        """{name with its labels: value}; none without an answer."""
+        """Returns {name with its labels: value}; nothing without an answer."""
         try:
             body = flamegrid.metrics_of(self.admin_port, 5)
         except (OSError, flamegrid.http.client.HTTPException):
@@ -115,7 +115,7 @@ class Member:
             self.process.wait()
 
     def terminate(self, timeout=STOP_TIMEOUT_S):
-        """As an operator stops it. It has to end well, and in time."""
+        """Stops it as an operator does, and expects exit code 0 in time."""
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(timeout)
@@ -135,8 +135,8 @@ class Member:
 
 
 class Cluster:
-    """Use as a context. bucket: settings of where it is; none: a directory of its own. papers: members' certificates;
-    papers.settings(name) is a file of settings with those of one. zones: ingesters are in one after the other."""
+    """Use as a context. bucket: settings of its bucket; none: a directory of its own. papers: the certificates of members;
+    papers.settings(name) is a settings file with those of one member. zones: ingesters are in each of them in turn."""
 
     def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=2, settings=None, bucket=None, papers=None,
                  zones=(), multitenancy=False):
@@ -174,7 +174,7 @@ class Cluster:
         return "%s://127.0.0.1:%d" % ("tls+tcp" if self.papers else "tcp", port)
 
     def add(self, kind, number, *more):
-        """more: settings of this one."""
+        """Adds a member. more: its settings."""
         if kind == "ingester" and self.zones:
             more = ("--ring.zone", self.zones[(number - 1) % len(self.zones)], *more)
         member = Member(self, kind, number, *more)
@@ -185,7 +185,7 @@ class Cluster:
         return [member for member in self.members.values() if member.kind in kinds]
 
     def start(self):
-        """Ingesters first: others are ready when they have read a ring with somebody in it."""
+        """Starts ingesters first: the others become ready when they have read a ring with members."""
         for kinds in (("ingester",), ("distributor", "querier", "compactor")):
             for member in self.of(*kinds):
                 member.start()
@@ -198,7 +198,7 @@ class Cluster:
             member.wait_ready()
 
     def ring(self):
-        """The ring as a querier has it, None while none of them says."""
+        """Returns the ring of a querier; None while no querier answers."""
         for member in self.of("querier", "distributor"):
             status, body = member.operate("GET", "/ring?format=json")
             if status == 200:
@@ -206,7 +206,7 @@ class Cluster:
         return None
 
     def wait_drained(self, timeout_s):
-        """Until no older revision of the ring has to be asked any more."""
+        """Waits until queries need no older revision of the ring."""
         deadline = time.monotonic() + timeout_s
         while True:
             ring = self.ring()
@@ -216,12 +216,12 @@ class Cluster:
             time.sleep(0.2)
 
     def has_ring(self):
-        """Can the ring in the bucket be read, and has it members?"""
+        """Whether the ring in the bucket is readable and has members."""
         done = subprocess.run([flamegrid.binary(), "ring", "ls", "--json", *self.bucket], capture_output=True, check=False)
         return done.returncode == 0 and len(json.loads(done.stdout)["members"]) > 0
 
     def verify(self):
-        """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice. Returns how many there are."""
+        """Runs `flamegrid bucket verify` on the stopped cluster: no faults, no duplicates. Returns the number of profiles."""
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", *self.bucket], capture_output=True, text=True,
                               check=False)
         flamegrid.check(done.returncode == 0, "bucket verify: %s%s", done.stdout, done.stderr)

@@ -6,26 +6,26 @@ import re
 
 import flamegrid
 
-# A full disk, as far as a program sees it: it may delete, rename and overwrite, and is told that nothing is free.
+# A full disk as programs see it: they can delete, rename and overwrite, and the free space is 0.
 FULL = ["write,create,mkdir,truncate,space ENOSPC"]
-# One that another program fills between two looks.
+# A disk that another program fills between two checks of the free space.
 FULL_UNSAID = ["write,create,mkdir,truncate ENOSPC"]
 
 
 def cut_manifest(folder, n_bytes):
-    """Of the RocksDB in a folder, as a file system may that was repaired."""
+    """Truncates the MANIFEST of the RocksDB in a folder, as the repair of a file system may."""
     manifest = max(glob.glob(os.path.join(folder, "MANIFEST-*")))
     os.truncate(manifest, os.path.getsize(manifest) - n_bytes)
 
 
 def number_of_damage(log):
-    """What a start that refused a damaged head asks to be told; it says so once at each start."""
+    """Returns the argument that a start with a damaged head asks for; each refused start names it once."""
     flamegrid.check("could not start" in log, "no start was refused:\n%s", log[-3000:])
     return re.findall(r"set ingester\.accept_loss to ([0-9a-f]{8})", log)[-1]
 
 
 class FaultyDisk:
-    """The data folder of a server, or of a member of a cluster, that has not started yet."""
+    """Faults in the data folder of a server or member of a cluster that has not started yet."""
 
     def __init__(self, server):
         self.control = server.data + ".faults"
@@ -33,13 +33,13 @@ class FaultyDisk:
             **flamegrid.preload("faulty_disk"), "FAULTY_DISK_PATH": server.data, "FAULTY_DISK_CONTROL": self.control})
 
     def fail(self, *rules):
-        """From now on, in place of the rules of before; none: nothing fails."""
+        """Replaces the rules from now on; without rules nothing fails."""
         with open(self.control + ".new", "w", encoding="ascii") as control:
             control.write("".join(rule + "\n" for rule in rules))
         os.rename(self.control + ".new", self.control)
 
     def hits(self):
-        """Lines of calls that failed or waited so far."""
+        """Returns the lines of all calls that failed or waited so far."""
         try:
             with open(self.control + ".hits", encoding="utf-8") as hits:
                 return hits.read().splitlines()

@@ -1,4 +1,4 @@
-"""A flamegrid server for tests in Python: start, kill, ask; and the count of what passed.
+"""A flamegrid server for tests in Python: start, kill and query it; and the count of passed cases.
 
 The program is build/dev/flamegrid, or what FG_BINARY names. Everything it writes is in a temporary
 folder, and it is stopped by its own process id.
@@ -33,20 +33,20 @@ def binary():
 
 
 def shared_folder(name):
-    """Test data kept outside of the repository; where it is not there what we have of it ourselves, or None."""
+    """The folder of test data that is not in the repository; without it the part that is in the repository, or None."""
     outside = os.environ.get("FG_SHARED") or os.path.join(ROOT, os.pardir, "shared")
     folders = (os.path.join(place, name) for place in (outside, os.path.join(ROOT, "tests", "data")))
     return next(filter(os.path.isdir, folders), None)
 
 
 def free_port():
-    """A port for this process alone. Below those that outgoing connections get, and locked until the process ends, so that
-    nobody takes it while the server that has it is stopped: no connection, and no test that runs beside this one."""
+    """Returns a port for this process alone. It is below the range of outgoing connections and locked until the process ends, so
+    no connection and no concurrent test takes it while its server is stopped."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
         last = int(bounds.read().split()[0])
     with ports_lock:
         if free_port.locks is None:
-            # One file for all of a machine's tests; byte N is locked by who has port N.
+            # One file for all tests on this machine; the owner of port N has a lock on byte N.
             free_port.locks = os.open(os.path.join(tempfile.gettempdir(), "flamegrid-test-ports"), os.O_RDWR | os.O_CREAT, 0o666)
         for port in random.SystemRandom().sample(range(PORT_FIRST, last), 1000):  # tests seed `random` itself
             if port not in free_port.given and take_port(port):
@@ -74,8 +74,8 @@ free_port.given = set()
 
 
 def preload(name):
-    """The environment of a program with a library of tests/lib: it is beside the programs, or in build/dev where these
-    were built without tests."""
+    """Returns the environment that preloads a library of tests/lib. The library is in the folder of the programs, or in
+    build/dev if they were built without tests."""
     places = [os.path.dirname(binary()), os.path.join(ROOT, "build", "dev")]
     paths = [os.path.join(place, "tests", "lib", "lib%s.so" % name) for place in places]
     found = [path for path in paths if os.path.exists(path)]
@@ -88,7 +88,7 @@ scraped = {}  # port: when its /metrics were last asked for
 
 
 def metrics_of(port, timeout=60):
-    """The text of /metrics as it is now, from an operators' port."""
+    """Returns the text of /metrics from an admin_listen port."""
     time.sleep(max(0, scraped.get(port, 0) + METRICS_FRESH_S - time.monotonic()))
     status, body = Client(port, timeout).send("GET", "/metrics")
     scraped[port] = time.monotonic()
@@ -97,7 +97,7 @@ def metrics_of(port, timeout=60):
 
 
 class Server:
-    """One process. Use as a context: the folder and the process end with it."""
+    """One process. Use as a context, at whose end the process is stopped and its folder removed."""
 
     def __init__(self, *arguments, data=None):
         self.folder = tempfile.mkdtemp(prefix="flamegrid-test.")
@@ -116,7 +116,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
-        # The server takes FG_* as settings, and refuses those it does not know.
+        # The server reads FG_* as settings and refuses unknown ones.
         environment = {name: value for name, value in os.environ.items() if name not in ("FG_BINARY", "FG_SHARED")}
         environment.update(self.environment)
         with open(self.log_path, "ab") as log:
@@ -137,14 +137,14 @@ class Server:
         raise RuntimeError("the server was not ready in %d s:\n%s" % (READY_TIMEOUT_S, self.log_tail()))
 
     def ready(self):
-        """Status of /ready; 0 without an answer."""
+        """Returns the status of /ready; 0 without an answer."""
         try:
             return Client(self.port, timeout=2).send("GET", "/ready")[0]
         except (OSError, http.client.HTTPException):
             return 0
 
     def operate(self, method, target, timeout=60, headers=None):
-        """Sends an operator's request to admin_listen; status and body."""
+        """Sends an operator's request to admin_listen; returns status and body."""
         return Client(self.admin_port, timeout).send(method, target, headers={**ACTION, **(headers or {})})
 
     def metrics(self):
@@ -159,7 +159,7 @@ class Server:
             self.process.wait()
 
     def terminate(self):
-        """As an operator stops it; returns the exit code."""
+        """Stops it as an operator does; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -183,14 +183,14 @@ class Server:
 
 
 class Client:
-    """One kept connection; not for several threads. headers go with every request."""
+    """A persistent connection, for one thread. headers are sent with every request."""
 
     def __init__(self, port, timeout=60, headers=None):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         self.headers = headers or {}
 
     def send(self, method, target, body=None, headers=None):
-        """Status and body. A lost connection is the caller's, and the next call makes a new one."""
+        """Returns status and body. Raises if the connection is lost; the next call opens a new one."""
         try:
             self.connection.request(method, target, body, {**self.headers, **(headers or {})})
             response = self.connection.getresponse()
@@ -200,7 +200,7 @@ class Client:
             raise
 
     def ask(self, query_method, **fields):
-        """querier.v1 over Connect in JSON. The answer, or an AssertionError with the server's."""
+        """Calls querier.v1 over Connect in JSON. Returns the answer, or raises AssertionError with the server's error."""
         status, body = self.send("POST", "/querier.v1.QuerierService/" + query_method, json.dumps(fields),
                                  {"Content-Type": "application/json"})
         if status != 200:
@@ -213,8 +213,8 @@ class Client:
         return int(answer.get("flamegraph", {}).get("total", 0))
 
     def flame_frames(self, profile_type, selector, start_ms, end_ms):
-        """({function: the sum of its nodes' totals}, the total of all). A function that calls itself counts
-        once for each time that it is on the stack."""
+        """Returns ({function: sum of the totals of its nodes}, total). A recursive function counts
+        once for each frame on the stack."""
         answer = self.ask("SelectMergeStacktraces", profileTypeID=profile_type, labelSelector=selector,
                           start=start_ms, end=end_ms, maxNodes=1 << 20)
         graph = answer.get("flamegraph", {})
@@ -227,19 +227,19 @@ class Client:
         return found, int(graph.get("total", 0))
 
     def merged_profile(self, profile_type, selector, start_ms, end_ms):
-        """All of a type as one pprof, as JSON; pprof.folded_json reads it."""
+        """Returns all profiles of a type as one pprof in JSON; pprof.folded_json reads it."""
         return self.ask("SelectMergeProfile", profileTypeID=profile_type, labelSelector=selector,
                         start=start_ms, end=end_ms)
 
     def label_sets(self, matchers, names, start_ms, end_ms):
-        """The series that match, as dictionaries of these labels; of all labels without any."""
+        """Returns the matching series as dictionaries of these labels, without any of all labels."""
         answer = self.ask("Series", matchers=matchers, labelNames=names, start=start_ms, end=end_ms)
         return [{label["name"]: label["value"] for label in labels.get("labels", [])}
                 for labels in answer.get("labelsSet", [])]
 
     def series_total(self, profile_type, selector, start_ms, end_ms):
-        """The same sum the other way: points of a time series (doubles, so exact below 2^53)."""
-        # A point gathers (T - step, T], and T must not lie after the end.
+        """Returns the same sum from the points of a time series (doubles, so exact below 2^53)."""
+        # A point covers (T - step, T], and T must not be after the end.
         end_ms += 1000 - (end_ms - start_ms) % 1000
         answer = self.ask("SelectSeries", profileTypeID=profile_type, labelSelector=selector,
                           start=start_ms, end=end_ms, step=(end_ms - start_ms) / 1000)
@@ -247,7 +247,7 @@ class Client:
 
 
 class Tally:
-    """Counts cases and says so in the form tests/run reads."""
+    """Counts cases and prints them in the form that tests/run reads."""
 
     def __init__(self, pattern=""):
         self.pattern = re.compile(pattern)
@@ -269,7 +269,7 @@ class Tally:
         print("skip %s: %s" % (name, why), flush=True)
 
     def run(self, name, case, *arguments):
-        """A case is a function that raises when something is wrong."""
+        """Runs a case, a function that raises on failure."""
         if not self.wants(name):
             return
         begun_s = time.monotonic()
@@ -295,7 +295,7 @@ def arguments_of(description):
 
 
 def parse_seeded(parser):
-    """The arguments, with a seed, which is printed; and a tally of the cases that are wanted."""
+    """Returns the arguments, with a seed, which is printed, and a tally of the selected cases."""
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
     print("seed %d" % arguments.seed)

@@ -1,4 +1,4 @@
-"""Clients that push profiles of known values and keep a ledger, and answers compared with it.
+"""Clients that push profiles with known values and keep a ledger; answers are compared with it.
 
 A push that was answered 200 has to be in every later answer once; one whose answer was lost, at most once; one that
 was sent again after that, with the same bytes, once as well. Each push has a stack of its own, so a flame graph tells
@@ -26,7 +26,7 @@ NOISE_LINES = 200
 
 
 class Push:
-    """One upload: what was sent, to which service, and what became of it."""
+    """One upload: its content, its service and its outcome."""
 
     def __init__(self, number, rng):
         self.number = number
@@ -53,7 +53,7 @@ class Push:
 
 
 class Ledger:
-    """All pushes so far. Threads add to it, one at a time."""
+    """All pushes so far. Threads add to it under a lock."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -62,7 +62,7 @@ class Ledger:
         self.numbers = 0  # given so far, or passed over
 
     def next(self):
-        """A new push, one that went unanswered, or one the server has already."""
+        """Returns a new push or, to be sent again, an earlier one, acknowledged or not."""
         with self.lock:
             if self.pushes and self.rng.random() < RESEND_SHARE:
                 return self.rng.choice(self.pushes)
@@ -75,7 +75,7 @@ class Ledger:
         return push
 
     def bulky(self):
-        """A new push with much that no other has, so that it takes room on the disk."""
+        """Returns a new push with large unique content that needs space on the disk."""
         with self.lock:
             push = self.add(self.numbers + -self.numbers % 3)  # a text
             for _ in range(NOISE_LINES):
@@ -84,7 +84,7 @@ class Ledger:
             return push
 
     def totals(self, push_type):
-        """What was acknowledged of a type, and what was sent, so far."""
+        """Returns the sums of acknowledged and of sent values of a type, so far."""
         with self.lock:
             pushes = [push for push in self.pushes if push.folded == (push_type == COUNT)]
         return (sum(push.value for push in pushes if push.acknowledged),
@@ -95,7 +95,7 @@ class Ledger:
 
 
 class Clients:
-    """Threads that push as fast as they are answered, or with pauses, until told to stop."""
+    """Threads that push as fast as they get answers, or with pauses, until they are stopped."""
 
     def __init__(self, port, ledger, pause_s=0):
         self.port, self.ledger, self.pause_s = port, ledger, pause_s
@@ -132,13 +132,13 @@ def send(client, push, faults):
 
 
 def frames_of(client, push_type, service, range_ms):
-    """{frame of a push: value}, and the total of all."""
+    """Returns {frame of a push: value} and the total."""
     found, total = client.flame_frames(push_type, '{service_name="%s"}' % service, *range_ms)
     return {name: value for name, value in found.items() if name.startswith("push_")}, total
 
 
 def verify(port, ledger):
-    """Every service's answer against the ledger."""
+    """Compares the answer for every service with the ledger."""
     client = flamegrid.Client(port, REQUEST_TIMEOUT_S)
     services = {}
     for push in ledger.pushes:
@@ -159,7 +159,7 @@ def verify(port, ledger):
 
 
 def send_again(port, ledger):
-    """What was lost, with the same bytes. Afterwards all of it is acknowledged."""
+    """Sends unacknowledged pushes again, with the same bytes. Afterwards all are acknowledged."""
     client = flamegrid.Client(port, REQUEST_TIMEOUT_S)
     faults = []
     for push in ledger.lost():

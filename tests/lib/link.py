@@ -1,4 +1,4 @@
-"""TCP between two processes, in the hands of a test: cut, held up in one direction or both, or shared out."""
+"""A TCP link between two processes that a test controls: cut, stopped in one or both directions, or spread over targets."""
 
 import os
 import select
@@ -15,9 +15,9 @@ OPEN, CUT, HELD, ANSWERS_HELD, SILENT = "open", "cut", "held", "answers held", "
 
 
 class Link:
-    """Hands on what comes to `port`. set(CUT): connections end and none begins. set(HELD): bytes wait, as they do when
-    packets are lost, and arrive once it is open again; ANSWERS_HELD: only those from the target. set(SILENT): connections
-    end, and those that begin get no byte until they end at the next set()."""
+    """Forwards connections to `port`. set(CUT): closes all connections and accepts none. set(HELD): bytes wait, as when
+    packets are lost, and arrive when the link is open again; ANSWERS_HELD: only bytes from the target wait. set(SILENT):
+    closes all connections; new ones get no byte and are closed by the next set()."""
 
     def __init__(self, *targets):
         self.targets = list(targets)
@@ -53,7 +53,7 @@ class Link:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def connect(self):
-        """To the next target that takes it; None: nobody does."""
+        """Connects to the next target that accepts; None: no target does."""
         for _ in self.targets:
             self.turn += 1
             try:
@@ -63,7 +63,7 @@ class Link:
         return None
 
     def keep_silent(self, client):
-        """The connection lasts as long as the mode does."""
+        """Serves the connection until the mode changes."""
         with client:
             while self.mode == SILENT:
                 select.select([], [], [], LOOK_S)
@@ -91,7 +91,7 @@ class Link:
         server.close()
 
     def pump(self, source, sink, held_in):
-        """Until one end is closed, which closes the other."""
+        """Copies bytes until one end is closed, then closes the other."""
         while True:
             try:
                 if self.mode in held_in:

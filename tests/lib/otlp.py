@@ -1,4 +1,4 @@
-"""Requests of OTLP profiles (ExportProfilesServiceRequest), written anew as older releases would write them."""
+"""Converts requests of OTLP profiles (ExportProfilesServiceRequest) to the encoding of older releases."""
 
 import struct
 
@@ -18,8 +18,8 @@ def field(number, kind, value):
 
 
 def rewrite(data, version, unpacked=False, path=()):
-    """A request of 1.10, or a message in it that stands below path, in the encoding of another release. unpacked:
-    lists in samples are written number by number."""
+    """Returns a request of 1.10, or the message at path in it, in the encoding of another release. unpacked:
+    lists in samples are not packed."""
     out = b""
     for number, kind, value in pprof.fields(data):
         below = (*path, number)
@@ -40,7 +40,7 @@ def rewrite(data, version, unpacked=False, path=()):
 
 
 def times_ns(data, path=()):
-    """When the profiles of a request begin."""
+    """Returns the times at which the profiles of a request begin."""
     for number, kind, value in pprof.fields(data):
         if path == PROFILES and (number, kind) == (3, 1):
             yield struct.unpack("<Q", value)[0]

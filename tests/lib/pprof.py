@@ -1,4 +1,4 @@
-"""pprof by hand: small profiles with known values, and just enough reading to sum a given one."""
+"""Writes small pprof profiles with known values, and reads enough of a given one to sum its values."""
 
 
 def varint(value):
@@ -23,14 +23,14 @@ def packed(field, values):
     return message(field, b"".join(map(varint, values)))
 
 
-# Where frames without names are mapped: start, limit, offset in the file, file, build id.
+# The mapping of frames without names: start, limit, offset in the file, file, build id.
 LIBRARY = (0x7F0000000000, 0x7F0000200000, 0x1000, "/usr/lib/libc.so.6", "abcdef0123")
 
 
 def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds")), labelled=(), has_functions=False):
     """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}; labelled: (stack, values, {name: value})
-    of more samples. A frame is a name, or a number: an address in LIBRARY, or in no mapping where that does not
-    have it. has_functions: what the mapping says of itself."""
+    of more samples. A frame is a name, or a number: an address in LIBRARY, or in no mapping if it is outside of
+    LIBRARY. has_functions: the field of the mapping."""
     strings = {"": 0}
     functions = {}
     out = bytearray()
@@ -65,7 +65,7 @@ def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanosecon
 
 
 def fields(data):
-    """(field, wire type, value) of a message. Raises ValueError or IndexError on what is none."""
+    """Yields (field, wire type, value) of a message. Raises ValueError or IndexError on malformed input."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -100,7 +100,7 @@ def signed(value):
 
 
 def numbers(kind, value):
-    """A repeated number, packed or not."""
+    """Returns a repeated number, packed or not."""
     if kind == 0:
         return [value]
     out, at = [], 0
@@ -115,7 +115,7 @@ def read_time_ns(data):
 
 
 def read_totals(data):
-    """The sum of each sample type."""
+    """Returns the sum of each sample type."""
     totals = []
     for field, kind, value in fields(data):
         if (field, kind) != (2, 2):
@@ -128,7 +128,7 @@ def read_totals(data):
 
 
 def total_json(profile):
-    """The sum of the first sample type of a pprof as JSON."""
+    """Returns the sum of the first sample type of a pprof in JSON."""
     return sum(int(sample["value"][0]) for sample in profile.get("sample", []))
 
 
@@ -159,7 +159,7 @@ def folded(data):
 
 
 def folded_json(profile):
-    """{"root;...;leaf": value} of a pprof as JSON. A frame without a name is its address."""
+    """Returns {"root;...;leaf": value} of a pprof in JSON. A frame without a name is its address."""
     strings = profile.get("stringTable", [])
     functions = {f["id"]: strings[int(f.get("name", 0))] or strings[int(f.get("systemName", 0))]
                  for f in profile.get("function", [])}

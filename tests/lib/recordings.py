@@ -1,4 +1,4 @@
-"""Recordings of another server's answers, compared with ours.
+"""Compares the answers of flamegrid with recorded answers of another server.
 
 Which cases have to pass says a list, a ratchet: one case a line, then the steps of it that may differ. "-STEP" may
 answer anything, "STEP=STATUS" has to answer with that status. Why they differ is for a README beside the list.
@@ -14,7 +14,7 @@ import flamegrid
 
 
 def load_replay():
-    """The program beside the recordings that knows when two answers are equal."""
+    """The program in the folder of the recordings that compares two answers."""
     path = os.path.join(flamegrid.shared_folder("golden"), "replay.py")
     spec = importlib.util.spec_from_file_location("replay", path)
     replay = importlib.util.module_from_spec(spec)
@@ -23,7 +23,7 @@ def load_replay():
 
 
 def exception(word):
-    """(step, the status that it has to have, or None for any)."""
+    """Returns (step, required status or None for any)."""
     if word.startswith("-"):
         return word[1:], None
     step, _, status = word.partition("=")
@@ -31,7 +31,7 @@ def exception(word):
 
 
 def read_list(path):
-    """{case: {step: status or None}} in the order of the list."""
+    """Returns {case: {step: status or None}} in the order of the list."""
     cases = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -42,7 +42,7 @@ def read_list(path):
 
 
 def shown(differences, most_lines):
-    """{step: lines} as text."""
+    """Returns {step: lines} as text."""
     text = []
     for step, lines in differences.items():
         text.append(step)
@@ -68,18 +68,18 @@ def run_listed(recordings, listed, tally, most_lines):
         for step, status, lines in recordings.steps(name):
             missing.discard(step)
             if step in known and not lines:
-                print("note %s: %s is as recorded now, its exception can go" % (name, step))
+                print("note %s: %s is equal to the recording now: remove its exception" % (name, step))
             elif step in known and known[step] not in (None, status):
-                unexpected[step] = ["the list says %s, we answer %d" % (known[step], status)] + lines
+                unexpected[step] = ["the list says %s, the answer is %d" % (known[step], status)] + lines
             elif step not in known and lines:
                 unexpected[step] = lines
         for step in sorted(missing):
-            unexpected[step] = ["there is no such step"]
+            unexpected[step] = ["the case has no such step"]
         judge(tally, name, unexpected, most_lines)
 
 
 def run_all(recordings, tally, most_lines):
-    """Closes with the lines that the list would have."""
+    """Compares all cases and prints the list that describes the result."""
     listed = []
     for name in filter(tally.wants, recordings.names()):
         steps = list(recordings.steps(name))
@@ -91,7 +91,7 @@ def run_all(recordings, tally, most_lines):
 
 
 def run(doc, folder_name, list_path, settings, open_recordings):
-    """A test program: the recordings that open_recordings(folder, port) returns, against the list in that file."""
+    """Runs a test program: compares the recordings of open_recordings(folder, port) with the list in that file."""
     parser = flamegrid.arguments_of(doc.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="also what is not listed")
     parser.add_argument("--diff-lines", type=int, default=30, metavar="N")

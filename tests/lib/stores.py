@@ -1,4 +1,4 @@
-"""Object stores that others wrote, as processes with an empty bucket; tests/bucket/README.md says which and why."""
+"""Object stores of other projects, as processes with an empty bucket; tests/bucket/README.md says which and why."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ REGION = "us-east-1"
 
 
 class Unavailable(Exception):
-    """A toolchain or a registry is not there; nothing is wrong with us."""
+    """A toolchain or a registry is missing; this is no failure of flamegrid."""
 
 
 def fetch(*command, **options):
@@ -54,7 +54,7 @@ class Store:
         self.spawn()
 
     def spawn(self):
-        """The process, also of one that was stopped: it has what it had."""
+        """Starts the process, also after a stop: it keeps its objects."""
         self.process = subprocess.Popen(self.command(), cwd=self.folder, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         env={**os.environ, "ROOT_ACCESS_KEY": NAME, "ROOT_SECRET_KEY": NAME})
@@ -70,7 +70,7 @@ class Store:
             self.process.wait()
 
     def pause(self):
-        """Connections stay, and nobody answers."""
+        """Suspends the process: connections stay open without answers."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self):
@@ -90,7 +90,7 @@ class Versitygw(Store):
     program = os.path.join(BUILD, "versitygw")
 
     def install(self):
-        """Built once, from what go.sum locks."""
+        """Builds the program once, with the versions in go.sum."""
         version = re.search(r"go(\d+)\.(\d+)", fetch("go", "version"))
         if version is None or tuple(map(int, version.groups())) < OLDEST_GO:
             raise Unavailable("no Go %d.%d or later" % OLDEST_GO)
@@ -99,11 +99,11 @@ class Versitygw(Store):
         self.home = os.path.join(self.folder, "store")
         os.makedirs(self.home, exist_ok=True)
         try:
-            # Where there are none it could keep etags beside the objects (--sidecar), but then it gives a
-            # content with another one's etag now and then, and updates are lost.
+            # Without extended attributes it could store etags in other files (--sidecar), but then it sometimes
+            # returns a content with the etag of another one, and updates are lost.
             os.setxattr(self.home, "user.flamegrid", b"")
         except OSError as fault:
-            raise Unavailable("%s: attributes for users: %s" % (self.home, fault))
+            raise Unavailable("%s: extended attributes: %s" % (self.home, fault))
 
     def command(self):
         return [self.program, "--port", "127.0.0.1:%d" % self.port, "--quiet", "posix", self.home]
@@ -113,7 +113,7 @@ class Moto(Store):
     refused = "a multipart put if match"
 
     def install(self):
-        """A virtual environment with what locks/moto.txt lists."""
+        """Makes a virtual environment with the packages in locks/moto.txt."""
         self.home = os.path.join(BUILD, "venv-moto")
         if not os.path.exists(os.path.join(self.home, "bin", "pip")):
             fetch(sys.executable, "-m", "venv", self.home)
@@ -125,7 +125,7 @@ class Moto(Store):
 
 
 def signed_put(host, path, content=b""):
-    """Signed by Signature Version 4, by other lines than those under test."""
+    """Signs a request with Signature Version 4, independently of the code under test."""
     date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     digest = hashlib.sha256(content).hexdigest()
     headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": date}
@@ -143,7 +143,7 @@ def signed_put(host, path, content=b""):
 
 
 def any_store(folder):
-    """The first of them that can be had; why not, of each, where none can."""
+    """Starts the first available store; if there is none, says why for each."""
     os.makedirs(BUILD, exist_ok=True)
     reasons = []
     for kind in (Versitygw, Moto):
@@ -160,7 +160,7 @@ def any_store(folder):
 
 
 def settings(store, prefix):
-    """Those that say where the bucket is, without the keys to it."""
+    """Returns the settings of the bucket without its keys."""
     return ["--bucket.type", "s3", "--bucket.s3.endpoint", store.url, "--bucket.s3.bucket", NAME,
             "--bucket.s3.prefix", prefix]
 

@@ -26,7 +26,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void rules(void **state)
+static void upload_relabelling_rules_are_applied(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -54,7 +54,7 @@ static void rules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(upload_relabelling_rules_are_applied)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

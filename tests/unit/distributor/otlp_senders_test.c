@@ -10,7 +10,7 @@
 
 #define NOW (5 * FG_HOUR_NS)
 
-static void once_an_hour(void **state)
+static void each_sender_is_logged_once_an_hour(void **state)
 {
     struct dist_otlp_senders *senders = dist_otlp_senders_create();
     static const struct {
@@ -49,7 +49,7 @@ static bool admit_number(struct dist_otlp_senders *senders, int number, int64_t 
     return dist_otlp_senders_admit(senders, FG_LIT("a"), fg_cstr(address), now_ns);
 }
 
-/* When the table is full, nobody is forgotten before the hour is over. */
+/* A full table forgets no sender before its hour is over. */
 static void a_full_table_logs_no_further_senders(void **state)
 {
     struct dist_otlp_senders *senders = dist_otlp_senders_create();
@@ -60,7 +60,7 @@ static void a_full_table_logs_no_further_senders(void **state)
     assert_false(admit_number(senders, DIST_OTLP_SENDERS_MAX, NOW + FG_MINUTE_NS));
     for (int i = 0; i < DIST_OTLP_SENDERS_MAX; i++)
         assert_false(admit_number(senders, i, NOW + FG_MINUTE_NS));
-    /* Two were logged an hour ago: so there is room for two. */
+    /* Two senders were logged an hour ago, so there is room for two. */
     assert_true(admit_number(senders, DIST_OTLP_SENDERS_MAX, NOW + FG_HOUR_NS + 1));
     assert_true(admit_number(senders, 0, NOW + FG_HOUR_NS + 1));
     assert_false(admit_number(senders, 1, NOW + FG_HOUR_NS + 1));
@@ -71,7 +71,7 @@ static void a_full_table_logs_no_further_senders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_an_hour),
+        cmocka_unit_test(each_sender_is_logged_once_an_hour),
         cmocka_unit_test(a_full_table_logs_no_further_senders),
     };
 

@@ -1,4 +1,4 @@
-/* The proxy behind a server, with queriers that answer what the test says, or not at all. */
+/* Tests the proxy behind a server, with queriers that answer as the test says, or not at all. */
 #include "distributor/query_proxy.h"
 #include "tests/lib/fake_server.h"
 #include "tests/lib/served.h"
@@ -16,7 +16,7 @@
 
 enum { QUERIERS = 2, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 65536, HOLE_CLIENTS = 4 };
 
-/* One querier: its next answers, and the last request that it got. */
+/* One querier: its next answer and the last request that it got. */
 struct querier {
     struct fake_server *server;
     _Atomic unsigned status; /* 0: it does not answer */
@@ -71,7 +71,7 @@ static void unload(struct dist_query_proxy_settings *settings)
     fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
 }
 
-/* Returns a port that drops what wants to connect, as a machine does that is gone: the queue of its
+/* Returns a port that drops connection attempts, as an unreachable machine does: the queue of its
  * listener is full, and nobody accepts. */
 static unsigned black_hole(int fds[1 + HOLE_CLIENTS])
 {
@@ -187,7 +187,7 @@ static void a_query_and_its_answer_pass_unchanged(void **state)
     assert_non_null(strstr(request, "GET /pyroscope/render?query=a%7Bb%3D%22c%22%7D&from=now-1h "));
     assert_non_null(strstr(request, "X-Scope-OrgID: acme\r\n"));
     assert_non_null(strstr(request, "Accept: text/x\r\n"));
-    assert_null(strstr(request, "Cookie")); /* no business of a querier's */
+    assert_null(strstr(request, "Cookie")); /* not for queriers */
     assert_string_equal(http_ask_body(&f->served.answer), "flames");
     assert_true(http_ask_head_has(&f->served.answer, "Content-Type: application/x-flame\r\n"));
     assert_true(http_ask_head_has(&f->served.answer, "X-Flamegrid-Complete: yes\r\n"));
@@ -230,26 +230,26 @@ static void queriers_take_turns(void **state)
     assert_int_equal(atomic_load(&f->queriers[1].asked), 3);
 }
 
-static void another_querier_is_asked_if_one_is_away_or_not_ready(void **state)
+static void the_next_querier_is_asked_if_one_is_down_or_not_ready(void **state)
 {
     struct fixture *f = *state;
 
     atomic_store(&f->queriers[0].status, 503);
     assert_int_equal(ask(f, "GET /ui/app.js HTTP/1.1", NULL), 200);
     expect_count(f, "flamegrid_query_proxy_retries_total 1");
-    /* It is asked last from now on. */
+    /* From now on this querier is asked last. */
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(ask(f, "GET / HTTP/1.1", NULL), 200);
     assert_int_equal(atomic_load(&f->queriers[0].asked), 1);
     expect_count(f, "flamegrid_query_proxy_retries_total 1");
-    /* But it is asked if it is the only one. */
+    /* It is asked if it is the only one. */
     atomic_store(&f->queriers[0].status, 200);
     fake_server_stop(fg_take(f->queriers[1].server));
     assert_int_equal(ask(f, "GET / HTTP/1.1", NULL), 200);
     assert_int_equal(atomic_load(&f->queriers[0].asked), 2);
 }
 
-static void without_any_querier_the_client_may_try_again(void **state)
+static void without_a_querier_the_client_gets_503_with_retry_after(void **state)
 {
     struct fixture *f = *state;
 
@@ -264,7 +264,7 @@ static void without_any_querier_the_client_may_try_again(void **state)
     expect_count(f, "flamegrid_query_proxy_running 0");
 }
 
-static void a_querier_that_hangs_costs_no_more_than_the_timeout(void **state)
+static void a_hanging_querier_costs_at_most_the_timeout(void **state)
 {
     struct fixture *f = *state;
 
@@ -317,7 +317,7 @@ static void *ask_in_the_background(void *arg)
     return (void *)(uintptr_t)ask(f, "GET /pyroscope/render HTTP/1.1", NULL);
 }
 
-static void stop_answers_what_is_under_way(void **state)
+static void stop_answers_requests_in_progress(void **state)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -366,11 +366,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_body_of_a_call_reaches_the_querier, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_of_a_querier_is_the_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(queriers_take_turns, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_querier_is_asked_if_one_is_away_or_not_ready, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(without_any_querier_the_client_may_try_again, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_querier_that_hangs_costs_no_more_than_the_timeout, setup,
+        cmocka_unit_test_setup_teardown(the_next_querier_is_asked_if_one_is_down_or_not_ready,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_querier_the_client_gets_503_with_retry_after,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hanging_querier_costs_at_most_the_timeout, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
             a_querier_whose_machine_is_gone_costs_no_more_than_the_connect_timeout, setup_with_hole,
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_response_beyond_the_limit_is_an_error_of_the_server,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(grpc_is_refused_with_the_reason, setup, teardown),
-        cmocka_unit_test_setup_teardown(stop_answers_what_is_under_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(stop_answers_requests_in_progress, setup, teardown),
         cmocka_unit_test(wrong_urls_are_refused_with_the_setting),
     };
 

@@ -1,5 +1,5 @@
-/* A whole distributor behind a real HTTP server, in a ring whose ingesters say what the test has
- * written for them: what becomes of uploads. */
+/* Tests uploads through a whole distributor behind a real HTTP server, in a ring whose ingesters
+ * answer as the test has scripted. */
 #include "common/cluster/ring/shard.h"
 #include "distributor/distributor.h"
 #include "distributor/upload.h"
@@ -20,12 +20,13 @@ enum { ANN, BOB, CAT, DAN };
 #define INGEST "POST /ingest?name=app.cpu HTTP/1.1"
 #define STACKS "main;work;hash 30\nmain;work;sort 10\n"
 
-/* Ends a script at once: all is well. */
+/* A script without entries: every push succeeds. */
 static const struct push_answer well[] = {{.code = FG_OK}};
 
 struct fixture {
     struct push_ring ring;
-    struct fg_ring_watch *late; /* not started; NULL: the distributor goes by the ring's own */
+    struct fg_ring_watch
+        *late; /* not started; NULL: the distributor uses the ring of the fixture */
     struct served served;
     struct dist_settings settings;
     struct fg_limit_settings limits;
@@ -35,7 +36,7 @@ struct fixture {
 
 /* --- fixture --- */
 
-/* Nothing here takes long, but a slow machine may. */
+/* Only a very slow machine needs this long. */
 static void load_settings(struct dist_settings *settings)
 {
     struct fg_conf_section section = {"distributor", dist_fields, dist_n_fields, settings};
@@ -131,7 +132,7 @@ static void expect(struct fixture *f, unsigned status, const char *text)
         fail_msg("%u: %s\nnot %u: %s", got, http_ask_body(&f->served.answer), status, text);
 }
 
-/* Until stragglers are answered. */
+/* Waits until stragglers are answered. */
 static void wait_idle(struct fixture *f)
 {
     struct dist_owner_set set;
@@ -156,7 +157,7 @@ static void an_upload_goes_to_all_its_owners(void **state)
     struct fixture *f = *state;
 
     push_ring_script(&f->ring, ANN, NULL, 0);
-    expect(f, 200, ""); /* without a word of ann's */
+    expect(f, 200, ""); /* without an answer of ann */
     for (unsigned i = ANN; i <= CAT; i++) {
         struct push_asked *asked = &f->ring.ingesters[i].asked[0];
 
@@ -189,7 +190,7 @@ static void too_few_ingesters_are_a_503(void **state)
     assert_true(http_ask_head_has(&f->served.answer, "Retry-After: "));
 }
 
-/* Two are away for three rounds. */
+/* Two owners are away for three rounds. */
 static void replicas_that_come_back_in_time_count(void **state)
 {
     static const struct push_answer away[] = {
@@ -218,12 +219,13 @@ static void definitions_are_sent_to_ingesters_that_lack_them(void **state)
     wait_idle(f);
     assert_int_equal(push_ring_count(&f->ring, ANN), 2);
     assert_int_equal(push_ring_count(&f->ring, BOB), 3);
-    /* With definitions, without, with. */
+    /* With definitions, then without, then with. */
     assert_true(f->ring.ingesters[BOB].asked[1].bytes < f->ring.ingesters[BOB].asked[0].bytes);
     assert_int_equal(f->ring.ingesters[BOB].asked[2].bytes, f->ring.ingesters[BOB].asked[0].bytes);
 }
 
-/* The ring has a fourth member, and the distributor does not know: it hears of it and reads. */
+/* The ring has a fourth member that the distributor does not know: an answer tells it, and it reads
+ * the ring. */
 static void a_stale_ring_is_reloaded(void **state)
 {
     static const struct push_answer stale[] = {{.code = FG_E_PRECONDITION, .newest = 4}};
@@ -283,7 +285,7 @@ static bool has_come(struct fixture *f)
     return come;
 }
 
-/* The program has just started, and who sent it did not ask whether it is ready. */
+/* The program has just started, and the client did not wait for /ready. */
 static void an_upload_waits_for_the_first_ring(void **state)
 {
     struct fixture *f = *state;
@@ -313,7 +315,7 @@ static int open_spread(void **state)
     return open_with(state, 0, spread_out);
 }
 
-/* An upload of the test's own: one batch of a service with a profile of each pod. */
+/* Builds an upload: one batch of a service with a profile of each pod. */
 struct many {
     struct dist_upload upload;
     int64_t time_ns;
@@ -365,8 +367,8 @@ static void start_many(void *arg)
     dist_upload_start(&many->upload);
 }
 
-/* Sends them, and says which of the shards from the widest first one on ann was sent a batch for.
- */
+/* Sends the upload and returns a bit for each shard, from the widest first one on, for which ann
+ * got a batch. */
 static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
 {
     static const struct dist_upload_interface interface = {decode_many, respond_many};
@@ -382,7 +384,8 @@ static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
     uint64_t seen = 0;
 
     assert_int_equal(sem_init(&many.answered, 0, 0), 0);
-    push_ring_script(&f->ring, CAT, full, FG_COUNT(full)); /* so that both others are heard */
+    push_ring_script(&f->ring, CAT, full,
+                     FG_COUNT(full)); /* so that the answers of both others count */
     fg_loop_call(f->served.loop, start_many, &many);
     while (sem_wait(&many.answered) != 0)
         continue;
@@ -402,8 +405,9 @@ static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
     return seen;
 }
 
-/* By the spread that the ring has for its profiles' time. What the limit says is asked for, and
- * begins later: so what was sent before goes to the same shard when it is sent again. */
+/* Profiles are spread as the ring says for their time. A distributor asks the ring for the spread
+ * that the limit says, and that spread begins later: so a profile that is sent again goes to the
+ * same shard. */
 static void a_service_is_divided_by_the_spread(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* A whole distributor behind a real HTTP server, with an ingester that takes everything: what a
- * tenant's limits let through. */
+/* Tests the limits of tenants with a whole distributor behind a real HTTP server and an ingester
+ * that stores everything. */
 #include "distributor/distributor.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/served.h"
@@ -119,7 +119,7 @@ static int setup(void **state)
     return setup_with(state, false, NULL);
 }
 
-static void without_limits(void **state)
+static void without_limits_only_future_profiles_are_refused(void **state)
 {
     struct fixture *f = *state;
 
@@ -138,7 +138,7 @@ static int setup_rate(void **state)
     return setup_with(state, true, limit_rate);
 }
 
-/* 576 bytes of each tenant's 1048, which come back within a second. */
+/* 576 of the 1048 bytes that each tenant may send at once; the bytes come back within a second. */
 static void each_tenant_has_a_rate(void **state)
 {
     struct fixture *f = *state;
@@ -166,7 +166,7 @@ static int setup_others(void **state)
     return setup_with(state, false, limit_others);
 }
 
-static void bodies_and_times_have_limits(void **state)
+static void body_size_and_profile_time_have_limits(void **state)
 {
     struct fixture *f = *state;
 
@@ -179,9 +179,11 @@ static void bodies_and_times_have_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_limits_only_future_profiles_are_refused, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(each_tenant_has_a_rate, setup_rate, teardown),
-        cmocka_unit_test_setup_teardown(bodies_and_times_have_limits, setup_others, teardown),
+        cmocka_unit_test_setup_teardown(body_size_and_profile_time_have_limits, setup_others,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

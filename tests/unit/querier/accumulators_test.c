@@ -1,4 +1,5 @@
-/* How much memory those have who add up samples: with their reader, what one query may have. */
+/* Tests the memory of accumulators: together with the reader they stay within the limit of a query.
+ */
 #include "querier/blocks/accumulators.h"
 
 #include <setjmp.h>
@@ -8,7 +9,7 @@
 
 enum { MAX_BYTES = 1024 * 1024, KIB = 1024 };
 
-/* A reader with a batch of parts of as many stacks. */
+/* Makes a reader with a batch of parts with that many stacks. */
 struct fixture {
     struct qry_blocks blocks;
     struct qry_blocks_snapshot snapshot;
@@ -52,7 +53,7 @@ static bool has_room(struct fixture *f, size_t bytes)
     return room;
 }
 
-/* Takes one, and gives it back. */
+/* Takes an accumulator and returns it. */
 static bool can_add(struct fixture *f)
 {
     struct qry_accumulator *accumulator = qry_accumulators_take(&f->accumulators);
@@ -74,7 +75,7 @@ static void reader_and_accumulators_share_one_limit(void **state)
         struct fixture f;
 
         print_message("  %zu KiB\n", cases[i].reader_kib);
-        fixture_init(&f, 60 * KIB, 0); /* sums of 480 KiB */
+        fixture_init(&f, 60 * KIB, 0); /* its sums take 480 KiB */
         assert_non_null(fg_arena_alloc(f.reader.arena, cases[i].reader_kib * KIB));
         qry_accumulators_begin(&f.accumulators);
         assert_int_equal(can_add(&f), cases[i].fits);
@@ -98,7 +99,7 @@ static void reader_has_less_memory_during_a_batch(void **state)
     fixture_done(&f);
 }
 
-/* Fifteen who help, and the first, with 10 KiB each. */
+/* Fifteen helpers and the first thread, with 10 KiB each. */
 static void each_helper_has_memory_for_its_sums(void **state)
 {
     struct fixture f;
@@ -112,7 +113,7 @@ static void each_helper_has_memory_for_its_sums(void **state)
     fixture_done(&f);
 }
 
-/* Of a part of which nothing is to be read there are no sums. */
+/* A part from which the query reads nothing has no sums. */
 static void unread_part_has_no_sums(void **state)
 {
     struct fixture f;

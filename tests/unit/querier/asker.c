@@ -18,7 +18,7 @@ void asker_must(enum fg_code code, const struct fg_err *err)
         fail_msg("%s: %s", fg_code_name(code), err->msg);
 }
 
-/* Who help the test's own thread with its queries. */
+/* Threads that help the test's own thread with queries. */
 static struct fg_work *make_workers(unsigned threads)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
@@ -48,7 +48,7 @@ void asker_init(struct asker *asker, uint64_t seed, uint64_t cache_max_bytes,
         .manifest_age_ns = 10 * FG_SECOND_NS,
         .disk = asker->disk,
     });
-    /* Of objects as small as these some are read thing by thing, as large ones are. */
+    /* Some of these small objects are read section by section, like large ones. */
     asker->querier->blocks->whole_max_bytes = (uint32_t)(seed % 3 * 3000);
     asker->querier->blocks->before_max_bytes = (uint32_t)(seed % 2 * 500);
     asker->world.stripes_permille = seed % 2 == 0 ? 0 : 800;
@@ -108,7 +108,7 @@ void asker_happen(struct asker *asker, uint64_t what)
     case ASKER_FORGET:
         world_forget(world);
         break;
-    case ASKER_DELETE: /* whoever writes it into the manifest tells the querier */
+    case ASKER_DELETE: /* the writer of the manifest tells the querier */
         world_delete(world, (uint32_t)world_random(world, WORLD_TENANTS));
         qry_refresh(asker->querier);
         break;
@@ -142,7 +142,7 @@ uint64_t asker_seeds(uint64_t otherwise)
 
 struct qry_query *asker_begin(struct asker *asker, uint32_t tenants)
 {
-    static struct fg_http_request nobody; /* who never goes away */
+    static struct fg_http_request nobody; /* its client never disconnects */
     struct qry_query *query = fg_new(struct qry_query);
 
     query->querier = asker->querier;
@@ -220,8 +220,9 @@ const char *const asker_types[ASKER_TYPES] = {
 
 static int64_t draw_time(struct asker *asker)
 {
-    int64_t on_grid = asker->world.start_ns + ((int64_t)asker_draw(asker, 380) - 10) * 10 *
-                                                  FG_SECOND_NS; /* as profiles are */
+    int64_t on_grid =
+        asker->world.start_ns + ((int64_t)asker_draw(asker, 380) - 10) * 10 *
+                                    FG_SECOND_NS; /* on seconds, like the times of profiles */
 
     switch (asker_draw(asker, 7)) {
     case 0:
@@ -233,7 +234,7 @@ static int64_t draw_time(struct asker *asker)
     }
 }
 
-/* The selectors stay the world's. */
+/* The selectors still belong to the world. */
 static void expect_deletions(struct asker *asker, struct ask *ask)
 {
     struct qry_query *query = ask->query;
@@ -304,7 +305,7 @@ void asker_draw_stacks(struct asker *asker, struct qry_stack_filter *stacks, str
 
     *stacks = (struct qry_stack_filter){0};
     switch (asker_draw(asker, 5)) {
-    case 0: { /* as some stack begins */
+    case 0: { /* the outermost functions of some stack */
         static const char *const names[] = {"f0", "f1",  "f2",          "f3",        "f4",
                                             "f5", "0x5", "x.so+0x1005", "[no stack]"};
 
@@ -327,7 +328,7 @@ void asker_draw_stacks(struct asker *asker, struct qry_stack_filter *stacks, str
         stacks->traces[0].data = fg_arena_new(arena, uint8_t, FG_ID_BYTES);
         stacks->traces[0].data[0] = (uint8_t)asker_draw(asker, 5);
         break;
-    case 3: /* one that is there, perhaps not in the range, and one that is not */
+    case 3: /* one that exists, perhaps not in the range, and one that does not */
         stacks->n_profile_ids = 2;
         stacks->profile_ids = fg_arena_new(arena, ProtobufCBinaryData, 2);
         for (size_t i = 0; i < 2; i++) {

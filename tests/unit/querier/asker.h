@@ -1,10 +1,6 @@
-/*
- * A querier on a little world, and queries for it that are drawn at random: each has to have the
- * answer that the world's model gives.
- *
- * What is wrong fails the test, unless a function returns a code. One thread asks at a time, but
- * copies of an asker may ask beside each other while nothing happens in their world.
- */
+/* Provides a querier on a small world and random queries for it: each must have the answer of the
+ * model. A wrong answer fails the test, unless a function returns a code. One thread queries at a
+ * time; copies of an asker may query concurrently while nothing changes in their world. */
 #ifndef FG_TESTS_UNIT_QUERIER_ASKER_H
 #define FG_TESTS_UNIT_QUERIER_ASKER_H
 
@@ -21,28 +17,30 @@ struct asker {
     struct fg_disk_cache *disk;      /* NULL: none */
     struct fg_registry *registry;
     struct fg_clock_manual clock;
-    struct fg_work *work; /* none to three who help the thread that asks */
+    struct fg_work *work; /* up to three threads that help the querying thread */
     struct querier *querier;
     uint64_t random;  /* of queries */
-    bool partial;     /* queries take what there is */
-    bool keeps_all;   /* else tenants have retention, as drawn */
-    unsigned inexact; /* flame graphs with a bound */
-    uint64_t rollups; /* that flame graphs were made from */
+    bool partial;     /* queries accept incomplete answers */
+    bool keeps_all;   /* otherwise tenants have a random retention */
+    unsigned inexact; /* number of flame graphs with an error bound */
+    uint64_t rollups; /* number of rollups that flame graphs used */
 };
 
-/* disk, random and keeps_all are as the caller has set them. faults NULL: the bucket has none. */
+/* The caller has set disk, random and keeps_all. faults NULL: the bucket has none. */
 void asker_init(struct asker *asker, uint64_t seed, uint64_t cache_max_bytes,
                 const struct fg_bucket_faults *faults);
 void asker_done(struct asker *asker);
 
-/* Nothing of a query is left when it has ended, so workers may be exchanged between two. */
+/* Replaces the worker threads. A query leaves nothing behind, so this is possible between two
+ * queries. */
 void asker_help_with(struct asker *asker, unsigned threads);
 
 struct qry_blocks *asker_blocks(const struct asker *asker);
 struct fg_cache_stats asker_cache(const struct asker *asker);
 void asker_must(enum fg_code code, const struct fg_err *err);
 
-/* How many seeds a test tries: as the environment's FG_TEST_SEEDS says, or otherwise these many. */
+/* Returns the number of seeds that a test tries: FG_TEST_SEEDS of the environment, else this
+ * number. */
 uint64_t asker_seeds(uint64_t otherwise);
 
 /* --- what happens --- */
@@ -57,40 +55,41 @@ enum {
     ASKER_FORGET,
     ASKER_DELETE,
     ASKER_UNDELETE,
-    ASKER_HAPPENINGS, /* so many */
+    ASKER_HAPPENINGS, /* number of kinds */
     ASKER_HAPPENINGS_WITHOUT_DELETIONS = ASKER_DELETE,
 };
 
 void asker_happen(struct asker *asker, uint64_t what);
 
-/* happenings: those that may be, from the first on. */
+/* happenings: number of kinds that may happen, from the first on. */
 void asker_happen_any(struct asker *asker, uint64_t happenings);
 
 /* --- queries --- */
 
 enum { ASKER_ARENA_BYTES = 256 * 1024 * 1024 }; /* of a query */
 
-/* Bit i of tenants: the world's i-th. It has no deadline, and whoever asks stays. */
+/* Bit i of tenants: tenant i of the world. The query has no deadline, and its client never
+ * disconnects. */
 struct qry_query *asker_begin(struct asker *asker, uint32_t tenants);
 void asker_end(struct qry_query *query);
 
-/* The code of a query; FG_E_UNAVAILABLE where its answer says that it is not complete. */
+/* Returns the code of a query; FG_E_UNAVAILABLE if its answer says that it is incomplete. */
 enum fg_code asker_whole(const struct qry_query *query, enum fg_code code, struct fg_err *err);
 
-/* The stacks of the first type, of all tenants and times. */
+/* Queries the stacks of the first type, of all tenants and times. */
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err);
 
 enum { ASKER_TYPES = 5 };
 
-/* The world has profiles of all but the last. */
+/* The world has profiles of all types but the last. */
 extern const char *const asker_types[ASKER_TYPES];
 
-/* What a query asks, drawn at random. */
+/* A random query. */
 struct ask {
     struct qry_selection selection;
     struct world_query asked;
     struct qry_query *query;
-    struct fg_deletions deletions[WORLD_TENANTS]; /* the world's, and retention */
+    struct fg_deletions deletions[WORLD_TENANTS]; /* those of the world, and retention */
 };
 
 uint64_t asker_draw(struct asker *asker, uint64_t below);
@@ -107,11 +106,10 @@ enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_rows(struct asker *asker, struct fg_err *err);
 
-/* One of these or of the other kinds. fresh: the snapshot is of now, so that places are what they
- * are now. */
+/* Runs a query of any kind. fresh: the snapshot is current, so its places are the current ones. */
 enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err);
 
-/* Every stack with a value, in order. In the arena. */
+/* Returns every stack with a value, in order, in the arena. */
 char *asker_tree_text(const struct fg_tree *tree, struct fg_arena *arena);
 
 #endif

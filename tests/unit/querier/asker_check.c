@@ -1,4 +1,5 @@
-/* The other queries: points over time, series and how much there is; or any of all. */
+/* Checks the other kinds of queries against the model: time series, lists of series and statistics;
+ * and runs any kind. */
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -85,7 +86,7 @@ static void assert_within(const struct qry_label_sets *inner, const struct qry_l
         assert_true(has_set(outer, &inner->items[i]));
 }
 
-/* fresh: the snapshot is of now, so that places are what they are now. */
+/* fresh: the snapshot is current, so its places are the current ones. */
 static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err *err)
 {
     struct qry_label_sets found, want[3];
@@ -110,7 +111,7 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
     }
     if (code == FG_OK && fresh) {
         assert_within(&found, &want[WORLD_BY_PLACE]);
-        if (asker->world.stripes_permille == 0) /* these are places of their own */
+        if (asker->world.stripes_permille == 0) /* stripes are places of their own */
             assert_int_equal(found.n, want[WORLD_BY_PLACE].n);
     }
     for (unsigned i = 0; i < FG_COUNT(want); i++)
@@ -120,7 +121,7 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
     return code;
 }
 
-/* Where the snapshot is older, places are other ones, and what is deleted is counted by places. */
+/* With an older snapshot the places differ, and deletions are counted by place. */
 static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *err)
 {
     struct ask ask;

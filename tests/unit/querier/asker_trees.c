@@ -1,4 +1,4 @@
-/* Queries that are answered with a tree, or what is drawn of one. */
+/* Checks queries whose answer is a tree or a drawing of one against the model. */
 #include "common/model/flame.h"
 #include "tests/unit/querier/asker.h"
 
@@ -107,7 +107,7 @@ static bool is_other(const struct fg_tree *tree, uint32_t node)
     return node != FG_TREE_ROOT && fg_slice_is(fg_tree_name(tree, node), "other");
 }
 
-/* What is below an "other" becomes its own value. */
+/* Nodes below an "other" become its own value. */
 static void fold_others(const struct fg_tree *tree, struct fg_tree *into)
 {
     uint32_t placed[4096];
@@ -138,7 +138,7 @@ static void draw_slowly(const struct fg_tree *tree, size_t max_nodes, bool fold,
     fg_tree_done(&folded);
 }
 
-/* The node of the tree that has the path of one in another tree. */
+/* Returns the node with the same path in another tree. */
 static uint32_t find_path(const struct fg_tree *tree, const struct fg_tree *of, uint32_t node)
 {
     uint32_t parent;
@@ -162,7 +162,7 @@ static bool below_other(const struct fg_tree *tree, uint32_t node)
     return false;
 }
 
-/* Every bar that is shown and is no remainder is too small by the bound at most. */
+/* Each bar that is not a remainder is too small by at most the bound. */
 static void assert_bound(const struct fg_tree *found, const struct fg_tree *all, uint64_t bound)
 {
     int64_t found_totals[4096], totals[4096];
@@ -205,7 +205,7 @@ enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err)
     if (code == FG_OK) {
         world_select(&asker->world, &ask.asked, &stacks, true, &all);
         draw_slowly(&all, max_nodes, fold, &want);
-        found.root_self = want.root_self = 0; /* which no flame graph shows */
+        found.root_self = want.root_self = 0; /* no flame graph shows it */
         if (ask.query->inexact)
             assert_bound(&found, &all, ask.query->bound);
         else

@@ -1,7 +1,6 @@
-/*
- * A query reads its parts batch by batch, so that all of a long range need not be in memory. How
- * large batches are changes no answer, and runs count, which only indexes know of.
- */
+/* Tests that a query reads its parts in batches, so that memory need not hold a long range. The
+ * size of the batches does not change any answer. Runs, which only the indexes list, count towards
+ * the size of a batch. */
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/reader.h"
 #include "tests/unit/querier/asker.h"
@@ -11,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* A part of these worlds is about 6 kB. */
+/* A part in these worlds has about 6 kB. */
 static void batch_size_does_not_change_results(void **state)
 {
     static const uint64_t sizes[] = {0, 13000, 30000};
@@ -42,7 +41,7 @@ struct walked {
     uint32_t batches, parts;
 };
 
-/* All batches of a query about everything. */
+/* Reads all batches of a query for everything. */
 static struct walked walk(struct asker *asker, uint64_t batch_bytes)
 {
     struct qry_selection selection = {
@@ -73,11 +72,10 @@ static struct walked walk(struct asker *asker, uint64_t batch_bytes)
     return walked;
 }
 
-/* The same parts are in more batches where they have more runs, though their directories say the
- * same. */
+/* Parts with more runs fill more batches, although their directories are equal. */
 static void series_chunks_count_for_batch_size(void **state)
 {
-    enum { BATCH_BYTES = 28 * 1000 }; /* about four parts of a run for each series */
+    enum { BATCH_BYTES = 28 * 1000 }; /* about four parts with one run for each series */
     uint32_t batches[2];
 
     (void)state;

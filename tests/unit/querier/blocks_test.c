@@ -1,7 +1,5 @@
-/*
- * The querier's blocks against a slow model: profiles move from heads to segments to blocks, and at
- * every moment every query has the same answer.
- */
+/* Tests reads of blocks against a simple model: profiles move from heads to segments to blocks, and
+ * every query has the same answer at every moment. */
 #include "querier/blocks/blocks_impl.h"
 #include "tests/unit/querier/asker.h"
 
@@ -10,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Manifests are asked for at every query: each profile counts once wherever it is. */
+/* Each query reads the manifests: each profile counts once wherever it is. */
 static void every_query_is_right_at_every_moment(void **state)
 {
     uint64_t nodes = 0;
@@ -37,7 +35,7 @@ static void every_query_is_right_at_every_moment(void **state)
     assert_true(nodes > 50);
 }
 
-/* Manifests are up to ten seconds old: what has gone since is found out by asking for it. */
+/* Manifests are up to ten seconds old: a query notices removed objects when it reads them. */
 static void outdated_snapshot_is_taken_again(void **state)
 {
     uint64_t again = 0;
@@ -84,7 +82,7 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
     return n;
 }
 
-/* One profile, and ranges that end or begin beside it and on it. */
+/* One profile, and ranges that begin or end on it, before it and after it. */
 static void ranges_include_both_ends(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What was read is kept in memory and on a disk, both of which have an end. */
+/* Tests the caches in memory and on disk, and their limits. */
 #include "common/storage/cache/disk_cache.h"
 #include "querier/blocks/blocks_impl.h"
 #include "tests/lib/remove_tree.h"
@@ -39,7 +39,8 @@ static void ask_some(struct asker *asker, unsigned count)
     fg_disk_cache_settle(asker->disk);
 }
 
-/* In the place of each thing bytes of its length that have a checksum and mean something else. */
+/* Replaces each cached value by bytes of the same length that have a valid checksum and another
+ * meaning. */
 static void put_other_bytes(struct fg_disk_cache *disk)
 {
     struct fg_disk_file *files[DISK_FILES_MAX];
@@ -66,7 +67,7 @@ static uint64_t fetched_bytes(const struct asker *asker)
     return fg_metric_get(asker_blocks(asker)->metrics, BLOCKS_FETCHED_BYTES);
 }
 
-/* What the disk has is not asked for again, and what it has wrong is. */
+/* Values on the disk are not requested again, except for damaged ones. */
 static void disk_cache_does_not_change_results(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
@@ -87,13 +88,13 @@ static void disk_cache_does_not_change_results(void **state)
     hits = fg_disk_cache_stats(asker.disk).hits;
     assert_true(hits > 100);
 
-    fg_disk_cache_close(asker.disk); /* a restart, as far as the disk sees */
+    fg_disk_cache_close(asker.disk); /* for the disk cache this is a restart */
     asker.disk = asker.querier->blocks->disk = open_disk(registry);
     asker.random = 3;
     ask_some(&asker, 100);
     asker.random = 3;
     fetched = fetched_bytes(&asker);
-    ask_some(&asker, 100); /* the same ones */
+    ask_some(&asker, 100); /* the same queries */
     assert_true(fetched_bytes(&asker) == fetched);
 
     put_other_bytes(asker.disk);
@@ -127,7 +128,7 @@ static void cache_stays_within_its_limit(void **state)
         }
         if (bounds[i] == 0)
             assert_int_equal(asker_cache(&asker).entries, 0);
-        /* What fits is not asked for again. */
+        /* Values that fit into the cache are not requested again. */
         before = fg_metric_get(asker_blocks(&asker)->metrics, BLOCKS_CACHE_MISSES);
         asker.random = 7;
         for (unsigned k = 0; k < 200; k++)

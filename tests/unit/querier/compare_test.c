@@ -1,4 +1,4 @@
-/* Answers of replicas side by side, against plain sets. */
+/* Tests the comparison of replicas against plain sets. */
 #include "querier/replicas/compare.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@ struct profile {
     struct fg_id id;
     uint16_t shard;
     uint32_t window;
-    bool recent; /* given by its id */
+    bool recent; /* replicas send its id */
     bool held[REPLICAS];
 };
 
@@ -22,7 +22,7 @@ struct world {
     struct fg_arena *arena;
     struct profile profiles[PROFILES]; /* ascending by group, then id */
     uint32_t n, n_replicas;
-    uint32_t data_of[SHARDS]; /* a replica; n_replicas: nobody's data counts */
+    uint32_t data_of[SHARDS]; /* a replica; n_replicas: no data counts */
     bool summed[REPLICAS][SHARDS];
     bool by_ids[SHARDS][WINDOWS];
 };
@@ -44,7 +44,7 @@ static int cmp_profiles(const void *left, const void *right)
     return fg_id_cmp(a->id, b->id);
 }
 
-/* Mostly the replicas agree. */
+/* Most profiles are on all replicas. */
 static void make_world(struct world *world)
 {
     unsigned differ_permille = (unsigned[]){0, 20, 400}[draw(world, 3)];
@@ -85,7 +85,7 @@ static bool is_by_id(const struct world *world, const struct profile *profile)
     return profile->recent || world->by_ids[profile->shard][profile->window];
 }
 
-/* The group's sum, with ids as they come: profiles are ascending. */
+/* Computes the sum of the group, with ids in ascending order. */
 static void add_to(struct world *world, Fg__Inner__GroupSum *sum, const struct profile *profile)
 {
     uint8_t *bytes;
@@ -178,7 +178,7 @@ static unsigned times_missing(const struct qry_compare_result *result,
     return times;
 }
 
-/* Of a group that does not differ everything is in the data or missing, and never both. */
+/* In a group without differences each profile is in the data or missing, and never both. */
 static void expect_whole(struct world *world, const struct qry_compare_result *result)
 {
     for (uint32_t i = 0; i < world->n; i++) {
@@ -196,7 +196,7 @@ static void expect_whole(struct world *world, const struct qry_compare_result *r
         assert_true(result->missing[i - 1].from <= result->missing[i].from);
 }
 
-/* Groups that all hold alike are not asked for. */
+/* Groups that are equal on all replicas are not requested. */
 static bool all_hold_alike(const struct world *world, const struct qry_compare_group *group)
 {
     for (uint32_t i = 0; i < world->n; i++) {
@@ -227,7 +227,7 @@ static void comparison_finds_each_profile_once(void **state)
             assert_false(all_hold_alike(&world, &result.differ[i]));
             world.by_ids[result.differ[i].shard][result.differ[i].window] = true;
         }
-        /* Once more, with ids of what differed, and sums of all data. */
+        /* Compares again, with the ids of groups that differed and the sums of all data. */
         for (uint32_t s = 0; s < SHARDS; s++)
             if (world.data_of[s] < world.n_replicas)
                 world.summed[world.data_of[s]][s] = true;
@@ -238,7 +238,7 @@ static void comparison_finds_each_profile_once(void **state)
     }
 }
 
-static void greatest_counts_add_up(void **state)
+static void the_largest_count_of_each_window_is_added(void **state)
 {
     struct qry_compare_sum a[] = {{.shard = 1, .window = 1, .count = 3},
                                   {.shard = 1, .window = 2, .count = 5}};
@@ -296,7 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comparison_finds_each_profile_once),
-        cmocka_unit_test(greatest_counts_add_up),
+        cmocka_unit_test(the_largest_count_of_each_window_is_added),
         cmocka_unit_test(malformed_answers_are_refused),
     };
 

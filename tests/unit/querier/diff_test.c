@@ -33,7 +33,7 @@ static void fill(struct fg_crown_sum *sum, const char *const *stacks)
     fg_tree_done(tree);
 }
 
-/* Levels as text: "name L+offset,total,self R+offset,total,self; ..." a line each. */
+/* Writes levels as text, one a line: "name L+offset,total,self R+offset,total,self; ...". */
 static void describe(const struct qry_diff *diff, struct fg_buf *out)
 {
     size_t at = 0;
@@ -101,7 +101,7 @@ static void diff_shows_both_sides(void **state)
     fg_crown_sum_done(&right);
 }
 
-/* Totals that do not fit are the largest number that does; what fits is exact beside them. */
+/* Totals that do not fit are the largest number; those that fit are exact next to them. */
 static void diff_clamps_sums_beyond_64_bits(void **state)
 {
 #define MOST "9223372036854775807"

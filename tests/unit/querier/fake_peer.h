@@ -1,7 +1,5 @@
-/*
- * An ingester that answers each call at once with what the test put there, and remembers what it
- * was asked. One query at a time.
- */
+/* Provides an ingester that answers each call at once as the test has set it, and records the
+ * requests. One query at a time. */
 #ifndef FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 #define FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 
@@ -9,11 +7,11 @@
 
 struct fake_peer {
     struct fg_rpc_server *server;
-    struct fg_buf heads[FG_RPC_METHODS];    /* of replies; empty is a message of defaults */
+    struct fg_buf heads[FG_RPC_METHODS];    /* of replies; empty: a message with default values */
     struct fg_buf payloads[FG_RPC_METHODS]; /* of replies */
-    struct fg_buf asked[FG_RPC_METHODS];    /* the last head it got */
+    struct fg_buf asked[FG_RPC_METHODS];    /* the last request head */
     unsigned calls[FG_RPC_METHODS];
-    enum fg_code code; /* other than FG_OK: every call fails so */
+    enum fg_code code; /* other than FG_OK: every call fails with it */
 };
 
 /* At the address. */

@@ -1,5 +1,4 @@
-/* What goes wrong: objects that are gone, bytes that are spoilt, peers that refuse, and deadlines.
- */
+/* Tests faults: lost objects, damaged bytes, peers that refuse, and deadlines. */
 #include "common/net/http/impl.h"
 #include "querier/querier.h"
 #include "tests/lib/bucket_doubles.h"
@@ -15,12 +14,12 @@ static bool is_honest(enum fg_code code)
     return code == FG_OK || code == FG_E_UNAVAILABLE;
 }
 
-/* Requests that are lost and bytes that change on the way: an error or the right answer, and all
- * is well once they stop. */
-static void bucket_failures_fail_the_query_or_do_not_show(void **state)
+/* Requests are lost and bytes change on the way: the query fails or its answer is right, and
+ * queries work again when the faults stop. */
+static void bucket_failures_fail_the_query_or_leave_it_correct(void **state)
 {
     static const struct fg_bucket_faults faults[] = {
-        {.seed = 1, .spoil_permille = 400}, /* what is spoilt is read a second time */
+        {.seed = 1, .spoil_permille = 400}, /* spoilt bytes are read a second time */
         {.seed = 2, .lose_answer_permille = 60, .lose_request_permille = 60},
         {.seed = 3, .tear_permille = 100},
         {.seed = 4, .refuse_permille = 50, .spoil_permille = 200},
@@ -50,7 +49,7 @@ static void bucket_failures_fail_the_query_or_do_not_show(void **state)
     }
 }
 
-/* A manifest lists what is not there, and goes on doing so: the data is lost, and is said to be. */
+/* A manifest lists an object that is lost for good: answers must say so. */
 static void lost_object_fails_the_query(void **state)
 {
     struct asker asker = {.random = 5};
@@ -70,7 +69,7 @@ static void lost_object_fails_the_query(void **state)
     asker_done(&asker);
 }
 
-/* Whole objects, but not those that the manifest means. */
+/* Intact objects under the names of others. */
 static void swapped_objects_are_detected(void **state)
 {
     struct asker asker = {.random = 5};
@@ -97,7 +96,8 @@ static void swapped_objects_are_detected(void **state)
     asker_done(&asker);
 }
 
-/* Bytes all over an object, spoilt one at a time: an error, or the byte was not needed. */
+/* Each byte of a sample over the whole object is damaged in turn: the query fails, or it did not
+ * need the byte. */
 static void damaged_bytes_are_detected(void **state)
 {
     struct asker asker = {.random = 5};
@@ -146,7 +146,7 @@ static void put(struct asker *asker, const char *name, struct fg_slice bytes)
     fg_bucket_clear(&write);
 }
 
-/* bytes: of the object; spoilt where they are put, and not here. */
+/* bytes: of the object; the damage goes into the bucket and not into these. */
 static void spoil(struct asker *asker, const char *name, struct fg_slice bytes, enum damage damage)
 {
     struct fg_buf spoilt;
@@ -193,8 +193,8 @@ static int64_t total_of(const struct fg_tree *tree)
     return total;
 }
 
-/* A flame graph of all there is, with one object spoilt: complete and exact, or it names the object
- * and has less. Returns whether it is complete. */
+/* Queries the flame graph of everything with one damaged object: it is complete and exact, or it
+ * names the object and has less. Returns whether it is complete. */
 static bool ask_partly(struct asker *asker, const char *spoilt)
 {
     static const struct qry_stack_filter all;
@@ -264,7 +264,7 @@ static void partial_query_skips_unreadable_objects(void **state)
                 } else {
                     incomplete++;
                     asker.partial = false;
-                    /* A query about lines needs other pages than the flame graph. */
+                    /* A query for lines needs other pages than a flame graph. */
                     if (asker_ask_all(&asker, true, &err) != FG_OK) {
                         assert_int_equal(err.code, FG_E_UNAVAILABLE);
                         assert_non_null(strstr(err.msg, list.names[i]));
@@ -292,7 +292,8 @@ static enum fg_code ask_again(struct asker *asker, bool partial, struct fg_err *
     return asker_ask_all(asker, true, err);
 }
 
-/* What is known answers, and says how old it is; and all is well when the bucket is back. */
+/* Answers come from older copies and state their age; they are current again when the bucket is
+ * back. */
 static void unavailable_bucket_is_answered_from_older_copies(void **state)
 {
     const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000}, none = {.seed = 1};
@@ -305,7 +306,7 @@ static void unavailable_bucket_is_answered_from_older_copies(void **state)
     asker_must(ask_again(&asker, false, &err), &err);
     fg_bucket_faulty_set(asker.faulty, &away);
     fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
-    world_push(&asker.world, 40); /* heads go on */
+    world_push(&asker.world, 40); /* heads still receive profiles */
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(ask_again(&asker, i == 1, &err), FG_E_UNAVAILABLE);
         assert_non_null(strstr(err.msg, "not complete: manifests of 6"));
@@ -319,7 +320,7 @@ static void unavailable_bucket_is_answered_from_older_copies(void **state)
     asker_done(&asker);
 }
 
-/* Of what no cache has nothing comes: 503, or what the heads have where that is enough. */
+/* Without a cached copy the query fails with 503, unless the heads have all that it needs. */
 static void unavailable_bucket_without_cache_fails_the_query(void **state)
 {
     const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000}, none = {.seed = 1};
@@ -355,7 +356,7 @@ static void ingester_that_always_refuses_fails_the_query(void **state)
     asker.world.peer_code = FG_E_PRECONDITION;
     assert_int_equal(asker_ask_all(&asker, true, &err), FG_E_UNAVAILABLE);
     assert_true(asker.world.calls > 3 && asker.world.calls < 30);
-    asker.world.peer_code = FG_E_UNAVAILABLE; /* of all else it is the first that counts */
+    asker.world.peer_code = FG_E_UNAVAILABLE; /* only the first refusal counts */
     asker.world.calls = 0;
     assert_int_equal(asker_ask_all(&asker, true, &err), FG_E_UNAVAILABLE);
     assert_int_equal(asker.world.calls, WORLD_TENANTS);
@@ -392,7 +393,7 @@ static void deadline_and_disconnect_end_the_query(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bucket_failures_fail_the_query_or_do_not_show),
+        cmocka_unit_test(bucket_failures_fail_the_query_or_leave_it_correct),
         cmocka_unit_test(lost_object_fails_the_query),
         cmocka_unit_test(swapped_objects_are_detected),
         cmocka_unit_test(damaged_bytes_are_detected),

@@ -42,7 +42,7 @@ static void flame_graph_stays_within_its_bound(void **state)
     assert_true(inexact > graphs / 20 && inexact < graphs / 2);
 }
 
-/* Asks for a flame graph of a service over all of time. */
+/* Queries the flame graph of a service over all times. */
 static struct qry_query *draw_all(struct asker *asker, const char *selector)
 {
     static const struct qry_stack_filter all;

@@ -1,4 +1,4 @@
-/* Profiles one by one: each that is asked for comes as it was sent. */
+/* Tests the export of single profiles: each comes as it was sent. */
 #include "querier/export.h"
 #include "tests/unit/querier/asker.h"
 
@@ -11,7 +11,7 @@
 struct visits {
     const struct world *world;
     const struct ask *ask;
-    struct fg_tree tree; /* of the first type of each */
+    struct fg_tree tree; /* stacks of the first type */
     bool *seen;          /* [world->n_profiles]: a profile may come twice */
 };
 
@@ -36,7 +36,7 @@ static void merge_profile(const struct qry_one_profile *profile, struct fg_tree 
     free(view.self);
 }
 
-/* Without a type all of its types are there, in their order. */
+/* Without a type the profile has all its types, in their order. */
 static void assert_all_types(const struct world_profile *sent, const struct fg_pprof_samples *found)
 {
     for (uint32_t t = 0; t < found->n_types; t++) {
@@ -86,7 +86,7 @@ static void check_visits(const struct visits *visits)
     fg_tree_done(&want);
 }
 
-/* All is committed. */
+/* Commits all profiles. */
 static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
 {
     struct visits visits = {.world = &asker->world, .seen = fg_calloc(asker->world.n_profiles, 1)};
@@ -109,7 +109,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
     return code;
 }
 
-/* Without peers, while segments become blocks; manifests are new, or old enough to be wrong. */
+/* Exports without peers while segments become blocks; the manifests are new, or outdated. */
 static void each_profile_is_visited_as_it_was_sent(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void each_profile_is_visited_as_it_was_sent(void **state)
     }
 }
 
-/* An export finds the deletions of its tenant, some with regular expressions, and frees them. */
+/* An export reads the deletions of its tenant, some with regular expressions, and frees them. */
 static void export_of_a_tenant_with_deletions(void **state)
 {
     struct asker asker = {.random = 1};

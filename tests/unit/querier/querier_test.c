@@ -1,5 +1,5 @@
-/* A whole querier behind a real HTTP server, with two ingesters that share the shards of a ring and
- * answer what the test says. */
+/* Tests a whole querier behind a real HTTP server, with two ingesters that share the shards of a
+ * ring and answer as the test says. */
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 #include "common/model/labels.h"
@@ -29,7 +29,7 @@ struct fixture {
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct querier *querier;
-    struct fg_bucket *bucket; /* of the ring alone */
+    struct fg_bucket *bucket; /* has only the ring */
     struct fg_ring_watch *ring;
     struct fg_peers *to_peers;
     struct fg_clock_manual clock;
@@ -38,7 +38,7 @@ struct fixture {
 
 /* --- fixture --- */
 
-/* Each shard is one's or the other's. */
+/* Each shard belongs to one of the two ingesters. */
 static void make_ring(struct fixture *f)
 {
     f->bucket = fg_bucket_memory();
@@ -261,8 +261,8 @@ static void add_points(struct fake_peer *peer, const char *labels,
 #define NOTHING                                                                                    \
     "{\"flamegraph\":{\"names\":[\"total\"],\"levels\":[{\"values\":[\"0\",\"0\",\"0\",\"0\"]}]}}"
 
-/* Golden 081: what each method says when there is nothing. */
-/* Without samples, but with all that a reader of pprof asks for. */
+/* Golden case 081: the answer of each method without any data. */
+/* Without samples, but with all fields that readers of pprof require. */
 #define EMPTY_PPROF                                                                                \
     "{\"sampleType\":[{\"type\":\"1\",\"unit\":\"2\"}],"                                           \
     "\"stringTable\":[\"\",\"cpu\",\"nanoseconds\"],\"timeNanos\":\"1700000060000000000\","        \
@@ -378,7 +378,7 @@ static void stacks_of_all_ingesters_add_up(void **state)
     assert_true(head->selection->start_ns == INT64_C(1700000000000000000));
     assert_true(head->selection->end_ns == INT64_C(1700000060000000000));
     assert_string_equal(head->selection->tenant, "anonymous");
-    assert_int_equal(head->selection->n_matchers, 2); /* and not __sampled__ */
+    assert_int_equal(head->selection->n_matchers, 2); /* not for __sampled__ */
     assert_string_equal(head->selection->matchers[0]->name, "x");
     assert_int_equal(head->n_call_site, 1);
     assert_int_equal(head->n_spans, 1);
@@ -429,7 +429,7 @@ static void ingester_failure_fails_the_query(void **state)
     assert_int_equal(call(f, "SelectSeries", "{" BASE ",\"step\":1}"), 500);
 }
 
-/* Who asks for it gets what there is, and is told what there is not. */
+/* With `partial` a client gets the incomplete answer and is told what is missing. */
 static void incomplete_response_says_so(void **state)
 {
     struct fixture *f = *state;
@@ -451,7 +451,7 @@ static void incomplete_response_says_so(void **state)
                          NULL),
                      200);
     assert_true(head_has(f, "X-Flamegrid-Complete: false"));
-    /* What is wrong with the query is said as ever. */
+    /* An error of the query is reported as without `partial`. */
     f->peers[1].code = FG_E_INVALID;
     assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 400);
 }
@@ -546,7 +546,7 @@ static void render_returns_flame_graph_and_timeline(void **state)
                ",\"timeline\":" LINE ",\"groups\":{\"*\":" LINE "},\"heatmap\":null}\n");
 }
 
-/* Golden 114 and 084. */
+/* Golden cases 114 and 084. */
 static void render_refuses_bad_parameters(void **state)
 {
     struct fixture *f = *state;
@@ -593,7 +593,7 @@ static void connect_protocol_rules(void **state)
     assert_true(head_has(f, "X-Flamegrid-Exact: yes"));
     assert_true(head_has(f, "X-Flamegrid-Profiles: 0"));
     assert_true(head_has(f, "X-Flamegrid-Millis: 0"));
-    /* A deadline of nothing is over before anybody is asked. */
+    /* A deadline of 0 passes before any peer is asked. */
     assert_int_equal(ask(f,
                          "POST /querier.v1.QuerierService/ProfileTypes HTTP/1.1\r\n"
                          "Content-Type: application/json\r\nConnect-Timeout-Ms: 0",
@@ -602,7 +602,7 @@ static void connect_protocol_rules(void **state)
     assert_int_equal(f->peers[0].calls[FG_RPC_SERIES], 1);
 }
 
-/* One that the member owns. */
+/* Returns a shard that the member owns. */
 static uint16_t shard_of(struct fixture *f, const char *name)
 {
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];

@@ -1,8 +1,6 @@
-/*
- * The state machine of a replica read, stepped without threads or a clock: members fail, are late
- * or answer after all, at times that are drawn at random. Whatever happens, each acknowledged
- * profile is in the result exactly once, or the read fails.
- */
+/* Tests the state machine of a replica read without threads or a real clock: members fail, are
+ * late, or answer after all, at random times. Each acknowledged profile is in the result exactly
+ * once, or the read fails. */
 #include "common/base/time.h"
 #include "querier/replicas/replica_read_core.h"
 #include "tests/lib/ring_make.h"
@@ -21,12 +19,12 @@ struct profile {
     struct fg_id id;
     uint16_t shard;
     uint32_t window;
-    bool recent;      /* members give its id, whether asked to or not */
+    bool recent;      /* members always send its id */
     uint32_t held;    /* bits by member */
     unsigned counted; /* in the result */
 };
 
-/* What a member is going to do with a request. */
+/* What a member will do with a request. */
 struct fate {
     struct qry_replica_request *request;
     int64_t due_ns;
@@ -181,7 +179,7 @@ static struct fg_slice reply_of(struct bench *bench, const struct qry_replica_re
     return fg_bytes(bytes, fg__inner__select_reply__pack(&reply, bytes));
 }
 
-/* Sends what is planned: decides what will become of it. */
+/* Sends the planned requests and decides what happens to each. */
 static void send_planned(struct bench *bench, struct qry_replica_read_core *core)
 {
     core->past = NULL;
@@ -202,7 +200,7 @@ static void send_planned(struct bench *bench, struct qry_replica_read_core *core
     }
 }
 
-/* Lets the time pass until something is due, and tells the core. */
+/* Advances the time to the next event and steps the core. */
 static void pass_time(struct bench *bench, struct qry_replica_read_core *core)
 {
     int64_t next_ns = qry_replica_read_core_wake_mono_ns(core);
@@ -210,7 +208,7 @@ static void pass_time(struct bench *bench, struct qry_replica_read_core *core)
 
     for (size_t i = 0; i < bench->n_fates; i++)
         next_ns = FG_MIN(next_ns, bench->fates[i].due_ns);
-    assert_true(next_ns < INT64_MAX); /* something is due: the read does not hang */
+    assert_true(next_ns < INT64_MAX); /* the read must not hang */
     bench->now_ns = FG_MAX(bench->now_ns, next_ns);
     for (size_t i = 0; i < bench->n_fates; i++) {
         struct fate fate = bench->fates[i];
@@ -255,7 +253,7 @@ static enum fg_code run(struct bench *bench, struct qry_replica_read_core *core,
 
 /* ---- the result ---- */
 
-/* Counts the profiles that the parts of the result have. */
+/* Counts the profiles in the parts of the result. */
 static void count_profiles(struct bench *bench, const struct qry_replica_read_core *core)
 {
     for (const struct qry_replica_request *r = core->requests.items; r != NULL; r = r->next)
@@ -312,8 +310,8 @@ static void each_profile_counts_once_whatever_fails(void **state)
                 n_fetched > ROUNDS / 20);
 }
 
-/* What one member's absence costs: nothing but a failover. */
-static void one_member_down_is_made_up_for(void **state)
+/* The absence of one member costs only a failover. */
+static void other_members_answer_for_one_that_is_down(void **state)
 {
     (void)state;
     for (uint32_t m = 0; m < MEMBERS; m++) {
@@ -329,8 +327,8 @@ static void one_member_down_is_made_up_for(void **state)
     }
 }
 
-/* All members are late and one of them for good: the others' answers count when they come, and
- * nothing is asked a third time. */
+/* All members are late, one of them for ever: the answers of the others count when they come, and
+ * nothing is requested a third time. */
 static void late_members_count_when_they_answer(void **state)
 {
     struct qry_replica_read_core core;
@@ -346,7 +344,8 @@ static void late_members_count_when_they_answer(void **state)
     end(&bench);
 }
 
-/* With every member down: an error by default, an empty result that says so with `partial`. */
+/* With every member down the read fails by default; with `partial` the result is empty and says so.
+ */
 static void partial_result_says_what_it_lacks(void **state)
 {
     (void)state;
@@ -370,7 +369,8 @@ static void partial_result_says_what_it_lacks(void **state)
     }
 }
 
-/* An error that every replica would give is the query's, and nobody else is asked. */
+/* An error that every replica would return is the error of the query, and no other replica is
+ * asked. */
 static void error_of_the_query_is_not_retried(void **state)
 {
     struct qry_replica_read_core core;
@@ -400,7 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_counts_once_whatever_fails),
-        cmocka_unit_test(one_member_down_is_made_up_for),
+        cmocka_unit_test(other_members_answer_for_one_that_is_down),
         cmocka_unit_test(late_members_count_when_they_answer),
         cmocka_unit_test(partial_result_says_what_it_lacks),
         cmocka_unit_test(error_of_the_query_is_not_retried),

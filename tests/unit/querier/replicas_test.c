@@ -1,11 +1,7 @@
-/*
- * Ingesters with replicas behind a querier: real heads, a real ring and calls, a bucket in memory.
- * Each profile has a stack and a bit of its own, so an answer says which of them it is made of.
- *
- * What is checked of every answer: a profile that was acknowledged (by a quorum of its shard's
- * owners, under one revision) before the query came is in it once; one that was not, at most
- * once.
- */
+/* Tests replica reads: real heads, a real ring, real calls and a bucket in memory. Each profile has
+ * a stack and a bit of its own, so an answer shows which profiles it contains. Every answer
+ * contains a profile that was acknowledged before the query (by a quorum of the owners of its
+ * shard, under one revision) exactly once, and any other profile at most once. */
 #include "common/model/flame.h"
 #include "common/net/http/impl.h"
 #include "ingester/segments/publish.h"
@@ -44,16 +40,16 @@ struct gate {
     struct fg_store *store;
     struct fg_rpc_server *server;
     char name[16], url[64];
-    struct fg_id id; /* of the store */
+    struct fg_id id; /* id of the store */
     pthread_mutex_t lock;
     enum gate_mode mode;
     struct passing *held;
-    unsigned calls, data_calls; /* that had shards as data */
+    unsigned calls, data_calls; /* calls whose reply had data of shards */
     uint64_t least_generation;  /* a SELECT of an older snapshot is refused */
     unsigned refused;
 };
 
-/* A call on its way through. */
+/* A call that passes through the gate. */
 struct passing {
     struct fg_call call;
     struct fg_rpc_request *req;
@@ -61,7 +57,7 @@ struct passing {
     struct passing *next;
 };
 
-/* First the call ends, then it is answered: whoever waits for the answer may close the peer. */
+/* The call ends before its answer: the receiver of the answer may close the peer. */
 static void on_answer(struct fg_call *call)
 {
     struct passing *passing = fg_container(call, struct passing, call);
@@ -95,7 +91,7 @@ static void pass(struct passing *passing)
     fg_peer_send(passing->gate->head.peer, &passing->call);
 }
 
-/* Of the snapshot that a SELECT is for; of others the greatest. */
+/* Returns the generation of the snapshot of a SELECT; for other calls the largest number. */
 static uint64_t count_call(struct gate *gate, const struct fg_rpc_request *req)
 {
     uint64_t generation;
@@ -205,13 +201,14 @@ struct known {
     struct fg_buf batch;
     struct fg_id id;
     uint16_t shard;
-    bool sent; /* to anybody */
+    bool sent; /* to any head */
     atomic_bool acknowledged;
 };
 
 struct world {
     struct fg_bucket *bucket;
-    struct gate gates[HEADS + 1]; /* the last one is in no ring, and says which shard is whose */
+    struct gate
+        gates[HEADS + 1]; /* the last one is in no ring; it tells which shard a profile is in */
     struct fg_registry *registry;
     struct fg_ring_watch *ring;
     struct fg_peers *peers;
@@ -232,7 +229,7 @@ static unsigned draw_mask(struct world *world, unsigned bits)
     return (unsigned)draw(world, UINT64_C(1) << bits);
 }
 
-/* Half of them so young that they are compared by their ids. */
+/* Half of the profiles are so recent that replicas compare them by id. */
 static void make_profile(struct world *world, unsigned number)
 {
     struct known *known = &world->profiles[number];
@@ -272,7 +269,7 @@ static void locate(struct world *world, const Fg__Inner__GroupSum *sum)
                 world->profiles[i].shard = (uint16_t)sum->shard;
 }
 
-/* Asks who is in no ring for the ids of all shards. */
+/* Asks the head outside the ring for the ids of all shards. */
 static void locate_all(struct world *world)
 {
     static uint8_t map[8192];
@@ -336,7 +333,7 @@ static struct fg_ring_view *ring_now(struct world *world)
     return view;
 }
 
-/* Says that all of them are done with what came before the newest revision. */
+/* Records in the ring that these members are drained up to the newest revision. */
 static void drained(struct world *world, unsigned gates, uint64_t generation)
 {
     fg_auto(fg_ring_view) *view = ring_now(world);
@@ -351,7 +348,7 @@ static void drained(struct world *world, unsigned gates, uint64_t generation)
                                                         .generation = generation});
 }
 
-/* Which gates own the shard under the newest revision. */
+/* Returns the owners of the shard under the newest revision, as bits of gates. */
 static unsigned owners_of(struct world *world, uint16_t shard)
 {
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
@@ -363,7 +360,7 @@ static unsigned owners_of(struct world *world, uint16_t shard)
     return mask;
 }
 
-/* Members 0, 1 and 2, who own everything. */
+/* A ring of members 0, 1 and 2, which own all shards. */
 static struct world *begin(uint64_t seed, int64_t hedge_after_ns)
 {
     struct world *world = fg_new(struct world);
@@ -417,7 +414,7 @@ static void end(struct world *world)
     free(world);
 }
 
-/* To those of the mask that own it now. */
+/* Sends the profile to the current owners that are in the mask. */
 static void push(struct world *world, unsigned number, unsigned mask)
 {
     struct known *known = &world->profiles[number];
@@ -432,7 +429,7 @@ static void push(struct world *world, unsigned number, unsigned mask)
         atomic_store(&known->acknowledged, true);
 }
 
-/* All that it has, and is in no block, is committed. Returns at which generation. */
+/* Commits all profiles of a head that are in no block; returns the generation. */
 static uint64_t flush(struct world *world, unsigned gate)
 {
     struct committed committed;
@@ -453,13 +450,13 @@ static uint64_t flush(struct world *world, unsigned gate)
 static struct qry_query *ask(struct world *world, const char *selector, const char *type,
                              struct qry_selection *selection)
 {
-    static struct fg_http_request nobody; /* who never goes away */
+    static struct fg_http_request nobody; /* its client never disconnects */
     struct qry_query *query = fg_new(struct qry_query);
     struct fg_err err;
 
     query->querier = world->querier;
     query->req = &nobody;
-    world->clock.mono_ns = fg_mono_ns(fg_clock_real()); /* as the ring's thread has it */
+    world->clock.mono_ns = fg_mono_ns(fg_clock_real()); /* the time of the ring's thread */
     query->start_mono_ns = world->clock.mono_ns;
     query->deadline_mono_ns = query->start_mono_ns + FG_HOUR_NS;
     query->arena = fg_arena_create((size_t)64 << 20);
@@ -483,7 +480,7 @@ static void answered(struct qry_query *query, struct qry_selection *selection)
     free(query);
 }
 
-/* Bits of those that were acknowledged, and of all that may be in an answer. */
+/* Bits of the acknowledged profiles, and of all that an answer may contain. */
 static uint64_t acknowledged(const struct world *world, const char *service)
 {
     uint64_t bits = 0;
@@ -512,7 +509,7 @@ static const char *selector_of(const char *service, char text[64])
     return text;
 }
 
-/* Which profiles the tree is made of, each once. */
+/* Returns the profiles that the tree contains, each once. */
 static uint64_t bits_of(const struct fg_tree *tree)
 {
     struct fg_buf text;
@@ -575,7 +572,7 @@ static enum fg_code ask_points(struct world *world, const char *service, uint64_
     *ret_bits = 0;
     for (size_t i = 0; code == FG_OK && i < n; i++)
         for (size_t k = 0; k < series[i].n; k++) {
-            /* Of what is there twice the bit is not there, but the one before it. */
+            /* A profile that counts twice sets the next higher bit instead of its own. */
             assert_int_equal(__builtin_popcountll((uint64_t)series[i].items[k].sum),
                              series[i].items[k].count);
             assert_true((*ret_bits & (uint64_t)series[i].items[k].sum) == 0);
@@ -634,7 +631,7 @@ static void expect_stats(struct world *world)
     answered(query, &selection);
 }
 
-/* Everything, and one service. */
+/* Queries everything, and one service. */
 static void expect_all(struct world *world)
 {
     char one[16];
@@ -657,7 +654,7 @@ static void expect_all(struct world *world)
     expect_stats(world);
 }
 
-/* What the metric is at: the text after its name in the exposition. */
+/* Returns the value of the metric: the text after its name in the exposition. */
 static uint64_t counted(struct world *world, const char *metric)
 {
     uint64_t value = 0;
@@ -690,7 +687,7 @@ static void profiles_on_two_of_three_count_once(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct world *world = begin(seed, FG_MINUTE_NS);
 
-        expect_all(world); /* nothing is there */
+        expect_all(world); /* there are no profiles yet */
         for (unsigned i = 0; i < PROFILES; i++) {
             push(world, i, seed == 1 ? 7 : draw_mask(world, 3));
             if (i % 16 == 15)
@@ -700,7 +697,7 @@ static void profiles_on_two_of_three_count_once(void **state)
     }
 }
 
-/* Those that have no profiles are asked for nothing but sums. */
+/* Only the first replica of a shard sends profiles, the others send sums. */
 static void equal_replicas_send_data_once(void **state)
 {
     struct world *world = begin(11, FG_MINUTE_NS);
@@ -720,7 +717,7 @@ static void equal_replicas_send_data_once(void **state)
         data_calls += world->gates[i].data_calls;
     }
     assert_int_equal(calls, 2);
-    assert_in_range(data_calls, 1, 2); /* a service's shards may have different first owners */
+    assert_in_range(data_calls, 1, 2); /* the shards of a service may have different first owners */
     assert_int_equal(counted(world, CALLS("answered")), 2);
     assert_int_equal(counted(world, CALLS("failed")), 0);
     assert_int_equal(counted(world, COMPARISONS("equal")), 1);
@@ -738,7 +735,7 @@ static void any_one_ingester_may_be_dead(void **state)
         push(world, i, draw_mask(world, 3));
     for (unsigned dead = 0; dead < 3; dead++) {
         set_gate(&world->gates[dead], GATE_FAILS);
-        for (unsigned i = 0; i < 2; i++) /* so often that it is known to be bad */
+        for (unsigned i = 0; i < 2; i++) /* so often that its peer counts as down */
             expect_all(world);
         set_gate(&world->gates[dead], GATE_OPEN);
     }
@@ -747,7 +744,7 @@ static void any_one_ingester_may_be_dead(void **state)
     end(world);
 }
 
-/* What the living have: that is all that can be had, and each of it once. */
+/* The answer has all profiles of the living members, each once. */
 static void two_dead_ingesters_fail_the_query(void **state)
 {
     struct world *world = begin(22, FG_MINUTE_NS);
@@ -790,13 +787,13 @@ static void any_one_ingester_may_hang(void **state)
         set_gate(&world->gates[slow], GATE_OPEN);
         expect_all(world);
     }
-    set_gate(&world->gates[1], GATE_HOLDS); /* and queries end while it does */
+    set_gate(&world->gates[1], GATE_HOLDS); /* queries end while the gate holds its calls */
     expect_all(world);
     assert_true(counted(world, LATE) > 0 && counted(world, CALLS("not_needed")) > 0);
     end(world);
 }
 
-/* Of a snapshot that one member refuses as too old, while another one says nothing at all. */
+/* One member refuses the snapshot as too old while another one does not answer. */
 static void refusal_does_not_wait_for_a_hanging_ingester(void **state)
 {
     struct world *world = begin(35, 20 * FG_MS_NS);
@@ -809,7 +806,7 @@ static void refusal_does_not_wait_for_a_hanging_ingester(void **state)
 
         for (unsigned k = i * PROFILES / 3; k < (i + 1) * PROFILES / 3; k++)
             push(world, k, 7);
-        for (unsigned turn = 0; turn < 2; turn++) /* either is asked first */
+        for (unsigned turn = 0; turn < 2; turn++) /* each of them is asked first once */
             expect_all(world);
         newer->least_generation = flush(world, i);
         set_gate(silent, GATE_HOLDS);
@@ -823,10 +820,10 @@ static void refusal_does_not_wait_for_a_hanging_ingester(void **state)
     end(world);
 }
 
-/* One query has waited for it. The next ones need not. */
+/* One query has waited for the member; the next ones ask it last. */
 static void hanging_ingester_is_asked_last(void **state)
 {
-    struct world *world = begin(36, 300 * FG_MS_NS); /* slow machines answer in time */
+    struct world *world = begin(36, 300 * FG_MS_NS); /* long enough for slow machines */
     uint64_t late;
 
     (void)state;
@@ -853,7 +850,8 @@ static void reply_of_another_store_does_not_count(void **state)
     for (unsigned i = 0; i < PROFILES; i++)
         push(world, i, draw_mask(world, 3));
     expect_all(world);
-    /* It was wiped, says the ring: what it held is lost, and it is not the one that was meant. */
+    /* The ring says that the disk was wiped: its profiles are lost, and the store is another one.
+     */
     join(world, 1, (struct fg_id){7, 7});
     expect_all(world);
     join(world, 0, (struct fg_id){8, 8});
@@ -875,7 +873,7 @@ static void committed_profiles_are_not_read_from_replicas(void **state)
             expect_all(world);
             (void)flush(world, (unsigned)draw(world, 3));
             expect_all(world);
-            qry_refresh(world->querier); /* else the snapshot is the one from before */
+            qry_refresh(world->querier); /* the snapshot would be the previous one */
             expect_all(world);
         }
     }
@@ -900,7 +898,7 @@ static void owners_under_older_revisions_are_asked(void **state)
             if (i % 12 == 11)
                 expect_all(world);
         }
-        /* All commit what they have, and those who left go. */
+        /* All members commit their profiles, and leaving members leave the ring. */
         for (unsigned i = 0; i < HEADS; i++)
             generation = flush(world, i);
         expect_all(world);
@@ -913,7 +911,7 @@ static void owners_under_older_revisions_are_asked(void **state)
 
 /* ---- while profiles come ---- */
 
-/* To one after another, in any order; acknowledged after the second. */
+/* Sends to the owners one by one in random order; the profile is acknowledged after the second. */
 static void *push_all(void *arg)
 {
     struct world *world = arg;
@@ -940,7 +938,8 @@ static void acknowledged_profile_is_visible_at_once(void **state)
 
     (void)state;
     for (unsigned i = 0; i < PROFILES; i++)
-        world->profiles[i].sent = true; /* or will be */
+        world->profiles[i].sent =
+            true; /* set before the push, as an answer may already contain it */
     assert_int_equal(pthread_create(&thread, NULL, push_all, world), 0);
     do {
         least = acknowledged(world, NULL);

@@ -1,4 +1,5 @@
-/* Queriers that share what they read: the same bytes as the bucket's, read from it once. */
+/* Tests queriers that share their reads: they get the bytes of the bucket, and each page is read
+ * from the bucket once. */
 #include "common/base/str.h"
 #include "common/cluster/manifest/name.h"
 #include "proto/inner.pb-c.h"
@@ -101,7 +102,7 @@ static struct fg_bucket_request get(const char *name, uint64_t offset, uint64_t 
                                       .content_max_bytes = length};
 }
 
-/* A range that begins in the object, through a querier. */
+/* Reads a range that begins in the object, through a querier. */
 static void check_range(struct fixture *f, size_t querier, size_t object, uint64_t offset,
                         uint64_t length)
 {
@@ -123,8 +124,8 @@ static void check_any(struct fixture *f, size_t querier)
     check_range(f, querier, object, offset, FG_MIN(length, len - offset));
 }
 
-/* Until all have found each other: a call that comes before a connection may fail, and costs a
- * request. The first page of each object is read afterwards. */
+/* Waits until all queriers are connected: a call before the connection may fail and costs a
+ * request. The first page of each object is in the cache afterwards. */
 static void connect_all(struct fixture *f)
 {
     uint64_t before;
@@ -181,7 +182,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Whatever is asked of whom: right, and each page is read from the bucket once. */
+/* For any range and any querier the bytes are right, and each page is read from the bucket once. */
 static void shared_ranges_have_the_right_bytes(void **state)
 {
     struct fixture *f = *state;
@@ -191,7 +192,7 @@ static void shared_ranges_have_the_right_bytes(void **state)
     for (int i = 0; i < 600; i++)
         check_any(f, (size_t)draw(f, QUERIERS));
     for (size_t i = 0; i < OBJECTS; i++)
-        pages += (f->contents[i].len - 1) / PAGE; /* the first ones were */
+        pages += (f->contents[i].len - 1) / PAGE; /* all but the first page */
     assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 1, pages);
 }
 
@@ -229,7 +230,7 @@ static void errors_of_the_bucket_pass_through(void **state)
     struct fg_bucket *bucket = qry_share_bucket(f->queriers[0].share);
     char name[FG_NAME_MAX_BYTES];
 
-    for (uint64_t i = 0; i < 8; i++) { /* of each one's share */
+    for (uint64_t i = 0; i < 8; i++) { /* objects of every share */
         struct fg_bucket_request request;
 
         assert_int_equal(fg_name_block(name, FG_LIT("acme"), (struct fg_id){i, 99}, &f->err),
@@ -247,7 +248,7 @@ static void errors_of_the_bucket_pass_through(void **state)
     }
 }
 
-/* What changes, or is not read in ranges, is not kept. */
+/* Objects that change, and objects not read in ranges, are not cached. */
 static void other_requests_pass_through(void **state)
 {
     struct fixture *f = *state;
@@ -276,8 +277,8 @@ static void other_requests_pass_through(void **state)
     fg_bucket_clear(&read);
 }
 
-/* One that is gone costs requests and no answer; another takes its share over. */
-static void one_member_may_be_gone(void **state)
+/* A querier that is down costs requests but no answer; another one takes over its share. */
+static void one_absent_member_does_not_fail_reads(void **state)
 {
     struct fixture *f = *state;
     uint64_t before;
@@ -293,11 +294,11 @@ static void one_member_may_be_gone(void **state)
     before = fg_bucket_faulty_count(f->faulty);
     for (int i = 0; i < 200; i++)
         check_any(f, (size_t)draw(f, QUERIERS - 1));
-    /* Now and then it is asked whether it is back. */
+    /* A few calls test whether the querier is back. */
     assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 0, 20);
 }
 
-/* The bucket fails: so does the read, and nothing wrong is kept. */
+/* If the bucket fails, the read fails, and nothing wrong is cached. */
 static void failed_reads_are_not_cached(void **state)
 {
     struct fixture *f = *state;
@@ -316,7 +317,7 @@ static void failed_reads_are_not_cached(void **state)
         check_any(f, (size_t)draw(f, QUERIERS));
 }
 
-/* A second start finds on the disk what the first one read. */
+/* After a restart the pages of the first run are on the disk. */
 static void pages_survive_on_disk(void **state)
 {
     struct fixture *f = *state;
@@ -340,7 +341,7 @@ static void pages_survive_on_disk(void **state)
     (void)remove_tree(folder);
 }
 
-/* What is there under the name from now on: the content without its last bytes. */
+/* Replaces the object by its content without the last bytes. */
 static void cut_object(struct fixture *f, size_t i, size_t by)
 {
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = f->names[i]};
@@ -362,15 +363,15 @@ static uint64_t read_bytes(struct fixture *f, size_t querier, size_t object, boo
     return len;
 }
 
-/* An object is cut, read and put back. The pages of then are kept until somebody asks for fresh
- * ones, whoever's they are; from then on everybody gets these. */
+/* An object is truncated, read and restored. All queriers keep the pages of the truncated object
+ * until somebody asks for fresh ones; from then on all queriers get the fresh ones. */
 static void damaged_pages_are_read_again(void **state)
 {
     struct fixture *f = *state;
     char folder[] = "/tmp/share_test_XXXXXX";
 
     assert_non_null(mkdtemp(folder));
-    for (size_t i = 1; i < OBJECTS; i++) { /* the first page of each was read */
+    for (size_t i = 1; i < OBJECTS; i++) { /* the first page of each object is cached */
         uint64_t whole = f->contents[i].len;
 
         cut_object(f, i, 1);
@@ -382,7 +383,7 @@ static void damaged_pages_are_read_again(void **state)
         for (size_t q = 0; q < QUERIERS; q++)
             assert_int_equal(read_bytes(f, q, i, false), whole);
     }
-    /* On a disk, too, and over a restart. */
+    /* The same holds for the disk and after a restart. */
     for (size_t i = 0; i < QUERIERS; i++)
         stop(&f->queriers[i]);
     (void)snprintf(f->addresses, sizeof f->addresses, "%s", f->queriers[0].url);
@@ -425,7 +426,7 @@ static enum fg_code ask_read(struct fixture *f, const char *name, uint64_t offse
     return code;
 }
 
-/* Whatever a stranger asks for. */
+/* Malformed and foreign requests. */
 static void only_ranges_of_blocks_are_served(void **state)
 {
     struct fixture *f = *state;
@@ -474,7 +475,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_page_is_read_from_the_bucket_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors_of_the_bucket_pass_through, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_requests_pass_through, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_member_may_be_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_absent_member_does_not_fail_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_reads_are_not_cached, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_survive_on_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_pages_are_read_again, set_up, tear_down),

@@ -1,4 +1,4 @@
-/* Several threads: those that help with a query, and those that ask at the same time. */
+/* Tests several threads: helpers of a query, and concurrent queries. */
 #include "common/model/flame.h"
 #include "querier/blocks/blocks_impl.h"
 #include "tests/unit/querier/asker.h"
@@ -13,7 +13,7 @@
 
 static const unsigned helpers[] = {0, 1, 3};
 
-/* What is drawn: the order of the sum's nodes is not. */
+/* Writes the drawn flame graph, not the sum: the order of its nodes is undefined. */
 static void write_flamegraph(const struct ask *ask, struct fg_buf *out)
 {
     static const struct qry_stack_filter all;
@@ -43,7 +43,7 @@ static void write_tree(struct asker *asker, const struct ask *ask, struct fg_buf
     fg_tree_done(&tree);
 }
 
-/* In the order of answers. */
+/* Writes the time series in the order of the answer. */
 static void write_points(const struct ask *ask, struct fg_buf *out)
 {
     static char pod[] = "pod";
@@ -92,7 +92,7 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
     return text;
 }
 
-/* With nothing in the cache, and with all that the query before has left there. */
+/* Queries with an empty cache, and with the cache that the previous query filled. */
 static void number_of_helpers_does_not_change_results(void **state)
 {
     enum { QUERIES = 120 };
@@ -123,7 +123,8 @@ static void number_of_helpers_does_not_change_results(void **state)
     }
 }
 
-/* The same error, whoever comes upon it, and whatever else is wrong. */
+/* The query reports the same error whichever thread finds it, and whatever other errors there are.
+ */
 static void first_error_wins_with_any_number_of_helpers(void **state)
 {
     struct asker asker = {.random = 5};
@@ -167,7 +168,7 @@ static void first_error_wins_with_any_number_of_helpers(void **state)
     asker_done(&asker);
 }
 
-/* A clock that goes on by one whenever somebody looks at it. */
+/* A clock that advances by one whenever it is read. */
 struct counting_clock {
     struct fg_clock clock;
     _Atomic int64_t looks;
@@ -178,8 +179,8 @@ static int64_t count_look(struct fg_clock *clock)
     return atomic_fetch_add(&fg_container(clock, struct counting_clock, clock)->looks, 1);
 }
 
-/* The deadline is over at each moment at which a query looks, in whose task ever. Nothing stays
- * behind that another one waits for. */
+/* The deadline passes at each moment at which a query reads the clock, in any task. The query
+ * leaves nothing behind that another query waits for. */
 static void deadline_at_any_moment_leaves_nothing_behind(void **state)
 {
     static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
@@ -228,11 +229,11 @@ static void *ask_many(void *arg)
     return NULL;
 }
 
-/* On one cache, which is too small for all. */
+/* All use one cache that is too small for them. */
 static void concurrent_queries_get_their_own_results(void **state)
 {
     struct asker asker = {.random = 5};
-    struct asker crowd[4]; /* on one world, which is only read */
+    struct asker crowd[4]; /* on one world, which does not change */
     pthread_t threads[4];
 
     (void)state;
@@ -240,7 +241,7 @@ static void concurrent_queries_get_their_own_results(void **state)
     world_settle(&asker.world);
     for (size_t i = 0; i < FG_COUNT(crowd); i++) {
         crowd[i] = asker;
-        crowd[i].random = i / 2; /* two ask the same */
+        crowd[i].random = i / 2; /* pairs run the same queries */
     }
     for (size_t i = 0; i < FG_COUNT(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_many, &crowd[i]), 0);

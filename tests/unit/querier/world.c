@@ -49,7 +49,7 @@ static bool chance(struct world *world, unsigned permille)
 static uint32_t make_function(struct world *world, uint32_t number)
 {
     struct fg_symbols *symbols = &world->tree.symbols;
-    char name[32] = "other"; /* in flame graphs that counts as a remainder */
+    char name[32] = "other"; /* flame graphs treat this function as a remainder */
 
     if (number != 11)
         (void)snprintf(name, sizeof name, "f%u", number);
@@ -57,7 +57,7 @@ static uint32_t make_function(struct world *world, uint32_t number)
     struct fg_function function = {text, text, fg_symbols_string(symbols, FG_LIT("a.go")), number};
 
     if (number % 7 == 3)
-        function.name = 0; /* then the system's name is shown */
+        function.name = 0; /* the system name is shown */
     return fg_symbols_function(symbols, &function);
 }
 
@@ -166,7 +166,7 @@ static void make_sample(struct world *world, uint32_t n_types, struct world_samp
     for (uint32_t t = 0; t < n_types; t++)
         if (!chance(world, 200))
             sample->values[t] = 1 + world_random(world, chance(world, 50) ? UINT64_C(1) << 40 : 50);
-    sample->values[n_types - 1] += sample->values[0] == 0; /* something is not 0 */
+    sample->values[n_types - 1] += sample->values[0] == 0; /* at least one value is not 0 */
     while (sample->n_links < WORLD_LINKS_MAX && chance(world, 150)) {
         struct world_link *link = &sample->links[sample->n_links++];
 
@@ -175,7 +175,8 @@ static void make_sample(struct world *world, uint32_t n_types, struct world_samp
     }
 }
 
-/* At one of few moments, so that edges of ranges are met; of types some have no value at all. */
+/* Draws one of few moments, so that ranges often begin or end on a profile; some types have no
+ * value. */
 static void make_profile(struct world *world, struct world_profile *profile)
 {
     uint32_t n_types, n;
@@ -195,7 +196,7 @@ static void make_profile(struct world *world, struct world_profile *profile)
     profile->n_samples = n;
     for (uint32_t i = 0; i < n; i++) {
         make_sample(world, n_types, &profile->samples[i]);
-        if (profile->series % 5 == 1 && n_types > 1) /* of this series a type was never seen */
+        if (profile->series % 5 == 1 && n_types > 1) /* this series never had one of the types */
             profile->samples[i].values[0] = 0;
     }
 }
@@ -232,7 +233,7 @@ static struct fg_block_series block_series(const struct world *world, uint32_t n
                                     schemas[series->schema].period_type};
 }
 
-/* Tenant, service, series, time, id: as a writer wants them. */
+/* Sorts by tenant, service, series, time and id, the order that a writer requires. */
 static int profile_order(const void *left, const void *right)
 {
     const struct world_profile *a = *(const struct world_profile *const *)left;
@@ -310,7 +311,7 @@ static void write_profile(const struct world_profile *from, uint32_t n_types,
     fg_arena_destroy(arena);
 }
 
-/* Those with a time in [from, until], by series. */
+/* Collects the profiles with a time in [from, until], by series. */
 static void write_stripe(struct world *world, struct world_profile **profiles, uint32_t n,
                          int64_t from_ns, int64_t until_ns, struct fg_block_writer *writer)
 {
@@ -382,7 +383,7 @@ static void put(struct world *world, const char *name, struct fg_slice content)
     fg_bucket_clear(&request);
 }
 
-/* A part of nothing but rollups: those of its service that are in no block are none of it. */
+/* Makes a part with rollups only: profiles of its service that are in no block are not in it. */
 static void write_made(struct world *world, struct world_profile **profiles, uint32_t n,
                        struct fg_block_writer *writer)
 {
@@ -571,7 +572,7 @@ void world_commit(struct world *world, unsigned permille)
     fg_arena_destroy(arena);
 }
 
-/* Takes out what is deleted; returns how many stay. */
+/* Removes the deleted profiles; returns the number of the others. */
 static uint32_t take_out(const struct world *world, uint32_t tenant,
                          struct world_profile **profiles, uint32_t n)
 {
@@ -588,8 +589,8 @@ static uint32_t take_out(const struct world *world, uint32_t tenant,
     return kept;
 }
 
-/* A block of these profiles takes the place of what is said in the change; or, made of blocks,
- * comes beside them. */
+/* Adds a block of these profiles that replaces what the change names, or that comes in addition to
+ * the blocks it is made of. */
 static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_blocks *before,
                         const struct fg_l0 *l0, struct fg_blocks_change *change,
                         struct world_profile **profiles, uint32_t n, struct fg_arena *arena)
@@ -625,12 +626,12 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
     entry.t_min_ns = summary.t_min_ns;
     entry.t_max_ns = summary.t_max_ns;
     if (entry.derived)
-        change->n_replace = 0; /* they stay */
+        change->n_replace = 0; /* the sources stay */
     change->add = &entry;
     change->n_add = n > 0;
     if (fg_blocks_apply(before, l0, change, world->end_ns, arena, &after, &changed, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
-    change->add = NULL; /* it was ours */
+    change->add = NULL; /* it belongs to this function */
     write_blocks(world, &after);
     for (uint32_t i = 0; i < n && !entry.derived; i++)
         profiles[i]->block = world->n_blocks;
@@ -681,13 +682,13 @@ void world_join(struct world *world, uint32_t tenant)
     fg_arena_destroy(arena);
 }
 
-/* As a compactor does: a service that one of the blocks only has is not in their sums. */
+/* As a compactor does, skips services that only one of the blocks has. */
 static uint32_t drop_lonely(const struct world *world, struct world_profile **profiles, uint32_t n)
 {
     uint32_t *blocks = fg_malloc(world->n_series * sizeof *blocks), kept = 0;
     bool *several = fg_calloc(world->n_series, sizeof *several);
 
-    for (uint32_t i = 0; i < world->n_series; i++) /* more than there are services */
+    for (uint32_t i = 0; i < world->n_series; i++) /* at least the number of services */
         blocks[i] = WORLD_NO_BLOCK;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t service = world->series[profiles[i]->series].service;
@@ -817,7 +818,7 @@ static const char *const deleted[] = {
     "{pod=\"p1\"}", "{__name__=\"memory\",zone!=\"a\"}", "{zone=\"\"}",
 };
 
-/* Times are those of profiles, and beside them. */
+/* Times are on profiles and next to them. */
 void world_delete(struct world *world, uint32_t tenant)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
@@ -877,7 +878,7 @@ void world_undelete(struct world *world, uint32_t tenant)
             fg_selector_done(&deletions->items[i - 1].selector);
             deletions->items[i - 1] = deletions->items[--deletions->count];
             *id = world->deletion_ids[tenant][deletions->count];
-            deletions->n_regexes = 0; /* measured by nobody here */
+            deletions->n_regexes = 0; /* not needed for sizes */
             deletions->bytes = 0;
         }
         fg_arena_destroy(arena);

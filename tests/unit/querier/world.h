@@ -1,8 +1,6 @@
-/*
- * A little world for tests of the querier: profiles in heads, segments and blocks, which move from
- * one to the next as they do in real life, and a slow model that answers queries from a plain
- * list of all of them. The heads are a peer that answers as an ingester does, by the same model.
- */
+/* Provides a small world for tests of the querier: profiles in heads, segments and blocks, which
+ * move from one to the next as in a cluster, and a simple model that answers queries from the list
+ * of all profiles. The heads are a peer that answers like an ingester, from the same model. */
 #ifndef FG_TESTS_UNIT_QUERIER_WORLD_H
 #define FG_TESTS_UNIT_QUERIER_WORLD_H
 
@@ -20,7 +18,7 @@ struct world_link {
 };
 
 struct world_sample {
-    uint32_t stack; /* 0: the empty one, 1 + a node of the tree */
+    uint32_t stack; /* 0: the empty stack, else 1 + a node of the tree */
     uint64_t values[WORLD_TYPES_MAX];
     struct world_link links[WORLD_LINKS_MAX];
     uint32_t n_links;
@@ -41,9 +39,9 @@ struct world_profile {
     int64_t time_ns, duration_ns;
     struct world_sample *samples;
     uint32_t n_samples;
-    uint64_t generation; /* at which it was committed; UINT64_MAX: it was not */
+    uint64_t generation; /* of its commit; UINT64_MAX: not committed */
     uint32_t block;      /* or WORLD_NO_BLOCK */
-    bool gone;           /* a compaction took it out */
+    bool gone;           /* a compaction removed it */
 };
 
 struct world {
@@ -59,7 +57,7 @@ struct world {
     uint64_t generation; /* of the newest segment */
     uint64_t cuts;
     uint32_t n_blocks;
-    struct fg_deletions deletions[WORLD_TENANTS]; /* that are pending */
+    struct fg_deletions deletions[WORLD_TENANTS]; /* pending ones */
     struct fg_id deletion_ids[WORLD_TENANTS][FG_DELETIONS_MAX];
     uint64_t deletions_ever;
     /* Of what rollups blocks may have they have so many; if any, some have nothing else. */
@@ -67,7 +65,7 @@ struct world {
     int64_t start_ns, end_ns; /* times of profiles are in [start, end] */
 
     struct fg_peer peer;
-    uint64_t forgotten;     /* the heads hold what was committed after it, and what was not */
+    uint64_t forgotten;     /* the heads hold what was committed later or not at all */
     enum fg_code peer_code; /* other than FG_OK: it fails so */
     unsigned calls;
 };
@@ -79,21 +77,22 @@ uint64_t world_random(struct world *world, uint64_t below);
 /* --- what happens --- */
 
 void world_push(struct world *world, uint32_t count);
-void world_commit(struct world *world, unsigned permille); /* so many of what is not committed */
-void world_compact(struct world *world, uint32_t tenant);  /* some of its segments into a block */
-void world_join(struct world *world, uint32_t tenant);     /* its blocks into one */
-void world_sum(struct world *world, uint32_t tenant);      /* rollups of all its blocks */
-void world_retire(struct world *world);                    /* segments that all tenants cover */
-void world_sweep(struct world *world);                     /* objects that no manifest lists */
-void world_forget(struct world *world);                    /* from the heads */
-void world_delete(struct world *world, uint32_t tenant);   /* some series' of some time */
-void world_undelete(struct world *world, uint32_t tenant); /* deletions that are carried out */
+void world_commit(struct world *world, unsigned permille); /* a share of what is not committed */
+void world_compact(struct world *world, uint32_t tenant);  /* merges some segments into a block */
+void world_join(struct world *world, uint32_t tenant);     /* merges its blocks into one */
+void world_sum(struct world *world, uint32_t tenant);      /* makes rollups of all its blocks */
+void world_retire(struct world *world); /* removes segments that all tenants cover */
+void world_sweep(struct world *world);  /* deletes objects that no manifest lists */
+void world_forget(struct world *world); /* from the heads */
+void world_delete(struct world *world, uint32_t tenant);   /* deletes some series over some time */
+void world_undelete(struct world *world, uint32_t tenant); /* removes completed deletions */
 
-/* All kinds of places have something. */
+/* Puts profiles into all kinds of places. */
 void world_settle(struct world *world);
 
-/* Rollups of a part of these profiles, in order, while it is written: to be destroyed after
- * its end. derived_from NULL: the part's own profiles. */
+/* Makes the rollups of a part of these profiles, in order, for a part that is being written. The
+ * caller destroys them after the part is complete. derived_from NULL: the profiles of the part
+ * itself. */
 struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile **profiles,
                                        uint32_t n, struct fg_block_writer *block,
                                        const struct fg_id *derived_from, uint32_t n_derived_from,
@@ -106,7 +105,7 @@ struct world_objects {
     size_t n;
 };
 
-/* Adds those below a prefix; to be freed. */
+/* Adds the names below a prefix; the caller frees them. */
 void world_objects_list(struct world *world, const char *prefix, struct world_objects *list);
 void world_objects_free(struct world_objects *list);
 
@@ -114,15 +113,15 @@ void world_erase(struct world *world, const char *name);
 
 /* --- the model --- */
 
-/* What is asked for; of the profiles of some tenants. */
+/* A query over the profiles of some tenants. */
 struct world_query {
     uint32_t tenants; /* bit i: tenant i */
     const struct fg_selector *selector;
     const char *type; /* NULL: any */
     int64_t start_ns, end_ns;
-    uint64_t after; /* only what was committed after this generation, or not at all */
+    uint64_t after; /* only profiles committed after this generation or not at all */
     const struct fg_deletions *deletions; /* [WORLD_TENANTS]; NULL: none */
-    bool gone; /* of a head, which still has what compactions took out of blocks */
+    bool gone; /* for a head, which still has profiles that compactions removed */
 };
 
 bool world_deleted(const struct world *world, const struct world_profile *profile,
@@ -134,12 +133,12 @@ void world_points(const struct world *world, const struct world_query *query, in
                   const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
                   struct qry_points_list *into);
 
-/* Which profiles make that a series is listed. */
+/* Which profiles make a series listed. */
 enum world_presence {
-    WORLD_EXACTLY,  /* one in the range with a value of the type */
-    WORLD_BY_PLACE, /* in one head, segment or block of one stripe: between the first and the last
-                     * there is time of the range that is not deleted */
-    WORLD_ANYWHERE, /* the same of all places together, with what was there once */
+    WORLD_EXACTLY,  /* a profile in the range with a value of the type */
+    WORLD_BY_PLACE, /* the profiles in one head, segment or block of one stripe: the range has a
+                       moment that is not deleted between the first and the last of them */
+    WORLD_ANYWHERE, /* like WORLD_BY_PLACE over all places together, with removed profiles */
 };
 void world_list(const struct world *world, const struct world_query *query,
                 enum world_presence presence, const char *const *names, size_t n_names,

@@ -1,4 +1,5 @@
-/* Answers from the list of all profiles, one after another; and the peer that gives them. */
+/* Answers queries from the list of all profiles, one by one; and the peer that returns these
+ * answers. */
 #include "common/base/cursor.h"
 #include "common/model/profile_rows.h"
 #include "proto/inner.pb-c.h"
@@ -38,8 +39,8 @@ static bool is_answered(const struct world *world, const struct world_query *que
             !world_deleted(world, profile, &query->deletions[profile->tenant]));
 }
 
-/* The first moment from this one on that no deletion of such labels takes (NULL: of all), or the
- * last one; by going from one to the next. false: there is none. */
+/* Finds the first moment from this one on that no deletion of such labels covers (NULL: of all
+ * labels), or the last one, moment by moment. false: there is none. */
 static bool moment_left(const struct fg_deletions *deletions, const struct fg_labels *labels,
                         bool forwards, int64_t *time_ns)
 {
@@ -111,7 +112,7 @@ static bool link_wanted(const struct qry_stack_filter *stacks, const struct worl
     return wanted;
 }
 
-/* How often a sample counts: once for each link that is wanted, where links are. */
+/* Returns how often a sample counts: once for each wanted link, if links are wanted. */
 static unsigned times_wanted(const struct qry_stack_filter *stacks,
                              const struct world_sample *sample)
 {
@@ -131,7 +132,7 @@ static struct fg_slice name_of(const struct fg_symbols *symbols, uint32_t functi
     return fg_symbols_text(symbols, at->name != 0 ? at->name : at->system_name);
 }
 
-/* What make_location() makes is in one file, or in none. */
+/* A location of make_location() is in one file or in none. */
 static struct fg_slice address_name(const struct world *world, const struct fg_location *location)
 {
     uint64_t address = location->address;
@@ -145,7 +146,7 @@ static struct fg_slice address_name(const struct world *world, const struct fg_l
                                          (unsigned)(inside ? address - 16 + 4096 : address)));
 }
 
-/* The names of a stack that is not empty, outermost first; returns how many there are. */
+/* Writes the functions of a stack that is not empty, outermost first; returns their number. */
 static size_t qry_function_tree_of(const struct world *world, uint32_t node,
                                    struct fg_slice names[256])
 {
@@ -201,7 +202,7 @@ static void add_profile(const struct world *world, const struct world_profile *p
 void world_select(const struct world *world, const struct world_query *query,
                   const struct qry_stack_filter *stacks, bool names_only, struct fg_tree *into)
 {
-    struct fg_tree all = world->tree; /* a look at it with values of our own */
+    struct fg_tree all = world->tree; /* a view with its own values */
 
     all.root_self = 0;
     all.self = fg_calloc(all.n_nodes, sizeof *all.self);
@@ -222,7 +223,8 @@ void world_select(const struct world *world, const struct world_query *query,
 
 /* ---- POINTS ---- */
 
-/* By trying: the first point of the grid whose millisecond does not end before. */
+/* Finds the first point of the grid whose millisecond does not end before the time, point by point.
+ */
 static int64_t grid_of(int64_t start_ns, int64_t step_ns, int64_t time_ns)
 {
     int64_t k = 0;
@@ -350,7 +352,7 @@ static bool same_place(const struct world_profile *a, const struct world_profile
            (a->block == b->block && (a->block != WORLD_NO_BLOCK || a->generation == b->generation));
 }
 
-/* Is the type of this profile's series listed, because of the profiles at the same place? */
+/* Whether the type of this profile's series is listed because of the profiles at the same place. */
 static bool is_listed(const struct world *world, const struct world_query *query,
                       const struct world_profile *profile, uint32_t type,
                       enum world_presence presence)
@@ -402,7 +404,7 @@ void world_list(const struct world *world, const struct world_query *asked,
     qry_label_sets_sort(into);
 }
 
-/* What is there at the place of a profile, counted at the first of them only. */
+/* Adds what is at the place of a profile, at the first of its profiles only. */
 static void count_place(const struct world *world, const struct world_query *query, uint32_t at,
                         struct qry_tenant_stats *into)
 {
@@ -446,7 +448,7 @@ struct qry_tenant_stats world_stats(const struct world *world, const struct worl
 struct answer {
     struct fg_arena *arena;
     struct fg_buf head, payload;
-    struct fg_deletions deletions[WORLD_TENANTS]; /* those that came */
+    struct fg_deletions deletions[WORLD_TENANTS]; /* received ones */
 };
 
 static uint32_t tenant_number(const struct world *world, const char *tenant)
@@ -468,7 +470,7 @@ static void read_matchers(Fg__Inner__Matcher *const *matchers, size_t n,
                                   fg_cstr(matchers[i]->value), &err) == FG_OK);
 }
 
-/* What a head knows of what is deleted, is what it is told. */
+/* A head knows the deletions that requests name. */
 static void read_deletions(const struct world *world, const char *tenant,
                            Fg__Inner__Deletion *const *from, size_t n, struct answer *answer)
 {
@@ -645,7 +647,7 @@ static void answer_stats(const struct world *world, struct fg_slice in, struct a
     fg__inner__stats_head__free_unpacked(head, NULL);
 }
 
-/* Where the head of a method has the generation. */
+/* Returns the generation in the head of a request of the method. */
 static uint64_t generation_of(enum fg_rpc_method method, struct fg_slice in)
 {
     static const ProtobufCMessageDescriptor *const types[FG_RPC_METHODS] = {

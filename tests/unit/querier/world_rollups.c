@@ -1,12 +1,12 @@
-/* Rollups of a part of a block, over spans and keys drawn at random: whatever there is of
- * them, answers have to be the same. */
+/* Makes rollups of a part of a block, over spans and keys drawn at random: answers must not depend
+ * on which rollups exist. */
 #include "tests/unit/querier/world.h"
 
 #include <stdlib.h>
 
 enum { TYPES_MAX = 8, PART_SERIES_MAX = 16, REPLACES_BYTES = 1 << 24 };
 
-/* A part: its profiles, in order. */
+/* The profiles of a part, in order. */
 struct merging {
     struct world *world;
     struct world_profile **profiles;
@@ -107,7 +107,7 @@ static void sum_profile(const struct merging *merging, const struct world_profil
     }
 }
 
-/* Sums by stack into those by name and by rank. */
+/* Turns sums by stack into sums by function and by rank. */
 static void give_sums(const struct merging *merging, const uint64_t *sums,
                       struct fg_rollup_value *value, struct fg_arena *arena)
 {
@@ -164,7 +164,7 @@ static void add_span(struct merging *merging, int64_t start_ns, int64_t end_ns)
             add_key(merging, &key);
 }
 
-/* The whole time, halves of it and tenths. */
+/* Spans: the whole time, its halves and its tenths. */
 static void add_spans(struct merging *merging)
 {
     static const int64_t parts[] = {1, 2, 10};

@@ -42,7 +42,7 @@ static void profiles_are_the_same_each_time(void **state)
     fg_buf_done(&next);
 }
 
-static void names_are_of_the_run_the_service_and_the_series(void **state)
+static void upload_paths_name_run_service_and_series(void **state)
 {
     struct canary_ledger_profile profile = canary_ledger_profile(&shape, 17);
     struct fg_buf text;
@@ -64,7 +64,7 @@ static void names_are_of_the_run_the_service_and_the_series(void **state)
     fg_buf_done(&text);
 }
 
-static void a_flame_graph_is_summed_by_cells(void **state)
+static void flame_graph_values_are_summed_by_cell(void **state)
 {
     int64_t cells[10] = {0}, foreign = 0;
     struct fg_tree tree;
@@ -73,9 +73,9 @@ static void a_flame_graph_is_summed_by_cells(void **state)
     fg_tree_init(&tree);
     add(&tree, "canary", "service_0", "leaf_0", 1);
     add(&tree, "canary", "service_1", "leaf_4", 20);
-    add(&tree, "canary", "service_1", "leaf_5", 300);  /* there is no such leaf */
-    add(&tree, "canary", "service_2", "leaf_0", 4000); /* nor such a service */
-    add(&tree, "other", "service_1", "leaf_0", 50000); /* nor another root */
+    add(&tree, "canary", "service_1", "leaf_5", 300);  /* unknown leaf */
+    add(&tree, "canary", "service_2", "leaf_0", 4000); /* unknown service */
+    add(&tree, "other", "service_1", "leaf_0", 50000); /* unknown root */
     add(&tree, "canary", "service_1", "leaf_x", 600000);
     fg_tree_add(&tree, child(&tree, FG_TREE_ROOT, "canary"), 7000000);
     fg_tree_add(&tree, FG_TREE_ROOT, 80000000);
@@ -90,8 +90,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_are_the_same_each_time),
-        cmocka_unit_test(names_are_of_the_run_the_service_and_the_series),
-        cmocka_unit_test(a_flame_graph_is_summed_by_cells),
+        cmocka_unit_test(upload_paths_name_run_service_and_series),
+        cmocka_unit_test(flame_graph_values_are_summed_by_cell),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static int64_t expected_total(const struct canary_ledger *ledger,
     return sum;
 }
 
-static void numbers_go_round_the_cells(void **state)
+static void consecutive_numbers_visit_every_cell(void **state)
 {
     bool seen[10] = {false};
 
@@ -90,7 +90,7 @@ static void settled_profiles_are_expected(void **state)
     canary_ledger_destroy(ledger);
 }
 
-static void ranges_are_of_times_services_and_series(void **state)
+static void ranges_select_by_time_service_and_series(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
 
@@ -118,8 +118,8 @@ static void ranges_are_of_times_services_and_series(void **state)
     canary_ledger_destroy(ledger);
 }
 
-/* The old ones are sums, whether they were settled before or after; and whatever was skipped. */
-static void old_profiles_are_summed(void **state)
+/* Old profiles are kept as sums, whether they were settled early or late or skipped. */
+static void old_profiles_are_kept_as_sums(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     struct canary_ledger_range range;
@@ -153,12 +153,12 @@ static void failed_profiles_are_retried_when_due(void **state)
     (void)state;
     assert_true(canary_ledger_issue(ledger, 0));
     assert_true(canary_ledger_issue(ledger, 1));
-    assert_false(canary_ledger_retry(ledger, INT64_MAX - 1, &number, &attempts)); /* under way */
+    assert_false(canary_ledger_retry(ledger, INT64_MAX - 1, &number, &attempts)); /* being sent */
     canary_ledger_postpone(ledger, 0, 200);
     canary_ledger_postpone(ledger, 1, 100);
     assert_false(canary_ledger_retry(ledger, 99, &number, &attempts));
     assert_true(canary_ledger_retry(ledger, 200, &number, &attempts));
-    assert_int_equal(number, 1); /* it has waited for longer */
+    assert_int_equal(number, 1); /* it has waited longer */
     assert_int_equal(attempts, 1);
     assert_true(canary_ledger_retry(ledger, 200, &number, &attempts));
     assert_int_equal(number, 0);
@@ -203,7 +203,7 @@ static void each_profile_becomes_visible_once(void **state)
     range = whole(ledger);
     canary_ledger_expect(ledger, &range, &expected);
     canary_ledger_seen(ledger, &expected, 30, add_up, &sum);
-    assert_int_equal(sum, 30); /* the last one came after the question */
+    assert_int_equal(sum, 30); /* the last profile came after the query */
     canary_ledger_seen(ledger, &expected, 50, add_up, &sum);
     assert_int_equal(sum, 70);
     canary_ledger_seen(ledger, &expected, 50, add_up, &sum);
@@ -215,10 +215,10 @@ static void each_profile_becomes_visible_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_go_round_the_cells),
+        cmocka_unit_test(consecutive_numbers_visit_every_cell),
         cmocka_unit_test(settled_profiles_are_expected),
-        cmocka_unit_test(ranges_are_of_times_services_and_series),
-        cmocka_unit_test(old_profiles_are_summed),
+        cmocka_unit_test(ranges_select_by_time_service_and_series),
+        cmocka_unit_test(old_profiles_are_kept_as_sums),
         cmocka_unit_test(failed_profiles_are_retried_when_due),
         cmocka_unit_test(pending_profiles_are_bounded),
         cmocka_unit_test(each_profile_becomes_visible_once),

@@ -12,7 +12,7 @@ enum { PROFILES = 60, PENDING_MAX = 32, CELLS = 10, ROUNDS = 20000 };
 static const struct canary_ledger_shape shape = {
     .seed = 11, .services = 2, .pods = 3, .leaves = 5, .start_ms = 5000, .interval_ms = 10};
 
-/* A ledger, a question about all of it, and an answer to be spoiled. */
+/* A ledger, a query for all of it, and an answer that tests falsify. */
 struct scene {
     struct canary_ledger *ledger;
     struct canary_ledger_expected expected;
@@ -27,13 +27,13 @@ static uint32_t cell_of(uint64_t number)
     return canary_ledger_cell(&shape, profile.service, profile.leaf);
 }
 
-/* Adds the profile so often to the answer. */
+/* Adds the profile to the answer n times. */
 static void put(struct scene *scene, uint64_t number, int times)
 {
     scene->cells[cell_of(number)] += times * (int64_t)canary_ledger_profile(&shape, number).value;
 }
 
-/* is_pending: of which numbers there is no answer. The answer has all but these. */
+/* is_pending: the numbers without an acknowledgement. The answer has all other profiles. */
 static void set_up(struct scene *scene, bool (*is_pending)(uint64_t number))
 {
     *scene = (struct scene){.ledger = canary_ledger_create(&shape, 64, PENDING_MAX)};
@@ -86,7 +86,7 @@ static bool every_ninth(uint64_t number)
     return number % 9 == 0;
 }
 
-/* All six of each of three cells: more than all subsets are tried of, in a total. */
+/* All profiles of three cells are pending: too many to try all subsets of a total. */
 static bool three_cells(uint64_t number)
 {
     return number % CELLS < 3;
@@ -121,7 +121,7 @@ static void one_lost_and_one_double_are_named(void **state)
     set_up(&scene, every_ninth);
     put(&scene, 33, -1);
     put(&scene, 44, 1);
-    put(&scene, 9, 2); /* never acknowledged, and there twice */
+    put(&scene, 9, 2); /* never acknowledged, and twice in the answer */
     judge(&scene);
     assert_int_equal(scene.verdict.n, 3);
     for (uint32_t i = 0; i < 3; i++) {
@@ -163,7 +163,7 @@ static void faults_without_a_profile_count_too(void **state)
     tear_down(&scene);
 }
 
-static void foreign_stacks_are_found(void **state)
+static void unexpected_stacks_are_reported(void **state)
 {
     struct scene scene;
 
@@ -176,7 +176,7 @@ static void foreign_stacks_are_found(void **state)
     tear_down(&scene);
 }
 
-/* Any of those without an acknowledgement may be there or not. */
+/* Profiles without an acknowledgement may be in the answer or not. */
 static void pending_profiles_may_be_there(void **state)
 {
     uint64_t drawn = 1;
@@ -221,7 +221,7 @@ static void a_total_with_many_pending_has_bounds(void **state)
     tear_down(&scene);
 }
 
-/* Whatever is done to an answer is found, and a single change in a cell by its name. */
+/* Every change of an answer is found, and a single change in a cell is named. */
 static void every_single_change_is_named(void **state)
 {
     struct scene scene;
@@ -248,7 +248,7 @@ int main(void)
         cmocka_unit_test(one_lost_and_one_double_are_named),
         cmocka_unit_test(an_empty_cell_has_lost_all_its_profiles),
         cmocka_unit_test(faults_without_a_profile_count_too),
-        cmocka_unit_test(foreign_stacks_are_found),
+        cmocka_unit_test(unexpected_stacks_are_reported),
         cmocka_unit_test(pending_profiles_may_be_there),
         cmocka_unit_test(a_total_with_many_pending_has_bounds),
         cmocka_unit_test(every_single_change_is_named),

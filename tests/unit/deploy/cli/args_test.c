@@ -45,7 +45,7 @@ static enum fg_code parse(const char *const *line, struct values *ret_values, ch
     return parse_by(cli_args_parse, line, ret_values, argv, ret_words, err);
 }
 
-static void options_and_words_mix(void **state)
+static void options_may_stand_before_and_after_words(void **state)
 {
     static const char *const line[] = {"a",         "--name", "x y",    "-", "-oout",
                                        "--limit=7", "--",     "--name", NULL};
@@ -66,7 +66,7 @@ static void options_and_words_mix(void **state)
     assert_false(values.types);
 }
 
-static void stacks_that_the_others_know_are_not_marked(void **state)
+static void unknown_options_are_left_for_the_service(void **state)
 {
     static const char *const line[] = {"--config", "--types", "a", "--bucket.type=s3",
                                        "-oout",    "--limit", "7", NULL};
@@ -89,7 +89,7 @@ static void stacks_that_the_others_know_are_not_marked(void **state)
     assert_string_equal(err.msg, "--limit needs a value: N");
 }
 
-static void forms_of_values(void **state)
+static void option_values_may_be_joined_or_separate(void **state)
 {
     static const struct {
         const char *line[WORDS_MAX], *name;
@@ -100,7 +100,7 @@ static void forms_of_values(void **state)
         {{"-na"}, "a"},
         {{"--name="}, ""},
         {{"--name=a=b"}, "a=b"},
-        {{"--name", "--file"}, "--file"}, /* a value may look like anything */
+        {{"--name", "--file"}, "--file"}, /* a value may look like an option */
         {{"--name", "a", "--name", "b"}, "b"},
     };
 
@@ -148,8 +148,8 @@ static void errors_name_the_fault(void **state)
     }
 }
 
-/* Mistakes end with 2 before anything is sent; every command knows --help. */
-static void commands_refuse_and_help(void **state)
+/* Wrong arguments exit with 2 before anything is sent; every command has --help. */
+static void wrong_arguments_exit_with_2_and_help_with_0(void **state)
 {
     static const struct {
         int (*run)(int argc, char **argv);
@@ -190,11 +190,11 @@ static void commands_refuse_and_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_and_words_mix),
-        cmocka_unit_test(stacks_that_the_others_know_are_not_marked),
-        cmocka_unit_test(forms_of_values),
+        cmocka_unit_test(options_may_stand_before_and_after_words),
+        cmocka_unit_test(unknown_options_are_left_for_the_service),
+        cmocka_unit_test(option_values_may_be_joined_or_separate),
         cmocka_unit_test(errors_name_the_fault),
-        cmocka_unit_test(commands_refuse_and_help),
+        cmocka_unit_test(wrong_arguments_exit_with_2_and_help_with_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* `flamegrid bucket rebuild`: what it takes, and what it refuses to guess. tests/bucket/mending.py
- * has the cases of a server. */
+/* Tests which objects `flamegrid bucket rebuild` uses and what it refuses to guess.
+ * tests/bucket/mending.py tests it with a server. */
 #include "common/storage/bucket/kept.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_verify.h"
@@ -68,7 +68,7 @@ static void generations_only_grow(void **state)
     fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
 }
 
-/* What two objects have in part is taken once: as two ingesters leave it that hold the same. */
+/* Profiles in two objects count once, as after uploads of two ingesters with the same profiles. */
 static void profiles_of_two_uploads_are_taken_once(void **state)
 {
     struct fixture *f = *state;
@@ -77,7 +77,7 @@ static void profiles_of_two_uploads_are_taken_once(void **state)
     struct cli_survey_object l0;
     struct fg_err err;
 
-    f->pushed -= 2; /* it holds two of these four as well, and its bucket does not say so */
+    f->pushed -= 2; /* it has two of these four as well, which its bucket does not say */
     fixture_delete(f, FG_NAME_L0);
     {
         struct fg_bucket *bucket = f->bucket;
@@ -103,7 +103,7 @@ static void profiles_of_two_uploads_are_taken_once(void **state)
     fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
     expect_said(f, "tenant: 6 profiles, each once, in 2 segments");
     l0 = read_l0(f);
-    assert_int_equal(l0.content->l0.n_gone, 2); /* they are deleted in time */
+    assert_int_equal(l0.content->l0.n_gone, 2); /* garbage collection deletes them */
     cli_survey_object_done(&l0);
     fg_store_close(other);
 }

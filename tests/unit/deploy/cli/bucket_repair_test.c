@@ -1,6 +1,6 @@
-/* `flamegrid bucket repair`: damage to a block or segment costs what it holds and no more. The
- * compactor makes the blocks, bytes are flipped in them, and the slow list of all profiles says
- * what has to be left. */
+/* Tests `flamegrid bucket repair`: damage to a block or segment loses the damaged service and
+ * nothing else. The compactor makes the blocks, the test flips bits in them, and a plain list of
+ * all profiles says which must remain. */
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "common/storage/block/reader.h"
@@ -41,7 +41,7 @@ static void name_of(const struct fg_blocks *blocks, uint32_t block, char name[FG
     world_must(fg_name_block(name, blocks->tenant, blocks->blocks[block].id, &err), &err);
 }
 
-/* The name of acme's first block of a kind. */
+/* Writes the name of acme's first block of a kind. */
 static void find_block(struct world *world, bool derived, char name[FG_NAME_MAX_BYTES],
                        struct fg_blocks_entry *ret_entry)
 {
@@ -95,7 +95,7 @@ static struct fg_block_part flip(struct world *world, const char *object, const 
     struct fg_buf bytes;
     uint32_t number;
 
-    fg_arena_destroy(arena); /* what the last call returned */
+    fg_arena_destroy(arena); /* the answer of the last call */
     arena = fg_arena_create(ARENA_BYTES);
     world_get(world, object, &bytes);
     directory = parse(fg_buf_slice(&bytes), arena);
@@ -152,11 +152,12 @@ static void expect_refused(struct world *world, const char *object, enum fg_code
         fail_msg("%s", err.msg);
 }
 
-/* A dry run first, which writes nothing. Then the object is not referred to any more. */
+/* Runs a dry run, which must write nothing, then the repair; afterwards no manifest refers to the
+ * object. */
 static void repair(struct world *world, const char *object, const char *says)
 {
     size_t objects = world_shape_of(world).objects;
-    struct fg_err err = {.code = FG_E_INTERNAL}; /* not looked at after FG_OK */
+    struct fg_err err = {.code = FG_E_INTERNAL}; /* not set with FG_OK */
 
     world_must(run(world->memory, object, false, says, &err), &err);
     world_must(run(world->memory, object, false, "nothing was written", &err), &err);
@@ -165,7 +166,7 @@ static void repair(struct world *world, const char *object, const char *says)
     expect_refused(world, object, FG_E_PRECONDITION, "no manifest refers to");
 }
 
-/* Acme's manifest has one record, of the part. */
+/* Expects one record in acme's manifest, of the part. */
 static void expect_lost(struct world *world, const char *object, const struct fg_block_part *part)
 {
     struct fg_manifest *manifest = manifest_of(world, 0);
@@ -211,7 +212,7 @@ static void keep_what_is_left(struct world *world, const struct fg_block_part *p
     assert_int_equal(before - world->n_profiles, part->n_profiles);
 }
 
-/* Everything that is left is there once, verify is content, and compaction goes on with it. */
+/* Expects each remaining profile once, no fault from verify, and a compaction that continues. */
 static void expect_all_is_well(struct world *world)
 {
     world_check(world);
@@ -236,7 +237,8 @@ static void close_world(struct world *world)
     free(world);
 }
 
-/* A world whose profiles of half a day are in blocks of hours; then a day, if it is over. */
+/* Opens a world with half a day of profiles in hourly blocks, and a daily block once the day is
+ * over. */
 static struct world *open_compacted(uint64_t seed, int64_t pass_ns)
 {
     struct world *world = open_world(seed);
@@ -247,7 +249,7 @@ static struct world *open_compacted(uint64_t seed, int64_t pass_ns)
     return world;
 }
 
-/* A world with a block of each of the last hours. */
+/* Opens a world with a block for each of the last hours. */
 static struct world *open_hours(uint64_t seed)
 {
     struct world *world = open_world(seed);
@@ -286,7 +288,7 @@ static void a_damaged_block_loses_one_service(void **state)
     }
 }
 
-/* Each tenant's reference is taken away: then nobody needs the segment. */
+/* Quarantine removes the reference of each tenant, after which nothing refers to the segment. */
 static void a_damaged_segment_loses_one_service(void **state)
 {
     struct world *world = open_world(41);
@@ -308,7 +310,8 @@ static void a_damaged_segment_loses_one_service(void **state)
     close_world(world);
 }
 
-/* Profiles that a pending deletion names are left out, and counted as the compactor counts them. */
+/* Repair leaves out profiles that a pending deletion names, and counts them as the compactor does.
+ */
 static void pending_deletions_are_carried_out(void **state)
 {
     struct world *world = open_world(43);
@@ -331,7 +334,7 @@ static void pending_deletions_are_carried_out(void **state)
     close_world(world);
 }
 
-static void derived_data_is_made_again(void **state)
+static void repair_recomputes_derived_data(void **state)
 {
     static const enum fg_block_kind kinds[] = {FG_BLOCK_GRP, FG_BLOCK_NOD};
 
@@ -389,7 +392,7 @@ static void rollups_of_other_blocks_are_dropped(void **state)
     close_world(world);
 }
 
-/* What took the place of profiles cannot be made again: the damaged service is lost. */
+/* Rollup-only blocks have no profiles to recompute from: the damaged service is lost. */
 static void damaged_rollup_only_blocks_lose_one_service(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS;
@@ -424,7 +427,7 @@ static void damaged_rollup_only_blocks_lose_one_service(void **state)
     close_world(world);
 }
 
-/* The hours that a day was made of are still there for a while, and have all of it. */
+/* The hourly blocks of a day exist for a while after the merge and have all of its profiles. */
 static void a_lost_directory_is_no_loss_while_the_sources_are_there(void **state)
 {
     struct world *world = open_hours(71);
@@ -445,7 +448,7 @@ static void a_lost_directory_is_no_loss_while_the_sources_are_there(void **state
     assert_int_equal(after.level, PLAN_DAY);
     world_check(world);
 
-    /* What this one was made of is the damaged block. */
+    /* The source of this block is the damaged block. */
     flip_directory(world, source);
     expect_refused(world, source, FG_E_CORRUPT, "flamegrid bucket quarantine");
     world_get(world, name, &bytes);
@@ -472,7 +475,7 @@ static bool is_of_one_service(const struct made_profile *profile)
     return profile->tenant == 0 && profile->service == SERVICE;
 }
 
-/* Quarantine takes it then, and its record says which service that was. */
+/* Quarantine removes the object, and its record names the service. */
 static void an_object_with_one_damaged_part_cannot_be_saved(void **state)
 {
     struct world *world = open_world(77);
@@ -530,8 +533,9 @@ static bool has_orphans(struct world *world)
     return has;
 }
 
-/* Deletes nothing that is needed, wherever it is cut off; what it leaves behind is swept. */
-static void truncated_requests_are_handled(void **state)
+/* A repair that ends at any request deletes nothing that is needed; garbage collection removes what
+ * it leaves. */
+static void a_repair_may_end_at_any_request(void **state)
 {
     struct world *world = open_compacted(81, 2 * PLAN_DAY_NS);
     struct fg_blocks_entry block;
@@ -553,7 +557,7 @@ static void truncated_requests_are_handled(void **state)
         world_check(world);
     }
     assert_in_range(cut, 8, 100);
-    assert_true(has_orphans(world)); /* blocks that were not swapped in */
+    assert_true(has_orphans(world)); /* blocks that no manifest refers to */
     fg_buf_done(&whole);
     for (int turn = 0; turn < 4; turn++) {
         world_pass_time(world, 2 * PLAN_DAY_NS);
@@ -623,7 +627,7 @@ int main(void)
         cmocka_unit_test(a_damaged_block_loses_one_service),
         cmocka_unit_test(a_damaged_segment_loses_one_service),
         cmocka_unit_test(pending_deletions_are_carried_out),
-        cmocka_unit_test(derived_data_is_made_again),
+        cmocka_unit_test(repair_recomputes_derived_data),
         cmocka_unit_test(a_damaged_header_is_no_loss),
         cmocka_unit_test(rollups_of_other_blocks_are_dropped),
         cmocka_unit_test(damaged_rollup_only_blocks_lose_one_service),
@@ -631,7 +635,7 @@ int main(void)
         cmocka_unit_test(a_segment_without_a_directory_cannot_be_saved),
         cmocka_unit_test(an_object_with_one_damaged_part_cannot_be_saved),
         cmocka_unit_test(an_intact_object_is_refused),
-        cmocka_unit_test(truncated_requests_are_handled),
+        cmocka_unit_test(a_repair_may_end_at_any_request),
         cmocka_unit_test(a_manifest_that_changed_meanwhile_is_not_replaced),
     };
 

@@ -1,4 +1,4 @@
-/* `flamegrid bucket verify` finds what is wrong: each fault is put there, and has to be named. */
+/* Tests that `flamegrid bucket verify` names each fault that the test makes. */
 #include "common/cluster/manifest/manifest.h"
 #include "deploy/cli/bucket_verify.h"
 #include "tests/lib/bucket_doubles.h"
@@ -66,7 +66,7 @@ static void write_l0(struct fixture *f, const struct fg_l0 *l0)
     fg_buf_done(&bytes);
 }
 
-/* The fault is a line that names the object. */
+/* Expects a line that names the object and the fault. */
 static void expect_fault(struct fixture *f, const char *object, const char *text)
 {
     char line[256];
@@ -95,7 +95,7 @@ static void intact_objects_are_counted(void **state)
     assert_non_null(strstr(f->said, "ok: 1 objects"));
 }
 
-/* Bills are made from manifests: what these say has to be in the objects. */
+/* Usage in manifests is the basis of bills, so the objects must confirm it. */
 static void usage_that_only_the_manifest_has_is_a_fault(void **state)
 {
     struct fixture *f = *state;
@@ -110,7 +110,7 @@ static void usage_that_only_the_manifest_has_is_a_fault(void **state)
     fg_manifest_unref(manifest);
 }
 
-static void an_empty_bucket_is_right(void **state)
+static void an_empty_bucket_has_no_faults(void **state)
 {
     struct fixture *f = *state;
     fg_auto(fg_bucket) *empty = fg_bucket_memory();
@@ -119,8 +119,8 @@ static void an_empty_bucket_is_right(void **state)
     fixture_must(cli_bucket_verify(empty, f->out, &err), &err);
 }
 
-/* The same segment once more, under another name and generation. */
-static void profiles_that_are_there_twice(void **state)
+/* Adds a copy of the segment with another name and generation. */
+static void duplicate_profiles_are_faults(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -158,7 +158,7 @@ static void profiles_that_are_there_twice(void **state)
     fg_manifest_unref(manifest);
 }
 
-static void manifests_that_say_something_else(void **state)
+static void manifests_that_contradict_objects_are_faults(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -189,8 +189,8 @@ static void missing_objects_are_faults(void **state)
     fg_manifest_unref(manifest);
 }
 
-/* Without the L0 manifest nothing is listed, and nothing may pass for right. */
-static void manifests_that_are_missing_or_cut(void **state)
+/* Without the L0 manifest no object is listed, and verify must not report success. */
+static void missing_and_truncated_manifests_are_faults(void **state)
 {
     struct fixture *f = *state;
 
@@ -200,19 +200,20 @@ static void manifests_that_are_missing_or_cut(void **state)
     expect_fault(f, FG_NAME_L0, "damaged");
 }
 
-static void a_ring_that_is_missing(void **state)
+static void a_missing_ring_is_a_fault(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
 
     fixture_delete(f, FG_RING_NAME);
-    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err); /* of a single server */
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err),
+                 &err); /* a single server has no ring */
     fixture_put(f, "manifests/kept/ring/0", FG_LIT("a copy"));
     expect_fault(f, FG_RING_NAME, "missing, and there was one");
 }
 
-/* As a bucket that was put back from a backup has them: each manifest is right by itself. */
-static void manifests_of_different_times(void **state)
+/* A bucket restored from a backup: each manifest is correct by itself. */
+static void manifests_of_different_times_are_faults(void **state)
 {
     struct fixture *f = *state;
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
@@ -244,8 +245,8 @@ static void manifests_of_different_times(void **state)
     fg_manifest_unref(manifest);
 }
 
-/* Each fault is found, not the first one alone. */
-static void faults_behind_the_first(void **state)
+/* Verify reports all faults, not only the first. */
+static void all_faults_are_reported(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -283,15 +284,15 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up_with_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(intact_objects_are_counted),
-        TEST(an_empty_bucket_is_right),
+        TEST(an_empty_bucket_has_no_faults),
         TEST(usage_that_only_the_manifest_has_is_a_fault),
-        TEST(profiles_that_are_there_twice),
-        TEST(manifests_that_say_something_else),
+        TEST(duplicate_profiles_are_faults),
+        TEST(manifests_that_contradict_objects_are_faults),
         TEST(missing_objects_are_faults),
-        TEST(manifests_that_are_missing_or_cut),
-        TEST(a_ring_that_is_missing),
-        TEST(manifests_of_different_times),
-        TEST(faults_behind_the_first),
+        TEST(missing_and_truncated_manifests_are_faults),
+        TEST(a_missing_ring_is_a_fault),
+        TEST(manifests_of_different_times_are_faults),
+        TEST(all_faults_are_reported),
         TEST(unreferenced_objects_are_counted),
     };
 

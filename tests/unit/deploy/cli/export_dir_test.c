@@ -1,4 +1,4 @@
-/* Profiles become files of a folder, and their labels come back, whatever is in them. */
+/* Tests that profiles become files of a folder and that any labels are read back from them. */
 #include "common/base/str.h"
 #include "deploy/cli/export_dir.h"
 #include "deploy/cli/series_file.h"
@@ -34,7 +34,7 @@ static void must(enum fg_code code, const struct fg_err *err)
         fail_msg("%s", err->msg);
 }
 
-static void labels_come_back(void **state)
+static void labels_in_an_exported_file_are_read_back(void **state)
 {
     struct fg_label items[] = {{FG_LIT("__name__"), FG_LIT("mutex")},
                                {FG_LIT("pod"), FG_LIT("a \"b\", {c=d}\n\\ \xc3\xbc")},
@@ -64,7 +64,7 @@ static void write_text(const char *path, const char *text, size_t times)
     assert_int_equal(fclose(file), 0);
 }
 
-static void faults_of_labels_are_named(void **state)
+static void errors_in_labels_are_named(void **state)
 {
     static const struct {
         const char *text, *want;
@@ -108,7 +108,7 @@ static void add(struct cli_export_dir *dir, const char *service, int64_t time_ns
          &err);
 }
 
-/* What nftw() has found; it passes nothing on. */
+/* What nftw() has found; nftw() has no argument for its callback. */
 static struct fg_buf found;
 
 static int list_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
@@ -179,8 +179,8 @@ static void system_errors_are_passed_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_come_back),
-        cmocka_unit_test(faults_of_labels_are_named),
+        cmocka_unit_test(labels_in_an_exported_file_are_read_back),
+        cmocka_unit_test(errors_in_labels_are_named),
         cmocka_unit_test(file_names_cannot_leave_their_folder),
         cmocka_unit_test(system_errors_are_passed_on),
     };

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void the_line_says_rate_and_time_left(void **state)
+static void the_progress_line_has_rate_and_remaining_time(void **state)
 {
     static const struct {
         struct cli_progress progress;
@@ -41,7 +41,7 @@ static void the_line_says_rate_and_time_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_line_says_rate_and_time_left),
+        cmocka_unit_test(the_progress_line_has_rate_and_remaining_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static void assert_slice(struct fg_slice got, const char *want)
     assert_true(fg_slice_is(got, want));
 }
 
-static void short_forms(void **state)
+static void short_selectors_are_completed(void **state)
 {
     static const struct {
         const char *text, *type, *labels;
@@ -54,7 +54,7 @@ static void short_forms(void **state)
     }
 }
 
-static void bad_selectors(void **state)
+static void malformed_selectors_are_refused(void **state)
 {
     static const char *const cases[] = {"",      "  ",         "shop{env=prod}",
                                         "shop{", "{a=~\"(\"}", "shop{a=\"b\"} x"};
@@ -71,7 +71,7 @@ static void bad_selectors(void **state)
     }
 }
 
-static void types_as_matchers(void **state)
+static void a_profile_type_becomes_matchers(void **state)
 {
     static const struct {
         const char *text, *labels;
@@ -108,7 +108,7 @@ static enum fg_code choose(const char *type, const char *const *ids, struct fg_s
     return cli_selection_choose_type(fg_cstr(type), slices, n, ret_id, err);
 }
 
-static void types_are_found(void **state)
+static void profile_types_are_found_by_part_of_their_name(void **state)
 {
     static const struct {
         const char *type, *ids[5], *want;
@@ -131,7 +131,7 @@ static void types_are_found(void **state)
     }
 }
 
-static void candidates_are_listed(void **state)
+static void matching_profile_types_are_listed(void **state)
 {
     static const struct {
         const char *type, *ids[5];
@@ -160,7 +160,7 @@ static void candidates_are_listed(void **state)
     }
 }
 
-static void ranges(void **state)
+static void time_ranges_are_parsed(void **state)
 {
     const int64_t now_ns = INT64_C(1700000000) * FG_SECOND_NS;
     struct cli_selection_range range;
@@ -179,9 +179,12 @@ static void ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_forms),           cmocka_unit_test(bad_selectors),
-        cmocka_unit_test(types_as_matchers),     cmocka_unit_test(types_are_found),
-        cmocka_unit_test(candidates_are_listed), cmocka_unit_test(ranges),
+        cmocka_unit_test(short_selectors_are_completed),
+        cmocka_unit_test(malformed_selectors_are_refused),
+        cmocka_unit_test(a_profile_type_becomes_matchers),
+        cmocka_unit_test(profile_types_are_found_by_part_of_their_name),
+        cmocka_unit_test(matching_profile_types_are_listed),
+        cmocka_unit_test(time_ranges_are_parsed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void values_have_units(void **state)
     }
 }
 
-static void names_cannot_steer_the_terminal(void **state)
+static void control_characters_in_names_are_replaced(void **state)
 {
     struct fg_buf out;
 
@@ -83,7 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_have_units),
-        cmocka_unit_test(names_cannot_steer_the_terminal),
+        cmocka_unit_test(control_characters_in_names_are_replaced),
         cmocka_unit_test(tables_are_sorted_by_self),
     };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* The stacks of tree bytes as text, or what is wrong with them; bytes is NULL for failures. */
+/* Writes the stacks of tree bytes as text, or the error; bytes is NULL for failures. */
 static enum fg_code read_stacks(struct fg_slice bytes, struct fg_buf *out, struct fg_err *err)
 {
     struct fg_tree tree;
@@ -77,7 +77,7 @@ static void damaged_trees(void **state)
     }
 }
 
-/* As deep as it has nodes: neither the machine's stack nor a second of time is used up. */
+/* A tree as deep as it has nodes takes neither much of the stack nor a second. */
 static void deep_trees(void **state)
 {
     enum { DEPTH = 1000000 };

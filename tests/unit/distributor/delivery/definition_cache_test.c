@@ -76,13 +76,13 @@ static void a_restarted_ingester_starts_with_an_empty_set(void **state)
     assert_int_equal(count_unknown(cache, 1, more), 0);
     dist_definition_cache_forget(cache, 1);
     assert_int_equal(count_unknown(cache, 1, more), 5);
-    dist_definition_cache_forget(cache, 2); /* was never cache */
+    dist_definition_cache_forget(cache, 2); /* was never cached */
     dist_definition_cache_destroy(cache);
     free(some);
     free(more);
 }
 
-/* What there is room for stays, whichever lock it is under. */
+/* As long as there is room, all sets stay, whichever lock guards them. */
 static void a_few_large_services_fill_the_cache(void **state)
 {
     struct dist_definition_cache *cache = dist_definition_cache_create((size_t)6 * STACKS);
@@ -97,7 +97,7 @@ static void a_few_large_services_fill_the_cache(void **state)
     free(all);
 }
 
-/* Services come and go; one is always there. */
+/* One service is used all the time while others come and go. */
 static void the_least_recently_used_set_is_evicted_first(void **state)
 {
     enum { KNOWN = 100000 };
@@ -120,8 +120,8 @@ static void the_least_recently_used_set_is_evicted_first(void **state)
     free(other);
 }
 
-/* Services of a stack each take more than a stack: memory is bounded all the same. */
-static void many_small_services(void **state)
+/* A service with one stack takes more memory than the stack: the limit holds for all of it. */
+static void memory_stays_bounded_with_many_small_services(void **state)
 {
     struct dist_definition_cache *cache = dist_definition_cache_create(10000);
     struct ids *one = ids_create(1, 1), *large = ids_create(1, STACKS);
@@ -133,7 +133,7 @@ static void many_small_services(void **state)
         assert_true(dist_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
     }
     assert_int_equal(count_unknown(cache, 4999, one), 0);
-    add(cache, 5000, RUN, large); /* alone more than there may be */
+    add(cache, 5000, RUN, large); /* larger than the whole cache */
     assert_true(dist_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
     dist_definition_cache_destroy(cache);
     free(one);
@@ -147,7 +147,7 @@ int main(void)
         cmocka_unit_test(a_restarted_ingester_starts_with_an_empty_set),
         cmocka_unit_test(a_few_large_services_fill_the_cache),
         cmocka_unit_test(the_least_recently_used_set_is_evicted_first),
-        cmocka_unit_test(many_small_services),
+        cmocka_unit_test(memory_stays_bounded_with_many_small_services),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

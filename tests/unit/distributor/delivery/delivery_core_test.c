@@ -50,7 +50,7 @@ static void expect(const struct dist_delivery_core *core, enum dist_delivery_sta
     assert_non_null(strstr(result.err.msg, message));
 }
 
-static void answers_decide_a_round_as_soon_as_the_rest_cannot_change_it(void **state)
+static void a_round_ends_when_further_answers_cannot_change_it(void **state)
 {
     static const struct {
         const char *name;
@@ -89,8 +89,9 @@ static void answers_decide_a_round_as_soon_as_the_rest_cannot_change_it(void **s
     }
 }
 
-/* Whatever arrives in whatever order: each round ends once, no later than with the last answer, it
- * is stored exactly if two stored it by then, and late answers do not reopen it. */
+/* For all answers in all orders: each round ends once and at the latest with the last answer, the
+ * batch counts as stored exactly if two owners stored it by then, and late answers do not reopen
+ * the round. */
 static void every_order_of_answers_ends_the_round_exactly_once(void **state)
 {
     static const struct dist_delivery_answer *const kinds[] = {&stored, &duplicate, &lacks, &stale,
@@ -125,7 +126,7 @@ static void every_order_of_answers_ends_the_round_exactly_once(void **state)
         }
 }
 
-static void the_next_round_spares_replicas_that_have_stored_it(void **state)
+static void the_next_round_skips_replicas_that_have_stored_the_batch(void **state)
 {
     struct dist_delivery_core core = {0};
 
@@ -142,7 +143,7 @@ static void the_next_round_spares_replicas_that_have_stored_it(void **state)
     expect(&core, DELIVERY_STORED, "");
 }
 
-static void what_an_earlier_revision_stored_does_not_count(void **state)
+static void copies_stored_under_an_earlier_revision_do_not_count(void **state)
 {
     struct dist_delivery_core core = {0};
     uint32_t late;
@@ -168,9 +169,9 @@ static void an_owner_without_a_peer_counts_as_unresponsive(void **state)
 
     (void)state;
     begin(&core, REVISION, 1, 1);
-    assert_true(dist_delivery_core_end_round(&core)); /* nobody needs to be awaited */
+    assert_true(dist_delivery_core_end_round(&core)); /* no answer is outstanding */
     expect(&core, DELIVERY_UNRESPONSIVE, "0 did: no such host");
-    /* It has a peer by now; the first one is still in flight. */
+    /* The owner has a peer now; the first call is still in flight. */
     begin(&core, REVISION, 2, 1);
     dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
     dist_delivery_core_answer(&core, core.replicas[1].send, &stored);
@@ -197,10 +198,10 @@ static void without_a_ring_the_answer_of_the_ingester_is_final(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_decide_a_round_as_soon_as_the_rest_cannot_change_it),
+        cmocka_unit_test(a_round_ends_when_further_answers_cannot_change_it),
         cmocka_unit_test(every_order_of_answers_ends_the_round_exactly_once),
-        cmocka_unit_test(the_next_round_spares_replicas_that_have_stored_it),
-        cmocka_unit_test(what_an_earlier_revision_stored_does_not_count),
+        cmocka_unit_test(the_next_round_skips_replicas_that_have_stored_the_batch),
+        cmocka_unit_test(copies_stored_under_an_earlier_revision_do_not_count),
         cmocka_unit_test(an_owner_without_a_peer_counts_as_unresponsive),
         cmocka_unit_test(without_a_ring_the_answer_of_the_ingester_is_final),
     };

@@ -1,4 +1,4 @@
-/* Deliveries to a ring whose ingesters answer when the test says so. */
+/* Tests deliveries to a ring whose ingesters answer when the test says so. */
 #include "distributor/delivery/delivery.h"
 #include "tests/lib/push_ring.h"
 
@@ -28,7 +28,7 @@ struct fixture {
     struct dist_deliveries deliveries;
     pthread_mutex_t lock;
     pthread_cond_t over;
-    unsigned rounds; /* that were over */
+    unsigned rounds; /* that ended */
     unsigned n_begun;
     struct fg_stack stacks[STACKS];
     struct fg_batch batch;
@@ -127,10 +127,10 @@ static struct dist_delivery *create(struct fixture *f, uint16_t shard)
     return dist_delivery_create(&f->deliveries, shard, 77, on_round, f);
 }
 
-/* Another round; returns how many stacks it defines. */
+/* Begins another round; returns how many stacks it defines. */
 static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
 {
-    /* After so long a message that was not answered holds up no other. */
+    /* After this time an unanswered message delays no other. */
     const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
     bool define[STACKS] = {false};
     struct dist_encoded_batch *encoded;
@@ -151,7 +151,7 @@ static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
     return n;
 }
 
-/* The same, and ann and bob answer this. */
+/* Does the same; ann and bob answer. */
 static unsigned send_answered(struct fixture *f, struct dist_delivery *delivery,
                               struct push_answer ann, struct push_answer bob)
 {
@@ -162,7 +162,7 @@ static unsigned send_answered(struct fixture *f, struct dist_delivery *delivery,
     return defined;
 }
 
-/* The round is over by now, or when the transport has brought the answers. */
+/* Waits until the round ends: now, or when the transport has delivered the answers. */
 static struct dist_delivery_result wait_round(struct fixture *f, struct dist_delivery *delivery)
 {
     const struct timespec until = {.tv_sec = time(NULL) + WAIT_MAX_S};
@@ -183,7 +183,7 @@ static void expect_round(struct fixture *f, struct dist_delivery *delivery,
     assert_int_equal(wait_round(f, delivery).state, state);
 }
 
-/* A delivery for which ann and bob are enough; returns how many stacks it defines. */
+/* Makes a delivery that ann and bob complete; returns how many stacks it defines. */
 static unsigned deliver(struct fixture *f)
 {
     struct dist_delivery *delivery = create(f, 9);
@@ -201,7 +201,7 @@ static void pause_until(time_t until, const char *name)
     sched_yield();
 }
 
-/* Until the answers of stragglers were taken over. */
+/* Waits until the answers of stragglers were processed. */
 static void wait_idle(struct fixture *f, uint16_t shard)
 {
     const time_t until = time(NULL) + WAIT_MAX_S;
@@ -249,7 +249,7 @@ static void two_of_three_replicas_are_a_quorum(void **state)
     dist_delivery_leave(delivery);
     assert_true(atomic_load(&f->deliveries.straggler_bytes) > 0);
 
-    /* What cat has not said it knows is defined for all; then nothing is. */
+    /* Stacks that cat has not confirmed are defined for all owners; afterwards none are. */
     delivery = create(f, 9);
     assert_int_equal(send_answered(f, delivery, well, well), STACKS);
     push_ring_say(&f->ring, CAT, well);
@@ -287,7 +287,7 @@ static void a_quorum_does_not_need_a_dead_owner(void **state)
         (void)deliver(f);
         wait_idle(f, 9);
     }
-    /* That cat knows nothing is no reason to define it all for the others for ever. */
+    /* An owner that never confirms must not make the others get all definitions for ever. */
     assert_int_equal(deliver(f), 0);
 }
 
@@ -311,7 +311,7 @@ static void two_dead_owners_of_three_miss_the_quorum(void **state)
     dist_delivery_leave(delivery);
 }
 
-/* A shard of which dan and ann are owners, in a ring of four. */
+/* Finds a shard that dan and ann own in a ring of four. */
 static uint16_t shared_shard(struct fixture *f, unsigned *ret_third)
 {
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
@@ -330,7 +330,7 @@ static uint16_t shared_shard(struct fixture *f, unsigned *ret_third)
     return (uint16_t)(shard - 1);
 }
 
-/* Until so many calls to the owner are left. */
+/* Waits until n calls to the owner are left. */
 static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsigned calls)
 {
     const time_t until = time(NULL) + WAIT_MAX_S;
@@ -349,7 +349,7 @@ static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsi
     dist_owner_set_done(&set);
 }
 
-/* One of revision 4 and one of revision 5 are no quorum of either. */
+/* One copy under revision 4 and one under revision 5 are a quorum of neither. */
 static void answers_under_two_revisions_are_no_quorum(void **state)
 {
     struct fixture *f = *state;
@@ -383,14 +383,14 @@ static void answers_under_two_revisions_are_no_quorum(void **state)
     push_ring_say(&f->ring, DAN, well);
     wait_calls(f, shard, "ann", 1);
     wait_calls(f, shard, "dan", 0);
-    assert_int_equal(rounds(f), f->n_begun - 1); /* by two under 4, by one under 5 */
+    assert_int_equal(rounds(f), f->n_begun - 1); /* two under revision 4, one under revision 5 */
     push_ring_answer(now, &well);
     expect_round(f, delivery, DELIVERY_STORED);
     dist_delivery_leave(delivery);
     push_ring_answer(third, &well);
 }
 
-/* Nobody waits for the third when another knows better. */
+/* A round does not wait for the third owner when another one reports a newer revision. */
 static void a_newer_revision_ends_the_round_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -405,7 +405,7 @@ static void a_newer_revision_ends_the_round_at_once(void **state)
     push_ring_answer(first, &well);
     push_ring_answer(third, &well);
     wait_idle(f, 9);
-    expect_round(f, delivery, DELIVERY_STORED); /* under the old one, after all */
+    expect_round(f, delivery, DELIVERY_STORED); /* under the older revision */
     dist_delivery_leave(delivery);
 }
 
@@ -425,7 +425,8 @@ static void ingesters_behind_the_ring_are_asked_again(void **state)
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
 }
 
-/* Without cat: ann has it, bob is told what it lacks, and ann does not get it again. */
+/* Cat is away: ann has stored the batch, bob gets the definitions that it lacks, and ann does not
+ * get the batch again. */
 static void an_ingester_that_lacks_definitions_gets_them(void **state)
 {
     struct fixture *f = *state;
@@ -472,13 +473,13 @@ static void one_full_and_one_dead_owner_are_no_refusal(void **state)
     dist_delivery_leave(delivery);
 }
 
-/* One message at a time: what waits for a slow one is dropped when there is too much of it. */
+/* Only one message at a time goes to a slow owner; waiting copies beyond the limit are dropped. */
 static void the_memory_of_stragglers_is_bounded(void **state)
 {
     struct fixture *f = *state;
     struct push_asked *slow;
 
-    f->deliveries.stragglers_max_bytes = 2500; /* two, or three */
+    f->deliveries.stragglers_max_bytes = 2500; /* room for two or three copies */
     for (unsigned i = 0; i < 6; i++) {
         (void)deliver(f);
         assert_true(atomic_load(&f->deliveries.straggler_bytes) <=
@@ -500,7 +501,7 @@ static void *stop(void *owners)
     return NULL;
 }
 
-/* Stopping waits for what is under way. */
+/* Stopping waits for copies in flight. */
 static void stopping_waits_for_stragglers(void **state)
 {
     struct fixture *f = *state;
@@ -511,13 +512,13 @@ static void stopping_waits_for_stragglers(void **state)
         (void)deliver(f);
     slow = push_ring_take(&f->ring, CAT);
     assert_int_equal(pthread_create(&thread, NULL, stop, f->owners), 0);
-    push_ring_script(&f->ring, CAT, &well, 1); /* the second may be quicker than the stop */
+    push_ring_script(&f->ring, CAT, &well, 1); /* the second answer may come before the stop */
     push_ring_answer(slow, &well);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
 }
 
-/* Cat moves: the next round finds it, though the revision is the same. */
+/* Cat gets another address under the same revision: the next round uses it. */
 static void an_owner_is_found_at_its_new_address(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* The timer looks while there is something to be looked at, whenever it was woken. */
+/* Tests that the timer calls flush while work is left, whenever it was woken. */
 #include "distributor/delivery/flush_timer.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ static bool flush(void *arg)
     return more;
 }
 
-/* Wakes it and waits until all is done. */
+/* Wakes the timer and waits until all work is done. */
 static void do_all(struct dist_flush_timer *timer, struct work *work, unsigned left)
 {
     (void)pthread_mutex_lock(&work->lock);
@@ -51,12 +51,12 @@ static void the_timer_flushes_until_nothing_waits(void **state)
     do_all(timer, &work, 3);
     assert_in_range(work.looks, 3, 4);
     for (int i = 0; i < 50; i++)
-        do_all(timer, &work, 1); /* at whatever it is just then */
+        do_all(timer, &work, 1); /* whatever the timer is doing now */
     dist_flush_timer_destroy(timer);
     assert_true(work.looks >= 53);
 }
 
-static void the_timer_stops_asleep_and_armed(void **state)
+static void the_timer_can_be_destroyed_before_and_after_its_start(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
     struct dist_flush_timer *timer = dist_flush_timer_create(FG_HOUR_NS, flush, &work);
@@ -70,7 +70,7 @@ static void the_timer_stops_asleep_and_armed(void **state)
     timer = dist_flush_timer_create(FG_MS_NS, flush, &work);
     do_all(timer, &work, 1);
     dist_flush_timer_stop(timer);
-    work.left = 1; /* nobody else looks any more */
+    work.left = 1; /* only the timer can flush this */
     dist_flush_timer_start(timer);
     dist_flush_timer_stop(timer);
     assert_int_equal(work.left, 1);
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_timer_flushes_until_nothing_waits),
-        cmocka_unit_test(the_timer_stops_asleep_and_armed),
+        cmocka_unit_test(the_timer_can_be_destroyed_before_and_after_its_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

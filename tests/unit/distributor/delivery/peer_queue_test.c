@@ -1,4 +1,4 @@
-/* The queue, with a peer that keeps its calls until the test answers them. */
+/* Tests the queue with a peer that holds its calls until the test answers them. */
 #include "distributor/delivery/peer_queue.h"
 #include "proto/inner.pb-c.h"
 
@@ -51,7 +51,7 @@ struct item {
 
 struct fixture {
     struct slow_peer slow;
-    unsigned collects; /* times that it was told */
+    unsigned collects; /* calls of collects() */
     struct dist_peer_queue *queue;
     struct fg_clock_manual clock;
     struct item items[ITEMS_MAX];
@@ -69,7 +69,7 @@ static void on_collect(void *arg)
     f->collects++;
 }
 
-/* queue_items: of four bytes, that may wait. */
+/* queue_items: capacity of the queue, in items of four bytes. */
 static void open_sender(struct fixture *f, unsigned queue_items)
 {
     const struct fg_id store = {7, 8};
@@ -128,13 +128,13 @@ static void send_items(struct fixture *f, unsigned from, unsigned n)
         dist_peer_queue_send(f->queue, &f->items[i].item);
 }
 
-/* So long that what waits does not wait for the message before it. */
+/* Waits so long that the next items no longer wait for the message in flight. */
 static void wait_long(struct fixture *f)
 {
     fg_clock_manual_advance(&f->clock, 20 * FG_MS_NS);
 }
 
-/* Items 0 and 1, in the two messages that may be under way. */
+/* Items 0 and 1 fill the two messages that may be in flight. */
 static void make_busy(struct fixture *f)
 {
     send_items(f, 0, 1);
@@ -143,7 +143,7 @@ static void make_busy(struct fixture *f)
     assert_int_equal(f->slow.n_calls, 2);
 }
 
-/* Answers the oldest call, after a while: item i is stored i times, the one with `lacking` lacks
+/* Answers the oldest call after a delay: item i has i profiles stored, the item `lacking` lacks
  * stack 7. */
 static void answer(struct fixture *f, size_t lacking)
 {
@@ -173,7 +173,7 @@ static void answer(struct fixture *f, size_t lacking)
     kept->call->done(kept->call);
 }
 
-/* Nobody is there: the oldest call fails, as the transport counts it. */
+/* The peer is unreachable: the oldest call fails and counts as the transport counts it. */
 static void break_off(struct fixture *f)
 {
     struct fg_call *call = f->slow.calls[f->slow.n_answered++].call;
@@ -227,7 +227,7 @@ static void a_busy_ingester_gets_collected_batches_in_one_message(void **state)
     assert_false(f->items[2].item.lacks);
 }
 
-/* One message is under way: what comes waits for its answer. */
+/* While a message is in flight, new items wait for its answer. */
 static void batches_collect_while_a_message_is_in_flight(void **state)
 {
     struct fixture *f = *state;
@@ -241,8 +241,8 @@ static void batches_collect_while_a_message_is_in_flight(void **state)
     assert_true(dist_peer_queue_is_idle(f->queue));
 }
 
-/* Nothing more comes, and no answer: it leaves all the same. */
-static void batches_that_waited_long_leave_at_a_flush(void **state)
+/* The flush sends waiting items even without new items and without an answer. */
+static void a_flush_sends_batches_that_waited_long_enough(void **state)
 {
     struct fixture *f = *state;
 
@@ -261,8 +261,8 @@ static void batches_that_waited_long_leave_at_a_flush(void **state)
     answer(f, ITEMS_MAX);
 }
 
-/* What is enough for a message does not wait for an answer, however soon it comes. */
-static void enough_batches_leave_without_waiting(void **state)
+/* Items that fill a message do not wait for an answer. */
+static void enough_batches_are_sent_at_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -280,7 +280,7 @@ static void enough_batches_leave_without_waiting(void **state)
     answer(f, SIZE_MAX);
 }
 
-static void a_full_queue_refuses(void **state)
+static void a_full_queue_refuses_batches(void **state)
 {
     struct fixture *f = *state;
 
@@ -294,7 +294,7 @@ static void a_full_queue_refuses(void **state)
     assert_int_equal(f->items[19].item.code, FG_OK);
 }
 
-static void a_batch_larger_than_the_queue_leaves_alone(void **state)
+static void a_batch_larger_than_the_queue_is_sent_alone(void **state)
 {
     struct fixture *f = *state;
     char large[20 * PEER_QUEUE_ITEM_BYTES];
@@ -321,7 +321,7 @@ static void a_failed_call_fails_all_its_batches(void **state)
     assert_string_equal(f->items[0].item.err.msg, "gone");
 }
 
-static void an_answer_for_others_is_an_error(void **state)
+static void an_answer_without_results_is_an_error(void **state)
 {
     struct fixture *f = *state;
     struct fg_call *call;
@@ -333,7 +333,7 @@ static void an_answer_for_others_is_an_error(void **state)
     assert_int_equal(f->items[0].item.code, FG_E_INTERNAL);
 }
 
-static void a_message_is_under_one_revision(void **state)
+static void all_batches_of_a_message_have_one_ring_revision(void **state)
 {
     struct fixture *f = *state;
 
@@ -350,27 +350,28 @@ static void a_message_is_under_one_revision(void **state)
     assert_int_equal(f->items[5].item.code, FG_OK);
 }
 
-/* Three failures running: what waits is done for, and one message at a time finds out. */
+/* After three failures in a row all waiting items fail, and one message at a time tests the peer.
+ */
 static void an_unresponsive_ingester_fails_batches_at_once(void **state)
 {
     struct fixture *f = *state;
 
     make_busy(f);
     send_items(f, 2, 2);
-    break_off(f); /* items 2 and 3 leave, since one failure is no rule */
+    break_off(f); /* items 2 and 3 are sent: one failure is not enough */
     assert_int_equal(f->slow.n_calls, 3);
     send_items(f, 4, 2);
     break_off(f);
     assert_int_equal(f->slow.n_calls, 4);
     send_items(f, 6, 1);
-    break_off(f); /* the third: one is under way still */
+    break_off(f); /* the third; one message is still in flight */
     assert_int_equal(f->items[6].done, 1);
     assert_int_equal(f->items[6].item.code, FG_E_UNAVAILABLE);
     send_items(f, 7, 1);
     assert_int_equal(f->items[7].item.code, FG_E_UNAVAILABLE);
     break_off(f);
     assert_true(dist_peer_queue_is_idle(f->queue));
-    send_items(f, 8, 2); /* the first of them asks whether it is back */
+    send_items(f, 8, 2); /* the first of them tests the peer */
     assert_int_equal(f->slow.n_calls, 5);
     assert_int_equal(f->items[8].done, 0);
     assert_int_equal(f->items[9].item.code, FG_E_UNAVAILABLE);
@@ -442,15 +443,16 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(batches_collect_while_a_message_is_in_flight, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(batches_that_waited_long_leave_at_a_flush, set_up,
+        cmocka_unit_test_setup_teardown(a_flush_sends_batches_that_waited_long_enough, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(enough_batches_leave_without_waiting, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_queue_refuses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_batch_larger_than_the_queue_leaves_alone, set_up,
+        cmocka_unit_test_setup_teardown(enough_batches_are_sent_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_queue_refuses_batches, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_batch_larger_than_the_queue_is_sent_alone, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_failed_call_fails_all_its_batches, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_answer_for_others_is_an_error, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_message_is_under_one_revision, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_without_results_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_batches_of_a_message_have_one_ring_revision, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(an_unresponsive_ingester_fails_batches_at_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(batches_past_their_deadline_are_not_sent, set_up,

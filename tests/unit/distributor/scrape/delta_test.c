@@ -1,4 +1,4 @@
-/* Cumulative profiles and what they grow by. A scrape is a text: "a 3 100, b 1 10" are stacks with
+/* Tests the growth of cumulative profiles. A scrape is a text: "a 3 100, b 1 10" are stacks with
  * objects and bytes allocated, and a third column in use. */
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -80,7 +80,7 @@ static void add_sample(struct fixture *f, struct fg_profile *profile, struct fg_
         profile->values[t * SAMPLES_MAX + i] = take_number(&text);
 }
 
-/* The columns were as long as there could be samples. */
+/* Columns had room for the largest possible number of samples. */
 static void pack(struct fg_profile *profile)
 {
     for (uint32_t t = 1; t < TYPES; t++)
@@ -148,7 +148,7 @@ static void write_profile(const struct fg_batch *batch, const struct fg_profile 
     }
 }
 
-/* One scrape; what remains of it has to be this. */
+/* Feeds one scrape and expects this growth. */
 static void scrape(struct fixture *f, const char *text, const char *want)
 {
     struct fg_buf got;
@@ -208,7 +208,7 @@ static void a_restarted_process_counts_from_zero(void **state)
     assert_false(f->result.reset);
 }
 
-/* It has more by now than the one before, but in other places. */
+/* The new process has already allocated more than the old one, but in other stacks. */
 static void a_restart_of_a_busy_process_is_detected(void **state)
 {
     struct fixture *f = *state;
@@ -218,7 +218,7 @@ static void a_restart_of_a_busy_process_is_detected(void **state)
     assert_true(f->result.reset);
 }
 
-/* Numbers of objects are estimates, and fall when a stack allocates larger ones. */
+/* Numbers of objects are estimates, which fall when a stack allocates larger objects. */
 static void one_stack_that_falls_is_no_restart(void **state)
 {
     struct fixture *f = *state;
@@ -229,7 +229,7 @@ static void one_stack_that_falls_is_no_restart(void **state)
     scrape(f, "a 4 900100, b 11 1100", "a 1 100 0");
 }
 
-/* Who shows only its largest stacks leaves small ones out now and then. */
+/* A program that reports only its largest stacks omits small ones now and then. */
 static void a_small_stack_that_disappears_is_no_restart(void **state)
 {
     struct fixture *f = *state;
@@ -239,7 +239,7 @@ static void a_small_stack_that_disappears_is_no_restart(void **state)
     assert_false(f->result.reset);
 }
 
-static void equal_stacks_of_other_labels_are_others(void **state)
+static void equal_stacks_with_different_labels_are_kept_apart(void **state)
 {
     struct fixture *f = *state;
     struct fg_label one = {FG_LIT("l"), FG_LIT("1")}, two = {FG_LIT("l"), FG_LIT("2")};
@@ -250,12 +250,12 @@ static void equal_stacks_of_other_labels_are_others(void **state)
         add_profile(f, "a 5 50", (struct fg_labels){&two, 1});
         apply(f);
     }
-    assert_int_equal(f->batch.n_profiles, 1); /* nothing is left of the other */
+    assert_int_equal(f->batch.n_profiles, 1); /* the other profile has no growth */
     assert_true(fg_slice_is(f->batch.profiles[0].labels.items[0].value, "1"));
     assert_int_equal(f->batch.profiles[0].values[0], 1);
 }
 
-static void equal_stacks_of_other_spans_are_others(void **state)
+static void equal_stacks_with_different_spans_are_kept_apart(void **state)
 {
     struct fixture *f = *state;
 
@@ -291,7 +291,7 @@ static void changed_types_start_a_first_scrape(void **state)
     assert_int_equal(f->batch.n_profiles, 0);
 }
 
-/* A tenant's rules may give every stack another label: that is no new process. */
+/* The rules of a tenant may give every stack another label; that is not a new process. */
 static void changed_rules_start_a_first_scrape(void **state)
 {
     struct fixture *f = *state;
@@ -325,7 +325,7 @@ static void without_memory_the_next_scrape_is_a_first_one(void **state)
     struct fixture *f = *state;
 
     scrape(f, "a 3 300 1", "a 0 0 1");
-    f->budget.limit_bytes = fg_budget_used(&f->budget); /* for no other beside it */
+    f->budget.limit_bytes = fg_budget_used(&f->budget); /* leaves no memory for another scrape */
     scrape(f, "a 5 500 2", "a 0 0 2");
     assert_true(f->result.forgotten);
     assert_null(f->before);
@@ -336,7 +336,7 @@ static void without_memory_the_next_scrape_is_a_first_one(void **state)
     scrape(f, "a 7 800 3", "a 1 200 3");
 }
 
-/* The law: what is stored and what was there at first are what is there at last. */
+/* The invariant: the first scrape plus all stored growth equals the last scrape. */
 static void growth_over_scrapes_adds_up(void **state)
 {
     struct fixture *f = *state;
@@ -370,8 +370,8 @@ int main(void)
         TEST(a_restart_of_a_busy_process_is_detected),
         TEST(one_stack_that_falls_is_no_restart),
         TEST(a_small_stack_that_disappears_is_no_restart),
-        TEST(equal_stacks_of_other_labels_are_others),
-        TEST(equal_stacks_of_other_spans_are_others),
+        TEST(equal_stacks_with_different_labels_are_kept_apart),
+        TEST(equal_stacks_with_different_spans_are_kept_apart),
         TEST(changed_types_start_a_first_scrape),
         TEST(changed_rules_start_a_first_scrape),
         TEST(without_cumulative_types_nothing_changes),

@@ -1,5 +1,5 @@
-/* Files that come, change, break and go while they are watched. Nothing is scraped: the interval is
- * a day. */
+/* Tests discovery from files that are added, changed, damaged and removed while they are watched.
+ * Nothing is scraped: the interval is a day. */
 #include "common/runtime/log.h"
 #include "distributor/scrape/discovery_file.h"
 #include "tests/unit/distributor/scrape/room.h"
@@ -57,7 +57,7 @@ static int set_up(void **state)
     (void)snprintf(f->json_pattern, sizeof f->json_pattern, "%s/*.json", f->folder);
     f->patterns[0] = f->yaml_pattern;
     f->patterns[1] = f->json_pattern;
-    f->patterns[2] = f->json_pattern; /* what two patterns find is read once */
+    f->patterns[2] = f->json_pattern; /* a file that matches two patterns is read once */
     f->room = room_create(24 * FG_HOUR_NS, 4);
     assert_int_equal(sem_init(&f->stopped, 0, 0), 0);
     fg_loop_call(f->room->loop, start_on_loop, f);
@@ -89,7 +89,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As a careful program replaces a file. */
+/* Replaces the file by a rename, as careful programs do. */
 static void put_file(const struct fixture *f, const char *name, const char *text)
 {
     char path[128], new[128];
@@ -116,14 +116,14 @@ static void remove_file(const struct fixture *f, const char *name)
 #define ALL_B "b:80{instance=\"b:80\", service_name=\"unspecified\"}"
 #define ALL_C "c:80{instance=\"c:80\", service_name=\"unspecified\"}"
 
-static void files_come_change_and_go(void **state)
+static void added_changed_and_removed_files_change_targets(void **state)
 {
     struct fixture *f = *state;
 
     put_file(f, "a.yaml", "[{targets: [a]}]");
     room_wait_targets(f->room, ALL_A);
     put_file(f, "b.json", "[{\"targets\": [\"b\"]}]");
-    put_file(f, "d.txt", "[{\"targets\": [\"d\"]}]"); /* nobody asked for it */
+    put_file(f, "d.txt", "[{\"targets\": [\"d\"]}]"); /* matches no pattern */
     room_wait_targets(f->room, ALL_A " " ALL_B);
     put_file(f, "a.yaml", "[{targets: [a, c]}]");
     room_wait_targets(f->room, ALL_A " " ALL_C " " ALL_B);
@@ -141,7 +141,7 @@ static void a_target_in_two_files_is_scraped_once(void **state)
     put_file(f, "c.yaml", "[{targets: [a]}]");
     room_wait_metric(f->room, SCRAPE_FILE_READS, 2);
     room_wait_targets(f->room, ALL_A " " ALL_B);
-    remove_file(f, "a.yaml"); /* the other one still has it */
+    remove_file(f, "a.yaml"); /* the other file still has the target */
     room_wait_targets(f->room, ALL_A);
 }
 
@@ -176,7 +176,7 @@ static void an_unreadable_file_keeps_its_old_targets(void **state)
     room_wait_targets(f->room, ALL_A);
     put_file(f, "a.yaml", "[{targets: [a, b]");
     room_wait_metric(f->room, SCRAPE_FILE_FAILURES, 1);
-    while (seen.n == 0) /* a job may have it at the moment */
+    while (seen.n == 0) /* a job may own the list at the moment */
         fg_loop_call(f->room->loop, errors_on_loop, &seen);
     assert_non_null(strstr(seen.text, "a.yaml:"));
     room_wait_targets(f->room, ALL_A);
@@ -203,7 +203,7 @@ static void a_file_that_is_too_large_is_reported(void **state)
     assert_non_null(strstr(seen.text, "larger than 1 MiB"));
 }
 
-/* A pipe would keep who opens it waiting. */
+/* Opening a pipe would block. */
 static void other_than_regular_files_are_skipped(void **state)
 {
     struct fixture *f = *state;
@@ -215,7 +215,7 @@ static void other_than_regular_files_are_skipped(void **state)
     room_wait_targets(f->room, ALL_A);
 }
 
-static void targets_that_are_none_are_shown(void **state)
+static void invalid_targets_are_shown_with_the_reason(void **state)
 {
     struct fixture *f = *state;
 
@@ -227,7 +227,7 @@ static void targets_that_are_none_are_shown(void **state)
     assert_int_equal(fg_metric_get(f->room->metrics, SCRAPE_DROPPED), 0);
 }
 
-static void more_targets_than_may_be_are_dropped(void **state)
+static void targets_beyond_the_maximum_are_dropped(void **state)
 {
     struct fixture *f = *state;
     struct fg_buf text;
@@ -244,7 +244,7 @@ static void more_targets_than_may_be_are_dropped(void **state)
     assert_int_equal(fg_metric_get(f->room->metrics, SCRAPE_TARGETS), 100);
 }
 
-static void patterns_end_in_what_can_be_read(void **state)
+static void file_patterns_end_in_json_or_yaml(void **state)
 {
     struct fg_err err;
 
@@ -258,14 +258,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(files_come_change_and_go),
+        TEST(added_changed_and_removed_files_change_targets),
         TEST(a_target_in_two_files_is_scraped_once),
         TEST(an_unreadable_file_keeps_its_old_targets),
         TEST(a_file_that_is_too_large_is_reported),
         TEST(other_than_regular_files_are_skipped),
-        TEST(targets_that_are_none_are_shown),
-        TEST(more_targets_than_may_be_are_dropped),
-        cmocka_unit_test(patterns_end_in_what_can_be_read),
+        TEST(invalid_targets_are_shown_with_the_reason),
+        TEST(targets_beyond_the_maximum_are_dropped),
+        cmocka_unit_test(file_patterns_end_in_json_or_yaml),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

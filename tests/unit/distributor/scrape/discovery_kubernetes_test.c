@@ -1,7 +1,5 @@
-/*
- * Listing and watching, against an API server over TLS that says what the test tells it to: pages
- * of lists, and lines of watches one at a time. Nothing is scraped: the interval is a day.
- */
+/* Tests listing and watching against an API server over TLS that answers as the test says: pages of
+ * lists, and lines of watches one at a time. Nothing is scraped: the interval is a day. */
 #include "common/runtime/log.h"
 #include "common/runtime/stop.h"
 #include "distributor/scrape/discovery_kubernetes.h"
@@ -17,7 +15,7 @@
 
 enum { PAGES_MAX = 8, REQUESTS_MAX = 64, REQUEST_BYTES = 1024, LINES_MAX = 32 };
 
-/* What the API says; lines of a watch wait until somebody watches. */
+/* What the API answers; lines wait until a watch is open. */
 struct api {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -43,7 +41,7 @@ struct fixture {
 
 /* ---- the API ---- */
 
-/* The page that "continue=pN" asks for; the first one otherwise. */
+/* Returns the page for "continue=pN", by default the first. */
 static size_t page_of(const char *request)
 {
     const char *at = strstr(request, "continue=p");
@@ -79,8 +77,7 @@ static void answer_list(struct fake_connection *connection, struct api *api, con
         (void)fake_respond(connection, 200, "", fg_cstr(page));
 }
 
-/* The next line, once there is one; NULL: the end of the test, or somebody watches since who gets
- * it. */
+/* Waits for the next line and returns it. NULL: the test ended, or a newer watch gets the line. */
 static const char *wait_line(struct api *api, size_t watch)
 {
     const char *line = NULL;
@@ -94,7 +91,7 @@ static const char *wait_line(struct api *api, size_t watch)
     return line;
 }
 
-/* Nobody listens after these, so the next line is for the next watch. */
+/* These lines end the watch, so the next line is for the next watch. */
 static bool is_last(const char *line)
 {
     return strstr(line, "ERROR") != NULL || strstr(line, "nonsense") != NULL;
@@ -116,7 +113,7 @@ static void answer_watch(struct fake_connection *connection, struct api *api)
     }
     (void)fake_write(connection, FG_LIT("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
     for (; line != NULL && line[0] != '\0'; line = wait_line(api, watch)) {
-        /* In two pieces, and the end of it with the next: pieces are not lines. */
+        /* Sends the line in two pieces, its end with the next line: pieces are not lines. */
         (void)fake_write_chunk(connection, fg_slice_sub(fg_cstr(line), 0, 10));
         (void)fake_write_chunk(connection, fg_slice_sub(fg_cstr(line), 10, SIZE_MAX));
         (void)fake_write_chunk(connection, FG_LIT("\n"));
@@ -169,7 +166,7 @@ static void tell(struct fixture *f, const char *line)
     (void)pthread_mutex_unlock(&f->api.lock);
 }
 
-/* The first request with this in it, from the n-th on; waits for it. */
+/* Waits for a request that contains the text, from the n-th on, and returns it. */
 static size_t wait_request(struct fixture *f, size_t from, const char *part)
 {
     for (;;) {
@@ -328,14 +325,14 @@ static void events_change_targets(void **state)
     assert_int_equal(fg_metric_get(f->room->metrics, SCRAPE_EVENTS), 4);
 }
 
-static void a_watch_goes_on_from_the_last_version(void **state)
+static void a_watch_continues_from_the_last_version(void **state)
 {
     struct fixture *f = *state;
 
     set_pages(f, LIST("5", "", ""), NULL);
     start(f);
     tell(f, EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"42\"}}"));
-    tell(f, ""); /* its time is over */
+    tell(f, ""); /* the watch times out */
     (void)wait_request(f, 0, "resourceVersion=42&");
     tell(f, EVENT("ADDED", POD("a", "10.0.0.1", "43", "true")));
     room_wait_targets(f->room, TARGET("a", "10.0.0.1"));
@@ -343,7 +340,7 @@ static void a_watch_goes_on_from_the_last_version(void **state)
     assert_int_equal(fg_metric_get(f->room->metrics, SCRAPE_K8S_FAILURES), 0);
 }
 
-/* Both ways of the API to say it. */
+/* The API reports an expired version in two ways. */
 static void an_expired_version_lists_all_pods_again(void **state)
 {
     static const char *const ways[] = {
@@ -354,7 +351,7 @@ static void an_expired_version_lists_all_pods_again(void **state)
     start(f);
     room_wait_targets(f->room, TARGET("a", "10.0.0.1"));
     for (uint64_t i = 0; i < FG_COUNT(ways); i++) {
-        /* What went meanwhile is gone after the list, and not before. */
+        /* Pods removed meanwhile disappear with the new list and not earlier. */
         set_pages(f,
                   i == 0 ? LIST("9", "", POD("b", "10.0.0.2", "8", "true"))
                          : LIST("11", "", POD("c", "10.0.0.3", "10", "true")),
@@ -379,7 +376,7 @@ static void expired_pages_restart_the_list(void **state)
     room_wait_targets(f->room, TARGET("b", "10.0.0.2"));
 }
 
-/* A page that is too large is asked for in smaller ones. */
+/* The client asks again with a smaller limit if a page is too large. */
 static void large_pages_become_smaller(void **state)
 {
     struct fixture *f = *state;
@@ -428,7 +425,7 @@ static void refusals_of_the_api_are_shown_and_retried(void **state)
     wait_error(f, "");
 }
 
-/* A token that changes holds from the next request on. */
+/* A changed token is used from the next request on. */
 static void the_token_is_read_again(void **state)
 {
     struct fixture *f = *state;
@@ -458,7 +455,7 @@ static void api_failures_keep_the_targets(void **state)
     room_wait_targets(f->room, "");
 }
 
-static void settings_narrow_it_down(void **state)
+static void settings_restrict_namespace_and_node(void **state)
 {
     struct fixture *f = *state;
 
@@ -474,7 +471,7 @@ static void settings_narrow_it_down(void **state)
         f, 0, "GET /api/v1/namespaces/prod/pods?fieldSelector=spec.nodeName%3Dnode-1&watch=1&");
 }
 
-static void pauses_grow_and_differ(void **state)
+static void pauses_grow_with_failures_and_are_random(void **state)
 {
     (void)state;
     for (unsigned failures = 0; failures < 100; failures++) {
@@ -497,15 +494,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_list_comes_in_pages_and_is_watched),
         TEST(events_change_targets),
-        TEST(a_watch_goes_on_from_the_last_version),
+        TEST(a_watch_continues_from_the_last_version),
         TEST(an_expired_version_lists_all_pods_again),
         TEST(expired_pages_restart_the_list),
         TEST(large_pages_become_smaller),
         TEST(refusals_of_the_api_are_shown_and_retried),
         TEST(the_token_is_read_again),
         TEST(api_failures_keep_the_targets),
-        TEST(settings_narrow_it_down),
-        cmocka_unit_test(pauses_grow_and_differ),
+        TEST(settings_restrict_namespace_and_node),
+        cmocka_unit_test(pauses_grow_with_failures_and_are_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Lists of groups of targets, in YAML and in JSON, and what is wrong with them. */
+/* Tests lists of target groups in YAML and JSON, and their errors. */
 #include "distributor/scrape/discovery_file.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 /* clang-format off */
 static const struct {
     const char *what, *path, *text;
-    const char *want; /* sets, one after another; or what the error says */
+    const char *want; /* label sets one after another, or the error text */
     bool wrong;
 } cases[] = {
     {"nothing", "t.yaml", "", "", false},
@@ -70,15 +70,15 @@ static void read_case(size_t i)
     dist_discovered_destroy(discovered);
 }
 
-static void groups(void **state)
+static void groups_of_targets_are_read(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++)
         read_case(i);
 }
 
-/* Many targets times many labels: a small file that stands for a lot. */
-static void targets_times_labels_are_bounded(void **state)
+/* Many targets with many labels each: a small file that would need much memory. */
+static void memory_for_targets_with_many_labels_is_bounded(void **state)
 {
     struct dist_discovered *discovered = dist_discovered_create();
     struct fg_buf text;
@@ -103,8 +103,8 @@ static void targets_times_labels_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups),
-        cmocka_unit_test(targets_times_labels_are_bounded),
+        cmocka_unit_test(groups_of_targets_are_read),
+        cmocka_unit_test(memory_for_targets_with_many_labels_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Pods as the Kubernetes API gives them, lists and events, and the targets they ask to be. */
+/* Tests how pods from lists and watch events of the Kubernetes API become targets. */
 #include "distributor/scrape/kubernetes_pod.h"
 
 #include <setjmp.h>
@@ -98,7 +98,7 @@ static void write_target(const struct fg_labels *labels, struct fg_buf *out)
                   FG_S(or_dash(labels, "__scheme__")), path.len > 0 ? " " : "", FG_S(path));
 }
 
-static void annotations_make_targets(void **state)
+static void annotations_of_a_pod_make_targets(void **state)
 {
     struct fg_err err;
 
@@ -121,7 +121,7 @@ static void annotations_make_targets(void **state)
     }
 }
 
-static void labels_are_prometheus_and_pyroscopes(void **state)
+static void target_labels_have_the_names_of_prometheus_and_pyroscope(void **state)
 {
     /* clang-format off */
     static const char want[] =
@@ -154,7 +154,7 @@ static void labels_are_prometheus_and_pyroscopes(void **state)
 
     (void)state;
     assert_int_equal(dist_pod_read(pod, &kinds, discovered, &err), FG_OK);
-    json_decref(pod); /* what was found lives on */
+    json_decref(pod); /* the targets do not refer to the pod */
     assert_int_equal(discovered->n_targets, 1);
     fg_buf_init(&got, 1 << 16);
     fg_labels_write(&discovered->targets[0], &got);
@@ -168,7 +168,7 @@ static void labels_are_prometheus_and_pyroscopes(void **state)
 
 #define CPU A("cpu.scrape", "true") "," A("cpu.port", "6060")
 
-static void a_page_has_pods_that_ask_and_a_version(void **state)
+static void a_page_yields_annotated_pods_and_the_version(void **state)
 {
     static const char text[] =
         "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"123\",\"continue\":\"next=\"},"
@@ -188,7 +188,7 @@ static void a_page_has_pods_that_ask_and_a_version(void **state)
     dist_pods_page_done(&page);
 }
 
-static void lists_that_are_none_are_refused(void **state)
+static void malformed_pod_lists_are_refused(void **state)
 {
     static const char *const wrong[] = {
         "",
@@ -218,7 +218,7 @@ static void lists_that_are_none_are_refused(void **state)
 
 /* ---- events ---- */
 
-static void events(void **state)
+static void watch_events_are_read(void **state)
 {
     /* clang-format off */
     static const struct {
@@ -249,7 +249,7 @@ static void events(void **state)
     }
 }
 
-static void malformed_events_are_refused(void **state)
+static void malformed_watch_events_are_refused(void **state)
 {
     static const struct {
         const char *line;
@@ -279,7 +279,7 @@ static void malformed_events_are_refused(void **state)
     }
 }
 
-static void a_status_says_why(void **state)
+static void an_error_status_is_reported_with_its_message(void **state)
 {
     struct fg_buf out;
 
@@ -296,13 +296,13 @@ static void a_status_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(annotations_make_targets),
-        cmocka_unit_test(labels_are_prometheus_and_pyroscopes),
-        cmocka_unit_test(a_page_has_pods_that_ask_and_a_version),
-        cmocka_unit_test(lists_that_are_none_are_refused),
-        cmocka_unit_test(events),
-        cmocka_unit_test(malformed_events_are_refused),
-        cmocka_unit_test(a_status_says_why),
+        cmocka_unit_test(annotations_of_a_pod_make_targets),
+        cmocka_unit_test(target_labels_have_the_names_of_prometheus_and_pyroscope),
+        cmocka_unit_test(a_page_yields_annotated_pods_and_the_version),
+        cmocka_unit_test(malformed_pod_lists_are_refused),
+        cmocka_unit_test(watch_events_are_read),
+        cmocka_unit_test(malformed_watch_events_are_refused),
+        cmocka_unit_test(an_error_status_is_reported_with_its_message),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,4 +1,4 @@
-/* Kinds of profiles: those built in, and what settings make of them. */
+/* Tests profile kinds: the built-in ones and those that settings define. */
 #include "common/base/buf.h"
 #include "distributor/scrape/profile_kind.h"
 
@@ -16,7 +16,7 @@ static const struct dist_profile_kind *find(const struct dist_profile_kinds *kin
     return kind;
 }
 
-static void the_built_in_ones_are_alloys(void **state)
+static void the_built_in_profile_kinds_are_those_of_alloy(void **state)
 {
     static const char *const on[] = {"process_cpu", "memory", "goroutine", "mutex", "block"};
     struct dist_profile_kinds kinds;
@@ -37,7 +37,7 @@ static void the_built_in_ones_are_alloys(void **state)
     dist_profile_kinds_done(&kinds);
 }
 
-static void settings_change_and_add(void **state)
+static void settings_change_profile_kinds_and_add_new_ones(void **state)
 {
     struct dist_profile_kinds kinds;
     struct fg_err err;
@@ -117,8 +117,8 @@ static void the_number_of_connections_is_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_built_in_ones_are_alloys),
-        cmocka_unit_test(settings_change_and_add),
+        cmocka_unit_test(the_built_in_profile_kinds_are_those_of_alloy),
+        cmocka_unit_test(settings_change_profile_kinds_and_add_new_ones),
         cmocka_unit_test(errors_name_the_fault),
         cmocka_unit_test(the_number_of_connections_is_limited),
     };

@@ -66,7 +66,7 @@ static void store_profile(struct room_ingester *ingester, const struct fg_wire_b
     }
 }
 
-/* Returns how many stacks there are. */
+/* Returns the number of stacks. */
 static uint32_t read_batch(struct room_ingester *ingester, struct fg_slice bytes, bool store)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
@@ -83,7 +83,8 @@ static uint32_t read_batch(struct room_ingester *ingester, struct fg_slice bytes
     return n_stacks;
 }
 
-/* An answer to a push of one item: all is well, refused, or some stacks are lacking. */
+/* Writes the answer to a push of one item: stored, refused, or with stacks that the ingester lacks.
+ */
 static void answer(struct fg_call *call, unsigned code, uint32_t n_lacking)
 {
     Fg__Inner__PushReply reply;
@@ -209,7 +210,7 @@ static void start_on_loop(void *arg)
     });
 }
 
-/* The settings as they are when nobody sets them. */
+/* Returns the default settings. */
 static void load_settings(struct room *room, struct fg_conf_section sections[2])
 {
     struct fg_conf conf = {.sections = sections, .n_sections = 2};
@@ -245,12 +246,12 @@ static void create_distributor(struct room *room)
         .clock = fg_clock_real(),
     });
     fg_conf_done(&(struct fg_conf){.sections = sections,
-                                   .n_sections = 2}); /* texts, which neither section has */
+                                   .n_sections = 2}); /* for texts; neither section has any */
 }
 
 struct room *room_create(int64_t interval_ns, unsigned running_max)
 {
-    /* One worker: the ingester answers it at once, so that each message has one profile. */
+    /* With one worker each message has one profile, because the ingester answers at once. */
     static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {1, 64}};
     struct room *room = fg_new(struct room);
     struct start start = {room, interval_ns, running_max};
@@ -274,7 +275,7 @@ static void end_on_loop(void *arg)
 {
     struct room *room = arg;
 
-    /* Earlier ends of all scrapes may have been told too. */
+    /* The callback may have reported earlier moments without scrapes. */
     while (sem_trywait(&room->gone) == 0)
         continue;
     if (room->context.n_scrapes == 0)

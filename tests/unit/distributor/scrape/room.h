@@ -1,7 +1,5 @@
-/*
- * All that scrapes need, for tests: a loop with a client, workers, a distributor, and an ingester
- * that is none but adds up what it is given and can be told to fail.
- */
+/* Provides all that scrapes need in tests: a loop with a client, workers, a distributor, and a
+ * stand-in for the ingester that adds up what it receives and can be told to fail. */
 #ifndef FG_TESTS_UNIT_DISTRIBUTOR_SCRAPE_ROOM_H
 #define FG_TESTS_UNIT_DISTRIBUTOR_SCRAPE_ROOM_H
 
@@ -19,15 +17,15 @@ struct room_sum {
 
 struct room_ingester {
     struct fg_peer peer;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all below */
     struct room_sum sums[ROOM_SUMS_MAX];
     size_t n_sums;
     struct fg_id ids[ROOM_IDS_MAX];
     size_t n_ids, n_pushes;
     char labels[512]; /* of the last profile that was stored */
     int64_t duration_ns;
-    /* So many pushes fail: without being stored, stored all the same, refused for good; or the
-     * definitions of their stacks are lacking. */
+    /* Numbers of pushes that fail: not stored, stored but not answered, refused for good, or
+     * lacking the definitions of their stacks. */
     unsigned lost, stored_and_lost, refused, lacking;
 };
 
@@ -48,26 +46,26 @@ struct room {
     sem_t gone;
 };
 
-/* interval_ns: of scrapes. running_max: places. */
+/* interval_ns: between scrapes. running_max: slots. */
 struct room *room_create(int64_t interval_ns, unsigned running_max);
 
-/* Ends what is scraped, and everything. */
+/* Stops all scrapes and frees everything. */
 void room_destroy(struct room *room);
 
-/* A group of targets in YAML. */
+/* Scrapes a group of targets in YAML. */
 void room_update(struct room *room, const char *group, const char *yaml);
 
-/* What is scraped: "host:1{a=\"b\"} host:2{...}", by group and address; dropped ones follow with
- * their reasons. */
+/* Writes the current targets: "host:1{a="b"} host:2{...}", by group and address; dropped ones
+ * follow with their reasons. */
 void room_write_targets(struct room *room, struct fg_buf *out);
 
-/* Waits until that is so. */
+/* Waits until the targets are these. */
 void room_wait_targets(struct room *room, const char *want);
 
-/* Until the counter or gauge is at least that. */
+/* Waits until the counter or gauge is at least that. */
 void room_wait_metric(struct room *room, unsigned metric, uint64_t least);
 
-/* The sum of what was stored of a type ("memory:alloc_space"). */
+/* Returns the sum of all stored values of a type ("memory:alloc_space"). */
 int64_t room_sum(struct room *room, const char *type);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Scrapes of a target that counts what it serves: what is stored is what it grew by, whatever the
- * ingester does; and what is slow or dead harms nobody else.
- */
+/* Tests scrape loops with a target that counts what it serves: the stored profiles add up to its
+ * growth, whatever the ingester does, and slow or dead targets do not delay others. */
 #include "common/runtime/stop.h"
 #include "tests/lib/fake_server.h"
 #include "tests/lib/pprof_make.h"
@@ -20,8 +18,8 @@ enum { INTERVAL_MS = 20 };
 struct fixture {
     struct room *room;
     struct fake_server *server;
-    _Atomic int64_t value; /* allocated by now */
-    _Atomic int64_t first; /* what was served first; -1: nothing yet */
+    _Atomic int64_t value; /* allocated so far */
+    _Atomic int64_t first; /* the value served first; -1 */
     _Atomic unsigned served;
     _Atomic bool hang;
 };
@@ -40,7 +38,7 @@ static void make_profile(int64_t value, struct make *make)
     make_type(make, "alloc_space", "bytes");
     make_type(make, "inuse_objects", "count");
     make_period(make, "space", "bytes", 524288);
-    /* 2020, and never the same. */
+    /* A time in 2020, different in each profile. */
     make_time(make, INT64_C(1577836800) * FG_SECOND_NS + atomic_fetch_add(&now, 1), 0);
     make_frame(make, 1, "leaf");
     make_frame(make, 2, "root");
@@ -121,7 +119,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Scrapes memory at this path, in a group of its own. */
+/* Scrapes the memory profile at this path, in a group of its own. */
 static void scrape(struct fixture *f, const char *group, const char *path)
 {
     char yaml[400];
@@ -134,7 +132,7 @@ static void scrape(struct fixture *f, const char *group, const char *path)
     room_update(f->room, group, yaml);
 }
 
-/* So many more scrapes, all of them begun from now on. */
+/* Waits for n more scrapes that begin from now on. */
 static void wait_scrapes(struct fixture *f, unsigned n)
 {
     unsigned until = atomic_load(&f->served) + n + 1;
@@ -150,7 +148,8 @@ static void set(unsigned *value, struct fixture *f, unsigned to)
     (void)pthread_mutex_unlock(&f->room->ingester.lock);
 }
 
-/* The target stands still until everything is stored: it has to be the growth since the first. */
+/* Stops the growth of the target until everything is stored; then the stored sum must be the growth
+ * since the first scrape. */
 static void assert_growth_stored(struct fixture *f)
 {
     int64_t grown;
@@ -215,7 +214,7 @@ static void a_dead_connection_costs_one_retry(void **state)
     assert_true(fg_metric_get(f->room->metrics, SCRAPE_RETRIES) >= 2);
 }
 
-/* The answer was lost, not the profile. */
+/* The ingester stored the profile, but its answer was lost. */
 static void a_profile_stored_without_an_answer_counts_once(void **state)
 {
     struct fixture *f = *state;
@@ -238,7 +237,7 @@ static void definitions_are_sent_again_with_the_same_growth(void **state)
     assert_growth_stored(f);
 }
 
-/* It certainly was not stored, so the next scrape has it. */
+/* The profile was certainly not stored, so the next scrape has its growth. */
 static void growth_of_a_refused_profile_is_in_the_next(void **state)
 {
     struct fixture *f = *state;
@@ -251,7 +250,7 @@ static void growth_of_a_refused_profile_is_in_the_next(void **state)
     assert_growth_stored(f);
 }
 
-/* Nobody can tell whether it was: it is lost rather than counted twice. */
+/* Whether it was stored is unknown: the growth is dropped rather than counted twice. */
 static void growth_with_an_unknown_outcome_is_not_counted_twice(void **state)
 {
     struct fixture *f = *state;
@@ -280,7 +279,7 @@ static void a_restart_counts_from_zero(void **state)
     assert_int_equal(room_sum(f->room, "memory:alloc_objects"), 12);
 }
 
-/* A target that is found again, with others beside it, goes on. */
+/* A target that is discovered again together with others keeps its scrape loop. */
 static void an_update_keeps_running_scrape_loops(void **state)
 {
     struct fixture *f = *state;
@@ -314,7 +313,7 @@ static void look_on_loop(void *arg)
     dist_scrape_pool_each(look->f->room->targets, write_error, &look->errors);
 }
 
-/* One target at that path, and what its page says. */
+/* Scrapes one target at the path and expects this error on the targets page. */
 static void assert_error(struct fixture *f, unsigned metric, const char *path, const char *want)
 {
     struct look look = {.f = f};
@@ -329,7 +328,7 @@ static void assert_error(struct fixture *f, unsigned metric, const char *path, c
     room_update(f->room, "b", "[]");
 }
 
-static void failures_are_counted_by_what_they_are(void **state)
+static void failures_are_counted_by_kind(void **state)
 {
     struct fixture *f = *state;
 
@@ -340,7 +339,7 @@ static void failures_are_counted_by_what_they_are(void **state)
     room_wait_metric(f->room, SCRAPE_UNREACHABLE, 1);
 }
 
-/* Four places; two dozen targets that never answer; and one that does. */
+/* Four slots, two dozen targets that never answer, and one that does. */
 static void hanging_targets_do_not_stop_others(void **state)
 {
     struct fixture *f = *state;
@@ -363,7 +362,7 @@ static void hanging_targets_do_not_stop_others(void **state)
     assert_true(fg_metric_get(f->room->metrics, SCRAPE_MISSED) > 0);
 }
 
-/* Ending waits for nobody who hangs; tear_down() shows it. */
+/* Stopping does not wait for a hanging target; tear_down() would time out. */
 static void stopping_does_not_wait_for_targets(void **state)
 {
     struct fixture *f = *state;
@@ -374,7 +373,7 @@ static void stopping_does_not_wait_for_targets(void **state)
     room_wait_metric(f->room, SCRAPE_RUNNING, 2);
 }
 
-/* And while the ingester takes its time. */
+/* The ingester answers slowly. */
 static void stopping_waits_for_pushes_in_progress(void **state)
 {
     struct fixture *f = *state;
@@ -412,7 +411,7 @@ int main(void)
         TEST(growth_with_an_unknown_outcome_is_not_counted_twice),
         TEST(a_restart_counts_from_zero),
         TEST(an_update_keeps_running_scrape_loops),
-        TEST(failures_are_counted_by_what_they_are),
+        TEST(failures_are_counted_by_kind),
         cmocka_unit_test_setup_teardown(hanging_targets_do_not_stop_others, set_up_narrow,
                                         tear_down),
         TEST(stopping_does_not_wait_for_targets),

@@ -9,7 +9,7 @@ enum { WANTS = 32 };
 
 struct want {
     struct dist_scrape_slot slot;
-    unsigned served; /* the how manieth it was */
+    unsigned served; /* position in the order of service, from 1 */
 };
 
 static struct dist_scrape_slots slots;
@@ -44,7 +44,7 @@ static void slots_are_limited_and_given_in_order(void **state)
         ask(i, false);
     assert_int_equal(n_served, 2);
     assert_int_equal(slots.healthy.n, 3);
-    dist_scrape_slots_release(&slots, &wants[3].slot); /* does not want it any more */
+    dist_scrape_slots_release(&slots, &wants[3].slot); /* gives up waiting */
     dist_scrape_slots_release(&slots, &wants[1].slot);
     assert_int_equal(wants[2].served, 3);
     dist_scrape_slots_release(&slots, &wants[0].slot);
@@ -52,7 +52,7 @@ static void slots_are_limited_and_given_in_order(void **state)
     assert_int_equal(wants[3].served, 0);
     dist_scrape_slots_release(&slots, &wants[2].slot);
     dist_scrape_slots_release(&slots, &wants[4].slot);
-    dist_scrape_slots_release(&slots, &wants[4].slot); /* has none */
+    dist_scrape_slots_release(&slots, &wants[4].slot); /* has no slot and does not wait */
     assert_int_equal(slots.taken, 0);
 }
 
@@ -67,7 +67,7 @@ static void failing_scrapes_have_a_quarter_of_the_slots(void **state)
         ask(i, false);
     assert_int_equal(slots.taken, 8);
     assert_int_equal(slots.failing_taken, 2);
-    dist_scrape_slots_release(&slots, &wants[0].slot); /* the sound ones come first */
+    dist_scrape_slots_release(&slots, &wants[0].slot); /* working targets come first */
     assert_int_equal(slots.failing_taken, 1);
     assert_int_equal(slots.healthy.n, 3);
     for (size_t i = 10; i < 20; i++)
@@ -78,8 +78,8 @@ static void failing_scrapes_have_a_quarter_of_the_slots(void **state)
     assert_int_equal(slots.taken + slots.failing_taken + slots.failing.n, 0);
 }
 
-/* It may have become another one while it held a place. */
-static void a_slot_is_released_as_it_was_counted(void **state)
+/* A target may begin or stop to fail while it holds a slot. */
+static void a_released_slot_leaves_the_count_it_was_taken_from(void **state)
 {
     (void)state;
     begin(1);
@@ -88,7 +88,7 @@ static void a_slot_is_released_as_it_was_counted(void **state)
     dist_scrape_slots_release(&slots, &wants[0].slot);
     assert_int_equal(slots.failing_taken, 0);
     ask(0, true);
-    assert_int_equal(slots.failing_taken, 1); /* at least one may */
+    assert_int_equal(slots.failing_taken, 1); /* one failing target always gets a slot */
     wants[0].slot.failing = false;
     dist_scrape_slots_release(&slots, &wants[0].slot);
     assert_int_equal(slots.failing_taken, 0);
@@ -99,7 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_limited_and_given_in_order),
         cmocka_unit_test(failing_scrapes_have_a_quarter_of_the_slots),
-        cmocka_unit_test(a_slot_is_released_as_it_was_counted),
+        cmocka_unit_test(a_released_slot_leaves_the_count_it_was_taken_from),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* From what was found to what is scraped, and whose it is. */
+/* Tests how discovered labels become targets, and which distributor scrapes a target. */
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "distributor/scrape/discovery.h"
@@ -11,7 +11,7 @@
 
 enum { LABELS_MAX = 16 };
 
-/* A target out of a map in YAML; NULL: it makes none. */
+/* Makes a target from a map in YAML; NULL: the labels make none. */
 static struct dist_target *make_by(const struct dist_profile_kinds *kinds,
                                    const struct fg_relabel *rules, const char *yaml,
                                    struct fg_err *err)
@@ -49,7 +49,7 @@ static void set_kinds(struct dist_profile_kinds *kinds, const char *yaml)
 /* clang-format off */
 static const struct {
     const char *what, *labels;
-    const char *want_labels, *want_urls; /* URL, its time-out in seconds, and + where it is cumulative */
+    const char *want_labels, *want_urls; /* URL, its timeout in seconds, and + if its values are cumulative */
 } cases[] = {
     {"an address is enough", "{__address__: \"h:6060\"}",
      "{instance=\"h:6060\", service_name=\"unspecified\"}",
@@ -106,7 +106,7 @@ static void write_urls(const struct dist_target *target, struct fg_buf *out)
     }
 }
 
-static void labels_say_what_is_scraped(void **state)
+static void each_profile_kind_has_its_labels_and_url(void **state)
 {
     struct dist_profile_kinds kinds;
     struct fg_err err;
@@ -182,7 +182,7 @@ static void label_sets_without_a_target_are_dropped_with_the_reason(void **state
     dist_profile_kinds_done(&kinds);
 }
 
-static void names_are_those_of_the_profiles(void **state)
+static void the_name_label_follows_from_the_profile_kind(void **state)
 {
     struct dist_profile_kinds kinds;
     struct fg_err err;
@@ -202,8 +202,8 @@ static void names_are_those_of_the_profiles(void **state)
     dist_profile_kinds_done(&kinds);
 }
 
-/* What is the same target goes on when it is found again; what is another one is begun. */
-static void the_hash_is_of_what_matters(void **state)
+/* A target found again with the same hash keeps its scrape loop; another hash is another target. */
+static void the_hash_covers_url_and_labels(void **state)
 {
     static const char *const same[] = {
         "{__address__: \"h:80\", env: dev, __meta_x: \"1\"}",
@@ -234,8 +234,9 @@ static void the_hash_is_of_what_matters(void **state)
     dist_profile_kinds_done(&kinds);
 }
 
-/* Rules see private labels, may make them, and come before anything is read or inferred. */
-static void rules_come_first(void **state)
+/* Rules see labels that begin with __, may set them, and run before any label is read or inferred.
+ */
+static void relabelling_rules_run_before_labels_are_read(void **state)
 {
     static const char rules_yaml[] =
         "- {source_labels: [__meta_kubernetes_pod_phase], regex: Succeeded|Failed, action: drop}\n"
@@ -268,12 +269,12 @@ static void rules_come_first(void **state)
     dist_target_unref(target);
     target = make_by(&kinds, rules, "{__address__: h, __meta_kubernetes_pod_phase: Failed}", &err);
     assert_null(target);
-    assert_int_equal(err.code, FG_OK); /* it is no error */
+    assert_int_equal(err.code, FG_OK); /* a dropped target is not an error */
     fg_relabel_unref(rules);
     dist_profile_kinds_done(&kinds);
 }
 
-static void every_target_is_exactly_ones(void **state)
+static void each_target_belongs_to_exactly_one_distributor(void **state)
 {
     enum { TARGETS = 3000, MOST = 7 };
 
@@ -297,8 +298,8 @@ static void every_target_is_exactly_ones(void **state)
     }
 }
 
-/* From n to n + 1 a target stays or goes to the new one. */
-static void a_further_distributor_moves_only_its_share(void **state)
+/* When n distributors become n + 1, each target stays or goes to the new one. */
+static void another_distributor_takes_over_only_its_share(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n < 6; n++)
@@ -312,13 +313,13 @@ static void a_further_distributor_moves_only_its_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_say_what_is_scraped),
+        cmocka_unit_test(each_profile_kind_has_its_labels_and_url),
         cmocka_unit_test(label_sets_without_a_target_are_dropped_with_the_reason),
-        cmocka_unit_test(names_are_those_of_the_profiles),
-        cmocka_unit_test(the_hash_is_of_what_matters),
-        cmocka_unit_test(rules_come_first),
-        cmocka_unit_test(every_target_is_exactly_ones),
-        cmocka_unit_test(a_further_distributor_moves_only_its_share),
+        cmocka_unit_test(the_name_label_follows_from_the_profile_kind),
+        cmocka_unit_test(the_hash_covers_url_and_labels),
+        cmocka_unit_test(relabelling_rules_run_before_labels_are_read),
+        cmocka_unit_test(each_target_belongs_to_exactly_one_distributor),
+        cmocka_unit_test(another_distributor_takes_over_only_its_share),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
