@@ -149,6 +149,8 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
 
     if (code != FG_E_TOO_LARGE)
         return code;
+    /* Profiles scattered over years (clocks that are wrong, or a hostile client) would need more
+     * blocks than a job may write: then a block has 28 days. */
     running->months = true;
     options.bins_max = BLOCKS_MAX;
     return cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
@@ -156,7 +158,7 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
 
 /* ---- a block ---- */
 
-/* A block that was written: its file, mapped to be verified. */
+/* Verifies a block that was written: its file, mapped. */
 static enum fg_code read_back(struct job_running *running, const char *path, uint64_t bytes,
                               struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
@@ -261,6 +263,8 @@ static enum fg_code finish_block(struct job_running *running, const char *path,
 
     if (summary->n_profiles == 0)
         return FG_OK;
+    /* Before the upload: what this machine has written wrongly must not take the place of the
+     * sources. */
     if (read_back(running, path, summary->file_bytes, &tally, err) != FG_OK ||
         fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK ||
         upload(running, path, name, err) != FG_OK)
@@ -270,7 +274,8 @@ static enum fg_code finish_block(struct job_running *running, const char *path,
     return add_entry(running, id, span, shards, summary, err);
 }
 
-/* *ret_too_large, after a failure: there was not enough memory to write it. */
+/* Writes, verifies and uploads one block. *ret_too_large, after a failure: there was not enough
+ * memory to write it. */
 static enum fg_code make_block(struct job_running *running, const struct cmp_merge_bin *bin,
                                struct cmp_plan_range shards, bool *ret_too_large,
                                struct fg_err *err)
@@ -320,7 +325,8 @@ static bool joins_next(const struct job_running *running, const struct cmp_merge
            next->start_ns % PLAN_DAY_NS != 0 && late <= next->profiles / PLAN_LATE_SHARE;
 }
 
-/* A bin that was moved into the next one has no profiles left. */
+/* Moves bins into the next ones where joins_next() says so. A bin that was moved has no profiles
+ * left. */
 static void join_bins(struct job_running *running)
 {
     struct cmp_merge_bin *bins = running->survey.bins;
@@ -401,6 +407,8 @@ static enum fg_code make_blocks(struct job_running *running, struct fg_err *err)
     running->result.deleted = seen->deleted;
     running->result.expired = seen->expired;
     running->result.n_blocks = running->n_entries;
+    /* Nothing refers to the blocks yet: if a profile is missing, they are garbage and the
+     * sources stay. */
     if (seen_profiles != seen->n_profiles)
         return fg_fail(err, FG_E_INTERNAL, "%llu profiles in the sources, %llu in their rows",
                        (unsigned long long)seen->n_profiles, (unsigned long long)seen_profiles);
@@ -469,8 +477,8 @@ static enum fg_code write_rollup_file(struct job_running *running, const char *p
 
 /* A parent rollup without any sums enters the manifest, too, so that it is not built again and
  * again; but an object of which a deletion left nothing does not. */
-static enum fg_code finish_nodes(struct job_running *running, const char *path,
-                                 const struct fg_block_summary *summary, struct fg_err *err)
+static enum fg_code finish_rollup(struct job_running *running, const char *path,
+                                  const struct fg_block_summary *summary, struct fg_err *err)
 {
     const struct cmp_plan_job *plan = running->job->plan;
     const struct cmp_plan_span span = {plan->level, plan->start_ns, plan->end_ns};
@@ -496,7 +504,7 @@ static enum fg_code finish_nodes(struct job_running *running, const char *path,
     return FG_OK;
 }
 
-static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
+static enum fg_code make_rollup(struct job_running *running, struct fg_err *err)
 {
     struct cmp_merge_written written = {.left_out = 0};
     char path[PATH_MAX_BYTES];
@@ -513,7 +521,7 @@ static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
         running->result.without_rollup = written.left_out;
         if (running->job->plan->kind == PLAN_ROLLUP_ONLY)
             running->result.expired = written.summary.n_profiles;
-        code = finish_nodes(running, path, &written.summary, err);
+        code = finish_rollup(running, path, &written.summary, err);
     }
     (void)unlink(path);
     return code;
@@ -596,7 +604,7 @@ static void count_dropped(struct job_running *running)
     }
 }
 
-static bool makes_nodes(const struct job_running *running)
+static bool makes_rollup(const struct job_running *running)
 {
     enum cmp_plan_kind kind = running->job->plan->kind;
 
@@ -610,7 +618,7 @@ static enum fg_code check_room(const struct job_running *running, struct fg_err 
     const struct fg_disk *disk = running->job->env->disk;
     uint64_t bytes = running->job->plan->bytes;
 
-    return fg_disk_fits(disk, makes_nodes(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
+    return fg_disk_fits(disk, makes_rollup(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
                         "a merge", err);
 }
 
@@ -624,8 +632,8 @@ static enum fg_code run(struct job_running *running, struct fg_err *err)
     }
     if (check_room(running, err) != FG_OK)
         return err->code;
-    if (makes_nodes(running)) {
-        code = make_nodes(running, err);
+    if (makes_rollup(running)) {
+        code = make_rollup(running, err);
     } else {
         if (add_sources(running, err) != FG_OK || survey(running, err) != FG_OK)
             return err->code;
@@ -681,7 +689,7 @@ enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result,
 
 /* ---- what was wrong ---- */
 
-/* Reads the whole object: is it there, valid, and as the manifest says? */
+/* Reads the whole object, to see whether it is there, valid, and as the manifest says. */
 static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_place *place,
                           struct fg_err *err)
 {
@@ -704,7 +712,7 @@ static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_plac
     return code;
 }
 
-/* true: the search ends. */
+/* Examines one object. Returns true if the search ends. */
 static bool is_culprit(const struct cmp_job *job, const struct cmp_fetch_place *place,
                        struct cmp_job_culprit *culprit)
 {

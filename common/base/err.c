@@ -121,6 +121,7 @@ bool fg_code_retry(enum fg_code code)
 
 enum fg_code fg_code_from_grpc(unsigned number)
 {
+    /* Some codes share a number; the general one is listed first. */
     for (size_t i = 0; i < FG_COUNT(codes); i++)
         if (codes[i].grpc == number)
             return (enum fg_code)i;

@@ -42,6 +42,7 @@ static void begin(struct fg_json_writer *json, const char *key, bool object)
 {
     fg_buf_putc(fg_json_value(json, key), object ? '{' : '[');
     fg_assert(json->depth < FG_JSON_WRITER_DEPTH_MAX);
+    /* Bit d says whether level d is an object. */
     json->objects &= ~(UINT64_C(1) << json->depth);
     json->objects |= (uint64_t)object << json->depth;
     json->depth++;

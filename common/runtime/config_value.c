@@ -44,7 +44,7 @@ union value {
     unsigned choice;
 };
 
-/* Takes the digits from the front of the text; false when there are none or too many. */
+/* Takes digits off the front of the text. Returns false if there are none or too many. */
 static bool take_number(struct fg_slice *text, uint64_t *ret_value)
 {
     size_t n = 0;
@@ -73,7 +73,7 @@ static const char *parse_bytes(struct fg_slice text, uint64_t *ret_bytes)
     return "has an unknown unit (B kB MB GB TB KiB MiB GiB TiB)";
 }
 
-/* Takes the letters from the front of the text and says which unit they are. */
+/* Takes letters off the front of the text. Returns the index of the unit; SIZE_MAX: it is none. */
 static size_t take_time_unit(struct fg_slice *text)
 {
     struct fg_slice unit;
@@ -134,7 +134,7 @@ static const char *parse_bool(struct fg_slice text, bool *ret_bool)
     return "is neither true nor false";
 }
 
-/* The choice of that number; len 0 past the last. */
+/* Returns the choice of that number; len 0: it is past the last. */
 static struct fg_slice choice_at(const char *choices, unsigned index)
 {
     struct fg_slice rest = fg_cstr(choices);
@@ -169,7 +169,7 @@ static const char *parse_string(struct fg_slice text)
     return fg_utf8_valid(text) ? NULL : "is not UTF-8";
 }
 
-/* NULL, or what is wrong with the text. Strings give their length. */
+/* Returns NULL, or what is wrong with the text. Strings give their length. */
 static const char *parse(const struct fg_conf_field *field, struct fg_slice text,
                          union value *ret_value)
 {
@@ -216,7 +216,8 @@ static int compare(enum fg_conf_type type, union value a, union value b)
     }
 }
 
-/* The bounds of a text are bounds of its length, and written as plain numbers. */
+/* Parses a bound, which is ours and so always valid. Bounds of a text are of its length, and
+ * plain numbers. */
 static union value parse_bound(const struct fg_conf_field *field, const char *text)
 {
     struct fg_conf_field number = {.type = FG_CONF_UINT};
@@ -371,6 +372,7 @@ static void print_float(struct fg_buf *out, double value)
 {
     char text[64];
 
+    /* 17 digits tell all doubles apart. */
     for (int digits = 6; digits <= 17; digits++) {
         double back = 0;
 

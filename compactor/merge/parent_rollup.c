@@ -393,8 +393,8 @@ static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row
     /* Checksums find damaged bytes; this finds a full rollup and a row that do not belong
      * together. */
     if (code == FG_OK && total != row->total && part->nodes.version == FG_ROLLUP_VERSION)
-        code = fg_fail(err, FG_E_CORRUPT, "a full node adds up to %lld, not %lld", (long long)total,
-                       (long long)row->total);
+        code = fg_fail(err, FG_E_CORRUPT, "a full rollup adds up to %lld, not %lld",
+                       (long long)total, (long long)row->total);
     return code;
 }
 

@@ -53,8 +53,10 @@ static enum fg_code read_texts(struct fg_jfr_metadata *metadata, struct fg_jfr_c
 
 static struct fg_slice text_of(const struct fg_jfr_metadata *metadata, uint32_t number)
 {
-    uint32_t from = number == 0 ? 0 : metadata->text_ends[number - 1];
+    uint32_t from;
 
+    fg_assert(number < metadata->n_texts); /* read_text_number() refuses others */
+    from = number == 0 ? 0 : metadata->text_ends[number - 1];
     return fg_slice_sub(fg_buf_slice(&metadata->text), from, metadata->text_ends[number] - from);
 }
 

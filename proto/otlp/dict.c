@@ -458,6 +458,7 @@ enum fg_code fg_otlp_dict_open(struct fg_otlp_dict *dict, struct fg_slice reques
         find_tables(dict, request, true, err) != FG_OK)
         return err->code;
     for (uint32_t field = FIRST_TABLE; field < OTLP_TABLES; field++)
+        /* Entry 0 of each table means "none", also where a sender leaves out the table. */
         dict->tables[field].count = FG_MAX(dict->tables[field].count, 1);
     if (read_attributes(dict, err) != FG_OK)
         return err->code;
@@ -476,10 +477,8 @@ void fg_otlp_dict_start(struct fg_otlp_dict *dict, struct fg_batch *batch)
 
 /* ---- entries into the batch ---- */
 
-/*
- * An entry that the batch uses from now on; NULL: err says why not. *ret_entry: its bytes, with ptr
- * NULL when the batch used it before, so that its number is known already.
- */
+/* Marks an entry as used by the batch. NULL: err has the reason. *ret_entry: its bytes; ptr is
+ * NULL if the batch used it before, so that its number is known. */
 static struct fg_otlp_use *use_entry(struct fg_otlp_dict *dict, uint32_t field, enum form form,
                                      uint64_t index, struct fg_slice *ret_entry, struct fg_err *err)
 {
@@ -541,7 +540,7 @@ static enum fg_code read_function(struct fg_otlp_dict *dict, uint64_t index, str
     return FG_OK;
 }
 
-/* *ret_number: of the function in the batch, or NOTHING when it has no name. */
+/* Gives the number of the function in the batch, or NOTHING if it has no name. */
 static enum fg_code use_function(struct fg_otlp_dict *dict, uint64_t index, uint32_t *ret_number,
                                  struct fg_err *err)
 {
@@ -564,11 +563,12 @@ static enum fg_code use_function(struct fg_otlp_dict *dict, uint64_t index, uint
             use->number = batch->n_functions++;
         }
     }
+    fg_assert(use->number != LOST); /* use_entry() refuses these */
     *ret_number = use->number;
     return FG_OK;
 }
 
-/* The build id in the attributes of a mapping; the best of those there are. */
+/* Finds the build id among the attributes of a mapping; the best one if there are several. */
 static enum fg_code read_build_id(struct fg_otlp_dict *dict, struct fg_slice indices,
                                   struct fg_batch_mapping *mapping, size_t *best,
                                   struct fg_err *err)
@@ -658,7 +658,7 @@ static bool is_empty(const struct fg_batch_mapping *mapping)
            mapping->filename.len + mapping->build_id.len == 0;
 }
 
-/* *ret_number: of the mapping in the batch, or FG_NO_MAPPING for one that says nothing. */
+/* Gives the number of the mapping in the batch, or FG_NO_MAPPING for one that says nothing. */
 static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum form form,
                                 uint32_t *ret_number, struct fg_err *err)
 {
@@ -682,11 +682,12 @@ static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum 
             use->number = batch->n_mappings++;
         }
     }
+    fg_assert(use->number != LOST); /* use_entry() refuses these */
     *ret_number = use->number;
     return FG_OK;
 }
 
-/* A line of a location, unless its function has no name. */
+/* Reads a line of a location. A line whose function has no name is left out. */
 static enum fg_code read_line(struct fg_otlp_dict *dict, struct fg_slice in, enum form *form,
                               struct fg_err *err)
 {
@@ -764,7 +765,7 @@ static enum fg_code read_location(struct fg_otlp_dict *dict, uint64_t index, str
     return FG_OK;
 }
 
-/* *ret_number: of the location in the batch, or NOTHING when it has neither name nor address. */
+/* Gives the number of the location in the batch, or NOTHING if it has neither name nor address. */
 static enum fg_code use_location(struct fg_otlp_dict *dict, uint64_t index, uint32_t *ret_number,
                                  struct fg_err *err)
 {
@@ -792,6 +793,7 @@ static enum fg_code use_location(struct fg_otlp_dict *dict, uint64_t index, uint
             use->number = batch->n_locations++;
         }
     }
+    fg_assert(use->number != LOST); /* use_entry() refuses these */
     *ret_number = use->number;
     return FG_OK;
 }

@@ -244,6 +244,8 @@ static struct fg_slice service_of(const struct otlp_decoder *decoder, const stru
                                            : decoder->dict.services[ref->service];
 }
 
+/* By number last: samples of a service stay in their order, so the same request always gives the
+ * same batch. */
 static int order_by_service(const void *left, const void *right)
 {
     const struct sample_ref *a = left, *b = right;
@@ -428,8 +430,9 @@ static enum fg_code build_batch(struct otlp_decoder *decoder, struct span span,
     return fg_builder_finish(builder, &upload, decoder->profile.period, err);
 }
 
-/* The profile's own bytes of those of all profiles, so that what is common to all (the dictionary)
- * is divided likewise; within it by samples, where it has several services. */
+/* Returns the share of the profile's own bytes in those of all profiles, by which bytes that are
+ * common to all (the dictionary) are divided. A profile of several services is divided by
+ * samples. */
 static struct fg_batch_share share_of(const struct otlp_decoder *decoder, struct span span)
 {
     uint64_t size = decoder->profile_size, n = FG_MAX(decoder->n_samples, 1);
@@ -451,6 +454,7 @@ static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span,
     };
     enum fg_code code;
 
+    fg_assert(span.from < span.to && span.to <= decoder->n_samples);
     if (decoder->n_batches == BATCHES_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "request has more than %d profiles", BATCHES_MAX);
     decoder->n_batches++;
@@ -538,7 +542,7 @@ static bool is_type(const struct fg_value_type *type, const char *name, const ch
     return fg_slice_is(type->type, name) && fg_slice_is(type->unit, unit);
 }
 
-/* Times that are missing, and what kind of profile it is. */
+/* Sets times that are missing, and the kind of profile. */
 static enum fg_code complete_profile(struct otlp_decoder *decoder, struct fg_err *err)
 {
     const struct fg_upload *upload = &decoder->request->upload;
@@ -587,7 +591,8 @@ static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice
     return err->code;
 }
 
-/* Decodes a profile and counts it; an error is the sink's, of the kind that ends all. */
+/* Decodes a profile and counts it. Returns an error only if the sink failed in a way that ends
+ * all. */
 static enum fg_code try_profile(struct otlp_decoder *decoder, struct fg_slice in, uint32_t resource,
                                 uint32_t scope, uint32_t number, struct fg_err *err)
 {
@@ -613,7 +618,7 @@ struct label_list {
     uint32_t count, cap;
 };
 
-/* Attributes of the messages that stand in `in` under message_tag: one, or its parts. */
+/* Reads the attributes of the messages under message_tag: one message, or its parts. */
 static enum fg_code read_labels(struct otlp_decoder *decoder, struct fg_slice in,
                                 uint64_t message_tag, uint64_t attribute_tag,
                                 struct label_list *list, struct fg_err *err)
@@ -641,7 +646,7 @@ static enum fg_code read_labels(struct otlp_decoder *decoder, struct fg_slice in
     return FG_OK;
 }
 
-/* The list as a set of labels: `before` win, then the first of equal names. */
+/* Makes a set of labels from the list. Of equal names, those in `before` win, then the first. */
 static enum fg_code make_set(struct otlp_decoder *decoder, const struct label_list *list,
                              const struct fg_labels *before, struct fg_labels *ret_set,
                              struct fg_err *err)
