@@ -16,6 +16,7 @@ static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct
         /* A series without the label is listed as an empty set. */
         if (series->labels_set[i]->n_labels == 1)
             types.items[types.count++] = fg_cstr(series->labels_set[i]->labels[0]->value);
+    fg_assert(types.count <= series->n_labels_set);
     *ret_types = types;
     return FG_OK;
 }

@@ -287,6 +287,7 @@ static enum fg_code add_run(struct l0_rebuild *rebuild, const struct fg_block_gr
     }
     rebuild->runs[rebuild->n_runs++] =
         (struct fg_late_filter_run){group->window, group->shard, group->shard};
+    fg_assert(rebuild->n_runs <= rebuild->cap_runs);
     return FG_OK;
 }
 
@@ -329,6 +330,7 @@ static struct fg_l0_new_part *sum_parts(const struct l0_rebuild *rebuild,
         parts[n - 1].profiles += part->n_profiles;
         fg_usage_add(&parts[n - 1].usage, &part->usage);
     }
+    fg_assert(n <= directory->n_parts);
     *ret_count = n;
     return parts;
 }
@@ -532,6 +534,7 @@ static enum fg_code look_at_shares(struct l0_rebuild *rebuild, struct l0_looking
             continue;
         }
         n++;
+        fg_assert(n <= directory->n_parts);
         code = look_at_share(rebuild, looking, first, end, share, err);
         whole = whole && share->without.n == 0 && !share->touched;
     }

@@ -253,6 +253,7 @@ static enum fg_code add_block(struct made *made, const struct fg_buf *file,
     if (put_block(made, file, &entry.id, err) != FG_OK)
         return err->code;
     made->entries[made->n++] = entry;
+    fg_assert(made->n <= made->cap);
     return FG_OK;
 }
 
@@ -429,6 +430,7 @@ static struct fg_blocks_lost *list_lost(const struct repairing *repairing, uint3
                                                        .bytes = bytes_of(part),
                                                        .why = fg_cstr(repairing->parts[i].why)};
     }
+    fg_assert(*ret_n <= end - first);
     return lost;
 }
 

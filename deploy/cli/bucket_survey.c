@@ -189,6 +189,7 @@ static void find_tenants(struct cli_survey *survey)
     for (size_t i = 0; i < survey->n_tenants; i++)
         if (kept == 0 || by_name(&survey->tenants[i], &survey->tenants[kept - 1]) != 0)
             survey->tenants[kept++] = survey->tenants[i];
+    fg_assert(kept <= survey->n_tenants);
     survey->n_tenants = kept;
 }
 

@@ -159,6 +159,7 @@ static void hold(struct verify_owner *owner, struct fg_id block, const struct fg
         owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
     }
     held = &owner->held[owner->n_held++];
+    fg_assert(owner->n_held <= owner->cap_held);
     *held =
         (struct verify_held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
     /* A copy: the directory is freed with its object. */
@@ -253,6 +254,7 @@ static void add_ids(struct verify_owner *owner, const struct fg_id *ids, size_t 
     }
     memcpy(owner->ids + owner->n_ids, ids, n * sizeof *ids);
     owner->n_ids += n;
+    fg_assert(owner->n_ids <= owner->cap_ids);
 }
 
 static enum fg_code take_ids(const struct bucket_verifying *v, struct fg_slice file,

@@ -181,6 +181,7 @@ static const struct item *take_item(struct push_dir_sending *sending)
     (void)pthread_mutex_lock(&sending->lock);
     if (sending->next < sending->list->n)
         item = &sending->list->items[sending->next++];
+    fg_assert(sending->next <= sending->list->n);
     (void)pthread_mutex_unlock(&sending->lock);
     return item;
 }
