@@ -27,7 +27,7 @@ def push(client, name, time_ns, stacks=None):
 
 
 def exchange(client, target, body, headers=None):
-    """Status, body and headers of an answer to a POST."""
+    """Returns status, body and headers of the answer to a POST."""
     client.connection.request("POST", target, body, headers or {})
     answer = client.connection.getresponse()
     return answer.status, answer.read(), dict(answer.getheaders())
@@ -145,7 +145,7 @@ def case_an_object_with_a_key_twice_is_refused(client, _):
 
 
 def points_stay_where_they_are(setting):
-    """A range that begins before what may be looked at: the points keep their times."""
+    """A range that begins before the limit: the points keep their times."""
     with flamegrid.Server("--limits.%s=1h" % setting) as server:
         client = flamegrid.Client(server.start().wait_ready().port)
         now = int(time.time()) // 60 * 60_000
