@@ -44,7 +44,8 @@ static enum fg_code add_spans(struct rows_query *rows, struct fg_profile_row *ro
 {
     struct ing_record_columns *columns = &rows->columns;
 
-    qsort(columns->links, columns->n_links, sizeof *columns->links, link_order);
+    if (columns->n_links > 1)
+        qsort(columns->links, columns->n_links, sizeof *columns->links, link_order);
     for (uint32_t i = 0, next; i < columns->n_links; i = next) {
         const struct fg_link *link = &columns->links[i];
         uint64_t sum = 0;

@@ -76,6 +76,7 @@ static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t 
 
     for (size_t i = 0; texts != NULL && i < n; i++) {
         const char *uuid = uuids[i];
+        /* The length first: the dashes are at fixed places. */
         bool dashed = strlen(uuid) == 36 && uuid[8] == '-' && uuid[13] == '-' && uuid[18] == '-' &&
                       uuid[23] == '-';
 
@@ -533,6 +534,7 @@ static enum fg_code reply_diff(struct qry_query *query, const struct qry_diff *d
     graph.n_names = diff->n_names;
     graph.levels = make_levels(query->arena, diff->values, diff->level_ends, diff->n_levels);
     graph.n_levels = diff->n_levels;
+    /* As Pyroscope: the total of a comparison is that of both sides. */
     graph.total = fg_value_add(diff->left_ticks, diff->right_ticks);
     graph.max_self = diff->max_self;
     graph.leftticks = diff->left_ticks;

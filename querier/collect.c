@@ -84,6 +84,8 @@ struct series_fanout {
 static enum fg_code read_sets(struct qry_query *query, struct fg_cur *cur,
                               struct qry_label_sets *into, struct fg_err *err)
 {
+    /* At least one byte for each set: a count that the payload cannot hold is refused before memory
+     * is allocated. */
     uint64_t n = fg_cur_count(cur, 1);
 
     for (uint64_t i = 0; i < n; i++) {
@@ -183,6 +185,7 @@ struct points_fanout {
 static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
                                   struct qry_points *series, struct fg_err *err)
 {
+    /* A point has at least three bytes: step, sum and count. */
     uint64_t n = fg_cur_count(cur, 3), k = 0;
 
     series->items = fg_arena_new(arena, struct qry_point, n);
@@ -230,6 +233,7 @@ static enum fg_code decode_series(struct qry_query *query, struct fg_cur *cur,
 static enum fg_code take_points(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
+    /* Series labels borrow from the payload, which the call frees. */
     struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
     ProtobufCMessage *head;
 
@@ -443,6 +447,7 @@ static enum fg_code take_stats(struct qry_query *query, const struct fg_call *ca
     const Fg__Inner__StatsReply *reply = (Fg__Inner__StatsReply *)message;
     if (reply->lacks[0] != '\0')
         qry_query_lacks(query, fg_cstr(reply->lacks));
+    /* Without profiles the times of the reply have no meaning. */
     if (reply->profiles == 0)
         return FG_OK;
     into->oldest_ns =

@@ -109,6 +109,7 @@ static enum fg_code write_profile(void *arg, const struct qry_one_profile *profi
 {
     struct export_writer *writer = arg;
 
+    /* One buffer for all profiles: the visitor copies or writes the bytes before it returns. */
     fg_buf_clear(&writer->pprof);
     fg_pprof_write_samples(profile->tree, &profile->samples, &profile->head, &writer->pprof);
     if (writer->pprof.full)

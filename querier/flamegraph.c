@@ -81,11 +81,13 @@ static enum fg_code add_up(struct qry_query *query, const struct qry_selection *
         .full = full,
     };
 
+    /* Functions only: a flame graph shows no lines and addresses. */
     if (qry_fanout_select_head(query, selection, stacks, true, &inner, &head, err) != FG_OK)
         return err->code;
     fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
     if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
+    /* Of both sides: refine() reads both again. */
     facts->sample_bytes += fanout.facts.sample_bytes;
     facts->negatives = facts->negatives || fanout.facts.negatives;
     return FG_OK;
@@ -191,6 +193,7 @@ static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_er
     /* Before refine(), which needs the memory. */
     clear_sums(graph);
     verdict.exact = verdict.exact && !facts.negatives; /* bounds hold for positive values only */
+    /* An exact result reads all samples; querier.refine_max_bytes says how much that may be. */
     if (!verdict.exact && facts.sample_bytes <= query->querier->refine_max_bytes &&
         refine(graph, &verdict, err) != FG_OK)
         return err->code;

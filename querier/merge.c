@@ -36,6 +36,7 @@ static enum fg_code append_set(struct qry_label_sets *sets, const struct fg_labe
         size_t cap = sets->cap == 0 ? 64 : sets->cap * 2;
         struct fg_labels *items = fg_arena_new(arena, struct fg_labels, cap);
 
+        /* The map has numbers of 32 bits. */
         if (items == NULL || cap >= FG_MAP_NONE)
             return qry_query_too_large(err);
         if (sets->n > 0)
@@ -62,6 +63,7 @@ enum fg_code qry_label_sets_take(struct qry_label_sets *sets, const struct fg_la
                                  struct fg_arena *arena, size_t *ret_at, struct fg_err *err)
 {
     uint64_t hash = fg_id_table(fg_labels_hash(labels));
+    /* Only a new set is copied: most calls find a known one. */
     size_t at = find_set(sets, labels, hash);
 
     if (at == sets->n) {

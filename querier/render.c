@@ -114,6 +114,7 @@ static void write_metadata(const struct fg_profile_type *type, const char *forma
 
     if (fg_slice_is(type->type, "cpu")) {
         units = FG_LIT("samples");
+        /* Values of CPU profiles are nanoseconds: with this rate clients show them as seconds. */
         rate = 1000000000;
     }
     for (size_t i = 0; i < FG_COUNT(objects); i++)
@@ -152,6 +153,7 @@ static void write_timeline(struct fg_json_writer *json, const char *key,
     int64_t *samples;
 
     fg_assert(n >= 0); /* qry_selection_range() has refused others */
+    /* + 1, since n may be 0. */
     samples = fg_calloc((size_t)n + 1, sizeof *samples);
     for (size_t i = 0; series != NULL && i < series->n; i++) {
         int64_t at_s = qry_point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
@@ -398,6 +400,7 @@ static void write_diff(const struct fg_profile_type *type, const struct qry_diff
     fg_json_put_null(&json, "timeline");
     fg_json_put_null(&json, "groups");
     fg_json_put_null(&json, "heatmap");
+    /* As Pyroscope: a tick count of 0 is left out. */
     if (diff->left_ticks != 0)
         fg_json_put_i64(&json, "leftTicks", diff->left_ticks);
     if (diff->right_ticks != 0)

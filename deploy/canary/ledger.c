@@ -35,6 +35,8 @@ struct canary_ledger {
 
 /* ---- profiles ---- */
 
+/* All of a profile follows from its number and the seed, so the ledger needs one bit for each
+ * profile. */
 struct canary_ledger_profile canary_ledger_profile(const struct canary_ledger_shape *shape,
                                                    uint64_t number)
 {
@@ -44,10 +46,12 @@ struct canary_ledger_profile canary_ledger_profile(const struct canary_ledger_sh
 
     return (struct canary_ledger_profile){
         .number = number,
+        /* At least 1: a profile without a value would be invisible. */
         .value = 1 + (drawn >> (64 - VALUE_BITS)),
         .service = (uint32_t)(number % shape->services),
         .pod = leaf % shape->pods,
         .leaf = leaf,
+        /* In the middle of a millisecond: ranges begin and end on whole ones. */
         .time_ns =
             (shape->start_ms + (int64_t)number * shape->interval_ms) * FG_MS_NS + FG_MS_NS / 2,
     };
@@ -155,6 +159,7 @@ void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t
 {
     uint32_t at = find_pending(ledger, number);
 
+    /* Pending profiles are in no order. */
     ledger->pending[at] = ledger->pending[--ledger->n_pending];
     ledger->n_settled++;
     /* It was pending for so long that its place in the bitmap has gone. */
@@ -273,6 +278,7 @@ static int by_cell(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
+/* Lists profiles without an acknowledgement: the server may have stored them or not. */
 static void expect_maybes(const struct canary_ledger *ledger,
                           struct canary_ledger_expected *expected)
 {
@@ -327,6 +333,7 @@ void canary_ledger_seen(struct canary_ledger *ledger, const struct canary_ledger
         struct unseen unseen = ledger->unseen[i];
         uint32_t cell = cell_of(&ledger->shape, unseen.number);
 
+        /* A query that began before the acknowledgement need not have seen the profile. */
         if (unseen.settled_mono_ns < asked_mono_ns && unseen.number >= expected->first &&
             unseen.number < expected->end &&
             asks_for(&ledger->shape, &expected->range, cell / ledger->shape.leaves,

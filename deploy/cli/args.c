@@ -21,6 +21,7 @@ static const struct cli_args_option *by_letter(const struct cli_args_command *co
     return NULL;
 }
 
+/* Names the option with the most similar name: most unknown options are typos. */
 static enum fg_code fail_unknown(const struct cli_args_command *command, struct fg_slice name,
                                  struct fg_err *err)
 {
@@ -135,6 +136,7 @@ enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, ch
         enum fg_code code = FG_OK;
 
         fg_assert(words < reader.at);
+        /* A single - is an argument. */
         if (!options || word[0] != '-' || word[1] == '\0')
             argv[words++] = word; /* words <= reader.at, so no unread word is overwritten */
         else if (strcmp(word, "--") == 0)
@@ -212,7 +214,7 @@ static void write_words(const struct cli_args_command *command, FILE *out)
         fprintf(out, "--%s\n", command->options[i].name);
 }
 
-/* man(7) */
+/* Writes the man page in the format man(7), from the table that --help shows. */
 static void write_man(const struct cli_args_command *command, FILE *out)
 {
     struct fg_buf page;
@@ -251,6 +253,7 @@ bool cli_args_wants_help(const struct cli_args_command *command, int argc, char 
                  {ARGS_FORM_WORDS, write_words},
                  {ARGS_FORM_MAN, write_man}};
 
+    /* After "--" all words are arguments, also "--help". */
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         for (size_t k = 0; k < FG_COUNT(forms); k++)
             if (strcmp(argv[i], forms[k].word) == 0) {

@@ -16,6 +16,7 @@ static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct
         /* A series without the label is listed as an empty set. */
         if (series->labels_set[i]->n_labels == 1)
             types.items[types.count++] = fg_cstr(series->labels_set[i]->labels[0]->value);
+    fg_assert(types.count <= series->n_labels_set);
     *ret_types = types;
     return FG_OK;
 }
@@ -87,6 +88,8 @@ enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struc
     request.end = range->end_ms;
     request.opt_max_nodes_case =
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__OPT_MAX_NODES_MAX_NODES;
+    /* Without max_nodes the server keeps 8192 nodes (FG_FLAME_NODES_DEFAULT); the user asked for
+     * all. */
     request.max_nodes = max_nodes == 0 ? FG_FLAME_NODES_MAX : (int64_t)max_nodes;
     request.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
     if (cli_client_call(client, "querier.v1.QuerierService/SelectMergeStacktraces", &request.base,

@@ -235,6 +235,7 @@ static enum fg_code open_querier(struct export *export, struct fg_err *err)
     if (single_open_bucket(&export->bucket, err) != FG_OK)
         return err->code;
     export->registry = fg_registry_create();
+    /* Without ingesters: an export has what the bucket has. */
     export->querier = qry_create(&(struct qry_config){
         .registry = export->registry,
         .clock = fg_clock_real(),

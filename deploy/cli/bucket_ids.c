@@ -8,6 +8,7 @@ enum { ARENA_BYTES = 1024 * 1024 * 1024 }; /* of the index of one part */
 
 /* ---- sets ---- */
 
+/* An id of zero marks a free slot, so the set has a flag for this id. */
 static bool is_zero(struct fg_id id)
 {
     return id.hi == 0 && id.lo == 0;
@@ -17,6 +18,7 @@ static bool is_zero(struct fg_id id)
  * taken. */
 static size_t place(const struct cli_id_set *set, struct fg_id id)
 {
+    /* cap is a power of two, so the mask covers all slots. */
     size_t at = fg_mix64(id.hi ^ id.lo) & (set->cap - 1);
 
     while (!is_zero(set->slots[at]) && !fg_id_eq(set->slots[at], id))

@@ -31,6 +31,7 @@ static enum fg_code check_manifest(const struct cli_mending *mending,
     return err->code;
 }
 
+/* A block belongs to one tenant, which its name says: there is at most one reference. */
 static enum fg_code find_block(struct cli_mending *mending, struct fg_err *err)
 {
     const struct cli_survey_tenant *tenant =
@@ -91,6 +92,7 @@ enum fg_code cli_mend_open(struct fg_bucket *bucket, const char *object,
         return fg_fail(err, FG_E_INVALID, "%s: neither a segment nor a block", object);
     if (cli_survey_read(bucket, &mending->survey, err) != FG_OK)
         return err->code;
+    /* Without the L0 manifest it is unknown which tenants need a segment. */
     if (mending->survey.l0.code != FG_OK)
         return fg_fail(err, FG_E_PRECONDITION,
                        FG_NAME_L0

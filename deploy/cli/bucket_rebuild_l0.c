@@ -71,6 +71,7 @@ struct l0_rebuild {
 
 /* ---- what is known ---- */
 
+/* Reads the kept copies of the manifest; one that is missing or damaged is skipped. */
 static enum fg_code read_versions(struct l0_rebuild *rebuild, struct fg_err *err)
 {
     for (int i = 0; i < FG_KEPT_PLACES; i++) {
@@ -102,6 +103,8 @@ static const struct fg_l0 *version_of(const struct l0_rebuild *rebuild, size_t n
     return number < rebuild->n_versions ? &rebuild->versions[number].object.content->l0 : NULL;
 }
 
+/* UNKNOWN: no version lists the segment. GONE: it left the manifest after all its tenants had
+ * covered it. */
 enum known { UNKNOWN, LIVE, GONE };
 
 /* Returns what the manifest versions say about the segment; sets *ret_entry if it is LIVE. */
@@ -217,6 +220,7 @@ static enum fg_code know_blocks(struct l0_rebuild *rebuild, struct l0_owner *own
             continue;
         }
         owner->read[i] = true;
+        /* A derived block has no profiles of its own. */
         if (block->derived || read_block(rebuild, owner, block, &unread) == FG_OK)
             continue;
         if (!fg_damage_is(unread.code)) {
@@ -250,8 +254,10 @@ static enum fg_code past_deletions(struct l0_rebuild *rebuild, const struct l0_o
     for (uint32_t i = 0; i < blocks->n_ended; i++) {
         const struct fg_blocks_tombstone *ended = &blocks->ended[i];
 
+        /* The deletion ended before the upload, so it took nothing from this segment. */
         if (ended->ended_wall_ns < modified_wall_ns)
             continue;
+        /* A selector that was cut ends before the character that did not fit, of up to 4 bytes. */
         if (ended->selector.len < FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES - 4) {
             past.tombstones[past.n_tombstones++] = *ended;
             continue;
@@ -270,6 +276,7 @@ static enum fg_code past_deletions(struct l0_rebuild *rebuild, const struct l0_o
 static enum fg_code add_run(struct l0_rebuild *rebuild, const struct fg_block_group *group,
                             struct fg_err *err)
 {
+    /* set_late_filter() counts all groups up to the present as committed. */
     if (group->window <= rebuild->window_now)
         return FG_OK;
     if (rebuild->n_runs == RUNS_MAX)
@@ -280,6 +287,7 @@ static enum fg_code add_run(struct l0_rebuild *rebuild, const struct fg_block_gr
     }
     rebuild->runs[rebuild->n_runs++] =
         (struct fg_late_filter_run){group->window, group->shard, group->shard};
+    fg_assert(rebuild->n_runs <= rebuild->cap_runs);
     return FG_OK;
 }
 
@@ -322,6 +330,7 @@ static struct fg_l0_new_part *sum_parts(const struct l0_rebuild *rebuild,
         parts[n - 1].profiles += part->n_profiles;
         fg_usage_add(&parts[n - 1].usage, &part->usage);
     }
+    fg_assert(n <= directory->n_parts);
     *ret_count = n;
     return parts;
 }
@@ -333,6 +342,7 @@ static enum fg_code upload(const struct l0_rebuild *rebuild, const struct fg_seg
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
                                     .name = name,
                                     .content = file,
+                                    /* The writer id is random, so no other object has this name. */
                                     .condition = FG_BUCKET_IF_ABSENT,
                                     .deadline_mono_ns = cli_survey_deadline()};
     enum fg_code code;
@@ -368,6 +378,7 @@ static enum fg_code enter(struct l0_rebuild *rebuild, struct fg_slice file,
     for (uint32_t p = 0; p < directory->n_parts; p++)
         if (note_groups(rebuild, file, &directory->parts[p], err) != FG_OK)
             return err->code;
+    /* The first pass only plans: nothing is written before the losses in the plan were accepted. */
     if (rebuild->upload && upload(rebuild, &new.id, file, err) != FG_OK)
         return err->code;
     rebuild->profiles += directory->n_profiles;
@@ -439,6 +450,8 @@ static enum fg_code look_at_share(struct l0_rebuild *rebuild, struct l0_looking 
     share->n = ids.n;
     for (size_t i = 0; i < ids.n; i++)
         share->n_in_blocks += cli_id_set_has(&share->owner->in_blocks, ids.ids[i]);
+    /* A part with profiles in blocks contributes nothing (see enter_share()), so it takes none:
+     * another segment may have the same profiles. */
     for (size_t i = 0; code == FG_OK && i < ids.n; i++)
         if (cli_id_set_has(&share->owner->in_blocks, ids.ids[i]) ||
             (share->n_in_blocks == 0 && !cli_id_set_add(&share->owner->taken, ids.ids[i])))
@@ -497,6 +510,8 @@ static enum fg_code enter_share(struct l0_rebuild *rebuild, const struct l0_look
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", looking->name);
 }
 
+/* Enters a segment whole if all of it is still needed; otherwise the needed part of each tenant
+ * becomes a segment of its own. */
 static enum fg_code look_at_shares(struct l0_rebuild *rebuild, struct l0_looking *looking,
                                    struct fg_err *err)
 {
@@ -519,6 +534,7 @@ static enum fg_code look_at_shares(struct l0_rebuild *rebuild, struct l0_looking
             continue;
         }
         n++;
+        fg_assert(n <= directory->n_parts);
         code = look_at_share(rebuild, looking, first, end, share, err);
         whole = whole && share->without.n == 0 && !share->touched;
     }
@@ -565,6 +581,8 @@ static enum fg_code look_at_segment(struct l0_rebuild *rebuild, struct l0_lookin
     if (code == FG_OK)
         code = parse(looking, err);
     if (fg_damage_is(code)) {
+        /* The plan lists what is lost; whether to go on without it is up to the user
+         * (--accept-loss). */
         rebuild->n_lost++;
         (void)fprintf(rebuild->out, "lost: %s: %s\n", looking->name,
                       code == FG_E_NOT_FOUND ? "the object is missing" : err->msg);
@@ -597,6 +615,7 @@ static enum fg_code look_at_segments(struct l0_rebuild *rebuild, enum known whic
     return FG_OK;
 }
 
+/* A binary search: the survey sorts segments by id. */
 static bool is_listed(const struct cli_survey *survey, const struct fg_segment_id *id)
 {
     size_t low = 0, high = survey->n_segments;
@@ -753,6 +772,8 @@ static enum fg_code begin_l0(struct l0_rebuild *rebuild, struct fg_err *err)
     return FG_OK;
 }
 
+/* Blocks of a tenant without a manifest may have the profiles of any segment, which would then
+ * count twice. */
 static enum fg_code check_tenants(const struct cli_survey *survey, struct fg_err *err)
 {
     for (size_t i = 0; i < survey->n_tenants; i++) {
@@ -768,6 +789,8 @@ static enum fg_code check_tenants(const struct cli_survey *survey, struct fg_err
     return FG_OK;
 }
 
+/* Makes the new manifest. Runs twice if the plan is applied, so it first drops the results of the
+ * previous run. */
 static enum fg_code make(struct l0_rebuild *rebuild, struct fg_err *err)
 {
     rebuild->cuts = rebuild->n_lost = rebuild->n_ambiguous = rebuild->profiles = 0;
@@ -837,6 +860,8 @@ static enum fg_code apply(struct l0_rebuild *rebuild, struct fg_err *err)
         rebuild->out = out;
         return fg_fail_errno(err, errno, "/dev/null");
     }
+    /* The second run uploads the segments that the plan has. The manifest is written after all of
+     * them: until then nothing refers to them. */
     code = make(rebuild, err);
     (void)fclose(rebuild->out);
     rebuild->out = out;

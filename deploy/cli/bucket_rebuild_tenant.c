@@ -85,6 +85,8 @@ static enum fg_code choose_version(struct tenant_rebuild *rebuild, struct fg_err
 
 /* ---- blocks ---- */
 
+/* Blocks that the compactor has replaced are in the bucket until garbage collection deletes them.
+ */
 static bool was_replaced(const struct tenant_rebuild *rebuild, struct fg_id id)
 {
     for (uint32_t i = 0; rebuild->known != NULL && i < rebuild->known->n_gone; i++)
@@ -222,6 +224,7 @@ static enum fg_code read_blocks(struct tenant_rebuild *rebuild, struct fg_err *e
         if (rebuild->known != NULL)
             candidate->known = fg_blocks_find(rebuild->known, candidate->id);
         rebuild->n++;
+        fg_assert(rebuild->n <= rebuild->tenant->n_blocks);
         if (read_block(rebuild, candidate, &unread) == FG_OK)
             continue;
         if (!fg_damage_is(unread.code)) {
@@ -322,6 +325,8 @@ static uint64_t count_in(const struct cli_id_list *ids, const struct cli_id_set 
     return n;
 }
 
+/* Decides whether a block with profiles is live. Blocks come newest first: one whose profiles are
+ * all in newer ones was replaced by a merge. */
 static void decide(struct tenant_rebuild *rebuild, struct tenant_candidate *candidate)
 {
     uint64_t newer = count_in(&candidate->ids, &rebuild->in_blocks);

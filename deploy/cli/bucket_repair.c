@@ -77,6 +77,8 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
                                  repairing->arena, &repairing->directory, err) != FG_OK)
         return err->code;
+    /* An intact directory may belong to another object, copied to this name. Its parts must not be
+     * used. */
     if (block != NULL && (repairing->directory.n_profiles != block->profiles ||
                           repairing->directory.derived != block->derived ||
                           !fg_id_eq(repairing->directory.digest, block->digest)))
@@ -100,6 +102,8 @@ static enum fg_code verify_part(const struct repairing *repairing, const struct 
     return rollup_only ? fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, err) : FG_OK;
 }
 
+/* Makes all checks; if they fail, checks the profiles alone: derived data can be computed again
+ * from intact profiles. */
 static enum fg_code examine_part(const struct repairing *repairing,
                                  const struct fg_block_part *part, bool rollup_only,
                                  struct repair_part *ret_part, struct fg_err *err)
@@ -146,6 +150,7 @@ static bool is_right(const struct repairing *repairing)
     for (uint32_t i = 0; i < repairing->directory.n_parts; i++)
         if (repairing->parts[i].state != PART_INTACT)
             return false;
+    /* Header and directory are outside of the parts. */
     return fg_block_verify(file_of(repairing), PARSED_MAX_BYTES, &verified, &fault) == FG_OK;
 }
 
@@ -248,6 +253,7 @@ static enum fg_code add_block(struct made *made, const struct fg_buf *file,
     if (put_block(made, file, &entry.id, err) != FG_OK)
         return err->code;
     made->entries[made->n++] = entry;
+    fg_assert(made->n <= made->cap);
     return FG_OK;
 }
 
@@ -329,6 +335,7 @@ static enum fg_code write_profiles(struct made *made, struct cmp_merge *merge, s
         if (survey.bins[i].profiles > 0 &&
             write_bin(made, merge, &survey.bins[i], &tally, err) != FG_OK)
             return err->code;
+    /* The written blocks together must have exactly the profiles that the survey counted. */
     return cmp_merge_tally_check(&survey.kept, &tally, err);
 }
 
@@ -378,11 +385,13 @@ static enum fg_code write_rollup_only(struct made *made, uint32_t first, uint32_
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
     writer = fg_block_writer_create(&sink, block->level);
+    /* The sections are copied unchanged, so they keep their version. */
     fg_block_writer_set_version(writer, made->repairing->directory.version);
     code = copy_rollup_parts(made->repairing, writer, first, end, err);
     if (code == FG_OK)
         code = fg_block_writer_finish(writer, &summary, err);
     if (code == FG_OK)
+        /* Checks the block before anything refers to it. */
         code = cmp_merge_read_back(fg_buf_slice(&file), made->repairing->mending.object,
                                    PARSED_MAX_BYTES, &none, err);
     if (code == FG_OK)
@@ -421,6 +430,7 @@ static struct fg_blocks_lost *list_lost(const struct repairing *repairing, uint3
                                                        .bytes = bytes_of(part),
                                                        .why = fg_cstr(repairing->parts[i].why)};
     }
+    fg_assert(*ret_n <= end - first);
     return lost;
 }
 
@@ -436,6 +446,7 @@ static enum fg_code swap_in(const struct made *made, const struct fg_deletions *
     if (taken == NULL)
         return fg_fail(err, FG_E_LIMIT, "%u deletions", deletions->count);
     for (uint32_t i = 0; i < deletions->count; i++)
+        /* items[i] is the deletion of tombstones[i]. */
         if (deletions->items[i].profiles > 0)
             taken[swap.n_taken++] = (struct fg_blocks_taken){made->blocks.tombstones[i].id,
                                                              deletions->items[i].profiles};
@@ -507,6 +518,8 @@ static enum fg_code read_origin(const struct repairing *repairing, struct origin
 
     if (cli_survey_get(repairing->mending.survey.bucket, origin->name, &origin->bytes, err) !=
         FG_OK)
+        /* FG_E_CORRUPT tells the caller that the sources cannot help, and that it has to go on
+         * without them. */
         return err->code == FG_E_NOT_FOUND
                    ? fg_fail(err, FG_E_CORRUPT, "%s is not there any more", origin->name)
                    : err->code;
@@ -566,6 +579,8 @@ static enum fg_code write_from_origins(struct made *made, const struct cmp_merge
     enum fg_code code;
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
+    /* Without pending deletions: the result must have the digest in the manifest. They stay pending
+     * for the new block. */
     code = cli_rewrite_span(&merge, &span, block->level, &file, &summary, &tally, err);
     if (code == FG_OK &&
         (summary.n_profiles != block->profiles || !fg_id_eq(summary.digest, block->digest)))
@@ -674,6 +689,7 @@ static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err
         cli_mend_keep(mending, file_of(repairing), repairing->out, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < mending->n_references; i++)
+        /* Each swap is complete by itself: a repair that ends between two of them loses nothing. */
         if (repair_reference(repairing, &mending->references[i], err) != FG_OK)
             return err->code;
     return FG_OK;

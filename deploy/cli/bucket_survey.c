@@ -91,6 +91,7 @@ enum fg_code cli_survey_read_blocks(struct fg_bucket *bucket, struct fg_slice te
 static bool note_copy(const struct fg_bucket_entry *entry, void *arg)
 {
     (void)entry;
+    /* One copy is enough: the list ends here. */
     *(bool *)arg = true;
     return false;
 }
@@ -104,6 +105,8 @@ static enum fg_code read_ring(struct cli_survey *survey, struct fg_err *err)
     survey->ring_arena = fg_arena_create(FG_RING_ARENA_BYTES);
     survey->ring = fg_ring_none();
     fg_kept_name(copies, FG_RING_NAME, "");
+    /* A single server has no ring and no copies of one; a cluster that lost its ring still has
+     * copies. */
     if (fg_bucket_each(survey->bucket, copies, false, cli_survey_deadline(), note_copy,
                        &survey->ring_was_kept, err) != FG_OK)
         return err->code;
@@ -127,6 +130,7 @@ static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
     struct survey_listing *listing = arg;
     struct fg_name name;
 
+    /* Other objects in these folders are not part of the survey. */
     if (!fg_name_parse(fg_cstr(entry->name), &name) ||
         (name.kind != FG_NAME_IS_SEGMENT && name.kind != FG_NAME_IS_BLOCK &&
          name.kind != FG_NAME_IS_BLOCKS))
@@ -185,6 +189,7 @@ static void find_tenants(struct cli_survey *survey)
     for (size_t i = 0; i < survey->n_tenants; i++)
         if (kept == 0 || by_name(&survey->tenants[i], &survey->tenants[kept - 1]) != 0)
             survey->tenants[kept++] = survey->tenants[i];
+    fg_assert(kept <= survey->n_tenants);
     survey->n_tenants = kept;
 }
 

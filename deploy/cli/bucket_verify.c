@@ -159,8 +159,10 @@ static void hold(struct verify_owner *owner, struct fg_id block, const struct fg
         owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
     }
     held = &owner->held[owner->n_held++];
+    fg_assert(owner->n_held <= owner->cap_held);
     *held =
         (struct verify_held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
+    /* A copy: the directory is freed with its object. */
     fg_buf_init(&held->service, SIZE_MAX);
     fg_buf_put(&held->service, part->service);
 }
@@ -252,6 +254,7 @@ static void add_ids(struct verify_owner *owner, const struct fg_id *ids, size_t 
     }
     memcpy(owner->ids + owner->n_ids, ids, n * sizeof *ids);
     owner->n_ids += n;
+    fg_assert(owner->n_ids <= owner->cap_ids);
 }
 
 static enum fg_code take_ids(const struct bucket_verifying *v, struct fg_slice file,
@@ -315,6 +318,7 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
     for (uint32_t p = 0; p < directory.n_parts; p++) {
         struct verify_owner *owner = owner_of(v, listed, directory.parts[p].tenant);
 
+        /* Rollups of live blocks repeat the usage of these blocks. */
         if (owner != NULL &&
             (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
             fg_usage_add(&owner->usage, &directory.parts[p].usage);
@@ -388,6 +392,7 @@ static const char *without_name(const char *why, const char *name)
     return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
 }
 
+/* Rollups that are made of a damaged block cannot be compared with it; its own fault is enough. */
 static void note_broken(const struct listed *listed)
 {
     struct verify_owner *owner = listed->owner;
@@ -404,6 +409,7 @@ static enum fg_code verify_listed(struct bucket_verifying *v, const struct liste
     enum fg_code code = verify_object(v, listed);
     bool there = true;
 
+    /* Damage and absence are findings; an error of the bucket itself ends the run. */
     if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
         code != FG_E_UNIMPLEMENTED)
         return code;
@@ -528,6 +534,7 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 
     if (owner->n_ids > 1)
         qsort(owner->ids, owner->n_ids, sizeof *owner->ids, cmp_ids);
+    /* Only the first duplicate is reported: one fault of a tenant often has many. */
     for (size_t i = 1; i < owner->n_ids; i++) {
         if (!fg_id_eq(owner->ids[i], owner->ids[i - 1]))
             continue;
@@ -870,6 +877,7 @@ enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out, struct 
     struct fg_err print_err;
     json_t *document;
 
+    /* Faults are a result that the document lists. After other errors there is no result. */
     if (code != FG_OK && code != FG_E_CORRUPT) {
         json_decref(v.faults);
         json_decref(v.tenants);

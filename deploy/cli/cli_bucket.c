@@ -310,6 +310,7 @@ static enum fg_code run_verb(const struct bucket_verb *verb, struct bucket_comma
     command->out = stdout;
     if (!command->json || verb->json != JSON_REPORT)
         return verb->run(command);
+    /* The verb writes lines of text in either case; they become an array of the document. */
     command->out = open_memstream(&text, &len);
     if (command->out == NULL)
         return fg_fail_errno(&command->err, errno, "memory for the report");
@@ -331,6 +332,7 @@ static int run(const struct bucket_verb *verb, struct bucket_command *command)
         code = fg_fail_errno(&command->err, errno, "standard output");
     if (code == FG_OK)
         return CLI_OK;
+    /* Exit codes of verify: 1 for faults, 2 if the bucket could not be read (see help). */
     return fail(verb, command,
                 verb->run == verify && code != FG_E_CORRUPT ? CLI_UNKNOWN : CLI_FAILED);
 }

@@ -206,6 +206,7 @@ int cli_labels(int argc, char **argv)
     labels.name = words > 0 ? argv[0] : NULL;
     labels.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
     code = run(&labels, &command, words);
+    /* On standard error, so that the output stays parseable. */
     cli_client_warn_missing(labels.client);
     cli_client_destroy(labels.client);
     fg_arena_destroy(labels.arena);

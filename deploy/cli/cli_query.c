@@ -417,6 +417,7 @@ int cli_query(int argc, char **argv)
     query.selector = words > 0 ? argv[0] : "";
     query.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
     code = run(&query, &command, words);
+    /* On standard error, so that the output stays parseable. */
     cli_client_warn_missing(query.client);
     cli_client_destroy(query.client);
     fg_arena_destroy(query.arena);

@@ -153,6 +153,7 @@ static enum fg_code run(const struct ring_verb *verb, struct ring_command *comma
     code = verb->run(command);
     fg_bucket_wave_destroy(command->ring.wave);
     fg_bucket_close(bucket);
+    /* Errors of buffered output, such as a full disk, appear at the flush. */
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
     return code;

@@ -106,6 +106,7 @@ static enum fg_code write_profile(const char *path, const char *hidden, struct f
 enum fg_code cli_export_dir_add(void *arg, const struct qry_export_profile *profile,
                                 struct fg_err *err)
 {
+    /* Divisions in C round towards zero; times before 1970 are rounded down here. */
     int64_t ms = profile->time_ns / FG_MS_NS - (profile->time_ns % FG_MS_NS < 0);
     time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
     char path[EXPORT_PATH_MAX_BYTES], hidden[EXPORT_PATH_MAX_BYTES], name[NAME_MAX_BYTES];

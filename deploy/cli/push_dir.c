@@ -181,6 +181,7 @@ static const struct item *take_item(struct push_dir_sending *sending)
     (void)pthread_mutex_lock(&sending->lock);
     if (sending->next < sending->list->n)
         item = &sending->list->items[sending->next++];
+    fg_assert(sending->next <= sending->list->n);
     (void)pthread_mutex_unlock(&sending->lock);
     return item;
 }
@@ -210,6 +211,7 @@ static void *run(void *arg)
     const struct item *item;
     struct fg_err err;
 
+    /* A client of its own: a libcurl handle serves one thread at a time. */
     if (cli_client_create(sending->server, &client, &err) != FG_OK)
         return NULL; /* the URL was checked before; the other threads go on */
     while ((item = take_item(sending)) != NULL) {
@@ -307,5 +309,6 @@ enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_cl
         (void)cli_resume_close(list.resume, false, &ignored);
         return code;
     }
+    /* If all files were sent, the notes have served their purpose and are removed. */
     return cli_resume_close(list.resume, *ret_exit == CLI_OK, err);
 }

@@ -21,6 +21,7 @@ int64_t cli_resume_modified_ns(const struct stat *file)
     return (int64_t)file->st_mtim.tv_sec * FG_SECOND_NS + file->st_mtim.tv_nsec;
 }
 
+/* Sorted, since cli_resume_has() looks up each file of the folder. */
 static int by_text(const void *a, const void *b)
 {
     return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
@@ -42,6 +43,7 @@ static void index_lines(struct cli_resume *resume, struct fg_slice text)
         resume->sent[resume->n_sent++] = fg_slice_sub(text, 0, end);
         text = fg_slice_sub(text, end + 1, SIZE_MAX);
     }
+    fg_assert(resume->n_sent == n);
     if (resume->n_sent > 1)
         qsort(resume->sent, resume->n_sent, sizeof *resume->sent, by_text);
 }

@@ -26,6 +26,8 @@ static int by_name(const void *a, const void *b)
     return fg_slice_cmp(((const struct fg_top_row *)a)->name, ((const struct fg_top_row *)b)->name);
 }
 
+/* The largest changes of the share first; equal ones by name, so that the output is always the
+ * same. */
 static int by_change(const void *a, const void *b)
 {
     const struct diff_row *x = a, *y = b;

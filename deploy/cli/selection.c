@@ -45,6 +45,7 @@ static size_t count_parts(struct fg_slice type)
 
 bool cli_selection_is_full_type(struct fg_slice type)
 {
+    /* name:sample_type:sample_unit:period_type:period_unit, and perhaps :delta. */
     return count_parts(type) >= 5;
 }
 
@@ -54,6 +55,7 @@ static struct fg_slice take_suffix(struct fg_slice *name)
     for (size_t i = 0; i < FG_COUNT(suffixes); i++) {
         size_t len = strlen(suffixes[i].suffix);
 
+        /* The service before the dot needs a character: ".cpu" is no service. */
         if (!fg_slice_ends(*name, suffixes[i].suffix) || name->len < len + 2 ||
             name->ptr[name->len - len - 1] != '.')
             continue;

@@ -280,6 +280,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     cmp_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
+    /* Routes exist before the server listens; start_ingester() gives them the ingester. */
     ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
@@ -313,6 +314,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         cmp_start(server->compactor, err) != FG_OK)
         return err->code;
+    /* Pull mode last: its profiles need a running ingester. */
     return dist_scrape_manager_start(server->scrape_manager, err);
 }
 
@@ -355,6 +357,7 @@ static void stop(struct fg_program *program)
     fg_bucket_close(server->bucket);
     /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);
+    /* The lock last: until here this server writes to the folder. */
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);
     free(server);

@@ -260,6 +260,7 @@ static enum fg_code derive_function_tree(const struct qry_fetch_item *item, stru
     struct fg_block_tree tree;
     enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
 
+    /* The stack tree is needed for the derivation only; the cache keeps the function tree. */
     if (code == FG_OK)
         fg_block_tree_functions(&tree, functions);
     fg_arena_destroy(arena);
@@ -360,6 +361,7 @@ static enum fg_code keep_page(const struct qry_fetch_item *item, struct fg_slice
 {
     struct cached_page *page;
 
+    /* Before anything is unpacked: decoders see only bytes that a writer has written. */
     if (fg_crc32c(bytes) != crc)
         return fg_fail(err, FG_E_CORRUPT, "%s %u of section %u: checksum does not fit", what,
                        item->number, item->kind);

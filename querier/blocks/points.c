@@ -40,6 +40,7 @@ static enum fg_code find_set(struct totals *totals, const struct qry_part *part,
 {
     const struct fg_block_series_row *series = &part->index->series[match->series];
     struct fg_profile_type type = fg_block_profile_type(series, match->type);
+    /* An arena of its own: the labels are needed for this lookup only. */
     struct fg_arena *arena = fg_arena_create(totals->reader.blocks->memory_max_bytes);
     struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
     struct fg_labels group = fg_labels_group(&labels, totals->group_by, totals->n_group_by, arena);
@@ -155,6 +156,7 @@ static enum fg_code take_row(struct points_page_task *page, const struct qry_spa
                                                rows->times_ns[row]),
                           .count = 1};
 
+    /* The index says which profiles belong to a series; a row of another series is damage. */
     if (rows->series[row] != span->series)
         return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
                        rows->series[row], span->series);
@@ -208,6 +210,7 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
     return FG_OK;
 }
 
+/* Runs on the thread of the query: sets and totals have no lock. */
 static enum fg_code take_found(const struct points_page_task *page, struct fg_err *err)
 {
     struct totals *totals = page->totals;
@@ -350,6 +353,7 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
         return fg_fail(err, FG_E_INVALID, "points without a step or range");
     totals.start_ns = selection->start_ns;
     totals.step_ns = step_ns;
+    /* Unsigned: the difference of two times may need 64 bits. */
     totals.last_step =
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
     /* The step is the client's: a year in milliseconds gives more points than memory. */

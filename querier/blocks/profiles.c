@@ -241,6 +241,7 @@ static enum fg_code lay_out(const struct each_profile *each, const struct fg_blo
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = tree->nodes[picked[i].rank];
 
+        /* 0 is the empty stack, whose value is at the root. */
         nodes[i] = node == 0 ? FG_TREE_ROOT : node - 1;
         for (uint32_t t = 0; t < samples->n_types; t++)
             values[(size_t)t * n + i] = (int64_t)picked[i].values[numbers[t] * picked[i].stride];
@@ -378,7 +379,7 @@ static enum fg_code list_part(struct each_profile *each, struct qry_fetch_list *
 {
     static const struct {
         uint32_t kind;
-        unsigned phase;
+        unsigned phase; /* samples come last: they need the rows, ids and links */
     } pages[] = {{FG_BLOCK_IDX, 0}, {FG_BLOCK_PID, 0}, {FG_BLOCK_EXM, 0}, {FG_BLOCK_SMP, 1}};
     struct qry_reader *reader = &each->reader;
     uint32_t n_links = part->index->pages[FG_BLOCK_EXM].count;

@@ -66,6 +66,7 @@ static int wanted_order(const void *left, const void *right)
 {
     const struct samples_wanted *a = left, *b = right;
 
+    /* Parts of a batch are elements of one array, so their addresses have an order. */
     if (a->part != b->part)
         return a->part < b->part ? -1 : 1;
     return (a->profile > b->profile) - (a->profile < b->profile);
@@ -273,6 +274,8 @@ static void put_page(struct samples_summing *summing, const struct qry_fetch_ite
     *page = (struct samples_page_task){.task = {.run = run_page, .end = end_page},
                                        .summing = summing,
                                        .item = item,
+                                       /* A reference of its own: the fetch drops its entry before
+                                        * the task has run. */
                                        .entry = fg_cache_ref(item->entry)};
     fg_task_group_put(summing->reader.query->snapshot->task_group, &page->task);
 }
@@ -332,11 +335,13 @@ static enum fg_code list_samples(struct samples_summing *summing, struct qry_fet
 {
     struct qry_reader *reader = &summing->reader;
     bool links = summing->stacks->n_spans + summing->stacks->n_traces > 0;
+    /* EXM has the samples with links, with their values; SMP is not needed for them. */
     uint32_t kind = links ? FG_BLOCK_EXM : FG_BLOCK_SMP;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
 
+        /* No profile and no rollup of the part is in the range: its stacks are not read either. */
         if (part->n_spans + part->n_fulls == 0)
             continue;
         if (list_pages(summing, list, part, kind, false, 1, err) != FG_OK ||

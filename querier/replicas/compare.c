@@ -69,6 +69,7 @@ enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
         if (read_sum(sums[i], summed, &read[i], err) != FG_OK)
             return err->code;
         if (i > 0 &&
+            /* One sum of a group from each answer: compare_group() expects no second one. */
             cmp_groups(read[i - 1].shard, read[i - 1].window, read[i].shard, read[i].window) >= 0)
             return fg_fail(err, FG_E_CORRUPT, "sums of groups are not in order");
     }
@@ -91,6 +92,7 @@ static int cmp_entries(const void *left, const void *right)
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
+/* Lists the sums of all answers, group by group. */
 static enum fg_code list_entries(const struct qry_compare_answer *answers, uint32_t n,
                                  struct fg_arena *arena, struct compare_entry **ret_entries,
                                  size_t *ret_n, struct fg_err *err)

@@ -27,11 +27,11 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 
 
 class Unavailable(Exception):
-    """A toolchain or a registry is not there; nothing is wrong with us."""
+    """A toolchain or a registry is missing; this is no failure of flamegrid."""
 
 
 def clean_environment():
-    """Without what would send profiles elsewhere, or settings of a server."""
+    """The environment without variables that would send profiles elsewhere or are settings of a server."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("PYROSCOPE_", "OTEL_", "FG_"))}
     environment.update(NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
@@ -39,7 +39,7 @@ def clean_environment():
 
 
 def version_of(*command):
-    """(major, minor) that a tool says it has, or None where it is missing."""
+    """Returns the version of a tool as (major, minor); None if it is missing."""
     try:
         said = subprocess.run(command, capture_output=True, timeout=STEP_TIMEOUT_S, env=clean_environment())
     except OSError:
@@ -49,7 +49,7 @@ def version_of(*command):
 
 
 class Driver:
-    """One of the programs. Several agents may use it; it is installed once."""
+    """A program to install once, which several agents may use."""
 
     source = None  # folder of what is copied
     extra = ()  # files that go with it
@@ -101,7 +101,7 @@ class Driver:
         return "%s: exit code %d: %s" % (" ".join(command), done.returncode, " / ".join(lines)[:MOST_REASON])
 
     def fetch(self, *command):
-        """A step that asks a registry, which may be out of reach."""
+        """Runs a step that needs a registry, which may be unreachable."""
         try:
             fault = self.step(*command)
         except (OSError, subprocess.TimeoutExpired) as missing:
@@ -124,13 +124,13 @@ class Driver:
         return programs
 
     def need(self, version_command, at_least, lock):
-        """A tool that is new enough: the machine's, else the one that PyPI carries."""
+        """Returns a tool that is new enough: of the machine, else from PyPI."""
         version = version_of(*version_command)
         if version is None or version < at_least:
             self.environment["PATH"] = self.venv(lock) + os.pathsep + self.environment["PATH"]
 
     def run(self, url, service, seconds, settings):
-        """Exit code and what it printed."""
+        """Returns the exit code and the output."""
         command, environment = self.command(url, service, seconds)
         done = subprocess.run(command, cwd=self.folder, env={**self.environment, **environment, **settings},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -213,7 +213,7 @@ class Rust(Driver):
 
 
 class Agent:
-    """A driver, its settings, and what the server is to say of it afterwards."""
+    """A driver, its settings, and the expected answers of the server."""
 
     def __init__(self, driver, name, types, sampled, *, may=(), service=None, seconds=15, tags=None, labels=True,
                  settings=None):

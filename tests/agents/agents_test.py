@@ -43,7 +43,7 @@ UPLOAD_ROUTE = re.compile('route="(ingest|push_v1|v1development_profiles|opentel
 
 
 class Trial:
-    """What an agent said, and what the server says of its samples."""
+    """The output of an agent, and the answers of the server about its samples."""
 
     def __init__(self, agent, port):
         self.agent = agent
@@ -78,7 +78,7 @@ class Trial:
         return alpha + beta > 0 and abs(alpha / (alpha + beta) - self.truth()) <= TOLERANCE
 
     def client(self):
-        """A new one: a kept connection would be idle for longer than the server keeps it."""
+        """Returns a new client: a persistent connection would be idle for too long."""
         return flamegrid.Client(self.port)
 
     def truth(self):
@@ -88,7 +88,7 @@ class Trial:
         return '{service_name="%s"%s}' % (self.agent.service, extra)
 
     def seen(self, profile_type, extra=""):
-        """Totals of the two functions."""
+        """Returns the totals of the two functions."""
         frames, _ = self.client().flame_frames(profile_type, self.selector(extra), *ALL_TIME_MS)
         return [sum(total for name, total in frames.items() if function in name)
                 for function in ("burn_alpha", "burn_beta")]
@@ -170,7 +170,7 @@ def report(tally, agent, future):
 
 
 def check_nothing_refused(server):
-    """By the server's own count: several agents say nothing of an upload that failed."""
+    """Counts in the metrics of the server: several agents do not report a failed upload."""
     refused = []
     for line in server.metrics().splitlines():
         name, _, value = line.rpartition(" ")

@@ -62,14 +62,14 @@ def percentile(values, share):
 
 
 def ask(client):
-    """The status."""
+    """Returns the status."""
     now = int(time.time())
     return client.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds"
                        "%%7Bservice_name=%%22askers%%22%%7D&from=%d&until=%d&max-nodes=100" % (now - 3600, now + 60))[0]
 
 
 def push_for(server, seconds, per_second, first):
-    """Seconds each push took, from when it was due, and how often which status came."""
+    """Returns the seconds that each push took from its due time, and the number of each status."""
     took, codes, threads, lock = [], {}, [], threading.Lock()
 
     def push(due, number):

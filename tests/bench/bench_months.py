@@ -239,7 +239,7 @@ def nodes_of(answer):
 
 
 def difference(picture, whole):
-    """In words."""
+    """Returns the difference in words."""
     if picture == whole:
         return "the same"
     unlike = [path for path in picture.keys() | whole.keys() if picture.get(path) != whole.get(path)]

@@ -30,7 +30,7 @@ SUITE_TIMEOUT_S = 300
 # ---- the suite ----
 
 def run_suite(tally, store):
-    """Each of its cases is one of ours."""
+    """Each case of the suite is one case here."""
     environment = {**os.environ, "FG_TEST_S3": store.url}
     if store.refused:
         environment["FG_TEST_S3_REFUSED"] = store.refused
@@ -51,7 +51,7 @@ def run_suite(tally, store):
 # ---- the command ----
 
 class Bucket:
-    """`flamegrid bucket`, with settings that are always the same."""
+    """`flamegrid bucket` with fixed settings."""
 
     def __init__(self, settings, environment):
         self.settings = settings
@@ -78,7 +78,7 @@ class Bucket:
 
 
 def use_command(bucket, put):
-    """put(name, content) as somebody else would."""
+    """put(name, content) as another program would."""
     big = os.urandom(9 * 1024 * 1024)  # more than cat reads at a time
     put("cli/a", b"one\n")
     put("cli/b/c", big)

@@ -14,7 +14,7 @@ from flamegrid import check  # noqa: E402
 
 RESTARTS_MAX = 8
 
-# Nothing stays in the head.
+# No profile stays in the head.
 SETTINGS = ["--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
 
 
@@ -34,7 +34,7 @@ def ask(client, start_s):
 
 
 def fill(server, start_s):
-    """The answers, once all that they need is in the cache."""
+    """Fills the bucket and the cache, stops the server, and returns the answers that it gave."""
     client = flamegrid.Client(server.start().wait_ready().port)
     exporting.push_all(client, start_s)
     status, body = server.operate("POST", "/ingester/flush")
@@ -50,7 +50,7 @@ def fill(server, start_s):
 
 
 def ask_again(server, start_s, wanted):
-    """After a restart. Bytes that came from the bucket, and the disk's hits."""
+    """Queries after a restart. Returns the bytes read from the bucket and the hits of the disk cache."""
     client = flamegrid.Client(server.start().wait_ready().port)
     exporting.compare(ask(client, start_s), wanted)
     found = [metric(server, name) for name in ("querier_bucket_bytes_total", "disk_cache_hits_total")]
@@ -60,7 +60,7 @@ def ask_again(server, start_s, wanted):
 
 
 def ask_until_all_is_there(server, start_s, wanted):
-    """The compactor makes other objects of what was read, and the scan may be behind a first question."""
+    """Restarts until all is cached: the compactor replaces objects that were read, and a first query may precede the scan."""
     for _ in range(RESTARTS_MAX):
         fetched, hits = ask_again(server, start_s, wanted)
         if fetched == 0:
@@ -70,7 +70,7 @@ def ask_until_all_is_there(server, start_s, wanted):
 
 
 def spoil(folder):
-    """Each file has every kind of fault in it."""
+    """Damages each cache file in every way."""
     for name in os.listdir(folder):
         if not name.endswith(".cache"):
             continue
@@ -99,7 +99,7 @@ def restart_and_faults(settings):
 
 
 def refused(settings):
-    """A folder that cannot be had stops the start."""
+    """A cache folder that cannot be made stops the start."""
     with flamegrid.Server(*settings, "--querier.disk_cache", "/dev/null/cache") as server:
         code = server.start().wait()
         check(code == 1 and "/dev/null/cache" in server.log_tail(), "%d %s", code, server.log_tail())

@@ -38,7 +38,7 @@ def series(labels, time_ns, stacks, types, labelled=()):
 
 
 def push_all(client, start_s):
-    """Profiles of two services over some days, of several kinds and with labels of all kinds."""
+    """Profiles of two services over several days, of several types and with all kinds of labels."""
     for number in range(PROFILES):
         time_ns = (start_s + STEP_S * number) * 10**9 + number * 1_234_567
         stacks = {("main", "work", "step_%d" % (number % 7)): (number + 1, 10_000 * number), ("main",): (1, 0)}
@@ -56,7 +56,7 @@ def push_all(client, start_s):
 
 
 def answers(client, start_ms, end_ms):
-    """All that a client could see of it."""
+    """All that clients can query."""
     found = {kind: pprof.folded_json(client.merged_profile(kind, "{}", start_ms, end_ms)) for kind in TYPES}
     found["odd"] = client.merged_profile(DELAY, "{pod=%s}" % json.dumps(ODD, ensure_ascii=False), start_ms, end_ms)
     found["odd"] = pprof.folded_json(found["odd"])

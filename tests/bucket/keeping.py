@@ -48,7 +48,7 @@ def frames(client, selector, start_s, end_s):
 
 
 def answers(client, start_s, end_s):
-    """What nodes are good for, over ranges that begin and end with days."""
+    """Queries that rollups can answer, over ranges of whole days."""
     ranges = {"all": (start_s, end_s), "a day": (start_s + 2 * DAY_S, start_s + 3 * DAY_S),
               "across": (start_s + 5 * DAY_S, start_s + 9 * DAY_S)}
     found = {}
@@ -78,7 +78,7 @@ def refused(client, method, **fields):
 
 
 def check_limits_of_nodes(client, start_s, end_s, wanted):
-    """A range that cuts a day is of all of it, and says so; what nodes do not have is refused."""
+    """A range that cuts a day is widened to it, and the answer says so; queries that rollups cannot answer are refused."""
     fields = {"profileTypeID": CPU, "labelSelector": '{service_name="shop"}', "start": (start_s + 7200) * 1000,
               "end": end_s * 1000 - 1}
     client.connection.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", json.dumps(fields),
@@ -99,7 +99,7 @@ def check_limits_of_nodes(client, start_s, end_s, wanted):
 
 
 def check_deletion(server, client, verified, start_s, end_s, wanted):
-    """Of shop, some hours of one day: all of its week goes, and nothing of the other service."""
+    """Deletes some hours of one day of shop: all of its week is deleted, and nothing of the other service."""
     status, body = server.operate("POST", "/compactor/delete?selector=%%7Bservice_name=%%22shop%%22%%7D&start=%d&end=%d"
                                   % (start_s + DAY_S, start_s + DAY_S + 3600))
     check(status == 200, "delete: %d %s", status, body)

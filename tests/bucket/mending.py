@@ -24,7 +24,7 @@ BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
 
 
 class World:
-    """A server's folder in which two tenants have blocks, segments in no block, and profiles in the head."""
+    """The folder of a server where two tenants have blocks, segments that are in no block, and profiles in the head."""
 
     def __init__(self, bucket, folder):
         self.bucket, self.folder = bucket, folder
@@ -61,7 +61,7 @@ class World:
                                    (self.start_s + 6 * DAY_S) * 1000) for kind in ("samples:count", "cpu:nanoseconds")]
 
     def check_totals(self, server, what, lost=None):
-        """Each profile once: their number, and a sum that tells which. lost: values, by tenant."""
+        """Checks that each profile is there once, by their number and a sum that identifies them. lost: values, by tenant."""
         for tenant in TENANTS:
             values = [value for value in self.sent[tenant] if value not in (lost or {}).get(tenant, [])]
             want = [len(values), sum(values)]
@@ -80,7 +80,7 @@ class World:
         return json.loads(self.bucket.good("inspect", name, "--data", data or self.data))
 
     def wait_compacted(self):
-        """Until no tenant has data in segments only, and these have left the manifest."""
+        """Waits until no tenant has data in segments only, and these have left the manifest."""
         deadline = time.monotonic() + WAIT_S
         while True:
             if not self.manifest("manifests/l0")["segments"]:
@@ -89,7 +89,7 @@ class World:
             time.sleep(0.5)
 
     def delete(self, server):
-        """What acme has of one service so far, until that is carried out. The segments it was in are still there."""
+        """Deletes all profiles of one service of acme and waits for the end. Their segments are still there."""
         target = "/compactor/delete?selector=%%7Bservice_name=%%22shop-1%%22%%7D&start=%d&end=%d"
         tenant = {"X-Scope-OrgID": "acme"}
         status, body = server.operate("POST", target % (self.start_s, self.start_s + 6 * DAY_S), headers=tenant)
@@ -101,7 +101,7 @@ class World:
             time.sleep(0.5)
 
     def upload_again(self):
-        """As an ingester leaves it that ends between an upload and the commit: the same profiles in two objects."""
+        """Copies a segment, as a stop between upload and commit leaves it: the same profiles are in two objects."""
         segment = self.manifest("manifests/l0")["segments"][0]
         name = next(name for name in self.names("segments/", self.data)
                     if os.path.getsize(self.path(name)) == segment["bytes"])
@@ -165,13 +165,13 @@ def flip(world, data, name):
 
 
 def age(world, data, name):
-    """As a backup of some time ago has it."""
+    """A manifest from an old backup."""
     shutil.copyfile(os.path.join(world.folder, "older", name), world.path(name, data))
     os.utime(world.path(name, data))
 
 
 def forget_kept(world, data, name):
-    """As of a version that kept none."""
+    """A bucket of a version that kept no copies."""
     shutil.rmtree(world.path("manifests/kept", data), ignore_errors=True)
 
 
@@ -182,7 +182,7 @@ def faults(world, data):
 
 
 def files_of(data):
-    """What the bucket holds, to see that a dry run changes nothing."""
+    """Returns the content of the bucket, to show that a dry run changes nothing."""
     found = {}
     for folder, _, names in os.walk(os.path.join(data, "bucket", "objects")):
         for name in names:
@@ -202,7 +202,7 @@ def rebuild(world, data, *words):
 
 
 def comes_back(world, data, what, lost=None):
-    """verify agrees, and a server that compacts everything counts each profile once."""
+    """verify finds no fault, and a server that compacts everything counts each profile once."""
     found = faults(world, data)
     check(not found, "%s: after the rebuild: %s", what, found)
     for arguments in (IDLE, BUSY):
@@ -223,7 +223,7 @@ def comes_back(world, data, what, lost=None):
 
 
 def objects_are_made_again(world):
-    """Each kind of damage to each manifest."""
+    """Damages each manifest in each way."""
     l0, acme = "manifests/l0", "tenants/acme/manifest"
     cases = [
         ("l0 is missing", [(remove, l0)], l0, [("l0",)]),
@@ -256,7 +256,7 @@ def objects_are_made_again(world):
 
 
 def live_segment(world, data):
-    """The one that is in no block, and what it holds."""
+    """Returns the segment that is in no block, and its profiles."""
     segments = world.manifest("manifests/l0", data)["segments"]
     check(len(segments) == 1, "%s", segments)
     known = {name for name in world.names("segments/", data) if os.path.getsize(world.path(name, data)) == segments[0]["bytes"]}
@@ -272,7 +272,7 @@ def refused(world, data, *words):
 
 
 def losses_are_said_first(world):
-    """A segment or block that is gone: nothing is given up before an operator says so, and then no more than that."""
+    """A lost segment or block: nothing is given up before an operator says so, and then nothing else."""
     for what, damage in (("segment is missing", remove), ("segment is cut", cut), ("segment has a flipped bit", flip)):
         data = world.copy(what)
         for name in live_segment(world, data):  # both objects of the same profiles
@@ -328,7 +328,7 @@ def give_up(world, data, name):
 
 
 def objects_are_given_up(world):
-    """A damaged segment and a lost block: answers say what they lack, all else goes on, and what is sent again is kept."""
+    """A damaged segment and a lost block: answers say what they lack, the rest works, and profiles sent again are stored."""
     data = world.copy("given up")
     segments = world.manifest("manifests/l0", data)["segments"]
     segment, block = segments[0]["object"], world.manifest("tenants/zeta/manifest", data)["blocks"][0]
@@ -379,7 +379,7 @@ def make_old(path):
 
 
 def upload_unheard(world, data, source):
-    """Puts a copy of a segment there as an upload of two hours ago by an ingester that committed nothing since."""
+    """Adds a copy of a segment as a two-hour-old upload of an ingester that has committed nothing since."""
     writer, cut = "5" * 32, source.rsplit("/", 1)[1]
     name = world.path("segments/%s/%s" % (writer, cut), data)
     os.makedirs(os.path.dirname(name))
@@ -389,7 +389,7 @@ def upload_unheard(world, data, source):
 
 
 def lost_uploads_are_told_apart(world):
-    """A segment that no manifest has heard of: nothing is missing while all of its profiles are elsewhere too."""
+    """A segment that no manifest knows: nothing is missing while other objects have all its profiles."""
     data = world.copy("committed elsewhere")
     name = upload_unheard(world, data, world.path(live_segment(world, data)[0], data))
     check(faults(world, data) == [], "%s", faults(world, data))

@@ -1,4 +1,4 @@
-"""A machine whose clock is a day off: the object store says what time it is, and nothing is refused or deleted for it."""
+"""A machine whose clock is a day off uses the time of the object store: nothing is refused or deleted by mistake."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ def metric(server, name):
 
 
 def push_and_ask(client):
-    """A profile of now, which a clock that is off takes for one of yesterday or of tomorrow."""
+    """A profile of the current time, which a wrong clock takes for one of yesterday or tomorrow."""
     now_s = int(time.time())
     status, answer = client.send("POST", "/ingest?name=app.cpu&format=folded&from=%d&until=%d" % (now_s - 10, now_s),
                                  "main;work 7\n")

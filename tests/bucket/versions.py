@@ -42,7 +42,7 @@ def bucket(data, *words):
 
 
 def usage_of(data, tenant):
-    """(profiles in blocks, those whose sizes are known, their samples, wire and raw bytes), as a bill has it."""
+    """Returns (profiles in blocks, profiles with known sizes, their samples, wire and raw bytes), as a bill has them."""
     blocks = json.loads(bucket(data, "inspect", "tenants/%s/manifest" % tenant))["blocks"]
     keys = ("profiles", "usage_profiles", "usage_samples", "usage_wire_bytes", "usage_raw_bytes")
     return tuple(sum(block[key] for block in blocks if not block["nodes_only"]) for key in keys)
@@ -57,13 +57,13 @@ def wait_until_in_blocks(data, profiles):
 
 
 def sent_by_maker(version):
-    """What the bill of the fixture's own profiles is: version 2 kept no sizes."""
+    """Returns the bill of the profiles in the fixture: version 2 stored no sizes."""
     sums = [make.sent(*part) for part in make.RANGES] if version != "v2" else [(0, 0, 0)]
     return tuple(map(sum, zip(*sums)))
 
 
 def parts_of(data):
-    """The line of usage of every part of every segment and block."""
+    """Returns the usage of every part of every segment and block."""
     lines = bucket(data, "ls", "-r").splitlines()
     names = [line.split()[-1] for line in lines]
     return [line.strip() for name in names if name.startswith("segments/") or "/blocks/" in name
@@ -106,7 +106,7 @@ def fixture_is_read(version):
 
 
 def usage_is_rebuilt():
-    """Manifests that are lost are made again with the usage that they had, from the objects alone."""
+    """Lost manifests are rebuilt from the objects with the same usage."""
     with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
         data = os.path.join(folder, "data")
         shutil.copytree(os.path.join(STORED, versions()[-1], "data"), data)
@@ -140,7 +140,7 @@ def crc32c(data):
 
 
 def make_newer(path):
-    """The object as a later version might have written it, its checksum right."""
+    """Returns the object as a later version might have written it, with a valid checksum."""
     with open(path, "r+b") as file:
         content = bytearray(file.read())
         trailer = content[-32:-8]
@@ -151,7 +151,7 @@ def make_newer(path):
 
 
 def newer_objects_are_unreadable_not_damaged():
-    """A block of a later version: a question says so, the rest goes on, and nobody gives the block up."""
+    """A block of a later version: queries say so, the rest works, and nothing gives the block up."""
     with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
         data = os.path.join(folder, "data")
         shutil.copytree(os.path.join(STORED, versions()[-1], "data"), data)
@@ -188,7 +188,7 @@ def newer_objects_are_unreadable_not_damaged():
 
 
 def oldest_version_is_written():
-    """With block_version nothing is written that programs of before cannot read; nothing is lost either."""
+    """With block_version, new objects are readable by older programs, and no data is lost."""
     with flamegrid.Server(*QUICK, "--ingester.segments.block_version", "2", "--compactor.block_version", "2") as server:
         server.start().wait_ready()
         make.push(server, *HOURS)

@@ -38,7 +38,7 @@ STACKS = {("main", "serve"): (3, 30_000_000), ("main", "idle"): (1, 10_000_000)}
 
 
 class Cli:
-    """The program, told where the server is."""
+    """The program with the URL of the server in its environment."""
 
     def __init__(self, url, folder):
         self.folder = folder
@@ -52,7 +52,7 @@ class Cli:
         return done.returncode, done.stdout, done.stderr.decode()
 
     def good(self, *arguments, stdin=b""):
-        """Standard output of a run that must succeed without complaints."""
+        """Returns the standard output of a run that must succeed without messages."""
         code, out, err = self.run(*arguments, stdin=stdin)
         check(code == 0 and err == "", "%s: exit code %d: %s", arguments, code, err)
         return out
@@ -74,7 +74,7 @@ class Cli:
 
 
 def push_all(cli):
-    """What the other cases ask for. The time of a pprof is its own, that of text is now."""
+    """Pushes what the other cases query. A pprof has its own time, text has the current one."""
     cli.file("a.folded", FOLDED.encode())
     cli.file("b.pb.gz", gzip.compress(pprof.make(STACKS, time.time_ns())))
     said = cli.lines("push", "a.folded", "--name", "shop.cpu{env=prod}", "--from", "now-10s")
@@ -200,7 +200,7 @@ def case_completion(cli):
                         (("bucket", "export"), "--split"), (("ring",), "forget"), (("server",), "--data"),
                         (("server",), "--config")):
         check(want in cli.lines("completion", "words", *words), "%s lacks %s", words, want)
-    # Every option that --help shows.
+    # Every option in --help.
     shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", cli.good("query", "--help").decode(), re.M)
     check(["--" + name for name in shown] == cli.lines("completion", "words", "query") and len(shown) > 10, "%s", shown)
     script = cli.good("completion", "bash").decode()
@@ -239,7 +239,7 @@ def case_push_failures(cli):
     cli.bad(1, r"unknown profile type: app", "push", "a.folded", "--name", "my.app")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
-    # One that fails does not stop the others.
+    # A failed file does not stop the others.
     code, out, err = cli.run("push", "missing", "a.folded", "--name", "twice")
     check(code == 1 and b"a.folded: ok" in out and "missing: failed" in err, "%d %s %s", code, out, err)
 
@@ -249,7 +249,7 @@ def case_push_dir(cli):
     for number in range(30):
         folder = os.path.join(cli.folder, "old", "backfill-%d" % (number % 2), "pod-%d" % (number % 5))
         os.makedirs(folder, exist_ok=True)
-        # A month back, a minute between two: times that the profiles have themselves.
+        # A month ago, one minute apart: times in the profiles themselves.
         body = pprof.make(STACKS, now_ns - (30 * 86400 - 60 * number) * 10**9)
         cli.file(os.path.join(folder, "%d.pb.gz" % number), gzip.compress(body))
     cli.file(os.path.join("old", "backfill-0", ".hidden"), b"not a profile")
@@ -361,7 +361,7 @@ def case_query_pprof(cli):
     with open(os.path.join(cli.folder, "out.pb.gz"), "rb") as out:
         check(pprof.read_totals(gzip.decompress(out.read())) == [40_000_000], "the file")
     cli.bad(1, "cannot write", "query", "my.api", "--output", "pprof", "-o", "nowhere/out")
-    # There and back.
+    # Export and push again.
     cli.good("push", "out.pb.gz", "--name", "again")
     check(cli.lines("query", "again") == ["main;idle 10000000", "main;serve 30000000"], "again")
 
@@ -438,7 +438,7 @@ def case_no_profiles_says_when_there_are_some(cli):
 
 
 def case_query_on_a_terminal(cli):
-    """A table without being asked, and never bytes."""
+    """On a terminal the output is a table by default, and never binary."""
     def on_terminal(*arguments):
         master, slave = pty.openpty()
         done = subprocess.run([PROGRAM, *arguments], stdout=slave, stderr=subprocess.PIPE,
@@ -475,7 +475,7 @@ def case_labels(cli):
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
-    """Answers what it was told to, and keeps what it saw."""
+    """A server that answers as the test says, and records the requests."""
 
     answers = []
     seen = []
@@ -518,7 +518,7 @@ def case_busy_servers(cli):
 
 
 def case_bucket_verify(cli):
-    """On a server of its own: what was flushed is right, and a byte that is not is found."""
+    """With a server of its own: flushed objects are correct, and a damaged byte is found."""
     with flamegrid.Server() as server:
         server.start().wait_ready()
         client = flamegrid.Client(server.port)
@@ -628,7 +628,7 @@ def case_json_of_buckets(cli):
 
 
 def case_ring(cli):
-    """On a bucket that no server has; the ring in it is one of the fuzzer's seeds."""
+    """With a bucket that no server uses; its ring is one of the fuzzer's seeds."""
     data = os.path.join(cli.folder, "cluster")
     cli.bad(1, "no bucket at", "ring", "ls", "--data", data)
     os.makedirs(os.path.join(data, "bucket"))
@@ -659,7 +659,7 @@ PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("di
 
 
 def all_settings():
-    """Of all programs, with their defaults: path -> value."""
+    """Returns the settings of all programs with their defaults: path -> value."""
     settings = {}
     for program in PROGRAMS:
         page = subprocess.run(program + ["--docs"], capture_output=True, check=True, timeout=TIMEOUT_S).stdout.decode()
@@ -681,7 +681,7 @@ def case_one_file_for_all_programs(cli):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(tree, file)  # which is YAML
     for program in PROGRAMS + [[PROGRAM, "ring", "ls"], [PROGRAM, "bucket", "ls"]]:
-        # Flags come after the file: they are what is wrong, if the file is right.
+        # Flags are checked after the file: an error in a flag means that the file is correct.
         done = subprocess.run(program + ["--config", path, "--loops", "65"], capture_output=True,
                               env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
         check(done.returncode == 2 and b"above the maximum 64 (--loops)" in done.stderr, "%s: %s", program, done.stderr)
@@ -693,7 +693,7 @@ def case_one_file_for_all_programs(cli):
 
 
 class Between(http.server.BaseHTTPRequestHandler):
-    """A proxy that hands everything on, but the pushes whose turn is in `swallowed`: 200, and gone."""
+    """A proxy that forwards everything except the pushes in `swallowed`: these get 200 and are dropped."""
 
     protocol_version = "HTTP/1.1"
     server_port = 0

@@ -54,7 +54,7 @@ def kill_loop(seed, seconds, *settings):
 
 
 def everything_is_committed(server, ledger):
-    """The same answers with nothing left in the head, before and after a restart."""
+    """Compares the answers with an empty head, before and after a restart."""
     for _ in range(2):
         status, body = server.operate("POST", "/ingester/flush", REQUEST_TIMEOUT_S)
         flamegrid.check(status == 200, "flush: %d %s", status, body)
@@ -65,9 +65,9 @@ def everything_is_committed(server, ledger):
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True,
                               text=True, check=False)
         flamegrid.check(done.returncode == 0, "bucket verify: %s%s", done.stdout, done.stderr)
-        # Whoever was killed while it built a segment has left a file, and who came after removed it.
+        # A server killed while it built a segment leaves a file, which the next start removes.
         flamegrid.check(os.listdir(os.path.join(server.data, "scratch")) == [], "something is left in the scratch folder")
-        # A push that was never answered may be there as well.
+        # A push that was never answered may be in the answer as well.
         profiles = int(done.stdout.split()[1])
         least = sum(push.acknowledged for push in ledger.pushes)
         flamegrid.check(least <= profiles <= len(ledger.pushes), "%d of %d profiles", profiles, len(ledger.pushes))
@@ -75,7 +75,7 @@ def everything_is_committed(server, ledger):
 
 
 def drain(seed):
-    """SIGTERM under load: what is under way is answered, and nothing acknowledged is lost."""
+    """SIGTERM under load: requests in progress are answered, and nothing acknowledged is lost."""
     ledger = Ledger(seed)
     with flamegrid.Server() as server:
         server.start().wait_ready()
@@ -101,7 +101,7 @@ def readiness():
 
 
 def second_server():
-    """A folder belongs to one server: another one must not open it."""
+    """A data folder belongs to one server: a second server must not open it."""
     with flamegrid.Server() as first, flamegrid.Server(data=first.data) as second:
         first.start().wait_ready()
         flamegrid.check(second.start().wait() not in (0, -9), "the second server ran:\n%s", second.log_tail())
@@ -109,7 +109,7 @@ def second_server():
 
 
 def many_readers(seed, *settings):
-    """Queries while clients push never see half a profile or one twice: totals only grow."""
+    """Queries during pushes never see half a profile or a duplicate: totals only grow."""
     ledger = Ledger(seed)
     with flamegrid.Server(*settings) as server:
         server.start().wait_ready()

@@ -43,7 +43,7 @@ SETTINGS = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--com
 
 
 class Day:
-    """What is sent: of each instance and moment one of a few bodies, whose sum is known."""
+    """The profiles to send: for each instance and moment one of a few bodies, whose sum is known."""
 
     def __init__(self, seed, instances, hours, stacks):
         rng = random.Random(seed)
@@ -57,7 +57,7 @@ class Day:
         self.choice = bytes(rng.randrange(VARIANTS) for _ in range(instances * self.seconds // EVERY_S))
         self.total = sum(self.value(number) for number in range(len(self.choice)))
         self.order = list(range(len(self.choice)))
-        # Roughly as time goes by, as it is with agents; and what lay somewhere comes late.
+        # Roughly in order of time, as agents send; some come late.
         self.order.sort(key=lambda number: self.time_s(number) + rng.uniform(0, 900) + (rng.random() < 0.01) * DAY_S)
 
     def time_s(self, number):
@@ -70,13 +70,13 @@ class Day:
         return self.bodies[self.choice[number]][1]
 
     def request(self, number):
-        """The last of two times in a message is the one that counts."""
+        """Of two times in a message the last one counts."""
         body = self.bodies[self.choice[number]][0] + pprof.number(9, self.time_s(number) * 10**9 + self.instance(number))
         return "/ingest?name=day%%7Bpod%%3Dp%d%%7D&format=pprof&sampleRate=100" % self.instance(number), body
 
 
 class Clients:
-    """Threads that take a moment each and send it until it is acknowledged."""
+    """Threads that each take a moment and send it until it is acknowledged."""
 
     def __init__(self, port, day):
         self.port, self.day = port, day
@@ -125,7 +125,7 @@ def total(client, selector, first_s, last_s):
 
 
 def check_between(server, clients):
-    """What is there now is no less than what was acknowledged before, no more than what was sent."""
+    """The answer has at least what was acknowledged before, and at most what was sent."""
     least, _ = clients.sums()
     found = total(flamegrid.Client(server.port, REQUEST_TIMEOUT_S), '{service_name="day"}', START_S, START_S + DAY_S)
     _, most = clients.sums()
@@ -149,7 +149,7 @@ def check_all(server, day):
 
 
 def kill_while(server, rng, clients, go_on):
-    """Kills and starts again while it says so; how often."""
+    """Kills and restarts the server while the function returns true; returns how often."""
     kills = 0
     while go_on():
         time.sleep(rng.uniform(*LIFE_S))
@@ -165,7 +165,7 @@ def kill_while(server, rng, clients, go_on):
 
 
 def is_compacted(server, profiles, level):
-    """Is all of it in blocks of that level, and nothing left to be made of it?"""
+    """Whether all profiles are in blocks of that level, and no merge is pending."""
     status = json.loads(server.operate("GET", "/compactor/status", REQUEST_TIMEOUT_S)[1])
     return bool(status["tenants"]) and status["job"] is None and all(
         tenant["uncovered_segments"] == 0 and tenant["profiles"] == profiles and tenant["blocks"][level] > 0 and
@@ -185,7 +185,7 @@ def flush(server):
 
 
 def verify(server, profiles):
-    """Of all files, with the server away: each profile once."""
+    """Checks all files of the stopped server: each profile once."""
     flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
     done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True,
                           text=True, check=False)

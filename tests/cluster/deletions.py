@@ -19,7 +19,7 @@ PODS = 3
 DELETED = (20, 60)  # numbers of profiles [from, to), of one pod
 RANGE_MS = (START_S * 1000, (START_S + 10 * PROFILES) * 1000)
 WAIT_S = 60
-# Segments as soon as they are asked for, blocks of them within a second.
+# Segments are made on request, and blocks of them within a second.
 SETTINGS = ["--ingester.segments.grace", "0s", "--ingester.segments.poll", "1s",
             "--ingester.segments.forget_after", "0s", "--compactor.interval", "1s", "--compactor.hour_delay", "0s"]
 # Of a cluster: heads keep what they have until they are asked for it, a deletion waits for nobody who says that he is
@@ -55,7 +55,7 @@ def is_deleted(service, number):
 
 
 def delete(compactor):
-    """As an operator does: a selector and two times, both inclusive. Returns the answer."""
+    """Deletes as an operator does: a selector and two times, both inclusive. Returns the answer."""
     first, end = START_S + 10 * DELETED[0], START_S + 10 * DELETED[1]
     parameters = {"selector": '{service_name="shop",pod=~"1"}', "start": first, "end": end - 1}
     status, body = compactor.operate("POST", "/compactor/delete?" + urllib.parse.urlencode(parameters))
@@ -64,7 +64,7 @@ def delete(compactor):
 
 
 def check_service(client, service, deletion):
-    """Stacks, values over time, flamebearer and series, of all and of the deleted time only."""
+    """Queries stacks, values over time, flamebearer and series, of all times and of the deleted time only."""
     selector = '{service_name="%s"}' % service
     want = {"f%d" % i: value_of(i) for i in range(PROFILES) if not (deletion and is_deleted(service, i))}
     total = sum(want.values())
@@ -102,7 +102,7 @@ def wait_for(what, reached):
 
 
 def all_in_blocks(compactor, profiles):
-    """Has the compactor nothing left to do, and so many profiles in blocks?"""
+    """Whether the compactor has no work left and blocks have that many profiles."""
     tenants = json.loads(compactor.operate("GET", "/compactor/status")[1])["tenants"]
     return bool(tenants) and all(tenant["uncovered_segments"] == 0 and tenant["profiles"] == profiles for tenant in tenants)
 
@@ -119,7 +119,7 @@ def again(server):
 
 
 def acts_at_once():
-    """Deleted from the head; its tombstone stays for as long as late profiles may come."""
+    """Deletes from the head; the tombstone stays as long as late profiles may come."""
     taken = sum(is_deleted("shop", i) for i in range(PROFILES))
     with flamegrid.Server(*SETTINGS) as server:
         server.start().wait_ready()
@@ -143,7 +143,7 @@ def acts_at_once():
         wait_for("the late one", lambda: deletions(server)[0]["profiles_removed"] == taken + 1)
         check_all(client)
         flamegrid.check(deletions(server)[0]["state"] == "pending", "%s", deletions(server))
-        # From now on nothing late is waited for: the tombstone goes, and what it took is still known.
+        # From now on no late profile is expected: the tombstone is removed, and its effect stays.
         server.arguments = [*SETTINGS, "--compactor.deletion_wait", "0s"]
         client = again(server)
         wait_for("its end", lambda: deletions(server)[0]["state"] == "done")
@@ -157,7 +157,7 @@ def acts_at_once():
 
 
 def from_blocks():
-    """Deleted when all of it is in blocks: the answer is there before they are written anew."""
+    """Deletes when all profiles are in blocks: answers change before the blocks are rewritten."""
     with flamegrid.Server(*SETTINGS) as server:
         server.start().wait_ready()
         client = flamegrid.Client(server.port)
@@ -182,7 +182,7 @@ def inspect_l0(cluster):
 
 
 def uncommitted(member):
-    """Bytes in the member's head that are in no segment."""
+    """Bytes in the head of the member that are in no segment."""
     return sum(value for name, value in member.metrics().items()
                if name.startswith("flamegrid_ingester_uncommitted_bytes{"))
 

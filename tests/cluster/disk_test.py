@@ -27,7 +27,7 @@ from ledger import CPU, REQUEST_TIMEOUT_S, START_S, Clients, Ledger, send, send_
 NOTICE_S = 5  # until a full disk refuses, and until one with room does not
 CHECKED_S = 60  # until late profiles, taken while the bucket could not be asked whether it has them, are in answers
 STEADY_S = 1.5  # questions are answered for so long when a fault is over
-# A question is refused with this text while profiles of its time are unchecked: the bucket is on the same disk.
+# Text of the refusal while profiles in the time of the query are unchecked: the bucket is on the same disk.
 UNCHECKED = "late profiles of this time range cannot be checked for duplicates"
 ANY = ""  # a text that each refusal has
 TMPFS_MIB = 64
@@ -36,7 +36,7 @@ WHILE_S = 1.5  # that calls go on failing
 BROKEN = [("write", "EIO"), ("write", "ENOSPC"), ("sync", "EIO"), ("create", "EIO"), ("rename", "EIO"),
           ("truncate", "EIO"), ("unlink", "EIO"), ("read", "EIO"), ("open", "EIO")]
 
-# Everything moves all the time: into segments, into blocks, out of the head.
+# Profiles move all the time: into segments, into blocks, out of the head.
 BUSY = ["--ingester.segments.cut_bytes", "64KiB", "--ingester.segments.grace", "0s", "--ingester.segments.linger", "0s",
         "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s", "--compactor.interval", "1s",
         "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--ingester.store_write_buffer_bytes", "256KiB",
@@ -83,7 +83,7 @@ class Readers:
 
     @contextlib.contextmanager
     def refused(self, expected):
-        """Questions may be refused with this text in here; it ends when they have been answered for a while."""
+        """Queries may be refused with this text in this block; it ends when they have been answered for a while."""
         self.expected, self.refused_at = expected, time.monotonic()
         yield
         ended = time.monotonic()
@@ -97,7 +97,7 @@ class Readers:
 
 @contextlib.contextmanager
 def traffic(server, ledger):
-    """Clients and readers; what they complain of fails the case."""
+    """Clients and readers; their complaints fail the case."""
     with Clients(server.port, ledger, PAUSE_S) as clients, Readers(server, ledger) as readers:
         yield readers
     check(server.alive(), "the server ended by itself:\n%s", server.log_tail())
@@ -119,7 +119,7 @@ def refusals(server):
 
 
 def wait(what, condition, timeout_s=NOTICE_S):
-    """Returns how long it took. Sanitizers and other tests take their time as well."""
+    """Returns the time that it took. Sanitizers and concurrent tests take time as well."""
     began = time.monotonic()
     while not condition():
         check(time.monotonic() < began + 4 * timeout_s, "not in %d s: %s", 4 * timeout_s, what)
@@ -128,7 +128,7 @@ def wait(what, condition, timeout_s=NOTICE_S):
 
 
 def push_refused(server, ledger):
-    """A push is refused with 503 and told to come again."""
+    """A push is refused with 503 and Retry-After."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=REQUEST_TIMEOUT_S)
     push = ledger.bulky()
     connection.request("POST", push.target, push.body)
@@ -157,7 +157,7 @@ def answers(server):
 
 
 def nothing_is_left(server):
-    """No temporary file outlives what it was for."""
+    """No temporary file is left over."""
     for folder in ("scratch", "compaction", os.path.join("bucket", "tmp")):
         path = os.path.join(server.data, folder)
         check(not os.path.isdir(path) or os.listdir(path) == [], "%s has %s", folder, os.listdir(path))
@@ -170,7 +170,7 @@ def bucket_is_sound(server):
 
 
 def finish(server, ledger):
-    """All is acknowledged by now; it is there once, after a restart too, and nothing else is."""
+    """All pushes are acknowledged by now: each is in the answer once, also after a restart, and nothing else is."""
     send_again(server.port, ledger)
     check(not ledger.lost(), "%d pushes were refused to the end", len(ledger.lost()))
     for _ in range(2):
@@ -185,7 +185,7 @@ def finish(server, ledger):
 # ---- a broken disk ----
 
 def broken(seed, points):
-    """Calls of each kind fail: one of them at a time, then all for a while. The server goes on by itself."""
+    """Calls of each kind fail: one at a time, then all for a while. The server recovers by itself."""
     ledger, rng = Ledger(seed), random.Random(seed)
     with flamegrid.Server(*BUSY) as server:
         disk = FaultyDisk(server)
@@ -214,7 +214,7 @@ def broken(seed, points):
 
 
 def broken_at_the_start(seed, points):
-    """A call fails while the server starts: it starts all the same, or ends with an error that says why."""
+    """A call fails during the start: the server starts, or exits with an error that says why."""
     ledger, rng = Ledger(seed), random.Random(seed)
     ends = 0
     with flamegrid.Server(*BUSY) as server:
@@ -244,7 +244,7 @@ def broken_at_the_start(seed, points):
 
 
 def slow(seed):
-    """Calls take long or hang for a while; a question may wait for a step of the head that does. All is answered afterwards."""
+    """Calls are slow or hang for a while; a query may wait for the head. Everything is answered afterwards."""
     ledger = Ledger(seed)
     with flamegrid.Server(*BUSY) as server:
         disk = FaultyDisk(server)
@@ -264,7 +264,7 @@ def slow(seed):
 
 
 def taken(server, ledger):
-    """A push is, within seconds."""
+    """A push is acknowledged within seconds."""
     push, client = ledger.bulky(), flamegrid.Client(server.port, REQUEST_TIMEOUT_S)
 
     def once():
@@ -277,7 +277,7 @@ def taken(server, ledger):
 # ---- a damaged disk ----
 
 def damaged(seed):
-    """A start on a damaged head says so and changes nothing. Where the loss is accepted only the head is lost."""
+    """A start with a damaged head says so and changes nothing. After the loss is accepted, only the head is lost."""
     ledger = Ledger(seed)
     with flamegrid.Server() as server:
         head = os.path.join(server.data, "head")
@@ -314,7 +314,7 @@ def damaged(seed):
 # ---- a full disk ----
 
 def full(seed, fill, free, settings, server, reason):
-    """fill() and free() make the disk so. Restarts come while it is full."""
+    """fill() fills the disk and free() empties it. The server is restarted while it is full."""
     ledger = Ledger(seed)
     server.arguments = settings
     server.start().wait_ready()
@@ -353,7 +353,7 @@ def full_disk(seed, rules, reason):
 
 
 def small_disk(seed):
-    """A file system that another program fills to the last byte, and leaves."""
+    """A file system that another program fills to the last byte, and then frees."""
     with flamegrid.Server() as server:
         os.mkdir(server.data)
         mount("-t", "tmpfs", "-o", "size=%dm" % TMPFS_MIB, "tmpfs", server.data)
@@ -367,7 +367,7 @@ def small_disk(seed):
 
 
 class Filler:
-    """Takes what is free, and all that becomes free, until it ends."""
+    """Takes all free space, also space that becomes free, until it ends."""
 
     def __init__(self, path):
         self.path = path
@@ -399,7 +399,7 @@ def mount(*arguments):
 
 
 def can_mount():
-    """Root of a container may be forbidden to, so it is tried."""
+    """Mounts may be forbidden to root in a container, so this tries one."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
         if done.returncode == 0:

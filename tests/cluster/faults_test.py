@@ -68,7 +68,7 @@ def partitioned(run):
 
 
 def wiped(run):
-    """Once what an earlier one lost has drained: two lost disks at a time are more than three replicas stand."""
+    """Waits until an earlier loss has drained: three replicas do not survive two lost disks at a time."""
     run.cluster.wait_drained(watched.DRAIN_S)
     member = run.draw("ingester")
     member.kill()
@@ -80,7 +80,7 @@ def wiped(run):
 
 
 def damaged(run):
-    """As a wiped one, but the ingester finds out by itself, and does not count as a replica until somebody has decided."""
+    """Like a wiped disk, but the ingester detects it by itself and is no replica until an operator has decided."""
     run.cluster.wait_drained(watched.DRAIN_S)
     member = run.draw("ingester")
     time.sleep(1.5)  # a mark a second
@@ -94,7 +94,7 @@ def damaged(run):
 
 
 def two_at_once(run):
-    """An ingester held up, and one of the others that nobody owns anything by."""
+    """Holds up one ingester while a process that owns no shards is down."""
     held, other = run.draw("ingester"), run.draw("distributor", "querier", "compactor")
     held.link.set(link.HELD)
     other.kill()
@@ -105,7 +105,7 @@ def two_at_once(run):
 
 
 def spread_changed(run):
-    """Each distributor has other limits from now on; what is wider begins a quarter of an hour later, and stays."""
+    """Gives each distributor other limits; a wider spread begins a quarter of an hour later and stays."""
     spread = run.rng.randrange(4)
     for member in run.cluster.of("distributor"):
         member.terminate()
@@ -114,7 +114,7 @@ def spread_changed(run):
 
 
 def new_tenant(run):
-    """Its first profiles are of two hours ago and of now, and one of those who have just taken them is killed."""
+    """The first profiles of a new tenant are of two hours ago and of now; afterwards an ingester is killed."""
     tenant = "new-%d" % run.others
     for until_s in (int(time.time()) - 7200, int(time.time())):
         target = "/ingest?name=new.cpu&format=folded&from=%d&until=%d" % (until_s - 10, until_s)
@@ -128,7 +128,7 @@ def new_tenant(run):
 
 
 def bad_disk(run):
-    """Calls of one ingester on its disk are slow or fail, for a while."""
+    """Disk calls of one ingester are slow or fail for a while."""
     member = run.draw("ingester")
     rule = run.rng.choice(["sync slow ms=700", "sync hold name=.log", "write EIO", "sync EIO", "read EIO", "open EIO"])
     member.terminate()
@@ -141,7 +141,7 @@ def bad_disk(run):
 
 
 def flushed(run):
-    """All of an ingester's goes into segments, whatever it has: what others have besides is still to be found."""
+    """Commits all profiles of one ingester; profiles that only others have must still be found."""
     member = run.draw("ingester")
     status, body = member.operate("POST", "/ingester/flush", watched.DRAIN_S)
     check(status == 200, "flush of %s: %d %s", member.name, status, body)
@@ -152,7 +152,7 @@ def store_paused(run):
     run.store.pause()
     time.sleep(2 * run.span())
     run.store.resume()
-    return "connections stay, and nobody answers"
+    return "connections stay open without answers"
 
 
 def store_gone(run):
@@ -163,7 +163,7 @@ def store_gone(run):
 
 
 def manifest_lost(run):
-    """Gone for a while: nobody begins a new one in its place. Members put their ring back, also if it is damaged."""
+    """A manifest is missing for a while: no process makes a new one. The ring is restored by its members, also if it is damaged."""
     flushed(run)  # a bucket without segments is like one that was never used
     name, how = run.rng.choice([("l0", "lost"), ("ring", "lost"), ("ring", "flipped"), ("ring", "cut")])
     path = os.path.join(run.bucket_folder(), "manifests", name)
@@ -182,7 +182,7 @@ def manifest_lost(run):
 
 
 def harmed(run):
-    """A segment or block is flipped, cut or lost for a while, in which somebody starts; then it is put back."""
+    """A segment or block is damaged, truncated or removed for a while in which a process starts; then it is restored."""
     flushed(run)
     root, how = run.bucket_folder(), run.rng.choice(["flipped", "cut", "lost"])
     paths = sorted(glob.glob(os.path.join(root, "segments", "*", "*")) +
@@ -203,7 +203,7 @@ def harmed(run):
 
 
 def harm(path, content, how, rng):
-    """In place, with its extended attributes: a store may keep what it knows of an object there."""
+    """Writes in place, keeping the extended attributes: a store may keep metadata there."""
     if how == "lost":
         os.rename(path, path + ".aside")
     elif how == "cut":
@@ -225,7 +225,7 @@ def put_back(path, content, how):
 
 
 def store_away(run):
-    """For minutes, with starts in between, which wait for it."""
+    """Stops the store for minutes, with starts in between, which wait for it."""
     run.store.stop()
     until = time.monotonic() + run.rng.uniform(60, 150)
     kinds = ["distributor", "querier", "compactor", "ingester"]
@@ -241,7 +241,7 @@ def store_away(run):
 
 
 def skewed(run):
-    """The clock of a machine is a day off: the object store's counts."""
+    """The clock of a machine is a day off: the clock of the object store is used."""
     member, shift_s = run.draw("ingester", "distributor", "querier", "compactor"), run.rng.choice([-86400, 86400])
     member.terminate()
     member.start(environment={**flamegrid.preload("shifted_clock"), "SHIFTED_CLOCK_S": str(shift_s)}).wait_ready()
@@ -279,7 +279,7 @@ def faults_in_any_order(rng, rounds, keep, store=None):
 # ---- what operators do ----
 
 def rolling_restart(rng, keep):
-    """Everything is restarted, one after another, and no push is refused meanwhile."""
+    """All processes are restarted one after another without a refused push."""
     with watched.Run(rng, keep) as run:
         for member in run.cluster.members.values():
             member.terminate()
@@ -300,7 +300,7 @@ def leave(run, member):
 
 
 def scale_up_and_down(rng, keep):
-    """Three ingesters, five, three again, of which two are others than at the start."""
+    """Three ingesters, then five, then three, two of which are new."""
     with watched.Run(rng, keep) as run:
         for number in (4, 5):
             run.cluster.add("ingester", number).start().wait_ready()
@@ -322,7 +322,7 @@ def scale_up_and_down(rng, keep):
 # ---- disks ----
 
 def full_disk(rng, keep):
-    """One ingester's disk is full: the other two go on, and it comes back once there is room."""
+    """The disk of one ingester is full: the other two continue, and it returns when there is space."""
     with watched.Run(rng, keep) as run:
         member = run.draw("ingester")
         member.terminate()
@@ -338,7 +338,7 @@ def full_disk(rng, keep):
 
 
 class Tmpfs:
-    """A file system of a few MiB with what the folder has, for as long as the context lasts."""
+    """A file system of a few MiB with the content of the folder, for the time of the context."""
 
     def __init__(self, folder, mib):
         self.folder, self.mib = folder, mib
@@ -375,7 +375,7 @@ def mount(*arguments):
 
 
 def can_mount(folder="/tmp"):
-    """Root of a container may be forbidden to, so it is tried."""
+    """Mounts may be forbidden to root in a container, so this tries one."""
     place = os.path.join(folder, "flamegrid-mount.%d" % os.getpid())
     os.mkdir(place)
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, check=False)
@@ -392,7 +392,7 @@ LATE = "/pyroscope/render?from=now-5m&until=now&query=" + urllib.parse.quote(
 
 
 def late_push_is_taken(run):
-    """A profile of an hour ago, which may be in the bucket already: whether it is, is found out when the bucket is back."""
+    """A profile of an hour ago that may be in the bucket; this is checked when the bucket is back."""
     until_s = int(time.time()) - 3600
     target = "/ingest?name=late.cpu&format=folded&from=%d&until=%d" % (until_s - 10, until_s)
     status, body = flamegrid.Client(run.cluster.push.port, 20).send("POST", target, "main;work %d\n" % until_s)
@@ -401,7 +401,7 @@ def late_push_is_taken(run):
 
 
 def answers_say_how_old_they_are(run):
-    """From what is known and from the ingesters; the second one at the latest does not wait for the bucket."""
+    """Answers come from copies and from the ingesters; from the second query on they do not wait for the bucket."""
     for member in run.cluster.of("querier"):
         connection = http.client.HTTPConnection("127.0.0.1", member.port, timeout=20)
         connection.request("GET", LATE)
@@ -413,7 +413,7 @@ def answers_say_how_old_they_are(run):
 
 
 def starts_wait_for_it(run):
-    """A process that starts stays, is not ready, and says why."""
+    """A process that starts now keeps running, is not ready, and says why."""
     for kind in ("ingester", "distributor", "querier", "compactor"):
         member = run.draw(kind)
         member.kill()
@@ -423,7 +423,7 @@ def starts_wait_for_it(run):
 
 
 def bucket_away(rng, keep, store):
-    """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
+    """An object store that hangs for a while, and one that is stopped and started again: pushes continue."""
     settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.forget_after", "2m"]}
     with watched.Run(rng, keep, store=store, settings=settings) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):

@@ -34,7 +34,7 @@ def push(client, service, headers=None):
 
 
 def flames(client, service, headers=None):
-    """The total that /pyroscope/render finds; the status if it is not 200."""
+    """Returns the total of /pyroscope/render; the status if it is not 200."""
     status, body = client.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds"
                                "%%7Bservice_name%%3D%%22%s%%22%%7D&from=now-1h&until=now" % service, headers=headers or {})[:2]
     return json.loads(body)["flamebearer"]["numTicks"] if status == 200 else -status
@@ -61,7 +61,7 @@ def case_agents_grafana_and_cli_use_one_url():
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
                                "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)
-        # Queriers go one after the other: queries go on as long as one is there, and pushes always.
+        # Queriers are stopped one after the other: queries succeed while one runs, pushes always.
         for querier in run.of("querier"):
             check(flames(client, "shop") == 70000000, "one querier is enough")
             querier.kill()

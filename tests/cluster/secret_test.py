@@ -20,7 +20,7 @@ START_TIMEOUT_S = 60
 
 
 class Secrets:
-    """What each process has of its own: a file with secrets, and a file of settings that names it."""
+    """The files of each process: one with secrets, and one with settings that names it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -31,7 +31,7 @@ class Secrets:
         return os.path.join(self.folder, name)
 
     def write(self, name, secrets):
-        """At once, as a new version."""
+        """Replaces the file in one step."""
         self.all.update(secrets)
         with open(self.path(name + ".next"), "w", encoding="ascii") as file:
             file.write("# of a test\n" + "".join(secret + "\n" for secret in secrets))
@@ -49,7 +49,7 @@ class Secrets:
 
 
 def change(run, secrets):
-    """On every process, while all run; then each has taken them over."""
+    """Writes secrets for all running processes, and waits until each has loaded them."""
     members = run.cluster.of("ingester", "distributor", "querier")
     before = {member.name: member.metrics().get(tls_test.RELOADS, 0) for member in members}
     run.papers.current = secrets
@@ -61,7 +61,7 @@ def change(run, secrets):
 
 
 def nothing_tells(run):
-    """No secret is in a log, in metrics or among the settings that a process shows."""
+    """No secret is in a log, in metrics or in the settings that a process shows."""
     for member in run.cluster.members.values():
         said = [member.log()] + [member.operate("GET", target)[1].decode() for target in ("/metrics", "/config")]
         for secret in run.papers.all:
@@ -69,7 +69,7 @@ def nothing_tells(run):
 
 
 def strangers(rng, keep, folder):
-    """Another secret, none, TLS without one, and a cluster that goes on."""
+    """Calls with another secret, without one, and with TLS without one are refused; the cluster continues."""
     with tls_test.Run(rng, keep, folder, papers=Secrets(folder)) as run:
         port = run.draw("ingester").link.port
         context = tls_test.ssl.SSLContext(tls_test.ssl.PROTOCOL_TLS_CLIENT)
@@ -89,7 +89,7 @@ def strangers(rng, keep, folder):
 
 
 def changed(rng, keep, folder):
-    """A second secret in three steps, each ingester restarted after them; the old one is worth nothing then."""
+    """Changes the secret in three steps, with a restart of each ingester; afterwards the old one is refused."""
     with tls_test.Run(rng, keep, folder, papers=Secrets(folder)) as run:
         old, new = run.papers.current[0], os.urandom(32).hex()
         change(run, [old, new])
@@ -107,7 +107,7 @@ def changed(rng, keep, folder):
 
 
 def in_the_clear(_rng, _keep, folder):
-    """An ingester that strangers could call does not start, and says what to set."""
+    """An ingester that anybody could call does not start, and says what to set."""
     program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-ingester")
     given = [program, "--listen", "127.0.0.1:0", "--bucket.path", os.path.join(folder, "bucket"),
              "--data", os.path.join(folder, "head"), "--ring.address", "tcp://127.0.0.1:1", "--rpc_listen", "tcp://0.0.0.0:0"]

@@ -37,7 +37,7 @@ class Papers(certs.Certificates):
             self.make(authority)
 
     def settings(self, name):
-        """A new member's."""
+        """Certificates of a new member."""
         self.issue(name)
         files = {"tls_%s_file" % paper: os.path.join(self.path(name), paper + ".pem") for paper in ("cert", "key", "ca")}
         return self.write_settings(name, {"tls_server_name": "localhost", **files})
@@ -49,7 +49,7 @@ class Papers(certs.Certificates):
         return path
 
     def issue(self, name, issuer="ca", trusted=("ca",), days=certs.DAYS, role=None):
-        """Another set in the place of the one it has. role: another one than its name's."""
+        """Replaces the certificates of a process. role: another role than that of its name."""
         self.sets += 1
         number = "set-%d" % self.sets
         folder = self.path(number)
@@ -75,7 +75,7 @@ class Run(watched.Run):
 
 
 def restart(run, member):
-    """An ingester, until all who called it have found it again: the next one may go only then."""
+    """Restarts an ingester and waits until all callers have found it: only then may the next one stop."""
     callers = run.callers(member)
     check(callers, "nobody is connected to %s", member.name)
     member.terminate()
@@ -87,7 +87,7 @@ def restart(run, member):
 # ---- faults, as without TLS ----
 
 def killed(rng, keep, folder):
-    """An ingester, a distributor and a querier die and come back; a fourth ingester joins."""
+    """An ingester, a distributor and a querier are killed and restarted; a fourth ingester joins."""
     with Run(rng, keep, folder) as run:
         for kind in ("ingester", "distributor", "querier"):
             member = run.draw(kind)
@@ -103,7 +103,7 @@ def killed(rng, keep, folder):
 
 
 def noticed(rng, keep, folder):
-    """Every caller notices each time that an ingester goes, and finds it again: with pushes and questions under way."""
+    """Callers notice each stop of an ingester and find it again, with pushes and queries in progress."""
     with Run(rng, keep, folder) as run:
         for _ in range(NOTICED_ROUNDS):
             restart(run, run.draw("ingester"))
@@ -113,7 +113,7 @@ def noticed(rng, keep, folder):
 # ---- strangers ----
 
 def hello(port, context):
-    """What an ingester answers to the first bytes of a caller; context None: in the clear."""
+    """Returns what an ingester answers to the first bytes of a caller; context None: without TLS."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
         try:
             connection = context.wrap_socket(plain, server_hostname="localhost") if context else plain
@@ -126,7 +126,7 @@ def hello(port, context):
 
 
 def client_context(papers, name):
-    """A client's that believes the cluster's authority and shows what `name` has; None: nothing."""
+    """A client context that trusts the authority of the cluster and shows the certificate of `name`; None: none."""
     context = ssl.create_default_context(cafile=papers.path("ca.pem"))
     if name:
         context.load_cert_chain(os.path.join(papers.path(name), "cert.pem"), os.path.join(papers.path(name), "key.pem"))
@@ -134,7 +134,7 @@ def client_context(papers, name):
 
 
 def callers(run):
-    """By hand, so that nothing on the caller's side is in the way."""
+    """Calls directly, so that no check on the side of the caller interferes."""
     port = run.draw("ingester").link.port
     for name, issuer, days in (("distributor", "ca", certs.DAYS), ("foreign", "other", certs.DAYS), ("old", "ca", certs.EXPIRED)):
         run.papers.issue(name, issuer, days=days)
@@ -145,24 +145,24 @@ def callers(run):
 
 
 def push(member):
-    """Status of a push to a distributor, and what it said."""
+    """Returns status and message of a push to a distributor."""
     now = int(time.time())
     return member.send("POST", "/ingest?name=stranger&from=%d&until=%d" % (now - 10, now), 30, b"main;f 1\n")
 
 
 def is_cut_off(member, ingesters):
-    """Does it say of all ingesters that there is no connection?"""
+    """Whether the message says of all ingesters that there is no connection."""
     values = [value for name, value in member.metrics().items() if name.startswith("flamegrid_rpc_peer_connected{")]
     return len(values) == len(ingesters) and not any(values)
 
 
 def says_why(member):
-    """Which of them it is depends on the side, and on who refuses first."""
+    """Which error it is depends on the side, and on which side refuses first."""
     return any(line in member.log() for line in FAILED)
 
 
 def refused(run, member):
-    """A distributor that reads the ring as all do, and gets nothing in."""
+    """A distributor that no ingester trusts reads the ring like all others, but none of its pushes is stored."""
     member.start().wait_ready()
     status, body = push(member)
     check(status == 503, "%s: %d %s, ended: %s\n%s", member.name, status, body, member.process.poll(), member.log_tail())
@@ -186,7 +186,7 @@ def refusals(run, reason):
 
 
 def distributor_of_another_role(run, number, role, reason):
-    """One whose certificate is another service's, or no service's: none of its pushes are taken."""
+    """A distributor with the certificate of another service or of none: all its pushes are refused."""
     member = run.cluster.add("distributor", number)
     run.papers.issue(member.name, role=role)
     before = refusals(run, reason)
@@ -205,7 +205,7 @@ def distributor_in_the_clear(run, number):
 
 
 def strange_ingester(run, **papers):
-    """One of three comes back with what the others do not believe: they go on without it, until it has the right ones."""
+    """One of three ingesters returns with an untrusted certificate: the others go on without it until that is replaced."""
     member = run.draw("ingester")
     member.terminate()
     run.papers.issue(member.name, **papers)
@@ -239,7 +239,7 @@ def strangers(rng, keep, folder):
 # ---- new certificates ----
 
 def renew(run, **papers):
-    """Of every process, while all run; then each has taken over its own."""
+    """Replaces the certificates of all running processes, and waits until each has loaded them."""
     members = run.cluster.of("ingester", "distributor", "querier")
     before = {member.name: member.metrics().get(RELOADS, 0) for member in members}
     for member in members:
@@ -249,7 +249,7 @@ def renew(run, **papers):
 
 
 def renewed(rng, keep, folder):
-    """A new certificate of each; then another authority, in three steps; after that the old one is worth nothing."""
+    """A new certificate for each; then a new authority in three steps, after which the old one is refused."""
     with Run(rng, keep, folder) as run:
         renew(run)
         renew(run, trusted=("ca", "other"))

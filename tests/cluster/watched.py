@@ -1,4 +1,4 @@
-"""A cluster with `flamegrid canary` on it, which pushes and asks all the time: what every test of a cluster looks at."""
+"""A cluster with `flamegrid canary`, which pushes and queries all the time: the basis of all tests of a cluster."""
 
 import collections
 import os
@@ -19,7 +19,7 @@ WAIT_S = 60
 
 
 class Run:
-    """A cluster with a canary on it, from start to the last look at what is in the bucket."""
+    """A cluster with a canary, from its start to the last check of the bucket."""
 
     def __init__(self, rng, keep, tenants=(), store=None, **shape):
         """tenants: each has a canary; none: one canary on a cluster without multitenancy. store: the object store that has
@@ -59,7 +59,7 @@ class Run:
         self.cluster.__exit__()
 
     def bucket_folder(self):
-        """Where the objects of the bucket are as files."""
+        """The folder with the objects of the bucket."""
         if self.store:
             return os.path.join(self.store.home, stores.NAME, "cluster")
         return os.path.join(self.cluster.folder, "bucket", "objects")
@@ -71,14 +71,14 @@ class Run:
         return self.rng.uniform(*SPAN_S)
 
     def log(self):
-        """What the canaries have said."""
+        """The output of the canaries."""
         return "".join(bird.log() for bird in self.birds)
 
     def errors(self):
         return "\n".join(bird.errors() for bird in self.birds)
 
     def each_counts(self):
-        """The counts of each canary; no answer that it got was wrong."""
+        """Returns the counts of each canary, after a check that none has seen a wrong answer."""
         each = [bird.counts() for bird in self.birds]
         for counts in each:
             wrong = {name: counts["profiles_%s_total" % name] for name in ("lost", "double", "foreign")}
@@ -86,11 +86,11 @@ class Run:
         return each
 
     def counts(self):
-        """The sums of all canaries."""
+        """Returns the sums over all canaries."""
         return collections.Counter(sum(map(collections.Counter, self.each_counts()), collections.Counter()))
 
     def progress(self, after, within_s=PROGRESS_S):
-        """Pushes are acknowledged and questions answered again, and nothing is wrong with the answers."""
+        """Waits until pushes are acknowledged and queries answered again, and checks the answers."""
         first, deadline = self.each_counts(), time.monotonic() + within_s
         while True:
             if all(now[name] > then[name] + 3 for then, now in zip(first, self.each_counts())
@@ -107,12 +107,12 @@ class Run:
             time.sleep(0.1)
 
     def callers(self, member):
-        """Who of those that call it says that there is a connection to this ingester?"""
+        """Returns which callers of this ingester report a connection."""
         label = 'flamegrid_rpc_peer_connected{peer="127.0.0.1:%d"}' % member.link.port
         return {other.name for other in self.cluster.of("distributor", "querier") if other.metrics().get(label)}
 
     def wait_found(self, member, callers):
-        """Until all of them have found it again: who is killed next may be another one that is needed."""
+        """Waits until all callers have found it again: the next process to be killed may be needed."""
         self.wait("%s found again" % member.name, lambda: callers <= self.callers(member))
 
     def failures(self):
@@ -121,13 +121,13 @@ class Run:
                                                'push_failures_total{reason="unanswered"}', "reads_unavailable_total")]
 
     def none_failed(self):
-        """No push was refused or unanswered, and each question had an answer."""
+        """No push was refused or unanswered, and each query had an answer."""
         refused, unanswered, unavailable = self.failures()
         check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
               refused, unanswered, unavailable, self.log()[-3000:])
 
     def complaints(self):
-        """What the canaries have said since the last call about pushes and questions that failed."""
+        """Returns what the canaries have said since the last call about failed pushes and queries."""
         new = []
         for number, bird in enumerate(self.birds):
             lines = bird.log().splitlines()[1:]
@@ -136,7 +136,7 @@ class Run:
         return new
 
     def finish(self):
-        """The canaries' own last check; then all of it is in the bucket, once."""
+        """The last check of the canaries themselves; then every profile is in the bucket once."""
         ends = [bird.stop() for bird in self.birds]
         check(all(code == 0 for code, _ in ends), "canaries: %s\n%s", ends, self.errors())
         sums = {name: sum(of_bird[name] for _, of_bird in ends) for name in ends[0][1]}

@@ -22,7 +22,7 @@ PROFILES = 60
 SERVICES = 8  # so that every ingester owns some of it
 WAIT_S = 60
 QUIET_PASSES = 6
-# Everything stays in heads, and others are asked for it at once.
+# Profiles stay in heads, and members ask each other at once.
 HEADS = {kind: ["--ring.poll", "500ms"] for kind in ("ingester", "distributor", "querier")}
 HEADS["ingester"] = HEADS["ingester"] + ["--ingester.repair.every", "1s", "--ingester.repair.young", "1s"]
 HEADS["compactor"] = []
@@ -34,7 +34,7 @@ def of_zone(cluster, zone):
 
 
 def kill(members):
-    """Together, as a zone goes: the first of them is not noticed before the last is gone."""
+    """Kills them together, as when a zone fails: the last is gone before the first is noticed."""
     for member in members:
         member.process.kill()
     for member in members:
@@ -49,7 +49,7 @@ def start(members):
 
 
 def zones_go(rng, keep):
-    """Each zone goes and comes back, one after another, while clients push and ask: nobody is refused."""
+    """Each zone fails and returns, one after another, during pushes and queries: nothing is refused."""
     with watched.Run(rng, keep, **THREE) as run:
         for zone in rng.sample(run.cluster.zones, len(run.cluster.zones)):
             members = of_zone(run.cluster, zone)
@@ -66,7 +66,7 @@ def zones_go(rng, keep):
 
 
 def joins(rng, keep):
-    """A member joins in a zone while another zone is away: nobody is refused."""
+    """A member joins in a zone while another zone is down: nothing is refused."""
     with watched.Run(rng, keep, **THREE) as run:
         away = of_zone(run.cluster, "b")
         kill(away)
@@ -85,7 +85,7 @@ def joins(rng, keep):
 # ---- a zone that comes back ----
 
 def push(client, first, count):
-    """One each second before now, of services in turn. Returns the sum of their values."""
+    """Pushes one profile for each past second, of services in turn. Returns the sum of their values."""
     now, total = int(time.time()), 0
     for number in range(first, first + count):
         value = 1000 + number
@@ -98,7 +98,7 @@ def push(client, first, count):
 
 
 def total_of(cluster):
-    """Of all that the ingesters have that can be reached, whoever is missing."""
+    """Queries everything that the reachable ingesters have."""
     client = flamegrid.Client(cluster.query.port, headers={"X-Flamegrid-Partial": "true"})
     now_ms = int(time.time() * 1000)
     return client.flame_total(COUNT, '{service_name=~"zones-.*"}', now_ms - 3600_000, now_ms + 60_000)
@@ -122,7 +122,7 @@ def wait_repaired(members):
 
 
 def repaired(_rng, _keep):
-    """What was pushed while a zone was away is there once it is back: it alone has all, each profile once."""
+    """Profiles pushed while a zone was down are in it after its return: it alone has all, each once."""
     with clusters.Cluster(settings=HEADS, distributors=1, queriers=1, compactors=1, **THREE).start() as cluster:
         cluster.wait_drained(watched.DRAIN_S)  # what comes before is committed for it, and stays in no head
         client = flamegrid.Client(cluster.push.port)
@@ -140,7 +140,7 @@ def repaired(_rng, _keep):
 # ---- fewer zones than replicas ----
 
 def two_zones(rng, keep):
-    """An ingester of one of them may go. The whole zone is too much, and nothing is lost by it."""
+    """One ingester of a zone may fail. The whole zone is too much, but no profile is lost."""
     with watched.Run(rng, keep, **TWO) as run:
         member = run.draw("ingester")
         member.kill()

@@ -50,7 +50,7 @@ def chunked(body):
 
 
 def send(client, port, row):
-    """As the client sent it; raises unless it was stored."""
+    """Sends the request as the client did; raises unless it was stored."""
     method, target, version, headers, body = read_request(row)
     if version == "HTTP/2":
         return send_grpc(client, port, target, headers, body)
@@ -154,7 +154,7 @@ def expected_burnt(row):
 
 
 def case(port, client, selector, range_ms, row):
-    """client and selector see what this row stores, and nothing else."""
+    """client and selector find what this row stores, and nothing else."""
     if row["format"] == "tcp-capture":
         send_connection(port, row)
     else:

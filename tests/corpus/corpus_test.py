@@ -59,7 +59,7 @@ def rows(formats):
 
 
 def service_of(row):
-    """Without a dot: of text formats what follows one is the type."""
+    """A name without a dot: in text formats the part after a dot is the type."""
     return "corpus-" + re.sub(r"[^a-z0-9]+", "-", row["file"].lower())
 
 
@@ -95,7 +95,7 @@ def stored(client, row):
 
 
 def expected_stacks(row, kind):
-    """What expected/ has for this sample type, or None."""
+    """Returns what expected/ has for this sample type, or None."""
     types = row["types"].split(" ")
     if kind not in types:
         return None
@@ -194,7 +194,7 @@ def case(server, client, row):
 
 
 def other_case(server, client, row, refused):
-    """Taken or refused as the manifest says; what is refused joins the list."""
+    """Accepted or refused as the manifest says; refused files join the list."""
     status, body = push(client, row)
     flamegrid.check(server.alive(), "the server ended:\n%s", server.log_tail())
     flamegrid.check(status == 200 or 400 <= status < 500, "status %d: %s", status, body[:200])
@@ -207,7 +207,7 @@ def other_case(server, client, row, refused):
 
 
 def leaves_nothing(server, client, refused):
-    """All of them once more: nothing is stored."""
+    """Sends all files again: nothing is stored."""
     before = profiles_received(server)
     for row in refused:
         push(client, row)

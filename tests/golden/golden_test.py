@@ -21,7 +21,7 @@ SETTINGS = ["--limits.max_query_length=720h", "--limits.ingestion_body_limit_mb=
 
 
 class Golden:
-    """One server, and the recordings that it is compared with."""
+    """A server, and the recordings that it is compared with."""
 
     def __init__(self, folder, port):
         self.folder = folder

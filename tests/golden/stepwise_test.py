@@ -43,7 +43,7 @@ def read(*path):
 
 
 def plain(value):
-    """JSON with numbers that are equal when they look equal: 9.73e+09 is 9730000000."""
+    """Writes JSON with equal texts for equal numbers: 9.73e+09 is 9730000000."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -79,7 +79,7 @@ class Filler:
 
 
 def without_exemplars(value):
-    """Which of several equal exemplars is shown is free; that one is shown is not."""
+    """Any of several equal exemplars may be shown, but one must be."""
     if isinstance(value, dict):
         return {key: len(item) if key == "exemplars" else without_exemplars(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -150,7 +150,7 @@ def send_http2(port, step):
 
 
 class Step:
-    """One request and its recorded answer."""
+    """A request and its recorded answer."""
 
     def __init__(self, folder, step, replay):
         self.replay = replay
@@ -235,7 +235,7 @@ class Step:
 
 
 class Stepwise:
-    """One server, and the recordings that it is compared with."""
+    """A server, and the recordings that it is compared with."""
 
     def __init__(self, folder, port):
         self.folder = folder

@@ -50,7 +50,7 @@ def wait_for(condition, what):
 
 
 def large_answer(server):
-    """Path and size of an answer of some megabytes."""
+    """Returns path and size of an answer of several megabytes."""
     stacks = "".join("main;handle_request_%06d;%s;leaf_%06d 1\n" % (i, "the_function_of_step_%06d" % i, i)
                      for i in range(STACKS))
     client = flamegrid.Client(server.port)
@@ -107,7 +107,7 @@ class Beside(threading.Thread):
 
 
 def check_memory(server, before_mib, name):
-    """Answers are within their budget, and the process has not grown by more than a flood may cost."""
+    """Answers stay within their budget, and the process has grown by at most what a flood may cost."""
     held = metric(server, "flamegrid_answer_memory_bytes")
     check(held <= ANSWERS_BYTES, "answers hold %d bytes of %d", held, ANSWERS_BYTES)
     grown = rss_mib(server) - before_mib
@@ -116,7 +116,7 @@ def check_memory(server, before_mib, name):
 
 
 def check_calm(server):
-    """The flood is over: no answer is held any more, and the server ends in order."""
+    """After the flood no answer is in memory any more, and the server exits in order."""
     wait_for(lambda: metric(server, "flamegrid_answer_memory_bytes") == 0, "answers of closed connections are held")
     check(server.terminate() == 0, "%s", server.log_tail())
 
@@ -161,7 +161,7 @@ def frame(kind, flags, stream, payload):
 
 
 def literal(name, value):
-    """A field as HPACK has it, not for the table."""
+    """A header field in HPACK without an entry in the table."""
     return bytes((0, len(name))) + name.encode() + bytes((127, len(value) - 127) if len(value) >= 127 else (len(value),)) \
         + value.encode()
 
@@ -249,7 +249,7 @@ def many_scrapes():
 
 
 def one_address():
-    """More silent connections than there may be: others still find room, and the silent ones are closed."""
+    """More silent connections than the limit: other clients are still served, and the silent ones are closed."""
     with flamegrid.Server("--connections_max", "40", "--loops", "1") as server:
         server.start().wait_ready()
         socks = [unread(server.port, b"") for _ in range(100)]
@@ -288,7 +288,7 @@ def memory_goes_back():
 
 
 def blocked_disk():
-    """Probes and scrapes are answered while the disk is not."""
+    """Probes and scrapes are answered while the disk does not respond."""
     with flamegrid.Server() as server:
         disk = faulty_disk.FaultyDisk(server)
         server.start().wait_ready()

@@ -28,14 +28,14 @@ FOLDED = "main;work;hash 30\nmain;work;sort 10\n"
 
 
 def curl(*arguments, stdin=b""):
-    """Exit code, and what was written: the answer's body, then what -w asks for."""
+    """Returns the exit code and the output: the body of the answer, then what -w prints."""
     done = subprocess.run(["curl", "-sS", "--noproxy", "*", "--max-time", str(TIMEOUT_S), *arguments],
                           input=stdin, capture_output=True, timeout=2 * TIMEOUT_S)
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
 def asked(url, *arguments, stdin=b""):
-    """Status, version and body of an answer that has to come."""
+    """Returns status, version and body of an answer, which must come."""
     code, out, err = curl("-w", "\n%{http_code} %{http_version}", url, *arguments, stdin=stdin)
     check(code == 0, "curl %s: exit code %d: %s", arguments, code, err)
     body, _, last = out.rpartition("\n")
@@ -54,7 +54,7 @@ def case_versions(server):
 
 
 def case_push_and_ask(server):
-    """What is pushed in one version is found in another."""
+    """A profile pushed over one HTTP version is found over another."""
     for number, flag in enumerate(VERSIONS):
         name = "version-%d.cpu" % number
         status, _, body = asked("%s/ingest?name=%s&from=now-10s&until=now" % (server.url, name), flag,
@@ -69,7 +69,7 @@ def case_push_and_ask(server):
 
 
 def case_uploads(server):
-    """Nonsense of many sizes is read to its end and refused for what it is."""
+    """Malformed bodies of many sizes are read to the end and refused with the right status."""
     for flag, want in VERSIONS.items():
         for size in (1, 20_000, 300_000, 5_000_000):
             status, version, _ = asked(server.url + "/ingest?name=a.cpu&format=pprof", flag, "--data-binary", "@-",
@@ -86,7 +86,7 @@ def case_too_large(server):
 
 
 def case_page(server):
-    """A large answer, compressed as a browser wants it."""
+    """A large answer, compressed as browsers request it."""
     bodies = {asked(server.url + "/", flag, "--compressed")[2] for flag in VERSIONS}
     check(len(bodies) == 1, "the page differs between versions")
     check(bodies.pop().startswith("<!"), "no page")
@@ -145,7 +145,7 @@ class Certificates(certs.Certificates):
 
 
 class SecureServer(flamegrid.Server):
-    """Asked by https; ready when it answers."""
+    """Sends a request over https; the server is ready when it answers."""
 
     def __init__(self, certificates, *more):
         super().__init__(*certificates.of_server(*more))
@@ -159,7 +159,7 @@ class SecureServer(flamegrid.Server):
         return int(out) if code == 0 else 0
 
     def subject(self):
-        """Of the certificate that it shows."""
+        """Returns the common name in the certificate of the server."""
         context = ssl.create_default_context(cafile=self.certificates.path("ca.pem"))
         with socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S) as plain:
             with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
@@ -190,7 +190,7 @@ def tls_push(server):
 
 
 def tls_many_at_a_time(server):
-    """By TLS, since curl 7.88 loses its way when it opens streams in cleartext at once."""
+    """Over TLS, because curl 7.88 fails when it opens several streams in cleartext at once."""
     count = 300
     code, out, err = curl("-Z", "--parallel-max", "100", "-w", "%{http_code} %{num_connects}\n", "-o", os.devnull,
                           "%s/ready?[1-%d]" % (server.url, count), *server.trust)
@@ -232,7 +232,7 @@ def wait_for(condition, what):
 
 
 def tls_end(server):
-    """A connection that is idle does not hold up the end."""
+    """An idle connection does not delay the end."""
     context = ssl.create_default_context(cafile=server.certificates.path("ca.pem"))
     context.set_alpn_protocols(["h2"])
     with socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_S) as plain:
@@ -261,7 +261,7 @@ def tls_client_certificates(server):
 
 
 def tls_strict_transport(server):
-    """Browsers are told to use TLS only, except for localhost."""
+    """Browsers are told to use only TLS, except for localhost."""
     for host, want in (("profiles.example", True), ("localhost", False)):
         code, out, err = curl("-i", server.url + "/ready", "-H", "Host: " + host, *server.trust)
         check(code == 0, "%s", err)

@@ -27,7 +27,7 @@ def push(client, name, time_ns, stacks=None):
 
 
 def exchange(client, target, body, headers=None):
-    """Status, body and headers of an answer to a POST."""
+    """Returns status, body and headers of the answer to a POST."""
     client.connection.request("POST", target, body, headers or {})
     answer = client.connection.getresponse()
     return answer.status, answer.read(), dict(answer.getheaders())
@@ -83,15 +83,14 @@ def case_a_pprof_of_nothing_has_type_and_period(client, _):
     check_without_samples(answer["pprof"]["profile"], nothing["end"])
 
 
-def case_go_pgo_is_not_implemented(client, _):
+def case_go_pgo_keeps_the_leaf_side(client, _):
     push(client, "pgo", hour_ago_ms() * MS_NS)
     for name in ("goPgo", "go_pgo"):
-        wanted = selection("pgo", stackTraceSelector={name: {"keepLocations": 5}})
-        pprof_format = {**wanted, "format": "PROFILE_FORMAT_PPROF"}
-        for method, fields in (("SelectMergeProfile", wanted), ("SelectMergeStacktraces", pprof_format),
-                               ("SelectMergeStacktraces", wanted)):
-            answer = refused(client, method, fields, 501)
-            check(answer["code"] == "unimplemented" and "go_pgo" in answer["message"], "%s", answer)
+        wanted = selection("pgo", stackTraceSelector={name: {"keepLocations": 1}})
+        answer = client.ask("SelectMergeStacktraces", **wanted, format="PROFILE_FORMAT_PPROF")
+        for profile in (client.ask("SelectMergeProfile", **wanted), answer["pprof"]["profile"]):
+            check({len(sample["locationId"]) for sample in profile["sample"]} == {1}, "%s", profile)
+            check(sum(int(sample["value"][0]) for sample in profile["sample"]) == VALUE, "%s", profile)
 
 
 def case_a_pprof_of_too_many_nodes_is_cut_to_the_limit(client, _):
@@ -145,7 +144,7 @@ def case_an_object_with_a_key_twice_is_refused(client, _):
 
 
 def points_stay_where_they_are(setting):
-    """A range that begins before what may be looked at: the points keep their times."""
+    """A range that begins before the limit: the points keep their times."""
     with flamegrid.Server("--limits.%s=1h" % setting) as server:
         client = flamegrid.Client(server.start().wait_ready().port)
         now = int(time.time()) // 60 * 60_000

@@ -64,7 +64,7 @@ class Server(flamegrid.Server):
         os.replace(path, self.tenants_path)
 
     def send(self, path, body, tenant, headers=None):
-        """Status, and the answer as text."""
+        """Returns the status and the answer as text."""
         request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), data=body,
                                          headers={"X-Scope-OrgID": tenant, **(headers or {})})
         try:
@@ -162,7 +162,7 @@ def case_a_key_makes_the_same_of_different_bodies(server):
 
 
 def case_keys_count_whole(server):
-    """However long a key is, each of its bytes counts; the same key again is the same profile."""
+    """Each byte of a key counts, however long it is; the same key again is the same profile."""
     keys = []
     for size in (1, 199, 200, 201, 255, 256, 5000, 20000):
         base = "k" * (size - 1)
@@ -182,7 +182,7 @@ def case_keys_count_whole(server):
 
 
 def case_batches_of_one_key_are_several(server):
-    """A key is of the whole request: its profiles are still as many as there are."""
+    """A key applies to the whole request: all its profiles are stored."""
     bodies = [profile(60), profile(61)]
     for _ in range(2):
         status, text = server.push("batch-keys", *((labels("s%d" % i), bodies[:1]) for i in range(3)), (labels("s0"), bodies[1:]),
@@ -192,7 +192,7 @@ def case_batches_of_one_key_are_several(server):
 
 
 def case_a_key_that_is_too_long_is_refused(server):
-    """Not cut: what was cut could be the key of another profile."""
+    """Long keys are not cut: a cut key could be the key of another profile."""
     for size in (40_000, 200_000):
         status, text = server.ingest("longest-key", profile(), headers={"Idempotency-Key": "k" * size})
         check(status == 431, "%d %s", status, text)
@@ -363,7 +363,7 @@ def case_window(server):
 
 
 def case_expired(server):
-    """A profile that is older than its tenant's are kept is stored, and its sender is told."""
+    """A profile older than the retention of its tenant is stored, and the response says so."""
     headers = {"X-Scope-OrgID": "brief", "Content-Type": "application/octet-stream"}
     before = server.metric("flamegrid_distributor_profiles_expired_total")
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""One tenant cannot take what others need, and those who read cannot keep out those who write."""
+"""A tenant cannot take what others need, and queries cannot block pushes."""
 
 import http.client
 import os
@@ -19,7 +19,7 @@ HOGS, QUESTIONS = 40, 25
 
 
 def push(port, tenant, name, body="main;work 1\n"):
-    """Status, text and headers."""
+    """Returns status, text and headers."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     now = int(time.time())
     query = urllib.parse.urlencode({"name": name, "from": now - 10, "until": now})
@@ -36,7 +36,7 @@ def stacks(first, count):
 
 
 def one_tenant_cannot_fill_the_catalog():
-    """Its new series are refused, with the limit's name; those of others are not, after a restart too."""
+    """New series of the tenant are refused with the name of the limit; other tenants are not affected, also after a restart."""
     with flamegrid.Server("--multitenancy_enabled", "true", "--ingester.catalog_max_bytes", "1MiB") as server:
         server.start().wait_ready()
         for number in range(SERIES_MAX):
@@ -61,7 +61,7 @@ def one_tenant_cannot_fill_the_catalog():
 
 
 def tenants_are_bounded():
-    """One too many is refused, with the limit's name; those that are there go on."""
+    """A tenant above the limit is refused with the name of the limit; known tenants are still accepted."""
     with flamegrid.Server("--multitenancy_enabled", "true", "--tenants_max", "3") as server:
         server.start().wait_ready()
         for tenant in ("a", "b", "c"):
@@ -100,7 +100,7 @@ def pushes_go_on_while_many_ask():
 
 
 def a_tenant_with_many_questions_refuses_nobody_else():
-    """Its own are refused once its part of the queue is full; a neighbour's are all answered."""
+    """Queries of the tenant are refused once its part of the queue is full; those of another tenant are all answered."""
     with flamegrid.Server("--multitenancy_enabled", "true", "--workers", "2", "--query_queue_max", "8") as server:
         server.start().wait_ready()
         for tenant, count in (("greedy", STACKS), ("modest", 10)):

@@ -102,7 +102,7 @@ def check_diff(client, span):
 
 
 def check_pprof(client, service, span):
-    """Addresses stay addresses: no function is made up for them, and where they are mapped is known."""
+    """Addresses stay addresses: answers have no invented function, and their mapping is known."""
     profile = client.merged_profile(TYPE, selector(service), span["start"], span["end"])
     stacks, strings = SERVICES[service][0], profile["stringTable"]
     want = {";".join("0x%x" % f if isinstance(f, int) else f for f in stack): values[0] * TIMES * len(PODS)
@@ -130,7 +130,7 @@ def check_call_site(client, span):
 
 
 def check_command(port, service, span):
-    """The command line's stacks and its table of functions."""
+    """Stacks and table of the command line."""
     base = [flamegrid.binary(), "query", service, "--url", "http://127.0.0.1:%d" % port, "--type", TYPE,
             "--from", str(span["start"] // 1000), "--until", str(span["end"] // 1000)]
     want = wanted(service, TIMES * len(PODS))
@@ -159,7 +159,7 @@ def check_all(client, port, span):
 
 
 def wait_compacted(server):
-    """Until all of it is in a block of a day."""
+    """Waits until all profiles are in a daily block."""
     deadline = time.monotonic() + WAIT_S
     while True:
         status = json.loads(server.operate("GET", "/compactor/status")[1])

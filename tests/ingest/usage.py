@@ -22,7 +22,7 @@ def corpus(*words):
 
 
 class Sender:
-    """Sends as one tenant; each has a series of its own in the table of tenants."""
+    """Sends as one tenant; each tenant has a series of its own."""
 
     def __init__(self, server, tenant):
         self.client = flamegrid.Client(server.port, headers={"X-Scope-OrgID": tenant})
@@ -38,7 +38,7 @@ class Sender:
 
 
 def send_all(server):
-    """{tenant: (profiles or None, samples or None, wire bytes, raw bytes)} of what was sent."""
+    """Returns {tenant: (profiles or None, samples or None, wire bytes, raw bytes)} of the pushes."""
     raw = pprof.make(STACKS, time.time_ns())
     packed = gzip.compress(raw)
     found = {}
@@ -79,7 +79,7 @@ def send_all(server):
 
 
 def send_two_profiles(server):
-    """push.v1 with two profiles of different size: each has its own part of the body."""
+    """push.v1 with two profiles of different sizes: each counts its part of the body."""
     bodies = [gzip.compress(pprof.make({("main", "f%d" % n): (1, 1) for n in range(count)}, time.time_ns()), mtime=0)
               for count in (2, 400)]
     series = [{"labels": [{"name": "__name__", "value": "process_cpu"}, {"name": "service_name", "value": "s%d" % n}],

@@ -52,7 +52,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Target(http.server.ThreadingHTTPServer):
-    """Serves a CPU profile of 30 ms each time, and memory that grows when it is told to."""
+    """Serves a CPU profile of 30 ms each time, and a memory profile that grows on request."""
 
     daemon_threads = True
 
@@ -99,7 +99,7 @@ class Target(http.server.ThreadingHTTPServer):
 
 
 class Kubernetes(http.server.ThreadingHTTPServer):
-    """As much of the API as is asked for: pods, listed and watched."""
+    """The part of the Kubernetes API that the server uses: pods, listed and watched."""
 
     daemon_threads = True
 
