@@ -218,15 +218,29 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
     (void)pthread_mutex_unlock(&compaction->lock);
 }
 
+/* Both lists are sorted by name, so one walk finds the tenants that stay. Under the lock. */
+static void keep_hurry(const struct cmp_compaction *compaction, struct shown *shown, uint32_t n)
+{
+    uint32_t old = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        while (old < compaction->n_shown &&
+               fg_slice_cmp(compaction->shown[old].name, shown[i].name) < 0)
+            old++;
+        if (old < compaction->n_shown && fg_slice_eq(compaction->shown[old].name, shown[i].name))
+            shown[i].hurry = compaction->shown[old].hurry;
+    }
+}
+
 static void show_tenants(struct cmp_compaction *compaction)
 {
     struct shown *shown = fg_calloc(compaction->n_tenants, sizeof *shown);
 
-    /* The new list is filled in before it is published. A wake of a tenant whose `hurry` was in
-     * the old list is lost here; its look is due within LOOK_NS. */
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         shown[i].name = compaction->tenants[i]->name;
     (void)pthread_mutex_lock(&compaction->lock);
+    /* A tenant that was woken since its last look is not to wait until the next one is due. */
+    keep_hurry(compaction, shown, compaction->n_tenants);
     free(compaction->shown);
     compaction->shown = shown;
     compaction->n_shown = compaction->n_tenants;

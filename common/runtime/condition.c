@@ -109,11 +109,11 @@ void fg_condition_raise(struct fg_condition *condition, const char *format, ...)
     changed = !condition->holds || strcmp(condition->text, text) != 0;
     condition->holds = true;
     memcpy(condition->text, text, sizeof text);
+    fg_metric_set(condition->metrics, 0, 1); /* under the lock: a clear may come at once */
     (void)pthread_mutex_unlock(&condition->list->lock);
     /* Raised again and again while the fault lasts; only changes are logged. */
     if (!changed)
         return;
-    fg_metric_set(condition->metrics, 0, 1);
     fg_log_error("condition raised", fg_ls("condition", condition->name), fg_ls("why", text));
 }
 
@@ -126,9 +126,9 @@ void fg_condition_clear(struct fg_condition *condition)
     (void)pthread_mutex_lock(&condition->list->lock);
     changed = condition->holds;
     condition->holds = false;
+    fg_metric_set(condition->metrics, 0, 0);
     (void)pthread_mutex_unlock(&condition->list->lock);
     if (!changed)
         return;
-    fg_metric_set(condition->metrics, 0, 0);
     fg_log_info("condition cleared", fg_ls("condition", condition->name));
 }
