@@ -18,7 +18,7 @@ enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection 
                                   struct fg_err *err)
 {
     const struct qry_render_params *params = &query->params;
-    int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms, end_ms;
+    int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms = 0, end_ms = 0;
 
     if (read_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) != FG_OK ||
         read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK ||

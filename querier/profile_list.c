@@ -25,6 +25,7 @@ static bool read_id(struct fg_slice text, struct fg_id *ret_id)
     size_t n = 0;
 
     for (size_t i = 0; i < text.len; i++) {
+        fg_assert(text.ptr != NULL);
         if (text.ptr[i] == '-' && text.len == ID_DIGITS + 4 &&
             (i == 8 || i == 13 || i == 18 || i == 23))
             continue;

@@ -140,11 +140,11 @@ static enum fg_code put_setting(const void *what, struct fg_arena *arena,
     if (grown == NULL)
         return fg_fail(err, FG_E_LIMIT, "settings: no memory");
     if (all->n_settings > 0)
-        memcpy(grown, all->settings, all->n_settings * sizeof *grown);
+        memcpy(grown, all->settings, all->n_settings * sizeof(void *));
     grown[at] = (Settings__V1__Setting *)(uintptr_t)setting; /* it is only read */
     all->n_settings += at == all->n_settings;
     all->settings = grown;
-    qsort(grown, all->n_settings, sizeof *grown, by_name);
+    qsort(grown, all->n_settings, sizeof(void *), by_name);
     *ret_changed = true;
     return FG_OK;
 }

@@ -157,6 +157,7 @@ static size_t utf8_sequence(struct fg_slice text)
     const uint8_t *p = text.ptr;
     size_t len;
 
+    fg_assert(p != NULL); /* callers have at least one byte */
     if (p[0] < 0x80)
         return 1;
     len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;

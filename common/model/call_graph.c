@@ -112,6 +112,7 @@ static void sum_edges(struct graph_making *making)
             memset(open + cap_open, 0, (making->cap_edges - cap_open) * sizeof *open);
             cap_open = making->cap_edges;
         }
+        fg_assert(open != NULL);
         if (open[above[i].edge]++ == 0) {
             struct fg_call_edge *edge = &making->edges[above[i].edge];
 

@@ -128,6 +128,7 @@ static void put_lines(const struct dot_drawing *drawing, struct fg_slice name)
     for (size_t i = 0; i < escaped.len; i++) {
         struct fg_slice rest = fg_slice_sub(fg_buf_slice(&escaped), i, SIZE_MAX);
 
+        fg_assert(rest.ptr != NULL);
         if (rest.len >= 5 && memcmp(rest.ptr, "[...]", 5) == 0) {
             fg_buf_puts(drawing->out, "[…]");
             i += 4;

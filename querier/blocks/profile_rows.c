@@ -8,7 +8,7 @@
 #include "querier/blocks/rows.h"
 
 /* What IDX and PID say of a profile. */
-struct listed {
+struct listed_profile {
     int64_t time_ns;
     uint64_t *totals; /* by type of its series; NULL: its page was not read */
     uint32_t series;
@@ -18,8 +18,8 @@ struct listed {
 struct listing {
     struct qry_reader reader;
     struct fg_profile_rows *into;
-    struct listed **listed; /* of each part of the batch, [its n_profiles] */
-    uint32_t **sets;        /* [part of the batch][match]: 1 + its label set; 0: not known yet */
+    struct listed_profile **listed; /* of each part of the batch, [its n_profiles] */
+    uint32_t **sets; /* [part of the batch][match]: 1 + its label set; 0: not known yet */
     struct fg_block_exemplars **links; /* of each part of the batch, [its pages of EXM] */
 };
 
@@ -33,7 +33,7 @@ static size_t number_of(const struct listing *listing, const struct qry_part *pa
 static enum fg_code take_rows(struct listing *listing, const struct qry_part *part, uint32_t number,
                               struct fg_slice bytes, struct fg_err *err)
 {
-    struct listed *into = listing->listed[number_of(listing, part)];
+    struct listed_profile *into = listing->listed[number_of(listing, part)];
     struct fg_block_rows rows;
 
     if (fg_block_totals_parse(part->index, number, bytes, listing->reader.arena, &rows, err) !=
@@ -51,7 +51,7 @@ static enum fg_code take_ids(struct listing *listing, const struct qry_part *par
                              struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
-    struct listed *into = listing->listed[number_of(listing, part)];
+    struct listed_profile *into = listing->listed[number_of(listing, part)];
     struct fg_id *ids;
 
     if (fg_block_ids_parse(part->index, number, bytes, listing->reader.arena, &ids, err) != FG_OK)
@@ -181,7 +181,7 @@ static enum fg_code add_spans(struct listing *listing, const struct fg_block_exe
 static enum fg_code add_profile(struct listing *listing, const struct qry_part *part,
                                 uint32_t profile, uint32_t match, struct fg_err *err)
 {
-    const struct listed *listed = &listing->listed[number_of(listing, part)][profile];
+    const struct listed_profile *listed = &listing->listed[number_of(listing, part)][profile];
     const struct fg_block_pages *pages = &part->index->pages[FG_BLOCK_EXM];
     uint32_t type = part->matches[match].type, page;
     struct fg_profile_row row = {
@@ -203,7 +203,7 @@ static enum fg_code add_profile(struct listing *listing, const struct qry_part *
 static enum fg_code walk_span(struct listing *listing, const struct qry_part *part,
                               const struct qry_span *span, struct fg_err *err)
 {
-    const struct listed *listed = listing->listed[number_of(listing, part)];
+    const struct listed_profile *listed = listing->listed[number_of(listing, part)];
 
     for (uint32_t p = span->first; p < span->first + span->count; p++) {
         /* A page outside of the span's times was not read. */
@@ -237,7 +237,7 @@ static enum fg_code make_arrays(struct listing *listing, struct fg_err *err)
 {
     struct qry_reader *reader = &listing->reader;
 
-    listing->listed = fg_arena_new(reader->arena, struct listed *, reader->n_batch);
+    listing->listed = fg_arena_new(reader->arena, struct listed_profile *, reader->n_batch);
     listing->sets = fg_arena_new(reader->arena, uint32_t *, reader->n_batch);
     listing->links = fg_arena_new(reader->arena, struct fg_block_exemplars *, reader->n_batch);
     if (listing->listed == NULL || listing->sets == NULL || listing->links == NULL)
@@ -247,7 +247,8 @@ static enum fg_code make_arrays(struct listing *listing, struct fg_err *err)
 
         if (part->n_spans == 0)
             continue;
-        listing->listed[i] = fg_arena_new(reader->arena, struct listed, part->entry->n_profiles);
+        listing->listed[i] =
+            fg_arena_new(reader->arena, struct listed_profile, part->entry->n_profiles);
         listing->sets[i] = fg_arena_new(reader->arena, uint32_t, part->n_matches);
         listing->links[i] = fg_arena_new(reader->arena, struct fg_block_exemplars,
                                          part->index->pages[FG_BLOCK_EXM].count);

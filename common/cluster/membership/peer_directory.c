@@ -11,7 +11,7 @@
 
 enum {
     ADDRESSES_MAX = 64, /* in the settings */
-    FG_MEMBERS_MAX = 1024,
+    PEERS_MAX = 1024,
     HOST_MAX_BYTES = 256,
     URL_MAX_BYTES = HOST_MAX_BYTES + 32,
 };
@@ -156,7 +156,7 @@ static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before
     struct fg_peer_set_member *member = &set->members[set->n];
     struct fg_err err;
 
-    if (set->n == FG_MEMBERS_MAX || find_member(set, url) != NULL)
+    if (set->n == PEERS_MAX || find_member(set, url) != NULL)
         return;
     if (fg_peers_get(set->peers, url, &member->peer, &err) != FG_OK) {
         fg_log_warn("address of a peer is unusable", fg_ls("address", url), fg_ls("err", err.msg));
@@ -200,7 +200,7 @@ static void look_up_all(struct fg_peer_directory *directory)
 
     atomic_store(&set->refs, 1);
     set->peers = directory->peers;
-    set->members = fg_calloc(FG_MEMBERS_MAX, sizeof *set->members);
+    set->members = fg_calloc(PEERS_MAX, sizeof *set->members);
     for (size_t i = 0; i < directory->n_addresses; i++) {
         if (look_up(&directory->addresses[i], set, before))
             continue;

@@ -38,6 +38,7 @@ struct peer_slot {
     struct fg_call *call; /* NULL: the slot is free */
     nng_ctx ctx;
     nng_aio *aio;
+    nng_msg *msg; /* that is being sent; nng's until on_unsent() */
     bool sent;
 };
 
@@ -90,6 +91,7 @@ static void set_timeout(struct peer_slot *slot, uint64_t ms)
 static void start_send(struct peer_slot *slot, nng_msg *msg, uint64_t left_ms)
 {
     slot->sent = false;
+    slot->msg = msg;
     set_timeout(slot, FG_MIN(left_ms, (uint64_t)SEND_TURN_MS));
     nng_aio_set_msg(slot->aio, msg);
     nng_ctx_send(slot->ctx, slot->aio);
@@ -185,14 +187,12 @@ static void peer_release(struct fg_call *call)
     call->transport = NULL;
 }
 
-/*
- * Ends a call whose aio was stopped between two operations, in on_aio(): nng drops the next
- * operation without a callback, and its message stays with the aio.
- */
+/* Ends a call for which there is no callback: nng drops an operation that begins on an aio that was
+ * stopped, and a message that was to be sent stays ours. */
 static void end_without_callback(struct peer_slot *slot)
 {
     if (!slot->sent)
-        nng_msg_free(nng_aio_get_msg(slot->aio));
+        nng_msg_free(slot->msg);
     finish_failed(slot, FG_E_CANCELED, "the connection to the service is closed");
 }
 
@@ -207,13 +207,15 @@ static void peer_destroy(struct fg_peer *base)
 
     fg_dialing_stop(peer->dialing);
     fg_keepalive_stop(peer->keepalive);
-    for (unsigned i = 0; i < peer->n_slots; i++) {
+    for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_stop(peer->slots[i].aio);
-        if (peer->slots[i].call != NULL)
-            end_without_callback(&peer->slots[i]);
-    }
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
+    /* Not before: while nng's timer ends an operation, nng_aio_stop() does not wait for its
+     * callback, which may then come late. */
+    for (unsigned i = 0; i < peer->n_slots; i++)
+        if (peer->slots[i].call != NULL)
+            end_without_callback(&peer->slots[i]);
     (void)nng_close(peer->socket);
     fg_keepalive_destroy(peer->keepalive);
     fg_dialing_destroy(peer->dialing);

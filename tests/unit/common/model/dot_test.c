@@ -153,9 +153,8 @@ static void assert_drawn(const struct fg_tree *tree, const char *unit, const cha
 static void names_and_values(void **state)
 {
     static const char *const texts[] = {
-        "\"Type: cpu\" [shape=box fontsize=16 label=\"Type: cpu\\lTime: Jan 26, 2026 at 1:10pm "
-        "(UTC)"
-        "\\lShowing nodes accounting for 0.11s, 100% of 0.11s total\\l\\lSee",
+        "\"Type: cpu\" [shape=box fontsize=16 label=\"Type: cpu\\lTime: Jan 26, 2026 at 1:10pm ",
+        " (UTC)\\lShowing nodes accounting for 0.11s, 100% of 0.11s total\\l\\lSee",
         "[label=\"server\\n(*Server)\\nServe\\n0 of 0.11s (100%)\"",
         "tooltip=\"example.com/shop/v2/server.(*Server).Serve (0.11s)\"",
         "[label=\"String\\nvalueOf\\n0.01s (9.09%)\"",
