@@ -64,6 +64,21 @@ static enum fg_code read_version(const struct qry_tenant_object *object,
     return code;
 }
 
+/* Fields that we do not know are written as they came, and some that can be read cannot be read
+ * once they are written: those with the number 0, whose tag is as short as it can be then. */
+static enum fg_code check_readable(const struct qry_tenant_object *object, struct fg_slice content,
+                                   struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(object->arena);
+    ProtobufCMessage *message;
+    enum fg_code code = fg_pb_read(content, object->type, object->arena, &message, err);
+
+    fg_arena_release(object->arena, mark);
+    return code == FG_E_INVALID
+               ? fg_fail(err, FG_E_INVALID, "%s: a field cannot be stored", object->what)
+               : code;
+}
+
 /* FG_E_PRECONDITION: somebody else was faster. */
 static enum fg_code write_version(const struct qry_tenant_object *object,
                                   const struct object_version *version, struct fg_err *err)
@@ -90,9 +105,11 @@ static enum fg_code write_version(const struct qry_tenant_object *object,
     for (size_t i = 0; i < CRC_BYTES; i++)
         bytes.ptr[i] = (uint8_t)(crc >> 8 * i);
     put.content = fg_buf_slice(&bytes);
-    code = fg_bucket_call(object->bucket, &put);
-    if (code != FG_OK)
+    code = check_readable(object, fg_slice_sub(put.content, CRC_BYTES, len), err);
+    if (code == FG_OK && fg_bucket_call(object->bucket, &put) != FG_OK) {
         *err = put.err;
+        code = put.code;
+    }
     fg_bucket_clear(&put);
     fg_buf_done(&bytes);
     return code;
@@ -127,6 +144,5 @@ enum fg_code qry_tenant_object_swap(const struct qry_tenant_object *object,
         if (code != FG_E_PRECONDITION)
             return code;
     }
-    return fg_fail(err, FG_E_ABORTED, "%s: others change it all the time, try again",
-                   object->name);
+    return fg_fail(err, FG_E_ABORTED, "%s: others change it all the time, try again", object->name);
 }

@@ -4,15 +4,16 @@
  * recording rules are such objects.
  *
  * A change is a function from one version to the next. If somebody else was faster it is called
- * again, with what they wrote. A write whose answer was lost may have been done: the next read shows
- * it, so a change has to do no harm when it is made again.
+ * again, with what they wrote. A write whose answer was lost may have been done: the next read
+ * shows it, so a change has to do no harm when it is made again.
  *
- * Fields that this version does not know stay in the object.
+ * Fields that this version does not know stay in the object. What could not be read back is never
+ * written.
  *
  * Thread: any that may wait for the bucket. Memory: messages are in the arena of the caller.
  * Errors: FG_E_CORRUPT: the object is damaged; it names the object, and nothing overwrites it.
- * FG_E_LIMIT: it is too large. FG_E_ABORTED: others changed the object again and again. Errors of
- * the bucket.
+ * FG_E_LIMIT: it is too large. FG_E_INVALID: a field cannot be stored. FG_E_ABORTED: others changed
+ * the object again and again. Errors of the bucket.
  */
 #ifndef FG_QUERIER_TENANT_OBJECT_H
 #define FG_QUERIER_TENANT_OBJECT_H
