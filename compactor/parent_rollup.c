@@ -164,7 +164,7 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
                          fg_slice_sub(opened->tail,
                                       (size_t)(nod.offset - opened->directory.rollup_offset),
                                       (size_t)nod.len),
-                         running->scratch, &part->nodes, err) != FG_OK)
+                         running->scratch, &part->rollups, err) != FG_OK)
         return fg_wrap(err, "%s", opened->name);
     /* A part without rollups is summed from its profiles. */
     return read_part(running, number, nod.len == 0, err);
@@ -214,7 +214,7 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
     if (cmp_merge_parent_plan(&merge, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < merge.n_parts; i++)
-        if (merge.parts[i].raw && merge.parts[i].nodes.n_rows > 0 &&
+        if (merge.parts[i].raw && merge.parts[i].rollups.n_rows > 0 &&
             read_part(running, i, true, err) != FG_OK)
             return err->code;
     if (cmp_merge_parent_write(&merge, running->writer, &left_out, err) != FG_OK)

@@ -329,8 +329,8 @@ static bool is_named(const struct merge_writing *writing)
     return fg_block_part_n_stacks(writing->writer) >= (least > 0 ? least : (uint32_t)NAMED_STACKS);
 }
 
-static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_writer **ret_nodes,
-                               struct fg_err *err)
+static enum fg_code make_rollup(struct merge_writing *writing, struct fg_rollup_writer **ret_rollup,
+                                struct fg_err *err)
 {
     const struct cmp_merge_rollup_input input = {
         .span = writing->span,
@@ -346,8 +346,8 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_w
         .max_bytes = writing->merge->memory_max_bytes / SHARE_ROLLUPS};
     bool left_out = true;
 
-    *ret_nodes = NULL;
-    if (!writing->no_rollups && cmp_merge_rollup_make(&input, ret_nodes, &left_out, err) != FG_OK)
+    *ret_rollup = NULL;
+    if (!writing->no_rollups && cmp_merge_rollup_make(&input, ret_rollup, &left_out, err) != FG_OK)
         return err->code;
     writing->left_out += left_out;
     return FG_OK;
@@ -355,11 +355,11 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_w
 
 static enum fg_code end_part(struct merge_writing *writing, struct fg_err *err)
 {
-    fg_auto(fg_rollup_writer) *nodes = NULL;
+    fg_auto(fg_rollup_writer) *rollup = NULL;
 
-    if (make_nodes(writing, &nodes, err) != FG_OK)
+    if (make_rollup(writing, &rollup, err) != FG_OK)
         return err->code;
-    if (nodes != NULL && fg_rollup_write(nodes, writing->writer, err) != FG_OK) {
+    if (rollup != NULL && fg_rollup_write(rollup, writing->writer, err) != FG_OK) {
         if (err->code != FG_E_LIMIT)
             return err->code;
         writing->left_out++; /* more than a page can hold: the block does without */

@@ -440,7 +440,7 @@ static enum fg_code make(struct cmp_making *making, struct fg_err *err)
 }
 
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_rollup, bool *ret_left_out,
                                    struct fg_err *err)
 {
     struct cmp_making *making = fg_new(struct cmp_making);
@@ -453,9 +453,9 @@ enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
     cmp_rollup_set_spans(making);
     if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
         code = make(making, err);
-    *ret_nodes = NULL;
+    *ret_rollup = NULL;
     if (code == FG_OK) {
-        *ret_nodes = making->writer;
+        *ret_rollup = making->writer;
         *ret_left_out = making->left_out;
     } else {
         fg_rollup_writer_destroy(making->writer);

@@ -48,12 +48,12 @@ struct cmp_merge_rollup_input {
 };
 
 /*
- * Builds the rollup. *ret_nodes: give it to the block (fg_rollup_write()) and destroy it after
+ * Builds the rollup. *ret_rollup: give it to the block (fg_rollup_write()) and destroy it after
  * part_end; NULL: there is none. *ret_left_out: something did not fit into memory. Errors of
  * reading profiles.
  */
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_rollup, bool *ret_left_out,
                                    struct fg_err *err) fg_must_check;
 
 #endif
