@@ -15,7 +15,7 @@
  * these objects.
  *
  * covered_floor keeps the list of covered segments short: all segments of the tenant up to it are
- * covered. Changes raise it as far as their L0 manifest allows.
+ * covered. Each change raises it to the greatest number that its L0 manifest allows.
  */
 #ifndef FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
 #define FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
