@@ -81,6 +81,7 @@ static enum fg_code send_body(const struct cli_pushing *pushing, const char *pat
     }
 }
 
+/* The body goes as it is in the file: /ingest unpacks gzip itself. */
 static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *format,
                                  struct fg_slice content, struct fg_err *err)
 {
@@ -127,6 +128,7 @@ static enum fg_code send_request(const struct cli_pushing *pushing,
     return code;
 }
 
+/* Push takes all labels as they are, also __name__; but it takes pprof only. */
 static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_slice content,
                                    struct fg_err *err)
 {
@@ -138,6 +140,7 @@ static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_
     push__v1__raw_sample__init(&sample);
     push__v1__raw_profile_series__init(&series);
     push__v1__push_request__init(&request);
+    /* Borrowed: protobuf-c only reads it when it packs, hence the cast that drops const. */
     sample.raw_profile = (ProtobufCBinaryData){content.len, (uint8_t *)(uintptr_t)content.ptr};
     series.samples = samples;
     series.n_samples = 1;
@@ -163,6 +166,7 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
 
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
+    /* Labels of a file .series are complete; a name may lack some of them. */
     if (pushing->series == NULL)
         code = send_by_name(pushing, format, content, err);
     else if (strcmp(format, "pprof") == 0)
