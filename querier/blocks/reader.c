@@ -23,6 +23,7 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
         return qry_query_too_large(err);
     if (n > 0)
         memcpy(matchers, selection->selector.matchers, n * sizeof *matchers);
+    /* The type is one more matcher, on a label that fg_labels_with_type() makes. */
     if (profile_type != NULL)
         matchers[n++] = (struct fg_matcher){.op = FG_MATCH_EQ,
                                             .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
@@ -73,6 +74,7 @@ static enum fg_code add_parts_of(struct qry_reader *reader, struct qry_object *o
 static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     struct qry_reader *reader = arg;
+    /* The item has a pointer to const; the object is an element of our own array. */
     struct qry_object *object = &reader->objects.items[item->object - reader->objects.items];
 
     (void)err;
@@ -189,6 +191,7 @@ static void release_part(struct qry_part *part)
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
     fg_cache_unref(part->rollups_entry);
+    /* NULL, since qry_reader_close() visits the parts of all batches again. */
     part->tree_entry = part->index_entry = part->rollups_entry = NULL;
 }
 

@@ -23,6 +23,7 @@ struct samples_summing {
 
 /* ---- which profiles ---- */
 
+/* Linear: clients ask for a few ids, and pages of ids are read only then. */
 static bool is_wanted_id(const struct qry_stack_filter *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
@@ -261,6 +262,7 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct samples_page_task *page = fg_container(task, struct samples_page_task, task);
 
+    /* Also of tasks that never ran, after a failure: each has a reference to its page. */
     (void)ran, (void)err;
     fg_cache_unref(page->entry);
     free(page);
@@ -501,6 +503,8 @@ static enum fg_code read_all(struct samples_summing *summing, struct fg_err *err
     struct qry_reader *reader = &summing->reader;
 
     for (;;) {
+        /* Ids are looked for in each batch: those of the last one name parts that are
+         * released. */
         summing->n_wanted = 0;
         if (qry_reader_next(reader, err) != FG_OK)
             return err->code;
@@ -516,6 +520,7 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
 {
     int64_t from_ns = FG_MAX(part->t_min_ns, reader->start_ns);
     int64_t to_ns = FG_MIN(part->t_max_ns, reader->end_ns);
+    /* As if samples were spread evenly: the limit needs an order of magnitude only. */
     double time = ((double)to_ns - (double)from_ns + 1) /
                   ((double)part->t_max_ns - (double)part->t_min_ns + 1);
 
@@ -572,6 +577,7 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     code = qry_reader_open(&summing.reader, query, selection, selection->type_text,
                            selection->start_ns, selection->end_ns, which_objects(taker, rollups),
                            true, err);
+    /* Before rollups are chosen: the cost of a plan depends on which trees are read. */
     summing.reader.stacks = taker->stacks;
     if (code == FG_OK && rollups)
         code = choose(&summing, err);

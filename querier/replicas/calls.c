@@ -193,6 +193,8 @@ void qry_calls_wait(struct qry_calls *calls, size_t ended, int64_t until_mono_ns
 
     (void)pthread_mutex_lock(&calls->lock);
     while (calls->n_ended <= ended && rc == 0)
+        /* Wakes for replies that came since `ended` was read, so none is missed between two
+         * calls. */
         rc = pthread_cond_timedwait(&calls->changed, &calls->lock, &until);
     (void)pthread_mutex_unlock(&calls->lock);
 }
