@@ -68,15 +68,6 @@ static enum fg_code set_number(const struct cli_args_option *option, const char 
     return FG_OK;
 }
 
-static enum fg_code set_value(const struct cli_args_option *option, const char *value,
-                              struct fg_err *err)
-{
-    if (option->kind == ARGS_NUMBER)
-        return set_number(option, value, err);
-    *(const char **)option->to = value;
-    return FG_OK;
-}
-
 /* The words of a command line, one after another. */
 struct args_reader {
     char **argv;
@@ -100,7 +91,10 @@ static enum fg_code take_option(const struct cli_args_option *option, const char
                            option->value);
         inside = reader->argv[reader->at++];
     }
-    return set_value(option, inside, err);
+    if (option->kind == ARGS_NUMBER)
+        return set_number(option, inside, err);
+    *(const char **)option->to = inside;
+    return FG_OK;
 }
 
 static enum fg_code take_long(const struct cli_args_command *command, const char *text,

@@ -338,17 +338,6 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
     return FG_OK;
 }
 
-static enum fg_code verify_object(struct bucket_verifying *v, const struct listed *listed)
-{
-    struct fg_buf body;
-    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
-
-    if (code == FG_OK)
-        code = verify_file(v, listed, fg_buf_slice(&body));
-    fg_buf_done(&body);
-    return code;
-}
-
 /* ---- what manifests list ---- */
 
 /* Reads the manifest again, to find out whether it still lists the object: a compactor may be at
@@ -411,9 +400,13 @@ static enum fg_code verify_listed(struct bucket_verifying *v, const struct liste
                                   const struct fg_segment_id *segment)
 {
     char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
-    enum fg_code code = verify_object(v, listed);
+    struct fg_buf body;
+    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
     bool there = true;
 
+    if (code == FG_OK)
+        code = verify_file(v, listed, fg_buf_slice(&body));
+    fg_buf_done(&body);
     /* Damage and absence are findings; an error of the bucket itself ends the run. */
     if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
         code != FG_E_UNIMPLEMENTED)
@@ -558,11 +551,6 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 
 /* ---- manifests with one another ---- */
 
-static bool has_objects(const struct cli_survey *survey)
-{
-    return survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0;
-}
-
 /* The greatest generation that some tenant's manifest covers, and whose it is. */
 static const struct cli_survey_tenant *newest_covered(const struct cli_survey *survey,
                                                       uint64_t *ret_newest)
@@ -618,7 +606,7 @@ static enum fg_code check_l0(struct bucket_verifying *v)
     if (survey->l0.code != FG_E_NOT_FOUND)
         report(v, FG_NAME_L0, CURE_L0, "damaged: %s; nothing in the bucket can be read",
                survey->l0.err.msg);
-    else if (has_objects(survey))
+    else if (survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0)
         report(v, FG_NAME_L0, CURE_L0,
                "missing, and there are %zu segments, %zu blocks of %zu tenants, and a ring of "
                "generation %llu; nothing in the bucket can be read",

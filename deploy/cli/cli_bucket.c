@@ -155,13 +155,6 @@ static enum fg_code ls(struct bucket_command *command)
 
 /* ---- cat ---- */
 
-static enum fg_code write_out(struct bucket_command *command, struct fg_slice bytes)
-{
-    if (fwrite(bytes.ptr, 1, bytes.len, stdout) == bytes.len)
-        return FG_OK;
-    return fg_fail_errno(&command->err, errno, "standard output");
-}
-
 /* Writes an object piece by piece. All pieces are of one version: the condition fails if the object
  * is replaced meanwhile. */
 static enum fg_code cat(struct bucket_command *command)
@@ -177,8 +170,8 @@ static enum fg_code cat(struct bucket_command *command)
         code = fg_bucket_call(command->bucket, &get);
         if (code != FG_OK)
             command->err = get.err;
-        else
-            code = write_out(command, fg_buf_slice(&get.body));
+        else if (fwrite(get.body.ptr, 1, get.body.len, stdout) != get.body.len)
+            code = fg_fail_errno(&command->err, errno, "standard output");
         get.offset += get.body.len;
         /* From the second piece on: the first one decides about the version. */
         get.condition = FG_BUCKET_IF_MATCH;

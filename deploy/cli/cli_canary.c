@@ -162,17 +162,6 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     return code;
 }
 
-static enum fg_code run_canary(struct canary *canary, const struct canary_command *command,
-                               struct fg_err *err)
-{
-    fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
-    if (command->lasts_ns > 0)
-        (void)fg_stop_wait_for(command->lasts_ns);
-    else
-        (void)fg_stop_wait();
-    return end(canary, command, err);
-}
-
 /* The registry outlives both users of it: the canary counts in it, and the page reads it. */
 static enum fg_code run(struct canary_command *command, struct fg_err *err)
 {
@@ -185,8 +174,14 @@ static enum fg_code run(struct canary_command *command, struct fg_err *err)
     code = canary_start(&command->canary, &canary, err);
     if (code == FG_OK && command->listen != NULL)
         code = canary_page_open(command->listen, registry, &page, err);
-    if (code == FG_OK)
-        code = run_canary(canary, command, err);
+    if (code == FG_OK) {
+        fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
+        if (command->lasts_ns > 0)
+            (void)fg_stop_wait_for(command->lasts_ns);
+        else
+            (void)fg_stop_wait();
+        code = end(canary, command, err);
+    }
     canary_page_close(page);
     canary_destroy(canary);
     fg_registry_destroy(registry);

@@ -114,20 +114,6 @@ static Types__V1__LabelPair **make_pairs(struct fg_arena *arena, const struct fg
     return pairs;
 }
 
-static enum fg_code send_request(const struct cli_pushing *pushing,
-                                 const Push__V1__PushRequest *request, struct fg_err *err)
-{
-    size_t len = push__v1__push_request__get_packed_size(request);
-    uint8_t *bytes = fg_malloc(len);
-    enum fg_code code;
-
-    (void)push__v1__push_request__pack(request, bytes);
-    code = send_body(pushing, "/push.v1.PusherService/Push", "application/proto",
-                     fg_bytes(bytes, len), err);
-    free(bytes);
-    return code;
-}
-
 /* Push takes all labels as they are, also __name__; but it takes pprof only. */
 static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_slice content,
                                    struct fg_err *err)
@@ -136,6 +122,9 @@ static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_
     Push__V1__RawSample sample, *samples[] = {&sample};
     Push__V1__RawProfileSeries series, *all[] = {&series};
     Push__V1__PushRequest request;
+    enum fg_code code;
+    uint8_t *bytes;
+    size_t len;
 
     push__v1__raw_sample__init(&sample);
     push__v1__raw_profile_series__init(&series);
@@ -150,7 +139,13 @@ static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_
     request.n_series = 1;
     if (series.labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "labels of too many bytes");
-    return send_request(pushing, &request, err);
+    len = push__v1__push_request__get_packed_size(&request);
+    bytes = fg_malloc(len);
+    (void)push__v1__push_request__pack(&request, bytes);
+    code = send_body(pushing, "/push.v1.PusherService/Push", "application/proto",
+                     fg_bytes(bytes, len), err);
+    free(bytes);
+    return code;
 }
 
 /* ---- a file ---- */
