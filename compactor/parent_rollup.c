@@ -172,19 +172,6 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
 
 /* ---- a service ---- */
 
-static enum fg_code add_parts(struct parent_running *running, struct fg_slice service,
-                              struct fg_err *err)
-{
-    for (uint32_t i = 0; i < running->parent->n_blocks; i++) {
-        const struct fg_block_part *part = next_part(&running->blocks[i]);
-
-        if (part != NULL && fg_slice_eq(part->service, service) &&
-            add_part(running, &running->blocks[i], err) != FG_OK)
-            return err->code;
-    }
-    return FG_OK;
-}
-
 /* The first block may have profiles that begin before its span, and so before the whole span. */
 static int64_t start_of(const struct cmp_parent_rollup *parent)
 {
@@ -228,11 +215,16 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
 static enum fg_code write_service(struct parent_running *running, struct fg_slice service,
                                   struct fg_err *err)
 {
-    enum fg_code code;
+    enum fg_code code = FG_OK;
 
     fg_arena_reset(running->scratch);
     running->n_parts = 0;
-    code = add_parts(running, service, err);
+    for (uint32_t i = 0; code == FG_OK && i < running->parent->n_blocks; i++) {
+        const struct fg_block_part *part = next_part(&running->blocks[i]);
+
+        if (part != NULL && fg_slice_eq(part->service, service))
+            code = add_part(running, &running->blocks[i], err);
+    }
     if (code == FG_OK && (running->n_parts > 1 || running->parent->rollup_only))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)

@@ -261,16 +261,6 @@ static enum fg_code open_part(struct summing *summing, const struct cmp_merge_pa
     return FG_OK;
 }
 
-static enum fg_code name_all(struct summing *summing, struct fg_err *err)
-{
-    uint32_t *nodes, no_stack;
-
-    for (uint32_t i = 0; i < summing->parent->n_parts; i++)
-        if (name_part(summing, &summing->parent->parts[i], &nodes, &no_stack, err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 /* ---- types ---- */
 
 static void add_type(struct summing *summing, const struct fg_profile_type *type)
@@ -756,8 +746,12 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 
 static enum fg_code run(struct summing *summing, struct fg_err *err)
 {
-    if (name_all(summing, err) != FG_OK)
-        return err->code;
+    uint32_t *nodes, no_stack;
+
+    /* Names of all parts first: the function tree has to be complete before anything is summed. */
+    for (uint32_t i = 0; i < summing->parent->n_parts; i++)
+        if (name_part(summing, &summing->parent->parts[i], &nodes, &no_stack, err) != FG_OK)
+            return err->code;
     find_types(summing);
     if (summing->parent->rollup_only && summing->left_out)
         return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);
