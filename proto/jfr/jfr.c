@@ -257,25 +257,23 @@ static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code take_events(struct jfr_decoder *decoder, struct fg_err *err)
+static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t position = JFR_FIRST_EVENT;
     struct fg_jfr_event event;
+    enum fg_code code;
 
-    while (fg_jfr_event_next(&decoder->chunk, &position, &event))
-        if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
-            return fg_wrap(err, "event at byte %u", event.at);
-    return FG_OK;
-}
-
-static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
-{
     fg_jfr_profiles_next_chunk(&decoder->profiles);
     bind_events(decoder);
-    if (read_states(decoder, err) != FG_OK || find_setting(decoder, err) != FG_OK ||
-        take_events(decoder, err) != FG_OK)
-        return fg_wrap(err, "chunk at byte %llu", (unsigned long long)decoder->chunk.offset);
-    return FG_OK;
+    code = read_states(decoder, err);
+    if (code == FG_OK)
+        code = find_setting(decoder, err);
+    while (code == FG_OK && fg_jfr_event_next(&decoder->chunk, &position, &event))
+        if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
+            code = fg_wrap(err, "event at byte %u", event.at);
+    return code == FG_OK
+               ? FG_OK
+               : fg_wrap(err, "chunk at byte %llu", (unsigned long long)decoder->chunk.offset);
 }
 
 static enum fg_code take_all(struct jfr_decoder *decoder, struct fg_slice in, struct fg_err *err)

@@ -394,14 +394,6 @@ static enum fg_code on_key(struct writer *writer)
     return field->repeated ? open_list(writer, field, token) : put_value(writer, field, token);
 }
 
-static void on_object_end(struct writer *writer)
-{
-    struct otlp_json_level *level = &writer->levels[--writer->depth];
-
-    if (writer->depth > 0)
-        close_length(writer->out, level->length_at);
-}
-
 /* One token, or a key with its value's first. */
 static enum fg_code step(struct writer *writer)
 {
@@ -414,7 +406,9 @@ static enum fg_code step(struct writer *writer)
         return on_element(writer, token);
     if (token == FG_JSON_KEY)
         return on_key(writer);
-    on_object_end(writer);
+    /* The end of a message. The request itself, at depth 0, has no length in front. */
+    if (--writer->depth > 0)
+        close_length(writer->out, level->length_at);
     return FG_OK;
 }
 
