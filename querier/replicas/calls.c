@@ -20,13 +20,6 @@ void qry_calls_pending_init(struct qry_calls_pending *pending)
     (void)pthread_cond_init(&pending->none, NULL);
 }
 
-static void add_pending(struct qry_calls_pending *pending)
-{
-    (void)pthread_mutex_lock(&pending->lock);
-    pending->n++;
-    (void)pthread_mutex_unlock(&pending->lock);
-}
-
 static void remove_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
@@ -60,7 +53,9 @@ struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&calls->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    add_pending(pending);
+    (void)pthread_mutex_lock(&pending->lock);
+    pending->n++;
+    (void)pthread_mutex_unlock(&pending->lock);
     return calls;
 }
 
