@@ -538,7 +538,7 @@ enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_e
     enum fg_code code;
 
     (void)pthread_mutex_lock(&compaction->lock);
-    /* Reset before the pass begins: whoever wakes us from here on gets another pass. */
+    /* Reset before the pass begins: a wake from here on causes another pass. */
     compaction->hurry = false;
     compaction->round_begun_wall_ns = fg_wall_ns(compaction->env.clock);
     (void)pthread_mutex_unlock(&compaction->lock);

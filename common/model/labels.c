@@ -243,7 +243,7 @@ void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out)
     fg_buf_putc(out, '}');
 }
 
-/* True as in Go's strconv.IsPrint, but for characters that no version of Unicode has assigned:
+/* True as in Go's strconv.IsPrint, except for characters that no version of Unicode has assigned:
  * they would need Go's tables, and these texts are for people to read. */
 static bool is_printable(uint32_t rune)
 {

@@ -1,7 +1,7 @@
 /*
  * Profiles on their way to pages of IDX and PID:
  *
- *   IDX   chunks, as far as the page has them; SER says of which series they are, and how long
+ *   IDX   chunks, or the parts of them in the page; SER says of which series they are, and how long
  *   chunk columns of n: time (zigzag second differences), zigzag duration, period, shard, window
  *         (each - that before), varint samples; of each type a column's head (column.h), and where
  *         it has numbers n of them as varints

@@ -5,7 +5,7 @@
  *         for each varint bytes of the two streams of its numbers; then heads and all streams
  *   head  varint samples, varint bytes of its ranks in the second stream; for each type of its
  *         series a column's head (column.h), and where that has numbers varint bytes of them
- *   EXM   for each profile that has any: varint profile - that before (- 1 but for the first);
+ *   EXM   for each profile that has any: varint profile - that before (- 1, except for the first);
  *         varint n; n times: varint rank - that before, le64 span, trace 16 bytes, varint value of
  *         each type
  */
