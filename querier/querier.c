@@ -20,12 +20,15 @@ struct querier *qry_create(const struct qry_config *config)
     querier->work = config->work;
     querier->tenants = config->tenants;
     querier->clock = config->clock;
+    /* Counters of all routes exist from the start, so that rates have a first value. */
     querier->metrics = qry_http_register(config->registry);
     querier->replicas_metrics = qry_replicas_register(config->registry);
+    /* Defaults for callers without settings: tests, and `bucket export`. */
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : ANSWER_MAX_BYTES_DEFAULT;
     querier->refine_max_bytes = config->refine_max_bytes;
+    /* Without a bucket ingesters are all there is, as in tests of replicas. */
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
             .bucket = config->bucket,

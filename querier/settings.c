@@ -57,6 +57,7 @@ static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_program *program,
                                struct fg_disk_cache **ret_disk, struct fg_err *err)
 {
+    /* Only the last folder: a misspelled path fails instead of growing a tree. */
     if (mkdir(config->path, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "disk cache %s", config->path);
     if (fg_program_disk(program, config->path, "cache", &config->disk, err) != FG_OK)
@@ -69,6 +70,7 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
                                  struct fg_err *err)
 {
     struct fg_disk_cache_config config = {
+        /* The setting first; the caller's folder is a default for single servers. */
         .path = settings->disk_cache[0] != '\0' ? settings->disk_cache : otherwise,
         .max_bytes = settings->disk_cache_max_bytes,
         .free_min_bytes = DISK_FREE_MIN_BYTES,

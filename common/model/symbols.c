@@ -37,6 +37,7 @@ enum {
 
 static uint32_t grown_cap(uint32_t cap, uint32_t count)
 {
+    /* Doubling must not overflow. Inputs are bounded far below this. */
     fg_assert(count < UINT32_MAX / 2);
     return FG_MAX(FG_MAX(cap * 2, count), (uint32_t)TABLE_MIN_ENTRIES);
 }
@@ -97,12 +98,15 @@ static uint32_t string_append(struct fg_symbols *symbols, struct fg_slice text)
     symbols->text_len += text.len;
     RESERVE_OF(symbols, symbols->string_ends, symbols->cap_strings, symbols->n_strings,
                symbols->n_strings + 1);
+    /* Texts stand one behind the other, so an end is enough: a string begins where the one before
+     * ends. */
     symbols->string_ends[symbols->n_strings] = symbols->text_len;
     return symbols->n_strings++;
 }
 
 uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
 {
+    /* Seeded per process: strings come from outside. */
     uint64_t hash = fg_hash64_table(text);
     struct fg_map_walk walk;
     uint32_t i = fg_map_first(&symbols->string_map, hash, &walk);
@@ -248,6 +252,7 @@ static uint32_t location_append(struct fg_symbols *symbols, const struct fg_loca
     uint32_t number = symbols->n_locations;
 
     fg_assert(location_valid(symbols, location, lines));
+    /* first_line has 32 bits. */
     fg_assert(location->n_lines < UINT32_MAX / 2 - symbols->n_lines);
     RESERVE_OF(symbols, symbols->lines, symbols->cap_lines, symbols->n_lines,
                symbols->n_lines + location->n_lines);
@@ -385,6 +390,7 @@ uint32_t fg_symbols_import_location_slow(struct fg_symbols_import *import, uint3
     const struct fg_line *lines = import->from->lines + location.first_line;
 
     location.mapping = fg_symbols_import_mapping(import, location.mapping);
+    /* Scratch of the import, reused by all locations. */
     RESERVE(import->lines, import->cap_lines, location.n_lines);
     for (uint32_t i = 0; i < location.n_lines; i++) {
         import->lines[i].function = fg_symbols_import_function(import, lines[i].function);
@@ -453,6 +459,7 @@ static void encode_location(const struct fg_symbols *symbols, const struct fg_lo
 
     fg_buf_varint(out, location->mapping == FG_NO_MAPPING ? 0 : (uint64_t)location->mapping + 1);
     fg_buf_varint(out, location->address);
+    /* One number for both: the flag is its last bit. */
     fg_buf_varint(out, (uint64_t)location->n_lines * 2 + location->folded);
     for (uint32_t i = 0; i < location->n_lines; i++) {
         fg_buf_varint(out, lines[i].function);
@@ -522,6 +529,7 @@ static bool decode_strings(struct fg_symbols *symbols, struct fg_cur *cur)
 
     for (uint64_t i = 0; i < count; i++) {
         struct fg_slice text = fg_cur_lenbytes(cur);
+        /* A string that is there already gets its old number, which is not the next one. */
         uint32_t next = symbols->n_strings;
 
         if (cur->bad || fg_symbols_string(symbols, text) != next)
@@ -584,6 +592,7 @@ static bool decode_location(struct fg_symbols *symbols, struct fg_cur *cur,
 
     location.address = fg_cur_varint(cur);
     shape = fg_cur_varint(cur);
+    /* Checked against what is left of the input before the lines get memory. */
     if (cur->bad || shape / 2 > cur->left / LINE_MIN_BYTES || shape / 2 > UINT32_MAX / 4)
         return false;
     location.folded = shape % 2 != 0;

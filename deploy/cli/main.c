@@ -24,6 +24,7 @@ static int man(int argc, char **argv)
 /* Commands that print something about the others. */
 static const struct cli_command helpers[] = {{"completion", completion}, {"man", man}};
 
+/* Suggestions include the helpers and `version`, which are not in the first table. */
 static int unknown(const char *command)
 {
     const char *known[FG_COUNT(commands) + FG_COUNT(helpers) + 1];

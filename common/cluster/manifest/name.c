@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+/* Fixed widths, so that names sort as their numbers do. */
 enum { HEX64 = 16, HEX_ID = 2 * FG_ID_BYTES };
 
 void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id)
@@ -114,6 +115,7 @@ static bool parse_tenant(struct fg_slice text, char out[FG_TENANT_MAX_BYTES + 1]
     struct fg_slice rest = fg_slice_sub(text, dot ? strlen("=2e") : 0, text.len);
     struct fg_err err;
 
+    /* Before snprintf(), which would cut the name and make it that of another tenant. */
     if (rest.len + dot > FG_TENANT_MAX_BYTES)
         return false;
     (void)snprintf(out, FG_TENANT_MAX_BYTES + 1, "%s%.*s", dot ? "." : "", FG_S(rest));
