@@ -5,8 +5,12 @@
 enum { LOOK_BYTES = 4096 };
 
 static const char *const names[] = {
-    [FG_FILE_PPROF] = "pprof",           [FG_FILE_FOLDED] = "folded", [FG_FILE_LINES] = "lines",
-    [FG_FILE_JFR] = "jfr",               [FG_FILE_TRIE] = "trie",     [FG_FILE_TREE] = "tree",
+    [FG_FILE_PPROF] = "pprof",
+    [FG_FILE_FOLDED] = "folded",
+    [FG_FILE_LINES] = "lines",
+    [FG_FILE_JFR] = "jfr",
+    [FG_FILE_TRIE] = "trie",
+    [FG_FILE_TREE] = "tree",
     [FG_FILE_SPEEDSCOPE] = "speedscope",
 };
 
@@ -42,8 +46,7 @@ static bool ends_with(struct fg_slice name, const char *ending)
 {
     size_t len = strlen(ending);
 
-    return name.len >= len &&
-           fg_slice_is_nocase(fg_slice_sub(name, name.len - len, len), ending);
+    return name.len >= len && fg_slice_is_nocase(fg_slice_sub(name, name.len - len, len), ending);
 }
 
 static struct fg_slice without_ending(struct fg_slice name, const char *ending)

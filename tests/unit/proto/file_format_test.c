@@ -43,9 +43,9 @@ static void formats_are_found(void **state)
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         print_message("  %s %zu\n", cases[i].name, i);
-        assert_int_equal(fg_file_format_find(fg_cstr(cases[i].name),
-                                             fg_bytes(cases[i].content, cases[i].len)),
-                         cases[i].want);
+        assert_int_equal(
+            fg_file_format_find(fg_cstr(cases[i].name), fg_bytes(cases[i].content, cases[i].len)),
+            cases[i].want);
     }
 }
 
