@@ -11,8 +11,8 @@
 
 /*
  * Adds the values of one sample type, of all profiles of the batch, to a tree of locations. type:
- * less than batch->n_types. FG_E_LIMIT: the tree has more than max_bytes; only fg_tree_done() may
- * be called on it then.
+ * less than batch->n_types. FG_E_TOO_LARGE: the tree has more than max_bytes; only fg_tree_done()
+ * may be called on it then.
  */
 enum fg_code fg_batch_tree_add(const struct fg_batch *batch, uint32_t type, size_t max_bytes,
                                struct fg_tree *tree, struct fg_err *err) fg_must_check;

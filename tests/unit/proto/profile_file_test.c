@@ -163,7 +163,7 @@ static void a_tree_is_bounded(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(decode(FG_FILE_FOLDED, FG_LIT("a;b;c 1\n"), &sunk, &err), FG_E_LIMIT);
+    assert_int_equal(decode(FG_FILE_FOLDED, FG_LIT("a;b;c 1\n"), &sunk, &err), FG_E_TOO_LARGE);
     fg_buf_done(&sunk.text);
 }
 
