@@ -1,7 +1,5 @@
 #include "common/model/batch_tree.h"
 
-#include "common/model/batch_symbols.h"
-
 enum { UNKNOWN = UINT32_MAX, NO_STACK = UINT32_MAX - 1 };
 
 /* What is known of a batch's tables in the tree. */
@@ -32,7 +30,7 @@ static uint32_t plant(struct planting *planting, const struct fg_stack *stack)
 
         if (planting->locations[number] == UNKNOWN)
             planting->locations[number] =
-                fg_batch_symbols_location(planting->batch, number, &tree->symbols);
+                fg_batch_define_location(planting->batch, number, &tree->symbols);
         node = fg_tree_child(tree, node, planting->locations[number]);
     }
     return node;
