@@ -49,7 +49,7 @@ static enum fg_code add_profile(struct planting *planting, const struct fg_profi
         if (*node == UNKNOWN) {
             *node = plant(planting, &planting->batch->stacks[profile->stacks[i]]);
             if (fg_tree_bytes(planting->tree) > max_bytes)
-                return fg_fail(err, FG_E_LIMIT,
+                return fg_fail(err, FG_E_TOO_LARGE,
                                "the stacks of the profile need more than %zu bytes", max_bytes);
         }
         fg_tree_add(planting->tree, *node == NO_STACK ? FG_TREE_ROOT : *node, values[i]);

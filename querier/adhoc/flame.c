@@ -117,7 +117,7 @@ static enum fg_code take_batch(struct fg_batch *batch, void *arg, struct fg_err 
         if (decoding->is_chosen && flame->chosen == at &&
             fg_batch_tree_add(batch, t, decoding->file->decode_max_bytes, &decoding->tree, err) !=
                 FG_OK)
-            return fg_wrap(err, "querier.adhoc_decode_max_bytes");
+            return err->code;
     }
     return FG_OK;
 }
@@ -163,9 +163,11 @@ static enum fg_code decode(struct adhoc_decoding *decoding, struct fg_slice plai
     };
     struct fg_decode_counts counts = {0};
 
-    if (fg_profile_file_decode(&opened, arena, take_batch, decoding, &counts, err) != FG_OK)
-        return fg_wrap(err, "the file cannot be read as %s", fg_file_format_name(opened.format));
-    return finish(decoding, err);
+    if (fg_profile_file_decode(&opened, arena, take_batch, decoding, &counts, err) == FG_OK)
+        return finish(decoding, err);
+    if (err->code == FG_E_TOO_LARGE)
+        (void)fg_wrap(err, "querier.adhoc_decode_max_bytes");
+    return fg_wrap(err, "the file cannot be read as %s", fg_file_format_name(opened.format));
 }
 
 /* Decompressed bytes and decoded objects share one limit, as of uploads to /ingest. */
