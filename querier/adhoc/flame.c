@@ -106,7 +106,7 @@ static enum fg_code take_batch(struct fg_batch *batch, void *arg, struct fg_err 
         decoding->any |= batch->profiles[i].n_samples > 0;
     for (uint32_t t = 0; t < batch->n_types; t++) {
         struct fg_slice wanted = decoding->file->type;
-        size_t at;
+        size_t at = 0;
 
         if (note_type(decoding, kind, &batch->types[t], &at, err) != FG_OK)
             return err->code;

@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 import urllib.parse
@@ -134,6 +135,11 @@ def life_of_a_file():
         check([entry["id"] for entry in listed(client)] == [answer["id"]], "the wrong file is gone")
         check(len(objects_of(server)) == 1, "%s", objects_of(server))
         check(server.terminate() == 0, "%s", server.log_tail())
+        environment = {key: value for key, value in os.environ.items() if key not in ("FG_BINARY", "FG_SHARED")}
+        done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--json", "--data", server.data], capture_output=True,
+                              env=environment, check=False)
+        found = json.loads(done.stdout)
+        check(done.returncode == 0 and found["ok"] and found["orphans"]["objects"] == 0, "%s %s", done.stderr, found)
 
 
 def comparison():
