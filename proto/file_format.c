@@ -59,6 +59,7 @@ static bool is_text(struct fg_slice content)
 {
     struct fg_slice head = fg_slice_sub(content, 0, LOOK_BYTES);
 
+    fg_assert(head.len == 0 || head.ptr != NULL);
     for (size_t i = 0; i < head.len; i++)
         if (head.ptr[i] < ' ' && head.ptr[i] != '\t' && head.ptr[i] != '\n' && head.ptr[i] != '\r')
             return false;

@@ -67,6 +67,8 @@ static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
 {
     const struct querier *querier = adhoc->query->querier;
 
+    if (qry_query_charge(adhoc->query, content.len, err) != FG_OK)
+        return err->code;
     return qry_adhoc_flame_make(
         &(struct qry_adhoc_file){.name = name,
                                  .content = content,

@@ -103,8 +103,8 @@ enum fg_code qry_adhoc_find(const struct qry_adhoc_store *store, struct fg_slice
     }
     found = list.n_entries > 0 && fg_name_parse_adhoc(fg_cstr(list.entries[0].name), &entry.name) &&
             !has_expired(store, &entry.name) &&
-            (file.len == 0 ||
-             (file.ptr[0] == '-' && fg_slice_is(fg_slice_sub(file, 1, SIZE_MAX), entry.name.file)));
+            (file.len == 0 || (fg_slice_starts(file, "-") &&
+                               fg_slice_is(fg_slice_sub(file, 1, SIZE_MAX), entry.name.file)));
     if (found)
         entry.bytes = list.entries[0].size_bytes;
     fg_bucket_clear(&list);
@@ -121,9 +121,9 @@ enum fg_code qry_adhoc_admit(const struct qry_adhoc_store *store, uint64_t bytes
                              struct fg_err *err)
 {
     const struct fg_limit_settings *limits = store->limits;
-    struct qry_adhoc_entry *entries;
+    struct qry_adhoc_entry *entries = NULL;
     uint64_t total = bytes;
-    size_t n;
+    size_t n = 0;
 
     if (bytes > store->file_max_bytes)
         return fg_fail(err, FG_E_TOO_LARGE,

@@ -226,8 +226,9 @@ void fg_adhoc_file_write(struct fg_slice name, char out[FG_ADHOC_FILE_MAX_BYTES 
         name = FG_LIT("profile");
     if (name.len > FG_ADHOC_FILE_MAX_BYTES)
         name = fg_slice_sub(name, name.len - FG_ADHOC_FILE_MAX_BYTES, FG_ADHOC_FILE_MAX_BYTES);
+    fg_assert(name.ptr != NULL); /* it is not empty */
     for (size_t i = 0; i < name.len; i++)
-        out[i] = is_plain(name.ptr[i]) ? (char)name.ptr[i] : '_';
+        out[i] = (char)(is_plain(name.ptr[i]) ? name.ptr[i] : '_');
     out[name.len] = '\0';
 }
 
