@@ -7,7 +7,10 @@
 #include "querier/diff.h"
 #include "querier/flame_json.h"
 
-enum { TYPE_SHOWN_BYTES = 100 };
+enum {
+    TYPE_SHOWN_BYTES = 100,
+    FRAME_BYTES = 48, /* of a node of a function tree, with its share of growing arrays */
+};
 
 /* A file on its way into a flame graph. */
 struct adhoc_decoding {
@@ -135,6 +138,24 @@ static enum fg_code unknown_type(const struct adhoc_decoding *decoding, struct f
                    FG_S(fg_slice_sub(decoding->file->type, 0, TYPE_SHOWN_BYTES)), known);
 }
 
+/* A location may be a thousand inlined functions, so a small tree of locations may have a huge tree
+ * of functions: the frames are counted before they are made. */
+static enum fg_code name_frames(const struct fg_tree *tree, uint64_t max_bytes,
+                                struct fg_tree *into, struct fg_err *err)
+{
+    uint64_t frames = 0;
+
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        frames += fg_frame_count(&tree->symbols.locations[tree->locations[i]]);
+    if (frames > max_bytes / FRAME_BYTES)
+        return fg_fail(err, FG_E_TOO_LARGE,
+                       "the stacks of the profile have %llu frames, more than %llu "
+                       "(querier.adhoc_decode_max_bytes)",
+                       (unsigned long long)frames, (unsigned long long)max_bytes / FRAME_BYTES);
+    fg_tree_names(tree, into);
+    return FG_OK;
+}
+
 static enum fg_code finish(struct adhoc_decoding *decoding, struct fg_err *err)
 {
     struct qry_adhoc_flame *flame = decoding->flame;
@@ -146,8 +167,7 @@ static enum fg_code finish(struct adhoc_decoding *decoding, struct fg_err *err)
         return err->code;
     if (!decoding->is_chosen)
         return unknown_type(decoding, err);
-    fg_tree_names(&decoding->tree, &flame->tree);
-    return FG_OK;
+    return name_frames(&decoding->tree, decoding->file->decode_max_bytes, &flame->tree, err);
 }
 
 static enum fg_code decode(struct adhoc_decoding *decoding, struct fg_slice plain,
