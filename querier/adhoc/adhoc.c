@@ -12,7 +12,7 @@
 #include "querier/reply.h"
 
 #define ROOT "/api/adhoc"
-#define PATH ROOT "/"
+#define PATH "/api/adhoc/"
 #define RAW  "/raw"
 
 /* ---- one request ---- */
