@@ -11,7 +11,7 @@ enum {
 /* ---- deleting objects ---- */
 
 struct name {
-    char text[FG_NAME_MAX_BYTES];
+    char text[FG_NAME_ADHOC_MAX_BYTES]; /* the longest names that there are */
 };
 
 static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
@@ -148,6 +148,7 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
 struct sweeping {
     struct cmp_env *env;
     const struct cmp_gc_config *config;
+    struct fg_tenants *tenants;
     int64_t wall_ns;
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
@@ -156,6 +157,8 @@ struct sweeping {
     uint32_t n_unheard;                   /* segments of cuts that the L0 manifest does not know */
     struct name names[FG_BUCKET_PAGE_MAX];
     uint32_t n_names;
+    struct name expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles */
+    uint32_t n_expired;
 };
 
 /* Names are sorted, so a tenant's blocks are next to each other and its manifest is read once per
@@ -188,14 +191,33 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     return FG_OK;
 }
 
+/* Each file has its upload's time in its name, and no manifest lists it. */
+static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name *name,
+                          const char *object)
+{
+    struct fg_limits *limits = fg_tenants_limits(sweeping->tenants, fg_cstr(name->tenant));
+
+    fg_assert(sweeping->n_expired < FG_BUCKET_PAGE_MAX);
+    if (fg_adhoc_has_expired(name, limits->values.adhoc_retention_period_ns,
+                             sweeping->wall_ns / FG_MS_NS))
+        (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
+                       object);
+    fg_limits_unref(limits);
+}
+
 static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
                             struct fg_err *err)
 {
     int64_t orphan_from_ns =
         fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
     const struct fg_blocks *blocks = NULL;
+    struct fg_adhoc_name adhoc;
     struct fg_name name;
 
+    if (fg_name_parse_adhoc(fg_cstr(entry->name), &adhoc)) {
+        look_at_adhoc(sweeping, &adhoc, entry->name);
+        return FG_OK;
+    }
     /* Names that are not ours parse to nothing and stay: the bucket may be shared with other
      * programs. */
     if (sweeping->wall_ns < orphan_from_ns || !fg_name_parse(fg_cstr(entry->name), &name))
@@ -212,7 +234,7 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     fg_assert(sweeping->n_names < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
     if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
                          &sweeping->l0->l0, blocks))
-        (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
+        (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
                        entry->name);
     return FG_OK;
 }
@@ -222,7 +244,7 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
 static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
                                struct fg_err *err)
 {
-    sweeping->n_names = 0;
+    sweeping->n_names = sweeping->n_expired = 0;
     sweeping->tenant_read = false;
     if (cmp_env_check(sweeping->env, err) != FG_OK ||
         cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
@@ -230,6 +252,11 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
     for (size_t i = 0; i < page->n_entries; i++)
         if (look_at(sweeping, &page->entries[i], err) != FG_OK)
             return err->code;
+    if (sweeping->n_expired > 0) {
+        if (delete_all(sweeping->env, sweeping->expired, sweeping->n_expired, err) != FG_OK)
+            return err->code;
+        fg_metric_add(sweeping->env->metrics, COMPACTOR_ADHOC, sweeping->n_expired);
+    }
     if (sweeping->n_names == 0)
         return FG_OK;
     fg_log_info("deleting orphaned objects that no manifest lists",
@@ -281,7 +308,7 @@ static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_confi
 }
 
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
-                                  struct fg_err *err)
+                                  struct fg_tenants *tenants, struct fg_err *err)
 {
     /* On the heap: a page of names is too large for a stack. */
     struct sweeping *sweeping = fg_new(struct sweeping);
@@ -289,6 +316,7 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
 
     sweeping->env = env;
     sweeping->config = config;
+    sweeping->tenants = tenants;
     sweeping->wall_ns = fg_wall_ns(env->clock);
     code = sweep(sweeping, FG_NAME_SEGMENTS, err);
     /* Set only if all segments were listed: a part of them would look like a recovery. */

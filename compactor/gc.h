@@ -11,6 +11,7 @@
 #ifndef FG_COMPACTOR_GC_H
 #define FG_COMPACTOR_GC_H
 
+#include "common/model/tenant_limits.h"
 #include "compactor/edit.h"
 #include "compactor/gc_core.h"
 
@@ -27,9 +28,10 @@ enum fg_code cmp_gc_delete_segments(struct cmp_env *env, const struct cmp_gc_con
 enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_config *config,
                                   const struct fg_blocks *blocks, struct fg_err *err) fg_must_check;
 
-/* Deletes objects that no manifest lists and uploads that were never completed. Lists all segments
- * and blocks and reads all manifests, so call it once in some hours. Errors of the bucket. */
+/* Deletes objects that no manifest lists, uploads that were never completed, and ad hoc profiles
+ * that have expired by the limits of their tenants. Lists all segments and blocks and reads all
+ * manifests, so call it once in some hours. Errors of the bucket. */
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
-                                  struct fg_err *err) fg_must_check;
+                                  struct fg_tenants *tenants, struct fg_err *err) fg_must_check;
 
 #endif

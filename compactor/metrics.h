@@ -19,6 +19,7 @@
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments removed from the manifest after blocks covered them") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Replaced objects deleted") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Orphaned objects deleted (listed in no manifest)") \
+    M(COUNTER, COMPACTOR_ADHOC, "flamegrid_compactor_adhoc_expired_total", "Expired ad hoc profiles deleted") \
     M(COUNTER, COMPACTOR_UPLOADS, "flamegrid_compactor_uploads_aborted_total", "Incomplete uploads and stale temporary files removed") \
     M(COUNTER, COMPACTOR_PASS_FAILURES, "flamegrid_compactor_pass_failures_total", "Aborted passes over all tenants") \
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data that is in no block yet") \

@@ -31,6 +31,8 @@ const struct fg_conf_field dist_query_proxy_fields[] = {
      .doc = "Queries passed on at a time. Four times as many wait for their turn; further queries are refused with 503."},
     {"answer_max_bytes", FG_CONF_BYTES, CONF(answer_max_bytes), .def = "256MiB", .min = "64KiB", .max = "4GiB",
      .doc = "Maximum size of a response that is passed on. All responses together may use an eighth of `memory_max_bytes`."},
+    {"upload_max_bytes", FG_CONF_BYTES, CONF(upload_max_bytes), .def = "32MiB", .min = "1MiB", .max = "1GiB",
+     .doc = "Size of a request with an ad hoc profile that is passed on. Larger requests are refused with 413. In Pyroscope's interface a file has four thirds of its size; it should exceed that of `querier.adhoc_upload_max_bytes`."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
      .doc = "CA certificates in PEM format that verify queriers with https. Empty: those of the system."},
 };
@@ -457,34 +459,42 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
         bool prefix;
         unsigned methods;
         enum fg_http_kind kind;
+        bool uploads; /* ad hoc profiles, which are larger than queries */
     } routes[] = {
-        {"/querier.v1.QuerierService/", "query_proxy", true, CALL, FG_HTTP_READS},
-        {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_READS},
-        {"/settings.v1.RecordingRulesService/", "query_proxy", true, CALL, FG_HTTP_CHANGES},
-        {"/capabilities.v1.FeatureFlagsService/", "query_proxy", true, CALL, FG_HTTP_READS},
-        {"/version.v1.Version/", "query_proxy", true, CALL, FG_HTTP_READS},
-        {"/vcs.v1.VCSService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/querier.v1.QuerierService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/settings.v1.RecordingRulesService/", "query_proxy", true, CALL, FG_HTTP_CHANGES, false},
+        {"/capabilities.v1.FeatureFlagsService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/version.v1.Version/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/vcs.v1.VCSService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
         /* The querier knows which of these change something. For it the request comes from no
          * browser, so whether a page of another site may send it is decided here. */
-        {"/api/", "query_proxy", true, CALL | FG_HTTP_PUT | FG_HTTP_DELETE, FG_HTTP_CHANGES},
-        {"/pyroscope/render", "query_proxy", false, READ, FG_HTTP_READS},
-        {"/pyroscope/render-diff", "query_proxy", false, READ, FG_HTTP_READS},
-        {"/pyroscope/label-values", "query_proxy", false, READ, FG_HTTP_READS},
-        {"/", "query_proxy_ui", false, READ, FG_HTTP_READS},
-        {"/ui/", "query_proxy_ui", true, READ, FG_HTTP_READS},
+        {"/api/", "query_proxy", true, CALL | FG_HTTP_PUT | FG_HTTP_DELETE, FG_HTTP_CHANGES, false},
+        {"/api/adhoc", "query_proxy", false, CALL, FG_HTTP_CHANGES, true},
+        {"/adhocprofiles.v1.AdHocProfileService/", "query_proxy", true, CALL, FG_HTTP_CHANGES,
+         true},
+        {"/debuginfo.v1alpha1.DebuginfoService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/pyroscope/render", "query_proxy", false, READ, FG_HTTP_READS, false},
+        {"/pyroscope/render-diff", "query_proxy", false, READ, FG_HTTP_READS, false},
+        {"/pyroscope/label-values", "query_proxy", false, READ, FG_HTTP_READS, false},
+        {"/", "query_proxy_ui", false, READ, FG_HTTP_READS, false},
+        {"/ui/", "query_proxy_ui", true, READ, FG_HTTP_READS, false},
     };
 
+    const uint64_t upload_max = proxy->config.settings->upload_max_bytes;
+
     for (size_t i = 0; i < FG_COUNT(routes) && proxy->n_queriers > 0; i++)
-        fg_http_server_route(server, &(struct fg_http_route){
-                                         .methods = routes[i].methods,
-                                         .path = routes[i].path,
-                                         .prefix = routes[i].prefix,
-                                         .body_max_bytes = QUERY_MAX_BYTES,
-                                         .handler = handle,
-                                         .arg = proxy,
-                                         .name = routes[i].name,
-                                         .kind = routes[i].kind,
-                                     });
+        fg_http_server_route(server,
+                             &(struct fg_http_route){
+                                 .methods = routes[i].methods,
+                                 .path = routes[i].path,
+                                 .prefix = routes[i].prefix,
+                                 .body_max_bytes = routes[i].uploads ? upload_max : QUERY_MAX_BYTES,
+                                 .handler = handle,
+                                 .arg = proxy,
+                                 .name = routes[i].name,
+                                 .kind = routes[i].kind,
+                             });
 }
 
 /* ---- life ---- */

@@ -6,7 +6,8 @@
  *
  * Queriers take turns. A request goes to the next one if a querier cannot be reached or answers
  * 503; a querier that failed so is asked last for ten seconds. Queries change nothing, so they may
- * be sent twice. If none answers, the client gets 503 with Retry-After. Everything else a querier
+ * be sent twice; an ad hoc profile may be stored twice if the first answer is lost, which does no
+ * harm. If none answers, the client gets 503 with Retry-After. Everything else a querier
  * says is passed on as it is: status, body and headers, except those that belong to a connection.
  * Passed on to queriers are the headers that they read, X-Scope-OrgID among them.
  *
@@ -28,7 +29,7 @@
 struct dist_query_proxy_settings {
     char *urls; /* separated by commas; "": no proxy */
     int64_t timeout_ns, connect_timeout_ns;
-    uint64_t running_max, answer_max_bytes;
+    uint64_t running_max, answer_max_bytes, upload_max_bytes;
     char *ca_file;
 };
 extern const struct fg_conf_field dist_query_proxy_fields[];

@@ -848,19 +848,6 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     return check_body(upload, err);
 }
 
-static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *limits)
-{
-    return (struct fg_decode_limits){
-        .samples_max = (uint32_t)limits->max_profile_stacktrace_samples,
-        .sample_labels_max = (uint32_t)limits->max_profile_stacktrace_sample_labels,
-        .stack_depth_max = (uint32_t)limits->max_profile_stacktrace_depth,
-        .symbol_max_bytes = (uint32_t)limits->max_profile_symbol_value_length,
-        .label_names_max = (uint32_t)limits->max_label_names_per_series,
-        .label_name_max_bytes = (uint32_t)limits->max_label_name_length,
-        .label_value_max_bytes = (uint32_t)limits->max_label_value_length,
-    };
-}
-
 /* The upload came while the program started: waits for the first ring. */
 static void await_ring(struct dist_upload *upload)
 {
@@ -878,7 +865,7 @@ void dist_upload_start(struct dist_upload *upload)
     upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
     upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);
-    upload->decode_limits = decode_limits_of(&upload->limits->values);
+    upload->decode_limits = fg_decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);

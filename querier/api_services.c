@@ -123,6 +123,27 @@ static enum fg_code no_source_code(struct qry_query *query, const ProtobufCMessa
     return fg_fail(err, FG_E_UNIMPLEMENTED, "GitHub integration is not configured");
 }
 
+/* As Pyroscope: without a session at a code host nobody may read files there. */
+static enum fg_code no_session(struct qry_query *query, const ProtobufCMessage *in,
+                               struct fg_err *err)
+{
+    (void)query;
+    (void)in;
+    return fg_fail(err, FG_E_NO_TENANT, "invalid token");
+}
+
+/* Agents ask before they send the debug information of a program, and send none then. */
+static enum fg_code no_debug_info(struct qry_query *query, const ProtobufCMessage *in,
+                                  struct fg_err *err)
+{
+    Capabilities__V1__ShouldInitiateUploadResponse out;
+
+    (void)in;
+    capabilities__v1__should_initiate_upload_response__init(&out);
+    out.reason = fg_arena_text(query->arena, FG_LIT("DebugInfo upload disabled"));
+    return out.reason == NULL ? qry_api_too_large(err) : qry_reply_message(query, &out.base, err);
+}
+
 #define ANY &capabilities__v1__any_request__descriptor
 
 /* clang-format off */
@@ -133,6 +154,12 @@ const struct qry_endpoint qry_service_endpoints[] = {
     {"/capabilities.v1.FeatureFlagsService/GetFeatureFlags", "GetFeatureFlags", &capabilities__v1__get_feature_flags_request__descriptor, feature_flags},
     {"/version.v1.Version/Version", "Version", &capabilities__v1__version_request__descriptor, version},
     {"/vcs.v1.VCSService/GithubApp", "GithubApp", ANY, no_source_code},
+    {"/vcs.v1.VCSService/GithubLogin", "GithubLogin", ANY, no_source_code},
+    {"/vcs.v1.VCSService/GithubRefresh", "GithubRefresh", ANY, no_source_code},
+    {"/vcs.v1.VCSService/GetFile", "GetFile", ANY, no_session},
+    {"/vcs.v1.VCSService/GetCommit", "GetCommit", ANY, no_session},
+    {"/vcs.v1.VCSService/GetCommits", "GetCommits", ANY, no_session},
+    {"/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload", "ShouldInitiateUpload", ANY, no_debug_info},
 };
 /* clang-format on */
 const size_t qry_n_service_endpoints = FG_COUNT(qry_service_endpoints);

@@ -31,3 +31,27 @@ void qry_flame_json(const struct qry_flame_parts *parts, const char *key,
     fg_json_put_i64(json, "maxSelf", parts->max_self);
     fg_json_end(json);
 }
+
+/* Clients of /render count in samples and objects. */
+void qry_flame_json_metadata(const struct qry_flame_metadata *metadata, struct fg_json_writer *json)
+{
+    static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
+    struct fg_slice units = metadata->unit;
+    int64_t rate = 100;
+
+    if (fg_slice_is(metadata->name, "cpu")) {
+        units = FG_LIT("samples");
+        /* Values of CPU profiles are nanoseconds: with this rate clients show them as seconds. */
+        rate = 1000000000;
+    }
+    for (size_t i = 0; i < FG_COUNT(objects); i++)
+        if (fg_slice_is(metadata->name, objects[i]))
+            units = FG_LIT("objects");
+    fg_json_begin_object(json, "metadata");
+    fg_json_put_cstr(json, "format", metadata->format);
+    fg_json_put_cstr(json, "spyName", metadata->spy);
+    fg_json_put_i64(json, "sampleRate", rate);
+    fg_json_put_text(json, "units", units);
+    fg_json_put_text(json, "name", metadata->name);
+    fg_json_end(json);
+}

@@ -27,4 +27,15 @@ void qry_flame_json(const struct qry_flame_parts *parts, const char *key,
 void qry_flame_json_numbers(struct fg_json_writer *json, const char *key, const int64_t *values,
                             size_t n);
 
+/* What clients want to know about a flame graph besides; borrowed. */
+struct qry_flame_metadata {
+    const char *format;         /* "single" or "double" */
+    const char *spy;            /* "unknown" of a file that does not say what it counts, else "" */
+    struct fg_slice name, unit; /* of the sample type */
+};
+
+/* Writes it as the object "metadata", with the units that clients of /render know. */
+void qry_flame_json_metadata(const struct qry_flame_metadata *metadata,
+                             struct fg_json_writer *json);
+
 #endif

@@ -3,6 +3,7 @@
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
+#include "querier/adhoc/adhoc.h"
 #include "querier/api.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
@@ -11,7 +12,10 @@
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
 
-enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
+enum {
+    REQUEST_MAX_BYTES = 1024 * 1024, /* a selector has hundreds of bytes */
+    FILE_REST_MAX_BYTES = 64 * 1024, /* of a message with a file: its name and the JSON */
+};
 
 /* All queries of programs at an interval are one flow, so that people wait for a few of them at
  * most. The flows of tenants are hashes of their names. */
@@ -40,6 +44,14 @@ struct fg_metrics *qry_http_register(struct fg_registry *registry)
 }
 
 /* --- one query --- */
+
+/* What a handler needs, since the server passes one pointer. Lives as long as the querier. */
+struct qry_http_binding {
+    struct querier *querier;
+    const struct qry_endpoint *endpoint;
+    uint64_t body_max_bytes;
+    bool scraped;
+};
 
 static void query_destroy(struct qry_query *query)
 {
@@ -71,8 +83,8 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (query->endpoint->type != NULL &&
-        fg_connect_read(&query->call, query->endpoint->type, REQUEST_MAX_BYTES, query->arena, &in,
-                        err) != FG_OK)
+        fg_connect_read(&query->call, query->endpoint->type, query->request_max_bytes, query->arena,
+                        &in, err) != FG_OK)
         return err->code;
     enum fg_code code = query->endpoint->answer(query, in, err);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
@@ -120,6 +132,17 @@ static void account(struct qry_query *query, int64_t took_ns)
                  fg_li("millis", took_ns / FG_MS_NS));
 }
 
+/* Says that the response is a file, and nothing that a browser may show as a page of ours. */
+static void add_file_headers(const struct qry_query *query)
+{
+    char disposition[256];
+
+    (void)snprintf(disposition, sizeof disposition, "attachment; filename=\"%s\"",
+                   query->file_name);
+    fg_http_add_header(query->req, "Content-Disposition", disposition);
+    fg_http_add_header(query->req, "X-Content-Type-Options", "nosniff");
+}
+
 /* Loop. */
 static void query_done(struct fg_job *job)
 {
@@ -130,6 +153,8 @@ static void query_done(struct fg_job *job)
     /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
     qry_reply_headers(query, took_ns);
+    if (job->code == FG_OK && query->file_name != NULL)
+        add_file_headers(query);
     if (job->code != FG_OK)
         fg_connect_refuse(req, &query->call, &job->err);
     else if (query->endpoint->type != NULL)
@@ -141,14 +166,16 @@ static void query_done(struct fg_job *job)
     query_destroy(query);
 }
 
-static struct qry_query *query_create(struct querier *querier, struct fg_http_request *req,
-                                      const struct qry_endpoint *endpoint)
+static struct qry_query *query_create(const struct qry_http_binding *binding,
+                                      struct fg_http_request *req)
 {
+    struct querier *querier = binding->querier;
     struct qry_query *query = fg_new(struct qry_query);
 
     query->querier = querier;
     query->req = req;
-    query->endpoint = endpoint;
+    query->endpoint = binding->endpoint;
+    query->request_max_bytes = binding->body_max_bytes;
     query->accept = fg_http_header(req, "accept");
     query->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
     /* The header is for programs, the parameter for URLs that people type. */
@@ -245,17 +272,10 @@ static void query_submit(struct qry_query *query)
 
 /* --- routes --- */
 
-/* What a handler needs, since the server passes one pointer. Lives as long as the querier. */
-struct qry_http_binding {
-    struct querier *querier;
-    const struct qry_endpoint *endpoint;
-    bool scraped;
-};
-
 static void on_connect(struct fg_http_request *req, void *arg)
 {
     struct qry_http_binding *binding = arg;
-    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
+    struct qry_query *query = query_create(binding, req);
 
     if (!fg_connect_accept(req, query->start_mono_ns, binding->querier->timeout_ns, &query->call)) {
         query_destroy(query);
@@ -281,10 +301,10 @@ static void keep_to_scrape(struct qry_query *query)
                fg_time_add(query->start_mono_ns, (int64_t)(timeout_s * FG_SECOND_NS)));
 }
 
-static void on_get(struct fg_http_request *req, void *arg)
+static void on_plain(struct fg_http_request *req, void *arg)
 {
     struct qry_http_binding *binding = arg;
-    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
+    struct qry_query *query = query_create(binding, req);
 
     query->scraped = binding->scraped;
     if (query->scraped)
@@ -293,48 +313,90 @@ static void on_get(struct fg_http_request *req, void *arg)
     query_submit(query);
 }
 
+/* Adds a route. `wanted` has what depends on the endpoint's kind: methods, the size of bodies and
+ * who may call it. */
 static void add_route(struct querier *querier, struct fg_http_server *server,
                       struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
-                      enum fg_http_kind kind)
+                      struct fg_http_route wanted)
 {
     bool connect = endpoint->type != NULL;
 
-    *binding = (struct qry_http_binding){.querier = querier, .endpoint = endpoint};
-    fg_http_server_route(server, &(struct fg_http_route){
-                                     .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
-                                     .path = endpoint->path,
-                                     .prefix = endpoint->path[strlen(endpoint->path) - 1] == '/',
+    *binding = (struct qry_http_binding){
+        .querier = querier, .endpoint = endpoint, .body_max_bytes = wanted.body_max_bytes};
+    wanted.path = endpoint->path;
+    wanted.prefix = endpoint->path[strlen(endpoint->path) - 1] == '/';
+    wanted.handler = connect ? on_connect : on_plain;
+    wanted.arg = binding;
+    wanted.name = endpoint->name;
+    fg_http_server_route(server, &wanted);
+}
+
+static void add_query_route(struct querier *querier, struct fg_http_server *server,
+                            struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
+                            enum fg_http_kind kind)
+{
+    bool connect = endpoint->type != NULL;
+
+    add_route(querier, server, binding, endpoint,
+              (struct fg_http_route){.methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
                                      .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
-                                     .handler = connect ? on_connect : on_get,
-                                     .arg = binding,
-                                     .name = endpoint->name,
-                                     .kind = kind,
-                                 });
+                                     .kind = kind});
+}
+
+static void add_adhoc_route(struct querier *querier, struct fg_http_server *server,
+                            struct qry_http_binding *binding,
+                            const struct qry_adhoc_endpoint *adhoc)
+{
+    const uint64_t file_max = querier->adhoc_upload_max_bytes;
+    struct fg_http_route wanted = {.methods = FG_CONNECT_METHODS, .kind = FG_HTTP_CHANGES};
+
+    switch (adhoc->kind) {
+    case QRY_ADHOC_READS:
+        add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_READS);
+        return;
+    case QRY_ADHOC_UPLOADS:
+        wanted.body_max_bytes = (file_max + 2) / 3 * 4 + FILE_REST_MAX_BYTES;
+        if (adhoc->endpoint.type == NULL) {
+            wanted.methods = FG_HTTP_GET | FG_HTTP_POST;
+            wanted.body_max_bytes = file_max;
+        }
+        break;
+    case QRY_ADHOC_DELETES:
+        wanted.methods = FG_HTTP_GET | FG_HTTP_DELETE;
+        wanted.kind = FG_HTTP_OPERATES;
+        break;
+    }
+    add_route(querier, server, binding, &adhoc->endpoint, wanted);
 }
 
 void qry_http_routes(struct querier *querier, struct fg_http_server *server)
 {
+    const struct {
+        const struct qry_endpoint *endpoints;
+        size_t n;
+        enum fg_http_kind kind;
+        bool scraped;
+    } tables[] = {
+        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false},
+        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false},
+        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false},
+        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false},
+        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false},
+        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true},
+    };
+    struct qry_http_binding *binding;
+    size_t n = qry_n_adhoc_endpoints;
+
     fg_assert(querier->bindings == NULL);
-    querier->bindings =
-        fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
-                      qry_n_profile_endpoints + qry_n_function_endpoints + qry_n_rule_endpoints +
-                      qry_n_scraped_endpoints,
-                  sizeof *querier->bindings);
-    struct qry_http_binding *binding = querier->bindings;
-    for (size_t i = 0; i < qry_n_api_endpoints; i++)
-        add_route(querier, server, binding++, &qry_api_endpoints[i], FG_HTTP_READS);
-    for (size_t i = 0; i < qry_n_service_endpoints; i++)
-        add_route(querier, server, binding++, &qry_service_endpoints[i], FG_HTTP_READS);
-    for (size_t i = 0; i < qry_n_render_endpoints; i++)
-        add_route(querier, server, binding++, &qry_render_endpoints[i], FG_HTTP_READS);
-    for (size_t i = 0; i < qry_n_profile_endpoints; i++)
-        add_route(querier, server, binding++, &qry_profile_endpoints[i], FG_HTTP_READS);
-    for (size_t i = 0; i < qry_n_function_endpoints; i++)
-        add_route(querier, server, binding++, &qry_function_endpoints[i], FG_HTTP_READS);
-    for (size_t i = 0; i < qry_n_rule_endpoints; i++)
-        add_route(querier, server, binding++, &qry_rule_endpoints[i], FG_HTTP_CHANGES);
-    for (size_t i = 0; i < qry_n_scraped_endpoints; i++) {
-        add_route(querier, server, binding, &qry_scraped_endpoints[i], FG_HTTP_READS);
-        binding++->scraped = true;
-    }
+    for (size_t t = 0; t < FG_COUNT(tables); t++)
+        n += tables[t].n;
+    binding = querier->bindings = fg_calloc(n, sizeof *querier->bindings);
+    for (size_t t = 0; t < FG_COUNT(tables); t++)
+        for (size_t i = 0; i < tables[t].n; i++, binding++) {
+            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].kind);
+            binding->scraped = tables[t].scraped;
+        }
+    for (size_t i = 0; i < qry_n_adhoc_endpoints; i++)
+        add_adhoc_route(querier, server, binding++, &qry_adhoc_endpoints[i]);
 }

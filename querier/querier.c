@@ -28,6 +28,8 @@ struct querier *qry_create(const struct qry_config *config)
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : ANSWER_MAX_BYTES_DEFAULT;
     querier->refine_max_bytes = config->refine_max_bytes;
+    querier->adhoc_upload_max_bytes = config->adhoc_upload_max_bytes;
+    querier->adhoc_decode_max_bytes = config->adhoc_decode_max_bytes;
     /* Without a bucket ingesters are all there is, as in tests of replicas. */
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){

@@ -32,6 +32,7 @@ struct qry_settings {
     int64_t manifest_age_ns, rules_delay_ns;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
+    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
 };
 extern const struct fg_conf_field qry_fields[];
 extern const size_t qry_n_fields;
@@ -66,7 +67,9 @@ struct qry_config {
     uint64_t refine_max_bytes;        /* of samples, read if a flame graph of crowns is inexact */
     int64_t manifest_age_ns;          /* older manifests are read again */
     int64_t rules_delay_ns;           /* so late is a minute evaluated by recording rules */
-    struct fg_disk_cache *disk;       /* of segment and block data; NULL: none */
+    /* Of ad hoc profiles: of a file, 0: there are none; and to decode it. */
+    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
+    struct fg_disk_cache *disk; /* of segment and block data; NULL: none */
 };
 
 struct fg_program;

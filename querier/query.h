@@ -62,14 +62,18 @@ struct querier {
     struct qry_rules *rules;           /* recording rules */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
+    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
 };
 
-/* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */
+/* Parameters of the plain routes, read on the loop. ptr NULL: not given. */
 struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
     struct fg_slice label, limit, page, function, regex, sort;
+    struct fg_slice name, type;
     struct fg_slice path; /* of the request, decoded */
+    struct fg_slice body; /* as received */
+    enum fg_http_method method;
     struct fg_slice group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
     const struct fg_slice *call_site; /* in the request's arena */
@@ -80,7 +84,7 @@ struct qry_render_params {
 /* A route and what answers it. */
 struct qry_endpoint {
     const char *path, *name;                /* a path that ends with '/': all paths below it */
-    const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain GET */
+    const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain route */
     /* Fills query->body. Runs on a worker. `in` is of `type`. */
     enum fg_code (*answer)(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err);
 };
@@ -90,6 +94,7 @@ struct qry_query {
     struct querier *querier;
     struct fg_http_request *req; /* NULL: export.c asks */
     const struct qry_endpoint *endpoint;
+    size_t request_max_bytes;        /* of the body */
     struct fg_connect_call call;     /* of Connect's routes */
     struct qry_render_params params; /* of the others */
     struct fg_slice accept;          /* the header */
@@ -103,6 +108,7 @@ struct qry_query {
     struct fg_arena *arena;
     struct fg_buf body;       /* of the response */
     const char *content_type; /* of plain responses; NULL: application/json */
+    const char *file_name;    /* under which browsers save the response; NULL: they show it */
 
     /* What the response was made from. */
     char *unit; /* of its values; NULL: it has none */

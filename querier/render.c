@@ -59,6 +59,8 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"function", &params->function},
         {"regex", &params->regex},
         {"sort", &params->sort},
+        {"name", &params->name},
+        {"type", &params->type},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)
@@ -70,6 +72,8 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
     if (max_nodes.ptr != NULL)
         params->max_nodes = max_nodes;
     params->path = fg_http_path(req);
+    params->body = fg_http_body(req);
+    params->method = fg_http_method(req);
     *ret_params = found;
 }
 
@@ -115,32 +119,6 @@ static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
 }
 
 /* --- writing --- */
-
-/* Writes the metadata. Units are those that clients of /render know: they count in samples and
- * objects. */
-static void write_metadata(const struct fg_profile_type *type, const char *format,
-                           struct fg_json_writer *json)
-{
-    static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
-    struct fg_slice units = type->unit;
-    int64_t rate = 100;
-
-    if (fg_slice_is(type->type, "cpu")) {
-        units = FG_LIT("samples");
-        /* Values of CPU profiles are nanoseconds: with this rate clients show them as seconds. */
-        rate = 1000000000;
-    }
-    for (size_t i = 0; i < FG_COUNT(objects); i++)
-        if (fg_slice_is(type->type, objects[i]))
-            units = FG_LIT("objects");
-    fg_json_begin_object(json, "metadata");
-    fg_json_put_cstr(json, "format", format);
-    fg_json_put_cstr(json, "spyName", "");
-    fg_json_put_i64(json, "sampleRate", rate);
-    fg_json_put_text(json, "units", units);
-    fg_json_put_text(json, "name", type->type);
-    fg_json_end(json);
-}
 
 struct timeline {
     int64_t start_ms, end_ms; /* as asked for */
@@ -303,7 +281,9 @@ static enum fg_code write_render(const struct render *render, struct qry_query *
                                              flame.max_self},
                    "flamebearer", &json);
     fg_flame_done(&flame);
-    write_metadata(&render->selection.type, "single", &json);
+    qry_flame_json_metadata(&(struct qry_flame_metadata){"single", "", render->selection.type.type,
+                                                         render->selection.type.unit},
+                            &json);
     write_timeline(&json, "timeline", &render->timeline,
                    render->n_series == 1 ? render->series : NULL);
     if (render->n_group_by > 0)
@@ -470,7 +450,8 @@ static enum fg_code write_diff(const struct fg_profile_type *type, const struct 
                                              fg_value_add(diff->left_ticks, diff->right_ticks),
                                              diff->max_self},
                    "flamebearer", &json);
-    write_metadata(type, "double", &json);
+    qry_flame_json_metadata(&(struct qry_flame_metadata){"double", "", type->type, type->unit},
+                            &json);
     fg_json_put_null(&json, "timeline");
     fg_json_put_null(&json, "groups");
     fg_json_put_null(&json, "heatmap");

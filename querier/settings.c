@@ -30,6 +30,14 @@ const struct fg_conf_field qry_fields[] = {
      .doc =
          "How long after its end a minute is evaluated by recording rules. Profiles of the minute "
          "that arrive later are missing in the metrics."},
+    {"adhoc_upload_max_bytes", FG_CONF_BYTES, CONF(adhoc_upload_max_bytes), .def = "16MiB",
+     .min = "0", .max = "256MiB",
+     .doc = "Size of an ad hoc profile, a file that is uploaded to look at it, as received. Larger "
+            "files are refused. 0: no ad hoc profiles."},
+    {"adhoc_decode_max_bytes", FG_CONF_BYTES, CONF(adhoc_decode_max_bytes), .def = "64MiB",
+     .min = "1MiB", .max = "4GiB",
+     .doc = "Memory for decompressing and decoding one ad hoc profile, in addition to the file "
+            "itself, and as much again for its stacks."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

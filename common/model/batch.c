@@ -96,7 +96,7 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
 
 /* ---- encoding ---- */
 
-/* The number of one of the batch's functions in the table of definitions. */
+/* The number of one of the batch's functions in the table of symbols. */
 static uint32_t define_function(const struct fg_batch *batch, uint32_t number,
                                 struct fg_symbols *symbols)
 {
@@ -128,8 +128,8 @@ static uint32_t define_mapping(const struct fg_batch *batch, uint32_t number,
                                        });
 }
 
-static uint32_t define_location(const struct fg_batch *batch, uint32_t number,
-                                struct fg_symbols *symbols)
+uint32_t fg_batch_define_location(const struct fg_batch *batch, uint32_t number,
+                                  struct fg_symbols *symbols)
 {
     const struct fg_batch_location *from = &batch->locations[number];
     /* On the stack for nearly all: a location has more lines only if as many functions were inlined
@@ -175,7 +175,7 @@ static void define_stacks(const struct fg_batch *batch, const bool *define, uint
             uint32_t location = batch->stack_locations[stack->first + i];
 
             if (numbers[location] == UINT32_MAX)
-                numbers[location] = define_location(batch, location, symbols);
+                numbers[location] = fg_batch_define_location(batch, location, symbols);
         }
     }
 }

@@ -105,6 +105,11 @@ struct fg_batch {
 void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
                        struct fg_slice key);
 
+/* Adds a location of the batch, with its functions and its mapping, to a table and returns its
+ * number there: a new one, or that of equal content. */
+uint32_t fg_batch_define_location(const struct fg_batch *batch, uint32_t number,
+                                  struct fg_symbols *symbols);
+
 /*
  * Encodes a batch for the wire (distributor to ingester), little-endian:
  *

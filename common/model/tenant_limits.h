@@ -39,6 +39,8 @@ struct fg_limit_settings {
     uint64_t max_query_bytes, max_concurrent_queries, max_queued_queries;
     uint64_t max_recording_rules, max_recording_rule_series;
     int64_t retention_period_ns, retention_period_nodes_ns;
+    int64_t adhoc_retention_period_ns;
+    uint64_t adhoc_profiles_max, adhoc_bytes_max;
     char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
     unsigned ingestion_relabeling_default_rules_position;            /* enum fg_relabel_defaults */
 };

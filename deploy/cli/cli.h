@@ -21,6 +21,7 @@ enum cli_exit {
 int cli_push(int argc, char **argv);
 int cli_query(int argc, char **argv);
 int cli_labels(int argc, char **argv);
+int cli_adhoc(int argc, char **argv);
 int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
 int cli_rules(int argc, char **argv);

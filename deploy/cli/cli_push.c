@@ -4,7 +4,7 @@
 #include "deploy/cli/push_check.h"
 #include "deploy/cli/push_dir.h"
 #include "deploy/cli/times.h"
-#include "deploy/cli/upload_file.h"
+#include "proto/file_format.h"
 
 enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* a word of a command line has <= 128 KiB */
 
@@ -27,10 +27,11 @@ static const char notes[] =
     "around\n"
     "the values.\n"
     "\n"
-    "Without --format: files that are gzip, or end in .pb, .pb.gz or .pprof, are pprof; .lines "
-    "has\n"
-    "one stack a line; .jfr is a Java recording; .folded, .collapsed, .txt and all others are\n"
-    "collapsed stacks, \"main;work 30\" a line.\n"
+    "Without --format the end of a name decides, before .gz or .zst: .pb and .pprof; .lines, one\n"
+    "stack a line; .jfr, a Java recording; .trie and .tree; .json, speedscope's; .folded,\n"
+    ".collapsed and .txt, collapsed stacks, \"main;work 30\" a line. Other files are pprof if "
+    "they\n"
+    "are compressed or no text, and collapsed stacks if they are text.\n"
     "\n"
     "Text has no types, so for text the name of the service may end with one: shop.cpu (the\n"
     "default), shop.wall, shop.alloc_space, shop.inuse_objects, shop.goroutines, shop.mutex_count\n"
@@ -108,12 +109,13 @@ static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
 static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 {
     const char *format = push->pushing.format;
+    enum fg_file_format known;
 
     if (check_what(push, words, err) != FG_OK || read_name(push, err) != FG_OK ||
         read_times(push, err) != FG_OK)
         return err->code;
     /* Here and not at the server, which would refuse each file of a folder one by one. */
-    if (format != NULL && !cli_upload_file_is_format(format))
+    if (format != NULL && !fg_file_format_parse(fg_cstr(format), &known))
         return fg_fail(err, FG_E_INVALID,
                        "--format %s: it is pprof, folded, lines, jfr, trie, "
                        "tree or speedscope",

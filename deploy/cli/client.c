@@ -243,12 +243,12 @@ enum fg_code cli_client_get(struct cli_client *client, const char *path,
 }
 
 /* libcurl's lists cannot share a tail, so the headers of every request are copied. */
-static struct curl_slist *headers_with_type(const struct cli_client *client,
-                                            const char *content_type)
+static struct curl_slist *headers_with(const struct cli_client *client, const char *name,
+                                       const char *value)
 {
     struct curl_slist *headers = NULL;
 
-    add_header(&headers, "Content-Type", content_type);
+    add_header(&headers, name, value);
     for (const struct curl_slist *item = client->headers; item != NULL; item = item->next) {
         struct curl_slist *longer = curl_slist_append(headers, item->data);
         fg_assert(longer != NULL); /* memory is gone */
@@ -261,7 +261,7 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
                              struct fg_slice body, struct cli_client_reply *ret_reply,
                              struct fg_err *err)
 {
-    struct curl_slist *headers = headers_with_type(client, content_type);
+    struct curl_slist *headers = headers_with(client, "Content-Type", content_type);
 
     curl_easy_setopt(client->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
@@ -270,6 +270,22 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers);
     enum fg_code code = perform(client, path, ret_reply, err);
     /* The handle keeps the list: forget it before it is freed. */
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    return code;
+}
+
+enum fg_code cli_client_delete(struct cli_client *client, const char *path,
+                               struct cli_client_reply *ret_reply, struct fg_err *err)
+{
+    struct curl_slist *headers = headers_with(client, "X-Flamegrid-Action", "delete");
+
+    curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers);
+    enum fg_code code = perform(client, path, ret_reply, err);
+    /* The handle keeps both for later requests. */
+    curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, NULL);
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     return code;

@@ -59,6 +59,11 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
                              struct fg_slice body, struct cli_client_reply *ret_reply,
                              struct fg_err *err) fg_must_check;
 
+/* Deletes what is at the path, with the header that such requests need. */
+enum fg_code cli_client_delete(struct cli_client *client, const char *path,
+                               struct cli_client_reply *ret_reply,
+                               struct fg_err *err) fg_must_check;
+
 /*
  * Makes a Connect call with protobuf bodies: "querier.v1.QuerierService/Series". The reply's body
  * is the message of the answer. A status other than 200 is a failure with the server's message.

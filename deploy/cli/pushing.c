@@ -4,6 +4,7 @@
 #include "common/base/time.h"
 #include "deploy/cli/push_check.h"
 #include "deploy/cli/upload_file.h"
+#include "proto/file_format.h"
 #include "proto/push_v1.pb-c.h"
 
 #include <time.h>
@@ -154,8 +155,9 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
                                  struct fg_slice content, struct cli_pushed *ret_pushed,
                                  struct fg_err *err)
 {
-    const char *format =
-        pushing->format != NULL ? pushing->format : cli_upload_file_format(file, content);
+    const char *format = pushing->format != NULL
+                             ? pushing->format
+                             : fg_file_format_name(fg_file_format_find(fg_cstr(file), content));
     int64_t time_ns;
     enum fg_code code = cli_push_content_check(format, content, &time_ns, err);
 

@@ -1,7 +1,5 @@
 #include "deploy/cli/upload_file.h"
 
-#include "common/base/str.h"
-
 #include <errno.h>
 #include <stdio.h>
 
@@ -33,40 +31,4 @@ enum fg_code cli_upload_file_read(const char *path, struct fg_buf *out, struct f
     if (!from_stdin)
         (void)fclose(file);
     return code;
-}
-
-static const struct {
-    const char *ending, *format;
-} endings[] = {
-    {".pb", "pprof"},         {".pb.gz", "pprof"}, {".pprof", "pprof"}, {".folded", "folded"},
-    {".collapsed", "folded"}, {".txt", "folded"},  {".lines", "lines"}, {".jfr", "jfr"},
-};
-
-const char *cli_upload_file_format(const char *path, struct fg_slice content)
-{
-    enum { LOOK_BYTES = 4096 };
-
-    /* gzip (RFC 1952 2.3.1): pprof files usually are; a recording has to be named .jfr. */
-    if (fg_slice_starts(content, "\x1f\x8b"))
-        return fg_slice_ends(fg_cstr(path), ".jfr") ? "jfr" : "pprof";
-    for (size_t i = 0; i < FG_COUNT(endings); i++)
-        if (fg_slice_ends(fg_cstr(path), endings[i].ending))
-            return endings[i].format;
-    /* A plain pprof begins with messages that are full of zero bytes; stacks as text have none. */
-    if (fg_slice_find(fg_slice_sub(content, 0, LOOK_BYTES), '\0') != SIZE_MAX)
-        return "pprof";
-    return "folded";
-}
-
-bool cli_upload_file_is_format(const char *format)
-{
-    /* The formats of /ingest (distributor/API.md). "groups" and "collapsed" are its names for
-     * folded. */
-    static const char *const known[] = {"pprof", "folded", "groups", "collapsed", "lines",
-                                        "jfr",   "trie",   "tree",   "speedscope"};
-
-    for (size_t i = 0; i < FG_COUNT(known); i++)
-        if (strcmp(format, known[i]) == 0)
-            return true;
-    return false;
 }

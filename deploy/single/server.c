@@ -229,6 +229,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .cache_max_bytes = single_querier.cache_max_bytes,
         .fetch_max_bytes = single_querier.fetch_max_bytes,
         .refine_max_bytes = single_querier.refine_max_bytes,
+        .adhoc_upload_max_bytes = single_querier.adhoc_upload_max_bytes,
+        .adhoc_decode_max_bytes = single_querier.adhoc_decode_max_bytes,
         .manifest_age_ns = single_querier.manifest_age_ns,
         .rules_delay_ns = single_querier.rules_delay_ns,
         .disk = server->disk,

@@ -1,5 +1,18 @@
 #include "proto/builder/impl.h"
 
+struct fg_decode_limits fg_decode_limits_of(const struct fg_limit_settings *limits)
+{
+    return (struct fg_decode_limits){
+        .samples_max = (uint32_t)limits->max_profile_stacktrace_samples,
+        .sample_labels_max = (uint32_t)limits->max_profile_stacktrace_sample_labels,
+        .stack_depth_max = (uint32_t)limits->max_profile_stacktrace_depth,
+        .symbol_max_bytes = (uint32_t)limits->max_profile_symbol_value_length,
+        .label_names_max = (uint32_t)limits->max_label_names_per_series,
+        .label_name_max_bytes = (uint32_t)limits->max_label_name_length,
+        .label_value_max_bytes = (uint32_t)limits->max_label_value_length,
+    };
+}
+
 /* ---- ids of locations and stacks ---- */
 
 /*

@@ -13,6 +13,7 @@
 #include "common/base/map.h"
 #include "common/model/batch.h"
 #include "common/model/relabel.h"
+#include "common/model/tenant_limits.h"
 
 /* What a tenant may send (distributor/API.md#limits). Zero in any field: no limit. */
 struct fg_decode_limits {
@@ -30,6 +31,9 @@ struct fg_decode_limits {
         .symbol_max_bytes = 65535, .label_names_max = 30, .label_name_max_bytes = 1024,            \
         .label_value_max_bytes = 2048                                                              \
     }
+
+/* Returns the part of a tenant's limits that decoders need. */
+struct fg_decode_limits fg_decode_limits_of(const struct fg_limit_settings *limits);
 
 /* What was truncated or dropped, for the metrics. */
 struct fg_decode_counts {

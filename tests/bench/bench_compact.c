@@ -143,7 +143,7 @@ static struct cmp_merge_parent_part above_part(struct cmp_merge_source *source, 
     bench_must(cmp_merge_part_open(source, 0, arena, &part.part, &err), &err);
     bench_must(fg_rollups_parse(&source->parts[0],
                                 fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
-                                arena, &part.nodes, &err),
+                                arena, &part.rollups, &err),
                &err);
     return part;
 }

@@ -216,7 +216,7 @@ def case_completion(cli):
 
 
 def case_man_pages(cli):
-    for command in ("push", "query", "labels", "rules", "bucket", "ring", "canary"):
+    for command in ("push", "query", "labels", "rules", "bucket", "ring", "canary", "adhoc"):
         page = cli.good("man", command).decode()
         check(page.startswith(".TH FLAMEGRID 1\n") and ".SH OPTIONS" in page, "%s", page[:200])
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
@@ -824,6 +824,46 @@ def case_canary_finds_what_is_lost(cli):
     # A sum over time that lacks one, and has some that wait for their answer, may be too large: what has no number is not looked at.
     check(code == 1 and sums["lost"] >= 2, "exit code %d, %s", code, sums)
     check(len(named) == 2 and {what for what, _ in named} == {"lost"}, "%s", named)
+
+
+def case_adhoc(cli):
+    pprof_gz = gzip.compress(pprof.make(STACKS, time.time_ns()))
+    cli.file("c.pb.gz", pprof_gz)
+    cli.file("d e.folded", FOLDED.encode())
+    check(cli.lines("adhoc", "list") == [] and json.loads(cli.good("adhoc", "list", "--json")) == [], "a new server has files")
+    ids = cli.lines("adhoc", "upload", "c.pb.gz", "d e.folded")
+    check(len(ids) == 2 and ids[0].endswith("-c.pb.gz") and ids[1].endswith("-d_e.folded"), "%s", ids)
+    made = json.loads(cli.good("adhoc", "upload", "--json", "-", stdin=FOLDED.encode()))
+    check(made["ok"] and made["files"][0]["id"].endswith("-stdin"), "%s", made)
+    check(made["files"][0]["url"] == cli.environment["FLAMEGRID_URL"] + "/api/adhoc/" + made["files"][0]["id"], "%s", made)
+    rows = json.loads(cli.good("adhoc", "list", "--json"))
+    check({row["id"] for row in rows} == {*ids, made["files"][0]["id"]}, "%s", rows)
+    check(all(re.fullmatch(r"20\d\d-.*Z", row[key]) for row in rows for key in ("uploaded", "expires")), "%s", rows)
+    check({row["size_bytes"] for row in rows} == {len(pprof_gz), len(FOLDED)}, "%s", rows)
+    check(all(re.fullmatch(r"\S+  \d+ bytes  20\d\d-\S+Z", line) for line in cli.lines("adhoc", "list")), "list")
+    check(cli.good("adhoc", "get", ids[0]) == pprof_gz, "other bytes")
+    cli.good("adhoc", "get", ids[1], "-o", "again.folded")
+    with open(os.path.join(cli.folder, "again.folded"), "rb") as file:
+        check(file.read() == FOLDED.encode(), "another file")
+    drawn = json.loads(cli.good("adhoc", "get", ids[0], "--json"))
+    check(drawn["file"]["type"] == "samples" and drawn["flamebearer"]["numTicks"] == 4, "%s", drawn)
+    drawn = json.loads(cli.good("adhoc", "get", ids[0], "--json", "--type", "cpu"))
+    check(drawn["flamebearer"]["numTicks"] == 40_000_000, "%s", drawn)
+    check(cli.lines("adhoc", "delete", ids[0]) == [ids[0] + " deleted"], "delete")
+    check(json.loads(cli.good("adhoc", "delete", "--json", ids[1])) == {"id": ids[1]}, "delete --json")
+    cli.good("adhoc", "delete", made["files"][0]["id"])
+    cli.bad(1, "404: profile .* not found", "adhoc", "get", ids[0])
+    cli.bad(1, "404: profile .* not found", "adhoc", "delete", ids[0])
+    cli.bad(1, "400: .*no sample type", "adhoc", "get", cli.lines("adhoc", "upload", "c.pb.gz")[0], "--json", "--type", "wall")
+    cli.bad(1, "empty: failed, .*file is empty", "adhoc", "upload", cli.file("empty", b""))
+    cli.bad(1, "nowhere: failed, cannot open", "adhoc", "upload", "nowhere")
+    code, out, err = cli.run("adhoc", "upload", "--json", "nowhere", "c.pb.gz")
+    check(code == 1 and [file["ok"] for file in json.loads(out)["files"]] == [False, True] and "nowhere" in err, "%s", out)
+    cli.bad(2, "upload, list, get or delete", "adhoc")
+    cli.bad(2, "which files", "adhoc", "upload")
+    cli.bad(2, "one id", "adhoc", "get")
+    cli.bad(2, "one id", "adhoc", "delete", "a", "b")
+    cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
 
 def case_canary_failures(cli):

@@ -66,6 +66,15 @@ def case_agents_grafana_and_cli_use_one_url():
         check(status == 200, "%d %s", status, body)
         status, body = client.send("GET", "/api/metrics")[:2]
         check(status == 200 and b'\nflamegrid_rule_complete{rule_id="a",metric="cpu"} 1\n' in body, "%d %s", status, body)
+        # A file that is larger than any query.
+        stacks = b"".join(b"main;%06d 1\n" % i for i in range(120000))
+        status, body = client.send("POST", "/api/adhoc?name=a.folded", stacks)[:2]
+        check(status == 200 and len(stacks) > 2**20, "%d %s", status, body)
+        made = "/api/adhoc/" + json.loads(body)["id"]
+        check(client.send("GET", made + "/raw")[:2] == (200, stacks), "the file is another one")
+        check(client.send("DELETE", made)[0] == 403 and client.send("DELETE", made, headers=flamegrid.ACTION)[0] == 200, "delete")
+        status, body = client.send("POST", "/adhocprofiles.v1.AdHocProfileService/List", b"{}", {"Content-Type": "application/json"})[:2]
+        check((status, body.strip()) == (200, b"{}"), "%d %s", status, body)
         status, page = client.send("GET", "/")[:2]
         check(status == 200 and b"<html" in page and client.send("GET", "/ui/app.js")[0] == 200, "the page: %d", status)
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",

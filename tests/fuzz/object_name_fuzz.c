@@ -4,9 +4,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct fg_adhoc_name adhoc;
     struct fg_name name;
 
     if (fg_name_parse(fg_bytes(data, size), &name))
         fg_assert(size < FG_NAME_MAX_BYTES && strlen(name.tenant) <= FG_TENANT_MAX_BYTES);
+    if (fg_name_parse_adhoc(fg_bytes(data, size), &adhoc))
+        fg_assert(size < FG_NAME_ADHOC_MAX_BYTES && strlen(adhoc.file) <= FG_ADHOC_FILE_MAX_BYTES &&
+                  fg_adhoc_id_is_valid(fg_cstr(adhoc.id)));
     return 0;
 }

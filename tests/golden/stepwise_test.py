@@ -183,6 +183,8 @@ class Step:
         for key in ("flamegraph", "flamebearer"):
             if key in document:
                 document[key] = self.replay.flame(document[key], 7 if double else 4)
+        if "flamebearerProfile" in document:  # a document as text inside of this one
+            document["flamebearerProfile"] = self.normal(plain(json.loads(document["flamebearerProfile"])))
         if "tree" in document:
             document["tree"] = self.replay.tree_bytes(document["tree"])
         if "dot" in document:

@@ -70,8 +70,9 @@ def endpoints():
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 text = file.read()
             defined = dict(re.findall(r'^#define (\w+)\s+"(/[^"]*)"', text, re.MULTILINE))
-            for table in re.findall(r"const struct qry_endpoint \w+\[\] = \{\n(.*?)\n\};", text, re.DOTALL):
-                found |= {"/querier.v1.QuerierService/" + method for method in re.findall(r'\bMETHOD\("(\w+)"\)', table)}
+            service = re.search(r'^#define METHOD\(name\) "([^"]+)"', text, re.MULTILINE)
+            for table in re.findall(r"const struct qry_\w*endpoint \w+\[\] = \{\n(.*?)\n\};", text, re.DOTALL):
+                found |= {service.group(1) + method for method in re.findall(r'\bMETHOD\("(\w+)"\)', table)}
                 found |= set(re.findall(r'\{\s*"(/[^"]+)"', table))
                 found |= {defined[word] for word in re.findall(r"\{\s*(\w+),", table) if word in defined}
     return found

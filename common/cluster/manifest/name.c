@@ -195,3 +195,109 @@ bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name)
     *ret_name = parsed;
     return true;
 }
+
+/* ---- files that somebody looks at ---- */
+
+#define ADHOC_FOLDER "adhoc"
+
+static const char base32[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+bool fg_adhoc_id_is_valid(struct fg_slice text)
+{
+    /* 26 digits hold 130 bits: the first one has 3. */
+    if (text.len != FG_ADHOC_ID_CHARS || text.ptr[0] > '7')
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '\0' || strchr(base32, text.ptr[i]) == NULL)
+            return false;
+    return true;
+}
+
+void fg_adhoc_id_write(struct fg_id bits, char out[FG_ADHOC_ID_CHARS + 1])
+{
+    for (size_t i = FG_ADHOC_ID_CHARS; i-- > 0;) {
+        out[i] = base32[bits.lo & 31];
+        bits.lo = bits.lo >> 5 | bits.hi << 59;
+        bits.hi >>= 5;
+    }
+    out[FG_ADHOC_ID_CHARS] = '\0';
+}
+
+static bool is_plain(uint8_t byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9') || byte == '_' || byte == '.' || byte == '-';
+}
+
+void fg_adhoc_file_write(struct fg_slice name, char out[FG_ADHOC_FILE_MAX_BYTES + 1])
+{
+    if (name.len == 0)
+        name = FG_LIT("profile");
+    if (name.len > FG_ADHOC_FILE_MAX_BYTES)
+        name = fg_slice_sub(name, name.len - FG_ADHOC_FILE_MAX_BYTES, FG_ADHOC_FILE_MAX_BYTES);
+    fg_assert(name.ptr != NULL); /* it is not empty */
+    for (size_t i = 0; i < name.len; i++)
+        out[i] = (char)(is_plain(name.ptr[i]) ? name.ptr[i] : '_');
+    out[name.len] = '\0';
+}
+
+enum fg_code fg_name_adhoc_all(char out[FG_NAME_ADHOC_MAX_BYTES], struct fg_slice tenant,
+                               struct fg_err *err)
+{
+    char folder[FG_NAME_MAX_BYTES];
+
+    if (tenant_folder(folder, tenant, err) != FG_OK)
+        return err->code;
+    (void)snprintf(out, FG_NAME_ADHOC_MAX_BYTES, "%s/" ADHOC_FOLDER "/", folder);
+    return FG_OK;
+}
+
+enum fg_code fg_name_adhoc(char out[FG_NAME_ADHOC_MAX_BYTES], const struct fg_adhoc_name *name,
+                           struct fg_err *err)
+{
+    char all[FG_NAME_ADHOC_MAX_BYTES];
+    int len;
+
+    if (fg_name_adhoc_all(all, fg_cstr(name->tenant), err) != FG_OK)
+        return err->code;
+    len = snprintf(out, FG_NAME_ADHOC_MAX_BYTES, "%s%s-%016" PRIx64 "-%08" PRIx32 "-%s", all,
+                   name->id, (uint64_t)name->uploaded_ms, name->crc, name->file);
+    fg_assert(len > 0 && (size_t)len < FG_NAME_ADHOC_MAX_BYTES);
+    return FG_OK;
+}
+
+static bool parse_u32(struct fg_slice text, uint32_t *ret_value)
+{
+    uint8_t bytes[4];
+
+    if (text.len != 2 * sizeof bytes || !fg_parse_hex(text, bytes, sizeof bytes))
+        return false;
+    *ret_value =
+        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return true;
+}
+
+bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name)
+{
+    struct fg_adhoc_name parsed = {0};
+    char again[FG_NAME_ADHOC_MAX_BYTES];
+    struct fg_slice rest = name, id;
+    struct fg_err err;
+    uint64_t uploaded;
+
+    if (!fg_slice_is(take(&rest, '/'), "tenants") ||
+        !parse_tenant(take(&rest, '/'), parsed.tenant) ||
+        !fg_slice_is(take(&rest, '/'), ADHOC_FOLDER))
+        return false;
+    id = take(&rest, '-');
+    if (!fg_adhoc_id_is_valid(id) || !parse_u64(take(&rest, '-'), &uploaded) ||
+        uploaded > INT64_MAX || !parse_u32(take(&rest, '-'), &parsed.crc) || rest.len == 0)
+        return false;
+    (void)snprintf(parsed.id, sizeof parsed.id, "%.*s", FG_S(id));
+    parsed.uploaded_ms = (int64_t)uploaded;
+    fg_adhoc_file_write(rest, parsed.file);
+    if (fg_name_adhoc(again, &parsed, &err) != FG_OK || !fg_slice_eq(name, fg_cstr(again)))
+        return false;
+    *ret_name = parsed;
+    return true;
+}

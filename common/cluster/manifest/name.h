@@ -8,6 +8,10 @@
  *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
  *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
  *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
+ *   tenants/<tenant>/settings                 settings of apps (querier/tenant_settings.h)
+ *   tenants/<tenant>/adhoc/<id>-<time>-<crc>-<file>
+ *                                             a file that somebody looks at
+ *                                             (querier/adhoc/store.h)
  *
  * A tenant's name is checked (common/model/tenant_id.h) before it becomes part of a path: what it
  * may have is what S3 and file systems take as it is. Only a dot at its beginning is written "=2e",
@@ -18,6 +22,7 @@
 
 #include "common/base/err.h"
 #include "common/base/hash.h"
+#include "common/base/time.h"
 #include "common/cluster/ring/ring.h"
 #include "common/model/tenant_id.h"
 
@@ -69,6 +74,53 @@ enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenan
                               struct fg_err *err) fg_must_check;
 enum fg_code fg_name_rules(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                            struct fg_err *err) fg_must_check;
+
+/*
+ * The name of a file that somebody uploaded to look at it, which says all that is known about it.
+ * fg_name_parse() does not know such names either.
+ */
+enum {
+    FG_ADHOC_ID_CHARS = 26, /* 128 bits, 5 in each */
+    FG_ADHOC_FILE_MAX_BYTES = 100,
+    FG_NAME_ADHOC_MAX_BYTES = sizeof "tenants/=2e/adhoc/---" + (size_t)FG_TENANT_MAX_BYTES +
+                              FG_ADHOC_ID_CHARS + (size_t)16 + 8 + FG_ADHOC_FILE_MAX_BYTES
+};
+
+struct fg_adhoc_name {
+    char tenant[FG_TENANT_MAX_BYTES + 1];
+    char id[FG_ADHOC_ID_CHARS + 1]; /* Crockford's base 32 */
+    int64_t uploaded_ms;            /* since 1970, not negative */
+    uint32_t crc;                   /* crc32c of the content */
+    char file[FG_ADHOC_FILE_MAX_BYTES + 1];
+};
+
+/* Returns whether the text can be an id: 26 characters that stand for 128 bits. */
+bool fg_adhoc_id_is_valid(struct fg_slice text);
+
+/* Writes an id of 128 bits. */
+void fg_adhoc_id_write(struct fg_id bits, char out[FG_ADHOC_ID_CHARS + 1]);
+
+/* Writes what becomes of the name of a file: other characters than letters, digits, '_', '.' and
+ * '-' become '_', and of a long name the end stays, which tells the format. "profile" if it is
+ * empty. */
+void fg_adhoc_file_write(struct fg_slice name, char out[FG_ADHOC_FILE_MAX_BYTES + 1]);
+
+/* Returns whether a file has expired. retention_ns: of the tenant; 0: files are kept forever. */
+static inline bool fg_adhoc_has_expired(const struct fg_adhoc_name *name, int64_t retention_ns,
+                                        int64_t now_ms)
+{
+    return retention_ns > 0 && now_ms >= fg_time_add(name->uploaded_ms, retention_ns / FG_MS_NS);
+}
+
+/* Writes the name of a file, or what the names of a tenant's files begin with. FG_E_INVALID: tenant
+ * is not a valid name. */
+enum fg_code fg_name_adhoc(char out[FG_NAME_ADHOC_MAX_BYTES], const struct fg_adhoc_name *name,
+                           struct fg_err *err) fg_must_check;
+enum fg_code fg_name_adhoc_all(char out[FG_NAME_ADHOC_MAX_BYTES], struct fg_slice tenant,
+                               struct fg_err *err) fg_must_check;
+
+/* Parses the name of a file. Returns false if fg_name_adhoc() does not make such a name. */
+bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name) fg_must_check;
 
 enum fg_name_kind {
     FG_NAME_IS_L0,

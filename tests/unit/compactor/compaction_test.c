@@ -111,6 +111,39 @@ static void blocks_of_a_lost_manifest_are_kept(void **state)
     free(world);
 }
 
+/* Expired files go, whatever manifests there are; others stay, and so does what is not ours. */
+static void expired_ad_hoc_profiles_are_deleted(void **state)
+{
+    static const char foreign[] = "tenants/nobody/adhoc/notes.txt";
+    struct world *world = fg_new(struct world);
+    char old[FG_NAME_ADHOC_MAX_BYTES], young[FG_NAME_ADHOC_MAX_BYTES];
+    struct fg_adhoc_name name = {.tenant = "nobody", .file = "cpu.pb.gz"};
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 1);
+    world_arrive(world, 1, WORLD_NOW, FG_HOUR_NS);
+    fg_adhoc_id_write((struct fg_id){1, 2}, name.id);
+    name.uploaded_ms = WORLD_NOW / FG_MS_NS;
+    world_must(fg_name_adhoc(old, &name, &err), &err);
+    fg_adhoc_id_write((struct fg_id){1, 3}, name.id);
+    name.uploaded_ms += 6 * PLAN_DAY_NS / FG_MS_NS;
+    world_must(fg_name_adhoc(young, &name, &err), &err);
+    world_put(world, old, FG_LIT("old"));
+    world_put(world, young, FG_LIT("young"));
+    world_put(world, foreign, FG_LIT("notes"));
+    world_pass_time(world, 6 * PLAN_DAY_NS);
+    world_turn(world);
+    assert_true(is_there(world, old));
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    assert_false(is_there(world, old));
+    assert_true(is_there(world, young));
+    assert_true(is_there(world, foreign));
+    world_close(world);
+    free(world);
+}
+
 static void late_and_old_data_is_folded_into_its_day(void **state)
 {
     struct world *world = fg_new(struct world);
@@ -310,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_become_hourly_then_daily_blocks),
         cmocka_unit_test(blocks_of_a_lost_manifest_are_kept),
+        cmocka_unit_test(expired_ad_hoc_profiles_are_deleted),
         cmocka_unit_test(late_and_old_data_is_folded_into_its_day),
         cmocka_unit_test(a_job_is_halved_if_memory_is_small),
         cmocka_unit_test(parent_rollups_of_weeks_are_built_and_rebuilt),

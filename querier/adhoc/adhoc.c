@@ -1,0 +1,512 @@
+#include "querier/adhoc/adhoc.h"
+
+#include "common/base/json_writer.h"
+#include "common/base/str.h"
+#include "common/model/flame.h"
+#include "proto/adhoc_v1.pb-c.h"
+#include "querier/adhoc/flame.h"
+#include "querier/adhoc/store.h"
+#include "querier/api.h"
+#include "querier/blocks/blocks_impl.h"
+#include "querier/params.h"
+#include "querier/reply.h"
+
+#define ROOT "/api/adhoc"
+#define PATH "/api/adhoc/"
+#define RAW  "/raw"
+
+/* ---- one request ---- */
+
+/* A request, and the files of its tenant. */
+struct adhoc {
+    struct qry_query *query;
+    struct fg_limits *limits;
+    struct qry_adhoc_store store;
+};
+
+typedef enum fg_code (*adhoc_answer)(struct adhoc *adhoc, const ProtobufCMessage *in,
+                                     struct fg_err *err);
+
+static enum fg_code run(struct qry_query *query, const ProtobufCMessage *in, adhoc_answer answer,
+                        struct fg_err *err)
+{
+    const struct querier *querier = query->querier;
+    struct adhoc adhoc = {.query = query};
+    enum fg_code code;
+
+    if (query->tenants.n != 1)
+        return fg_fail(err, FG_E_INVALID,
+                       "ad hoc profiles are those of one tenant, not of several");
+    if (querier->adhoc_upload_max_bytes == 0)
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "ad hoc profiles are turned off (querier.adhoc_upload_max_bytes)");
+    adhoc.limits = fg_tenants_limits(querier->tenants, query->tenants.ids[0]);
+    adhoc.store = (struct qry_adhoc_store){
+        .bucket = querier->blocks == NULL ? NULL : querier->blocks->bucket,
+        .tenant = query->tenants.ids[0],
+        .limits = &adhoc.limits->values,
+        .file_max_bytes = querier->adhoc_upload_max_bytes,
+        .now_ms = fg_wall_ns(querier->clock) / FG_MS_NS,
+        .deadline_mono_ns = query->deadline_mono_ns,
+        .arena = query->arena,
+    };
+    code = answer(&adhoc, in, err);
+    fg_limits_unref(adhoc.limits);
+    return code;
+}
+
+/* A file that was opened: what it is, and what of it is shown. */
+struct adhoc_opened {
+    struct qry_adhoc_entry entry;
+    struct qry_adhoc_flame flame;
+};
+
+static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
+                               struct fg_slice content, struct fg_slice type,
+                               struct qry_adhoc_flame *flame, struct fg_err *err)
+{
+    const struct querier *querier = adhoc->query->querier;
+
+    if (qry_query_charge(adhoc->query, content.len, err) != FG_OK)
+        return err->code;
+    return qry_adhoc_flame_make(
+        &(struct qry_adhoc_file){.name = name,
+                                 .content = content,
+                                 .type = type,
+                                 .limits = &adhoc->limits->values,
+                                 .decode_max_bytes = querier->adhoc_decode_max_bytes,
+                                 .now_ns = fg_wall_ns(querier->clock),
+                                 .arena = adhoc->query->arena},
+        flame, err);
+}
+
+/* Reads a stored file. What was decoded when it was uploaded can be decoded again, unless a limit
+ * was lowered since. */
+static enum fg_code open_file(const struct adhoc *adhoc, struct fg_slice id, struct fg_slice type,
+                              struct adhoc_opened *opened, struct fg_err *err)
+{
+    struct fg_buf content;
+    enum fg_code code;
+
+    if (qry_adhoc_find(&adhoc->store, id, &opened->entry, err) != FG_OK ||
+        qry_adhoc_read(&adhoc->store, &opened->entry, &content, err) != FG_OK)
+        return err->code;
+    code = make_flame(adhoc, fg_cstr(opened->entry.name.file), fg_buf_slice(&content), type,
+                      &opened->flame, err);
+    fg_buf_done(&content);
+    return code;
+}
+
+/* Decodes a file before it is stored, so that nobody shares what cannot be shown. */
+static enum fg_code upload(const struct adhoc *adhoc, struct fg_slice name, struct fg_slice content,
+                           struct adhoc_opened *opened, struct fg_err *err)
+{
+    char file[FG_ADHOC_FILE_MAX_BYTES + 1];
+
+    fg_adhoc_file_write(name, file);
+    if (content.len == 0)
+        return fg_fail(err, FG_E_INVALID, "the file is empty");
+    if (qry_adhoc_admit(&adhoc->store, content.len, err) != FG_OK ||
+        make_flame(adhoc, fg_cstr(file), content, FG_LIT(""), &opened->flame, err) != FG_OK)
+        return err->code;
+    return qry_adhoc_add(&adhoc->store, name, content, &opened->entry, err);
+}
+
+static char *id_of(const struct adhoc *adhoc, const struct fg_adhoc_name *name)
+{
+    return fg_arena_printf(adhoc->query->arena, "%s-%s", name->id, name->file);
+}
+
+/* ---- adhocprofiles.v1 ---- */
+
+/* Returns a string that may be missing. */
+static struct fg_slice optional(const char *text)
+{
+    return text == NULL ? FG_LIT("") : fg_cstr(text);
+}
+
+static enum fg_code check_document(const struct adhoc *adhoc, struct fg_buf *document,
+                                   struct fg_err *err)
+{
+    fg_buf_putc(document, '\0'); /* it becomes a string of a message */
+    return document->full ? fg_fail(err, FG_E_LIMIT,
+                                    "the response exceeds %llu bytes (querier.answer_max_bytes)",
+                                    (unsigned long long)adhoc->query->querier->answer_max_bytes)
+                          : FG_OK;
+}
+
+static char **call_types(const struct adhoc *adhoc, const struct qry_adhoc_flame *flame)
+{
+    char **called = fg_arena_new(adhoc->query->arena, char *, flame->n_types);
+
+    for (size_t i = 0; called != NULL && i < flame->n_types; i++) {
+        called[i] = qry_api_text(adhoc->query->arena, flame->types[i].called);
+        if (called[i] == NULL)
+            return NULL;
+    }
+    return called;
+}
+
+static enum fg_code reply_opened(const struct adhoc *adhoc, struct adhoc_opened *opened,
+                                 int64_t asked_nodes, struct fg_err *err)
+{
+    const struct qry_adhoc_flame *flame = &opened->flame;
+    struct qry_query *query = adhoc->query;
+    Adhocprofiles__V1__GetResponse out;
+    struct fg_json_writer json;
+    struct fg_buf document;
+    size_t max_nodes;
+    enum fg_code code;
+
+    if (qry_selection_max_nodes(asked_nodes, &max_nodes, err) != FG_OK)
+        return err->code;
+    adhocprofiles__v1__get_response__init(&out);
+    out.id = id_of(adhoc, &opened->entry.name);
+    out.name = opened->entry.name.file;
+    out.uploaded_at = opened->entry.name.uploaded_ms;
+    out.profile_types = call_types(adhoc, flame);
+    if (out.id == NULL || out.profile_types == NULL)
+        return qry_api_too_large(err);
+    out.n_profile_types = flame->n_types;
+    out.profile_type = out.profile_types[flame->chosen];
+    fg_buf_init(&document, query->querier->answer_max_bytes);
+    json = fg_json_writer(&document);
+    fg_json_begin_object(&json, NULL);
+    qry_adhoc_flame_write(flame, max_nodes, &json);
+    fg_json_end(&json);
+    code = check_document(adhoc, &document, err);
+    if (code == FG_OK) {
+        out.flamebearer_profile = (char *)document.ptr;
+        code = qry_reply_message(query, &out.base, err);
+    }
+    fg_buf_done(&document);
+    return code;
+}
+
+static enum fg_code connect_upload(struct adhoc *adhoc, const ProtobufCMessage *in,
+                                   struct fg_err *err)
+{
+    const Adhocprofiles__V1__UploadRequest *asked = (const Adhocprofiles__V1__UploadRequest *)in;
+    struct fg_slice text = fg_cstr(asked->profile);
+    struct adhoc_opened opened = {0};
+    uint8_t *content;
+    enum fg_code code;
+    size_t len;
+
+    /* Before memory for the file is asked for. */
+    if (text.len / 4 * 3 > adhoc->store.file_max_bytes + 2)
+        return qry_adhoc_admit(&adhoc->store, text.len / 4 * 3, err);
+    content = fg_arena_alloc(adhoc->query->arena, text.len / 4 * 3 + 5);
+    if (content == NULL)
+        return qry_api_too_large(err);
+    if (!fg_parse_base64(text, content, &len))
+        return fg_fail(err, FG_E_INVALID, "profile: no base64");
+    code = upload(adhoc, fg_cstr(asked->name), fg_bytes(content, len), &opened, err);
+    if (code == FG_OK)
+        code = reply_opened(adhoc, &opened, asked->max_nodes, err);
+    qry_adhoc_flame_done(&opened.flame);
+    return code;
+}
+
+static enum fg_code connect_get(struct adhoc *adhoc, const ProtobufCMessage *in, struct fg_err *err)
+{
+    const Adhocprofiles__V1__GetRequest *asked = (const Adhocprofiles__V1__GetRequest *)in;
+    struct adhoc_opened opened = {0};
+    enum fg_code code =
+        open_file(adhoc, fg_cstr(asked->id), optional(asked->profile_type), &opened, err);
+
+    if (code == FG_OK)
+        code = reply_opened(adhoc, &opened, asked->max_nodes, err);
+    qry_adhoc_flame_done(&opened.flame);
+    return code;
+}
+
+static enum fg_code connect_list(struct adhoc *adhoc, const ProtobufCMessage *in,
+                                 struct fg_err *err)
+{
+    Adhocprofiles__V1__ListResponse out;
+    struct qry_adhoc_entry *entries;
+    size_t n;
+
+    (void)in;
+    if (qry_adhoc_list(&adhoc->store, &entries, &n, err) != FG_OK)
+        return err->code;
+    adhocprofiles__v1__list_response__init(&out);
+    out.profiles =
+        qry_api_messages(adhoc->query->arena, &adhocprofiles__v1__metadata__descriptor, n);
+    if (out.profiles == NULL)
+        return qry_api_too_large(err);
+    out.n_profiles = n;
+    for (size_t i = 0; i < n; i++) {
+        out.profiles[i]->id = id_of(adhoc, &entries[i].name);
+        out.profiles[i]->name = entries[i].name.file;
+        out.profiles[i]->uploaded_at = entries[i].name.uploaded_ms;
+        if (out.profiles[i]->id == NULL)
+            return qry_api_too_large(err);
+    }
+    return qry_reply_message(adhoc->query, &out.base, err);
+}
+
+/* The types that both files have: only these can be compared. */
+static enum fg_code common_types(const struct adhoc *adhoc, const struct qry_adhoc_flame *left,
+                                 const struct qry_adhoc_flame *right,
+                                 Adhocprofiles__V1__DiffResponse *out, struct fg_err *err)
+{
+    char **called = call_types(adhoc, left);
+
+    if (called == NULL)
+        return qry_api_too_large(err);
+    out->profile_types = called;
+    for (size_t i = 0; i < left->n_types; i++)
+        for (size_t k = 0; k < right->n_types; k++)
+            if (fg_slice_eq(left->types[i].called, right->types[k].called)) {
+                called[out->n_profile_types++] = called[i];
+                break;
+            }
+    return FG_OK;
+}
+
+static enum fg_code reply_diff(const struct adhoc *adhoc, const struct qry_adhoc_flame *left,
+                               const struct qry_adhoc_flame *right, size_t max_nodes,
+                               struct fg_err *err)
+{
+    Adhocprofiles__V1__DiffResponse out;
+    struct fg_json_writer json;
+    struct fg_buf document;
+    enum fg_code code;
+
+    adhocprofiles__v1__diff_response__init(&out);
+    if (common_types(adhoc, left, right, &out, err) != FG_OK)
+        return err->code;
+    fg_buf_init(&document, adhoc->query->querier->answer_max_bytes);
+    json = fg_json_writer(&document);
+    fg_json_begin_object(&json, NULL);
+    code = qry_adhoc_flame_write_diff(left, right, max_nodes, &json, err);
+    if (code == FG_OK) {
+        fg_json_end(&json);
+        code = check_document(adhoc, &document, err);
+    }
+    if (code == FG_OK) {
+        out.flamebearer_profile = (char *)document.ptr;
+        code = qry_reply_message(adhoc->query, &out.base, err);
+    }
+    fg_buf_done(&document);
+    return code;
+}
+
+static enum fg_code connect_diff(struct adhoc *adhoc, const ProtobufCMessage *in,
+                                 struct fg_err *err)
+{
+    const Adhocprofiles__V1__DiffRequest *asked = (const Adhocprofiles__V1__DiffRequest *)in;
+    struct fg_slice type = optional(asked->profile_type);
+    /* On the heap of the request: two of them are tens of kilobytes. */
+    struct adhoc_opened *sides = fg_arena_new(adhoc->query->arena, struct adhoc_opened, 2);
+    size_t max_nodes;
+    enum fg_code code;
+
+    if (sides == NULL)
+        return qry_api_too_large(err);
+    if (qry_selection_max_nodes(asked->max_nodes, &max_nodes, err) != FG_OK)
+        return err->code;
+    code = open_file(adhoc, fg_cstr(asked->left_id), type, &sides[0], err);
+    if (code == FG_OK)
+        code = open_file(adhoc, fg_cstr(asked->right_id), type, &sides[1], err);
+    if (code == FG_OK)
+        code = reply_diff(adhoc, &sides[0].flame, &sides[1].flame, max_nodes, err);
+    qry_adhoc_flame_done(&sides[0].flame);
+    qry_adhoc_flame_done(&sides[1].flame);
+    return code;
+}
+
+/* ---- plain routes ---- */
+
+/* Ends a document that no query is behind, so that there are no statistics. */
+static enum fg_code end_json(struct qry_query *query, struct fg_json_writer *json,
+                             struct fg_err *err)
+{
+    fg_json_end(json);
+    fg_buf_putc(&query->body, '\n');
+    return query->body.full ? qry_api_too_large(err) : FG_OK;
+}
+
+/* Writes the members of a file. */
+static enum fg_code put_entry(const struct adhoc *adhoc, const struct qry_adhoc_entry *entry,
+                              struct fg_json_writer *json, struct fg_err *err)
+{
+    int64_t kept_ns = adhoc->limits->values.adhoc_retention_period_ns;
+    const char *id = id_of(adhoc, &entry->name);
+
+    if (id == NULL)
+        return qry_api_too_large(err);
+    fg_json_put_cstr(json, "id", id);
+    fg_json_put_cstr(json, "name", entry->name.file);
+    fg_json_put_u64(json, "bytes", entry->bytes);
+    fg_json_put_i64(json, "uploaded", entry->name.uploaded_ms);
+    if (kept_ns > 0)
+        fg_json_put_i64(json, "expires", fg_time_add(entry->name.uploaded_ms, kept_ns / FG_MS_NS));
+    return FG_OK;
+}
+
+/* Writes what is known of a file that was opened. */
+static enum fg_code put_opened(const struct adhoc *adhoc, const struct adhoc_opened *opened,
+                               struct fg_json_writer *json, struct fg_err *err)
+{
+    const struct qry_adhoc_flame *flame = &opened->flame;
+
+    if (put_entry(adhoc, &opened->entry, json, err) != FG_OK)
+        return err->code;
+    fg_json_put_cstr(json, "format", fg_file_format_name(flame->format));
+    fg_json_put_text(json, "type", flame->types[flame->chosen].called);
+    fg_json_begin_array(json, "types");
+    for (size_t i = 0; i < flame->n_types; i++)
+        fg_json_put_text(json, NULL, flame->types[i].called);
+    fg_json_end(json);
+    return FG_OK;
+}
+
+static enum fg_code plain_upload(struct adhoc *adhoc, struct fg_err *err)
+{
+    struct qry_query *query = adhoc->query;
+    struct fg_json_writer json = fg_json_writer(&query->body);
+    struct adhoc_opened opened = {0};
+    enum fg_code code = upload(adhoc, query->params.name, query->params.body, &opened, err);
+
+    if (code == FG_OK) {
+        fg_json_begin_object(&json, NULL);
+        code = put_opened(adhoc, &opened, &json, err);
+    }
+    if (code == FG_OK)
+        code = end_json(query, &json, err);
+    qry_adhoc_flame_done(&opened.flame);
+    return code;
+}
+
+static enum fg_code plain_list(struct adhoc *adhoc, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&adhoc->query->body);
+    struct qry_adhoc_entry *entries;
+    size_t n;
+
+    if (qry_adhoc_list(&adhoc->store, &entries, &n, err) != FG_OK)
+        return err->code;
+    fg_json_begin_object(&json, NULL);
+    fg_json_begin_array(&json, "profiles");
+    for (size_t i = 0; i < n; i++) {
+        fg_json_begin_object(&json, NULL);
+        if (put_entry(adhoc, &entries[i], &json, err) != FG_OK)
+            return err->code;
+        fg_json_end(&json);
+    }
+    fg_json_end(&json);
+    return end_json(adhoc->query, &json, err);
+}
+
+static enum fg_code plain_root(struct adhoc *adhoc, const ProtobufCMessage *in, struct fg_err *err)
+{
+    (void)in;
+    return adhoc->query->params.method == FG_HTTP_POST ? plain_upload(adhoc, err)
+                                                       : plain_list(adhoc, err);
+}
+
+/* The bytes as they came. What a browser would show of them is somebody else's, in our name: so it
+ * is told to save them. */
+static enum fg_code plain_raw(struct adhoc *adhoc, struct fg_slice id, struct fg_err *err)
+{
+    struct qry_query *query = adhoc->query;
+    struct qry_adhoc_entry entry;
+    struct fg_buf content;
+
+    if (qry_adhoc_find(&adhoc->store, id, &entry, err) != FG_OK)
+        return err->code;
+    query->content_type = "application/octet-stream";
+    query->file_name = fg_arena_text(query->arena, fg_cstr(entry.name.file));
+    if (query->file_name == NULL)
+        return qry_api_too_large(err);
+    if (qry_adhoc_read(&adhoc->store, &entry, &content, err) != FG_OK)
+        return err->code;
+    fg_buf_done(&query->body);
+    query->body = content;
+    return FG_OK;
+}
+
+static enum fg_code plain_flame(struct adhoc *adhoc, struct fg_slice id, struct fg_err *err)
+{
+    struct qry_query *query = adhoc->query;
+    struct fg_json_writer json = fg_json_writer(&query->body);
+    struct adhoc_opened opened = {0};
+    size_t max_nodes;
+    enum fg_code code;
+
+    if (qry_params_number(query->params.max_nodes, "max-nodes", FG_FLAME_NODES_DEFAULT, 1,
+                          FG_FLAME_NODES_MAX, &max_nodes, err) != FG_OK)
+        return err->code;
+    code = open_file(adhoc, id, query->params.type, &opened, err);
+    if (code == FG_OK) {
+        fg_json_begin_object(&json, NULL);
+        qry_adhoc_flame_write(&opened.flame, max_nodes, &json);
+        fg_json_begin_object(&json, "file");
+        code = put_opened(adhoc, &opened, &json, err);
+    }
+    if (code == FG_OK) {
+        fg_json_end(&json);
+        code = end_json(query, &json, err);
+    }
+    qry_adhoc_flame_done(&opened.flame);
+    return code;
+}
+
+static enum fg_code plain_delete(struct adhoc *adhoc, struct fg_slice id, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&adhoc->query->body);
+    struct qry_adhoc_entry entry;
+
+    if (qry_adhoc_find(&adhoc->store, id, &entry, err) != FG_OK ||
+        qry_adhoc_delete(&adhoc->store, &entry, err) != FG_OK)
+        return err->code;
+    fg_json_begin_object(&json, NULL);
+    if (put_entry(adhoc, &entry, &json, err) != FG_OK)
+        return err->code;
+    return end_json(adhoc->query, &json, err);
+}
+
+static enum fg_code plain_one(struct adhoc *adhoc, const ProtobufCMessage *in, struct fg_err *err)
+{
+    const struct qry_render_params *params = &adhoc->query->params;
+    struct fg_slice id = fg_slice_sub(params->path, strlen(PATH), SIZE_MAX);
+
+    (void)in;
+    if (params->method == FG_HTTP_DELETE)
+        return plain_delete(adhoc, id, err);
+    if (fg_slice_ends(id, RAW))
+        return plain_raw(adhoc, fg_slice_sub(id, 0, id.len - strlen(RAW)), err);
+    return plain_flame(adhoc, id, err);
+}
+
+/* ---- routes ---- */
+
+#define ENDPOINT(name)                                                                             \
+    static enum fg_code answer_##name(struct qry_query *query, const ProtobufCMessage *in,         \
+                                      struct fg_err *err)                                          \
+    {                                                                                              \
+        return run(query, in, name, err);                                                          \
+    }
+ENDPOINT(connect_upload)
+ENDPOINT(connect_get)
+ENDPOINT(connect_list)
+ENDPOINT(connect_diff)
+ENDPOINT(plain_root)
+ENDPOINT(plain_one)
+
+#define METHOD(name) "/adhocprofiles.v1.AdHocProfileService/" name, "AdHoc" name
+
+/* clang-format off */
+const struct qry_adhoc_endpoint qry_adhoc_endpoints[] = {
+    {{METHOD("Upload"), &adhocprofiles__v1__upload_request__descriptor, answer_connect_upload}, QRY_ADHOC_UPLOADS},
+    {{METHOD("Get"), &adhocprofiles__v1__get_request__descriptor, answer_connect_get}, QRY_ADHOC_READS},
+    {{METHOD("List"), &adhocprofiles__v1__list_request__descriptor, answer_connect_list}, QRY_ADHOC_READS},
+    {{METHOD("Diff"), &adhocprofiles__v1__diff_request__descriptor, answer_connect_diff}, QRY_ADHOC_READS},
+    {{ROOT, "adhoc", NULL, answer_plain_root}, QRY_ADHOC_UPLOADS},
+    {{PATH, "adhoc_one", NULL, answer_plain_one}, QRY_ADHOC_DELETES},
+};
+/* clang-format on */
+const size_t qry_n_adhoc_endpoints = FG_COUNT(qry_adhoc_endpoints);
