@@ -6,6 +6,7 @@
 #include "querier/api.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
+#include "querier/label_list.h"
 #include "querier/profile_list.h"
 #include "querier/render.h"
 #include "querier/reply.h"
@@ -260,7 +261,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     fg_assert(querier->bindings == NULL);
     querier->bindings =
         fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
-                      qry_n_profile_endpoints + qry_n_function_endpoints,
+                      qry_n_profile_endpoints + qry_n_function_endpoints + qry_n_label_endpoints,
                   sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
@@ -273,4 +274,6 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         add_route(querier, server, binding++, &qry_profile_endpoints[i]);
     for (size_t i = 0; i < qry_n_function_endpoints; i++)
         add_route(querier, server, binding++, &qry_function_endpoints[i]);
+    for (size_t i = 0; i < qry_n_label_endpoints; i++)
+        add_route(querier, server, binding++, &qry_label_endpoints[i]);
 }

@@ -66,7 +66,7 @@ struct querier {
 struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
-    struct fg_slice label, limit, page, function, regex, sort;
+    struct fg_slice label, limit, page, function, regex, sort, prefix, growth;
     struct fg_slice path; /* of the request, decoded */
     struct fg_slice group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;

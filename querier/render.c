@@ -59,6 +59,8 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"function", &params->function},
         {"regex", &params->regex},
         {"sort", &params->sort},
+        {"prefix", &params->prefix},
+        {"growth", &params->growth},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)
