@@ -95,7 +95,12 @@ static enum fg_code count_labels(struct qry_query *query, struct qry_selection *
                                err) != FG_OK ||
         qry_collect_labels(query, selection, into, err) != FG_OK)
         return err->code;
-    return into->series_cut || into->values_cut ? qry_api_too_large(err) : FG_OK;
+    if (into->series_cut || into->values_cut)
+        return fg_fail(err, FG_E_LIMIT,
+                       "the list needs more than %llu bytes (querier.answer_max_bytes): select fewer "
+                       "series, or read it in pages from /api/labels",
+                       (unsigned long long)query->querier->answer_max_bytes);
+    return FG_OK;
 }
 
 static enum fg_code reply_names(struct qry_query *query, struct qry_cardinality *found,
