@@ -1,13 +1,14 @@
 /*
  * What questions about labels cost if there are very many series.
  *
- *     bench_labels SERIES SERVICES DAYS [MEMORY_MIB]
+ *     bench_labels SERIES SERVICES DAYS [MEMORY_MIB [ROW]]
  *
  * SERIES series of SERVICES services are in each of DAYS blocks of a day, in a bucket in memory;
  * nine of ten are the same from one day to the next. Each has a profile a day. Their labels: env
  * (3 values), pod (a tenth of the series), region (5), request (each its own), service_name,
  * version (20). Cold is a querier that was just made, warm one that was asked before: the best of
- * some runs. MEMORY_MIB: querier.answer_max_bytes, by default that of the setting, 256.
+ * some runs. MEMORY_MIB: querier.answer_max_bytes, by default that of the setting, 256. ROW: only the
+ * questions whose name has this text.
  */
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -28,7 +29,7 @@
 enum {
     LABELS = 7,
     TEXT_BYTES = 48,
-    WARM_RUNS = 5,
+    WARM_RUNS = 20,
     NEW_OF = 10, /* one series in so many is new each day */
 };
 
@@ -345,7 +346,7 @@ int main(int argc, char **argv)
     struct bench bench = {.bucket = fg_bucket_memory(), .memory_max_bytes = UINT64_C(256) << 20};
 
     if (argc < 4) {
-        (void)fprintf(stderr, "usage: bench_labels SERIES SERVICES DAYS [MEMORY_MIB]\n");
+        (void)fprintf(stderr, "usage: bench_labels SERIES SERVICES DAYS [MEMORY_MIB [ROW]]\n");
         return 2;
     }
     bench.series = (uint32_t)strtoul(argv[1], NULL, 10);
@@ -359,7 +360,8 @@ int main(int argc, char **argv)
     printf("| question | cold ms | warm ms | answer bytes | memory at most so far, MiB |\n"
            "|---|---|---|---|---|\n");
     for (size_t i = 0; i < FG_COUNT(rows); i++)
-        show(&bench, &rows[i]);
+        if (argc <= 5 || strstr(rows[i].name, argv[5]) != NULL)
+            show(&bench, &rows[i]);
     fg_bucket_close(bench.bucket);
     return 0;
 }
