@@ -96,10 +96,11 @@ static enum fg_code count_labels(struct qry_query *query, struct qry_selection *
         qry_collect_labels(query, selection, into, err) != FG_OK)
         return err->code;
     if (into->series_cut || into->values_cut)
-        return fg_fail(err, FG_E_LIMIT,
-                       "the list needs more than %llu bytes (querier.answer_max_bytes): select fewer "
-                       "series, or read it in pages from /api/labels",
-                       (unsigned long long)query->querier->answer_max_bytes);
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "the list needs more than %llu bytes (querier.answer_max_bytes): select fewer "
+            "series, or read it in pages from /api/labels",
+            (unsigned long long)query->querier->answer_max_bytes);
     return FG_OK;
 }
 
@@ -128,8 +129,8 @@ enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage
                                  struct fg_err *err)
 {
     const Types__V1__LabelNamesRequest *in = (const Types__V1__LabelNamesRequest *)message;
-    const struct qry_cardinality_config config = {
-        .names_only = true, .max_bytes = query->querier->answer_max_bytes};
+    const struct qry_cardinality_config config = {.names_only = true,
+                                                  .max_bytes = query->querier->answer_max_bytes};
     struct qry_selection selection = {0};
     struct qry_cardinality found;
     bool utf8_names;
@@ -138,8 +139,7 @@ enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage
         qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_cardinality_init(&found, &config);
-    enum fg_code code =
-        count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
+    enum fg_code code = count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
     if (code == FG_OK)
         code = reply_names(query, &found, utf8_names, err);
     qry_cardinality_done(&found);
@@ -170,8 +170,8 @@ enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessag
                                   struct fg_err *err)
 {
     const Types__V1__LabelValuesRequest *in = (const Types__V1__LabelValuesRequest *)message;
-    const struct qry_cardinality_config config = {
-        .label = in->name, .max_bytes = query->querier->answer_max_bytes};
+    const struct qry_cardinality_config config = {.label = in->name,
+                                                  .max_bytes = query->querier->answer_max_bytes};
     struct qry_selection selection = {0};
     struct qry_cardinality found;
 
@@ -180,8 +180,7 @@ enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessag
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
     qry_cardinality_init(&found, &config);
-    enum fg_code code =
-        count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
+    enum fg_code code = count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
     if (code == FG_OK)
         code = reply_values(query, &found, err);
     qry_cardinality_done(&found);

@@ -43,8 +43,8 @@ static uint64_t bytes_of(uint32_t n_places)
     return n_places * (uint64_t)(sizeof(struct fg_id) + sizeof(uint16_t));
 }
 
-static uint32_t place_of(const struct qry_cardinality *cardinality,
-                         const struct qry_print_set *set, struct fg_id print)
+static uint32_t place_of(const struct qry_cardinality *cardinality, const struct qry_print_set *set,
+                         struct fg_id print)
 {
     /* As fg_id_table(), whose seed is a call. */
     return (uint32_t)(print.lo ^ fg_mix64(print.hi ^ cardinality->seed)) & (set->n_places - 1);
@@ -195,8 +195,8 @@ static struct qry_label_name *name_of(struct qry_cardinality *cardinality, struc
     }
     if (cardinality->n_names == cardinality->cap_names) {
         cardinality->cap_names = FG_MAX(64, cardinality->cap_names * 2);
-        cardinality->names = fg_realloc(cardinality->names,
-                                        cardinality->cap_names * sizeof *cardinality->names);
+        cardinality->names =
+            fg_realloc(cardinality->names, cardinality->cap_names * sizeof *cardinality->names);
     }
     fg_map_add(&cardinality->by_name, hash, cardinality->n_names);
     cardinality->names[cardinality->n_names] = (struct qry_label_name){.text = copy};
@@ -395,9 +395,8 @@ static void push(struct qry_cardinality *cardinality, struct qry_value_run run)
     }
     run.items = fg_realloc(run.items, run.n * sizeof *run.items);
     cardinality->runs[cardinality->n_runs++] = run;
-    while (cardinality->n_runs > 1 &&
-           cardinality->runs[cardinality->n_runs - 2].n / 2 <=
-               cardinality->runs[cardinality->n_runs - 1].n)
+    while (cardinality->n_runs > 1 && cardinality->runs[cardinality->n_runs - 2].n / 2 <=
+                                          cardinality->runs[cardinality->n_runs - 1].n)
         fold(cardinality, cardinality->n_runs - 1);
     for (unsigned i = 0; i < cardinality->n_runs; i++)
         n += cardinality->runs[i].n;
@@ -426,8 +425,7 @@ static void add_values(struct qry_cardinality *cardinality, const struct fg_labe
 {
     const struct qry_cardinality_config *config = &cardinality->config;
     struct fg_slice label = fg_cstr(config->label);
-    uint32_t at =
-        fg_label_posting_find(index->postings, index->n_postings, label, config->prefix);
+    uint32_t at = fg_label_posting_find(index->postings, index->n_postings, label, config->prefix);
     struct qry_value_run run = {0};
     uint32_t cap = 0;
 
@@ -531,8 +529,8 @@ static void count_of_types(struct qry_cardinality *cardinality, const uint32_t *
     }
 }
 
-static void load_ahead(const struct qry_cardinality *cardinality, const struct fg_label_index *index,
-                       uint32_t i)
+static void load_ahead(const struct qry_cardinality *cardinality,
+                       const struct fg_label_index *index, uint32_t i)
 {
     const struct qry_print_set *set = &cardinality->series;
 

@@ -72,7 +72,7 @@ struct qry_cardinality {
     struct fg_arena *texts;
     struct qry_value_run runs[CARDINALITY_RUNS_MAX];
     unsigned n_runs;
-    struct fg_slice bound; /* if values_cut: values from here on are left out; in texts */
+    struct fg_slice bound;        /* if values_cut: values from here on are left out; in texts */
     struct qry_label_name *names; /* [cap_names] */
     uint32_t n_names, cap_names;
     struct fg_map by_name;

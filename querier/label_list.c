@@ -86,9 +86,8 @@ static enum fg_code read_params(struct qry_query *query, struct label_list *list
         qry_params_number(params->page, "page", 0, 0, INT32_MAX, &list->from, err) != FG_OK ||
         qry_params_flag(params->growth, "growth", &list->growth, err) != FG_OK)
         return err->code;
-    if (params->regex.len > 0 &&
-        qry_function_match_read((struct fg_slice){NULL, 0}, params->regex, &list->regex, err) !=
-            FG_OK)
+    if (params->regex.len > 0 && qry_function_match_read((struct fg_slice){NULL, 0}, params->regex,
+                                                         &list->regex, err) != FG_OK)
         return err->code;
     return list->growth ? read_before(query, list, err) : FG_OK;
 }
@@ -127,8 +126,7 @@ static size_t find_value(const struct label_list *list, struct fg_slice text)
 }
 
 /* Sums the profiles of the whole range by value: on a grid of one point, its end. */
-static enum fg_code sum_values(struct qry_query *query, struct label_list *list,
-                               struct fg_err *err)
+static enum fg_code sum_values(struct qry_query *query, struct label_list *list, struct fg_err *err)
 {
     char *group_by[] = {fg_arena_text(query->arena, fg_cstr(list->label))};
     struct qry_selection whole = list->selection;
@@ -244,9 +242,8 @@ static void put_value(const struct label_list *list, size_t row, struct fg_json_
     if (list->totals == NULL)
         return;
     fg_json_put_i64(json, "total", list->totals[row]);
-    fg_json_put_fixed(
-        json, "share",
-        list->total == 0 ? 0 : (double)list->totals[row] / (double)list->total, 6);
+    fg_json_put_fixed(json, "share",
+                      list->total == 0 ? 0 : (double)list->totals[row] / (double)list->total, 6);
 }
 
 /* Says what did not fit into memory, and which setting decides that. */
@@ -364,8 +361,10 @@ static enum fg_code values(struct qry_query *query, const ProtobufCMessage *in, 
 
     (void)in;
     if (text.len == 0 || text.len > LABEL_MAX_BYTES || fg_slice_find(text, '\0') != SIZE_MAX)
-        return fg_fail(err, FG_E_INVALID, "the name of the label is missing, or too long: "
-                                          PATH "NAME, at most %d bytes", LABEL_MAX_BYTES);
+        return fg_fail(err, FG_E_INVALID,
+                       "the name of the label is missing, or too long: " PATH
+                       "NAME, at most %d bytes",
+                       LABEL_MAX_BYTES);
     label = fg_arena_text(query->arena, text);
     return label == NULL ? qry_query_too_large(err) : run(query, label, err);
 }

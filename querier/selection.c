@@ -206,8 +206,7 @@ enum fg_code qry_selection_parse_series(struct qry_query *query, struct qry_sele
         return err->code;
     if (selection->type_text != NULL &&
         fg_selector_add(&selection->selector, query->arena, FG_MATCH_EQ,
-                        FG_LIT(FG_LABEL_PROFILE_TYPE), fg_cstr(selection->type_text),
-                        err) != FG_OK)
+                        FG_LIT(FG_LABEL_PROFILE_TYPE), fg_cstr(selection->type_text), err) != FG_OK)
         return err->code;
     return leave_out_sampled(query, selection, err);
 }

@@ -119,9 +119,9 @@ bool fg_label_indexing_series(struct fg_label_indexing *indexing, const struct f
         return false;
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
-        bool wanted = indexing->label == NULL ? !fg_label_is_of_type(label->name)
-                                              : indexing->of_type < 0 &&
-                                                    fg_slice_is(label->name, indexing->label);
+        bool wanted = indexing->label == NULL
+                          ? !fg_label_is_of_type(label->name)
+                          : indexing->of_type < 0 && fg_slice_is(label->name, indexing->label);
 
         if (wanted && !use(indexing, label, n)) {
             indexing->n_uses = n_uses; /* they name a series that is not there */
@@ -179,8 +179,7 @@ bool fg_label_indexing_type(struct fg_label_indexing *indexing, const struct fg_
 
 bool fg_label_indexing_set(struct fg_label_indexing *indexing, const struct fg_labels *labels)
 {
-    struct fg_labels stored = {
-        fg_arena_new(indexing->arena, struct fg_label, labels->count), 0};
+    struct fg_labels stored = {fg_arena_new(indexing->arena, struct fg_label, labels->count), 0};
     struct fg_slice text = fg_labels_get(labels, FG_LABEL_PROFILE_TYPE);
     struct fg_profile_type type;
     struct fg_err err;

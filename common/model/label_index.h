@@ -10,8 +10,8 @@
  *
  * Labels made from the type (fg_label_is_of_type()) are apart, since a series may have several
  * values of one such label, and other types in other places:
- *   - In an index of all labels, a mark says which of these names a series has, and `of_types` lists
- *     their values.
+ *   - In an index of all labels, a mark says which of these names a series has, and `of_types`
+ * lists their values.
  *   - In an index of one such label, what is counted is pairs of a series and a value. Their prints
  *     follow those of the series.
  *
@@ -106,8 +106,8 @@ bool fg_label_indexing_series(struct fg_label_indexing *indexing, const struct f
 bool fg_label_indexing_type(struct fg_label_indexing *indexing, const struct fg_profile_type *type,
                             struct fg_slice text) fg_must_check;
 
-/* Adds a series and one type of it by the labels that queries see (fg_labels_with_type()), which are
- * borrowed. Returns false as above. */
+/* Adds a series and one type of it by the labels that queries see (fg_labels_with_type()), which
+ * are borrowed. Returns false as above. */
 bool fg_label_indexing_set(struct fg_label_indexing *indexing,
                            const struct fg_labels *labels) fg_must_check;
 

@@ -209,10 +209,10 @@ static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slic
     struct parsed *parsed = parsed_create(max_bytes, item->object->entry);
 
     parsed->is_index = true;
-    if (parsed_take(parsed,
-                    fg_block_part_parse(item->part->entry, bytes, parsed->arena, &parsed->index,
-                                        err),
-                    ret_value, ret_bytes) != FG_OK)
+    if (parsed_take(
+            parsed,
+            fg_block_part_parse(item->part->entry, bytes, parsed->arena, &parsed->index, err),
+            ret_value, ret_bytes) != FG_OK)
         return err->code;
     *ret_bytes += qry_roster_bytes(&parsed->index); /* if it is made */
     return FG_OK;

@@ -158,10 +158,9 @@ static enum fg_code add_pairs(struct labels_listing *listing, const struct qry_p
 
     fg_label_indexing_init(&indexing, listing->into->config.label, listing->reader.arena);
     for (uint32_t i = 0; i < part->index->n_series; i++)
-        if (marks[i] != 0 &&
-            (!fg_label_indexing_series(&indexing, &part->index->series[i].labels,
-                                       &roster->prints[i]) ||
-             !index_types(&indexing, &classes[roster->class_of[i]])))
+        if (marks[i] != 0 && (!fg_label_indexing_series(&indexing, &part->index->series[i].labels,
+                                                        &roster->prints[i]) ||
+                              !index_types(&indexing, &classes[roster->class_of[i]])))
             return qry_query_too_large(err);
     if (fg_label_indexing_end(&indexing, &index, err) != FG_OK)
         return err->code;

@@ -20,8 +20,8 @@ static bool is_of(const struct qry_roster_class *class, const struct fg_block_se
 static uint32_t class_of(struct qry_roster *roster, struct fg_map *map,
                          const struct fg_block_series_row *row)
 {
-    uint64_t hash = fg_mix64((uint64_t)(uintptr_t)row->schema ^ fg_mix64(row->seen)) ^
-                    fg_mix64(name_of(row));
+    uint64_t hash =
+        fg_mix64((uint64_t)(uintptr_t)row->schema ^ fg_mix64(row->seen)) ^ fg_mix64(name_of(row));
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(map, hash, &walk); i != FG_MAP_NONE; i = fg_map_next(map, &walk))
@@ -65,6 +65,5 @@ void qry_roster_destroy(struct qry_roster *roster)
 
 size_t qry_roster_bytes(const struct fg_block_index *index)
 {
-    return sizeof(struct qry_roster) +
-           index->n_series * (sizeof(struct fg_id) + sizeof(uint32_t));
+    return sizeof(struct qry_roster) + index->n_series * (sizeof(struct fg_id) + sizeof(uint32_t));
 }

@@ -16,8 +16,8 @@ struct qry_roster_class {
 };
 
 struct qry_roster {
-    struct fg_id *prints;         /* [n_series]: fg_labels_hash() */
-    uint32_t *class_of;           /* [n_series] */
+    struct fg_id *prints; /* [n_series]: fg_labels_hash() */
+    uint32_t *class_of;   /* [n_series] */
     struct qry_roster_class *classes;
     uint32_t n_classes, cap_classes;
 };

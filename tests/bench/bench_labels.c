@@ -7,8 +7,8 @@
  * nine of ten are the same from one day to the next. Each has a profile a day. Their labels: env
  * (3 values), pod (a tenth of the series), region (5), request (each its own), service_name,
  * version (20). Cold is a querier that was just made, warm one that was asked before: the best of
- * some runs. MEMORY_MIB: querier.answer_max_bytes, by default that of the setting, 256. ROW: only the
- * questions whose name has this text.
+ * some runs. MEMORY_MIB: querier.answer_max_bytes, by default that of the setting, 256. ROW: only
+ * the questions whose name has this text.
  */
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -230,20 +230,36 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"label sets of request (what LabelValues was made from)", SETS, NULL, {.label = FG_LIT("request")}},
+    {"label sets of request (what LabelValues was made from)",
+     SETS,
+     NULL,
+     {.label = FG_LIT("request")}},
     {"LabelNames", NAMES_ONLY, NULL, {.query = {NULL, 0}}},
     {"names with numbers", LIST, "/api/labels", {.query = {NULL, 0}}},
     {"request, the first 100 by name", LIST, "/api/labels/request", {.sort = FG_LIT("name")}},
     {"request, the top 100 by series", LIST, "/api/labels/request", {.sort = FG_LIT("series")}},
     {"request, a prefix", LIST, "/api/labels/request", {.prefix = FG_LIT("request-00-0001")}},
-    {"request, a regular expression", LIST, "/api/labels/request", {.regex = FG_LIT("request-.*77")}},
-    {"request, growth", LIST, "/api/labels/request", {.sort = FG_LIT("series"), .growth = FG_LIT("true")}},
-    {"request, the top 100 by value", LIST, "/api/labels/request",
+    {"request, a regular expression",
+     LIST,
+     "/api/labels/request",
+     {.regex = FG_LIT("request-.*77")}},
+    {"request, growth",
+     LIST,
+     "/api/labels/request",
+     {.sort = FG_LIT("series"), .growth = FG_LIT("true")}},
+    {"request, the top 100 by value",
+     LIST,
+     "/api/labels/request",
      {.sort = FG_LIT("value"), .query = FG_LIT(CPU "{}")}},
     {"pod, the top 100 by series", LIST, "/api/labels/pod", {.sort = FG_LIT("series")}},
-    {"pod of one env and region", LIST, "/api/labels/pod",
+    {"pod of one env and region",
+     LIST,
+     "/api/labels/pod",
      {.sort = FG_LIT("series"), .query = FG_LIT("{env=\"prod\", region=\"region-1\"}")}},
-    {"service_name, the top 100 by series", LIST, "/api/labels/service_name", {.sort = FG_LIT("series")}},
+    {"service_name, the top 100 by series",
+     LIST,
+     "/api/labels/service_name",
+     {.sort = FG_LIT("series")}},
     {"__profile_type__", LIST, "/api/labels/__profile_type__", {.sort = FG_LIT("series")}},
 };
 
@@ -258,7 +274,7 @@ static enum fg_code answer(struct qry_query *question, const struct row *row, st
 
     if (row->kind == LIST)
         return qry_label_endpoints[strlen(row->path) > strlen("/api/labels")].answer(question, NULL,
-                                                                                    err);
+                                                                                     err);
     if (row->kind == SETS) {
         const char *names[] = {fg_arena_text(question->arena, row->params.label)};
 
