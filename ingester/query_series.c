@@ -158,6 +158,23 @@ static bool index_series(struct fg_label_indexing *indexing, const struct ing_qu
     return true;
 }
 
+/* Returns true if a series of the same kind and types was noted before; else notes it. Such series
+ * have the same label names. */
+static bool is_noted(struct fg_map *noted, const struct ing_query_scope *scope, size_t from,
+                     size_t to)
+{
+    uint64_t hash = fg_mix64((uint64_t)(uintptr_t)scope->matches[from].series->kind);
+    struct fg_map_walk walk;
+
+    for (size_t i = from; i < to; i++)
+        hash ^= fg_mix64(hash + scope->matches[i].type + 1);
+    /* Two kinds with the same hash of 64 bits: practically never. */
+    if (fg_map_first(noted, hash, &walk) != FG_MAP_NONE)
+        return true;
+    fg_map_add(noted, hash, 0);
+    return false;
+}
+
 /* Series for which the arena has no room are counted and left out: the querier says so. The last
  * one that was begun may lack some of its labels. */
 static enum fg_code answer_index(struct ing_query *query, const Fg__Inner__SeriesHead *head,
@@ -167,18 +184,22 @@ static enum fg_code answer_index(struct ing_query *query, const Fg__Inner__Serie
     fg_auto(fg_arena) *arena = fg_arena_create(query->context->memory_max_bytes);
     struct fg_label_indexing indexing;
     struct fg_label_index index;
+    struct fg_map noted;
     uint64_t left = 0;
     size_t to;
 
+    fg_map_init(&noted);
     fg_label_indexing_init(&indexing, label, arena);
     /* What fg_label_indexing_end() makes of it takes at most as much again. */
     fg_arena_set_limit(arena, query->context->memory_max_bytes / 2);
     for (size_t from = 0; from < scope->n_matches; from = to) {
         to = next_series(scope, from);
         if (is_listed(scope, &scope->matches[from]) &&
+            !(head->index->names_only && is_noted(&noted, scope, from, to)) &&
             (left > 0 || !index_series(&indexing, scope, from, to)))
             left++;
     }
+    fg_map_done(&noted);
     fg_arena_set_limit(arena, query->context->memory_max_bytes);
     if (fg_label_indexing_end(&indexing, &index, err) != FG_OK)
         return err->code;

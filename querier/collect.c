@@ -267,6 +267,7 @@ enum fg_code qry_collect_labels(struct qry_query *query, const struct qry_select
     fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
     head.selection = &inner;
     head.index = &index;
+    index.names_only = into->config.names_only;
     if (label != NULL)
         index.label = fg_arena_text(query->arena, fg_cstr(label));
     if (index.label == NULL)
