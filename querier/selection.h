@@ -59,8 +59,8 @@ enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *
                                  struct fg_slice text, const char *name,
                                  struct fg_err *err) fg_must_check;
 
-/* Does the same if there is a metric name; without one, or without any text, sets only the selector:
- * any type. With a type, the selector asks for it as well. FG_E_INVALID. */
+/* Does the same if there is a metric name; without one, or without any text, sets only the
+ * selector: any type. With a type, the selector asks for it as well. FG_E_INVALID. */
 enum fg_code qry_selection_parse_series(struct qry_query *query, struct qry_selection *selection,
                                         struct fg_slice text, const char *name,
                                         struct fg_err *err) fg_must_check;
