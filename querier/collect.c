@@ -219,7 +219,8 @@ static enum fg_code take_labels(struct qry_query *query, const struct fg_call *c
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     reply = (const Fg__Inner__SeriesReply *)head;
-    qry_fanout_count(query, reply->stats);
+    if (qry_fanout_count(query, reply->stats, err) != FG_OK)
+        return err->code;
     into->series_cut = into->series_cut || reply->series_left > 0;
     if (reply->index)
         code = fg_label_index_decode(call->reply_payload, arena, &index, err);

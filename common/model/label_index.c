@@ -352,7 +352,8 @@ static bool decode_prints(struct decoding *decoding)
     struct fg_id *prints;
     uint8_t *copies;
 
-    if (decoding->cur.bad || n_series + n_pairs >= FG_MAP_NONE) {
+    if (decoding->cur.bad || (n_series > 0 && (series.ptr == NULL || marks.ptr == NULL)) ||
+        (n_pairs > 0 && pairs.ptr == NULL) || n_series + n_pairs >= FG_MAP_NONE) {
         fg_cur_fail(&decoding->cur);
         return true;
     }
