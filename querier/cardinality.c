@@ -306,8 +306,26 @@ static bool is_cut(const struct qry_cardinality *cardinality, struct fg_slice te
     return cardinality->bound.ptr != NULL && fg_slice_cmp(text, cardinality->bound) >= 0;
 }
 
+/* Appends a run whose values all come later. */
+static struct qry_value_run append(struct qry_value_run *a, struct qry_value_run *b)
+{
+    a->items = fg_realloc(a->items, ((size_t)a->n + b->n) * sizeof *a->items);
+    memcpy(a->items + a->n, b->items, b->n * sizeof *b->items);
+    a->n += b->n;
+    free(b->items);
+    return *a;
+}
+
+/* Merges two runs, which are used up. */
 static struct qry_value_run merge(struct qry_value_run *a, struct qry_value_run *b)
 {
+    /* Names often begin with that of a service, so the runs of two services lie apart. */
+    if (a->n > 0 && b->n > 0) {
+        if (fg_slice_cmp(a->items[a->n - 1].text, b->items[0].text) < 0)
+            return append(a, b);
+        if (fg_slice_cmp(b->items[b->n - 1].text, a->items[0].text) < 0)
+            return append(b, a);
+    }
     struct qry_value_run out = {.items = fg_malloc(((size_t)a->n + b->n) * sizeof *out.items)};
     uint32_t i = 0, k = 0;
 

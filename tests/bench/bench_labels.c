@@ -29,7 +29,7 @@
 enum {
     LABELS = 7,
     TEXT_BYTES = 48,
-    WARM_RUNS = 20,
+    WARM_RUNS = 7,
     NEW_OF = 10, /* one series in so many is new each day */
 };
 
