@@ -101,6 +101,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
+        .rules_delay_ns = settings.rules_delay_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });
     qry_routes(service->querier, program->http);

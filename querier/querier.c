@@ -3,6 +3,7 @@
 #include "querier/blocks/blocks.h"
 #include "querier/http.h"
 #include "querier/replicas/replicas.h"
+#include "querier/rules/rules.h"
 #include "querier/ui.h"
 
 enum { ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024 };
@@ -37,6 +38,7 @@ struct querier *qry_create(const struct qry_config *config)
             .manifest_age_ns = config->manifest_age_ns,
             .disk = config->disk,
         });
+    querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     return querier;
 }
 
@@ -46,6 +48,7 @@ void qry_destroy(struct querier *querier)
         return;
     /* Abandoned calls outlive their queries: wait for them before the caller destroys the peers. */
     qry_calls_pending_done(&querier->pending);
+    qry_rules_destroy(querier->rules);
     qry_blocks_destroy(querier->blocks);
     free(querier->bindings);
     free(querier);

@@ -26,6 +26,10 @@ const struct fg_conf_field qry_fields[] = {
      .doc = "Maximum age of cached lists of segments and blocks. A larger value costs fewer "
             "requests and does not change results, except that deletions take effect that much "
             "later if the compactor is another process."},
+    {"rules_delay", FG_CONF_NS, CONF(rules_delay_ns), .def = "2m", .min = "0s", .max = "1h",
+     .doc =
+         "How long after its end a minute is evaluated by recording rules. Profiles of the minute "
+         "that arrive later are missing in the metrics."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

@@ -230,6 +230,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .fetch_max_bytes = single_querier.fetch_max_bytes,
         .refine_max_bytes = single_querier.refine_max_bytes,
         .manifest_age_ns = single_querier.manifest_age_ns,
+        .rules_delay_ns = single_querier.rules_delay_ns,
         .disk = server->disk,
     });
     qry_routes(server->querier, program->http);

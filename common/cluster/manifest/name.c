@@ -28,25 +28,32 @@ static enum fg_code tenant_folder(char out[FG_NAME_MAX_BYTES], struct fg_slice t
     return FG_OK;
 }
 
-enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+/* "tenants/<tenant>/<object>" */
+static enum fg_code tenant_object(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                                  const char *object, struct fg_err *err)
 {
     char folder[FG_NAME_MAX_BYTES];
 
     if (tenant_folder(folder, tenant, err) != FG_OK)
         return err->code;
-    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/manifest", FG_S(fg_cstr(folder)));
+    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/%s", FG_S(fg_cstr(folder)), object);
     return FG_OK;
+}
+
+enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+{
+    return tenant_object(out, tenant, "manifest", err);
 }
 
 enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                               struct fg_err *err)
 {
-    char folder[FG_NAME_MAX_BYTES];
+    return tenant_object(out, tenant, "settings", err);
+}
 
-    if (tenant_folder(folder, tenant, err) != FG_OK)
-        return err->code;
-    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/settings", FG_S(fg_cstr(folder)));
-    return FG_OK;
+enum fg_code fg_name_rules(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+{
+    return tenant_object(out, tenant, "rules", err);
 }
 
 enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
