@@ -15,7 +15,7 @@ enum {
 };
 
 /* What is asked for, and what was found. */
-struct label_list {
+struct label_listing {
     struct qry_selection selection, before; /* before: the range of as many seconds before */
     const char *label;                      /* whose values are meant; NULL: names */
     struct fg_slice sort;
@@ -37,7 +37,7 @@ struct label_list {
 /* ---- parameters ---- */
 
 /* Selects the equally long range before. What limits of the tenants leave of it may be shorter. */
-static enum fg_code read_before(struct qry_query *query, struct label_list *list,
+static enum fg_code read_before(struct qry_query *query, struct label_listing *list,
                                 struct fg_err *err)
 {
     int64_t start_ms = list->selection.start_ns / FG_MS_NS;
@@ -56,7 +56,7 @@ static enum fg_code read_before(struct qry_query *query, struct label_list *list
     return FG_OK;
 }
 
-static enum fg_code check_sort(const struct label_list *list, struct fg_err *err)
+static enum fg_code check_sort(const struct label_listing *list, struct fg_err *err)
 {
     struct fg_slice sort = list->sort;
 
@@ -73,7 +73,7 @@ static enum fg_code check_sort(const struct label_list *list, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code read_params(struct qry_query *query, struct label_list *list,
+static enum fg_code read_params(struct qry_query *query, struct label_listing *list,
                                 struct fg_err *err)
 {
     const struct qry_render_params *params = &query->params;
@@ -94,7 +94,7 @@ static enum fg_code read_params(struct qry_query *query, struct label_list *list
 
 /* ---- numbers ---- */
 
-static enum fg_code count_series(struct qry_query *query, struct label_list *list,
+static enum fg_code count_series(struct qry_query *query, struct label_listing *list,
                                  struct fg_err *err)
 {
     if (list->has_before) {
@@ -107,7 +107,7 @@ static enum fg_code count_series(struct qry_query *query, struct label_list *lis
 }
 
 /* Returns the number of a value, or list->n. */
-static size_t find_value(const struct label_list *list, struct fg_slice text)
+static size_t find_value(const struct label_listing *list, struct fg_slice text)
 {
     size_t from = 0, to = list->n;
 
@@ -126,7 +126,8 @@ static size_t find_value(const struct label_list *list, struct fg_slice text)
 }
 
 /* Sums the profiles of the whole range by value: on a grid of one point, its end. */
-static enum fg_code sum_values(struct qry_query *query, struct label_list *list, struct fg_err *err)
+static enum fg_code sum_values(struct qry_query *query, struct label_listing *list,
+                               struct fg_err *err)
 {
     char *group_by[] = {fg_arena_text(query->arena, fg_cstr(list->label))};
     struct qry_selection whole = list->selection;
@@ -160,26 +161,26 @@ static enum fg_code sum_values(struct qry_query *query, struct label_list *list,
 
 static int64_t value_series(const void *items, uint32_t i)
 {
-    return ((const struct label_list *)items)->values[i].series.now;
+    return ((const struct label_listing *)items)->values[i].series.now;
 }
 
 static int64_t value_total(const void *items, uint32_t i)
 {
-    return ((const struct label_list *)items)->totals[i];
+    return ((const struct label_listing *)items)->totals[i];
 }
 
 static int64_t name_series(const void *items, uint32_t i)
 {
-    return ((const struct label_list *)items)->names[i].series.now;
+    return ((const struct label_listing *)items)->names[i].series.now;
 }
 
 static int64_t name_values(const void *items, uint32_t i)
 {
-    return ((const struct label_list *)items)->names[i].values.now;
+    return ((const struct label_listing *)items)->names[i].values.now;
 }
 
 /* Returns NULL for the order of names, which is that of the rows. */
-static qry_rank_key key_of(const struct label_list *list)
+static qry_rank_key key_of(const struct label_listing *list)
 {
     if (fg_slice_is(list->sort, "series"))
         return list->label == NULL ? name_series : value_series;
@@ -191,7 +192,7 @@ static qry_rank_key key_of(const struct label_list *list)
 }
 
 /* Picks the rows of all pages up to this one. */
-static enum fg_code pick(struct qry_query *query, struct label_list *list, struct fg_err *err)
+static enum fg_code pick(struct qry_query *query, struct label_listing *list, struct fg_err *err)
 {
     qry_rank_key key = key_of(list);
 
@@ -208,7 +209,7 @@ static enum fg_code pick(struct qry_query *query, struct label_list *list, struc
 
 /* ---- the answer ---- */
 
-static void put_counts(const struct label_list *list, const char *const keys[3],
+static void put_counts(const struct label_listing *list, const char *const keys[3],
                        const struct qry_counts *counts, struct fg_json_writer *json)
 {
     fg_json_put_u64(json, keys[0], counts->now);
@@ -218,7 +219,7 @@ static void put_counts(const struct label_list *list, const char *const keys[3],
     fg_json_put_u64(json, keys[2], counts->fresh);
 }
 
-static void put_series(const struct label_list *list, const struct qry_counts *counts,
+static void put_series(const struct label_listing *list, const struct qry_counts *counts,
                        struct fg_json_writer *json)
 {
     static const char *const keys[] = {"series", "series_before", "series_new"};
@@ -226,7 +227,7 @@ static void put_series(const struct label_list *list, const struct qry_counts *c
     put_counts(list, keys, counts, json);
 }
 
-static void put_name(const struct label_list *list, size_t row, struct fg_json_writer *json)
+static void put_name(const struct label_listing *list, size_t row, struct fg_json_writer *json)
 {
     static const char *const keys[] = {"values", "values_before", "values_new"};
 
@@ -235,7 +236,7 @@ static void put_name(const struct label_list *list, size_t row, struct fg_json_w
     put_counts(list, keys, &list->names[row].values, json);
 }
 
-static void put_value(const struct label_list *list, size_t row, struct fg_json_writer *json)
+static void put_value(const struct label_listing *list, size_t row, struct fg_json_writer *json)
 {
     fg_json_put_text(json, "value", list->values[row].text);
     put_series(list, &list->values[row].series, json);
@@ -264,7 +265,7 @@ static void put_truncated(const struct qry_query *query, const struct qry_cardin
     fg_json_end(json);
 }
 
-static void put_head(const struct label_list *list, struct fg_json_writer *json)
+static void put_head(const struct label_listing *list, struct fg_json_writer *json)
 {
     if (list->label != NULL)
         fg_json_put_cstr(json, "label", list->label);
@@ -285,7 +286,7 @@ static void put_head(const struct label_list *list, struct fg_json_writer *json)
     fg_json_put_u64(json, "count", list->n);
 }
 
-static enum fg_code write_list(struct qry_query *query, const struct label_list *list,
+static enum fg_code write_list(struct qry_query *query, const struct label_listing *list,
                                struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&query->body);
@@ -310,7 +311,7 @@ static enum fg_code write_list(struct qry_query *query, const struct label_list 
     return qry_reply_end_json(query, &json, err);
 }
 
-static enum fg_code answer_list(struct qry_query *query, struct label_list *list,
+static enum fg_code answer_list(struct qry_query *query, struct label_listing *list,
                                 struct fg_err *err)
 {
     struct qry_cardinality_config config = {.label = list->label,
@@ -339,7 +340,7 @@ static enum fg_code answer_list(struct qry_query *query, struct label_list *list
 
 static enum fg_code run(struct qry_query *query, const char *label, struct fg_err *err)
 {
-    struct label_list list = {.label = label};
+    struct label_listing list = {.label = label};
     enum fg_code code = answer_list(query, &list, err);
 
     qry_cardinality_done(&list.found);

@@ -102,11 +102,11 @@ static enum fg_code ask_all(struct cli_client *client, const struct cli_label_ro
 /* ---- printing ---- */
 
 /* A column of numbers. */
-struct column {
+struct label_column {
     const char *key, *title;
 };
 
-static const struct column columns[] = {
+static const struct label_column columns[] = {
     {"series", "SERIES"}, {"series_before", "BEFORE"}, {"series_new", "NEW"},
     {"values", "VALUES"}, {"values_before", "BEFORE"}, {"values_new", "NEW"},
 };
