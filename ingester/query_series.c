@@ -4,6 +4,7 @@
  * compared with the first and last time of a series, and of a chunk. SERIES covers the shards whose
  * data is asked for, since lists of replicas unite; STATS covers all asked for in any way.
  */
+#include "common/model/label_index.h"
 #include "ingester/query.h"
 
 /* Distinct label sets, encoded one after another. */
@@ -89,14 +90,122 @@ static void write_sets(const struct sets *sets, struct fg_buf *out)
     fg_buf_done(&labels);
 }
 
-static void write_reply(struct ing_query *query)
+/* Returns true if the series of a match has data in the range, and is asked for. */
+static bool is_listed(const struct ing_query_scope *scope, const struct ing_catalog_match *match)
+{
+    return ing_query_shards_data(&scope->shards, match->series->shard) &&
+           shard_has_data(scope, match->series->shard);
+}
+
+static void write_reply(struct ing_query *query, bool index, uint64_t series_left)
 {
     Fg__Inner__SeriesReply reply = FG__INNER__SERIES_REPLY__INIT;
     Fg__Inner__Stats stats;
 
     ing_query_stats_fill(query, &stats);
     reply.stats = &stats;
+    reply.index = index;
+    reply.series_left = series_left;
     ing_query_put_reply(query, &reply.base);
+}
+
+static enum fg_code answer_sets(struct ing_query *query, const Fg__Inner__SeriesHead *head,
+                                const struct ing_query_scope *scope, struct sets *sets,
+                                struct fg_err *err)
+{
+    for (size_t i = 0; i < scope->n_matches; i++) {
+        const struct ing_catalog_match *match = &scope->matches[i];
+        struct fg_labels all, labels;
+
+        if (!is_listed(scope, match))
+            continue;
+        all = ing_series_type_labels(match->series, match->type, query->arena);
+        if (all.items == NULL)
+            return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
+        labels = restrict_labels(&all, head->label_names, head->n_label_names, query->arena);
+        if ((labels.items == NULL && labels.count > 0) || !sets_add(sets, &labels))
+            return fg_fail(err, FG_E_LIMIT, "more than %zu label sets", sets->count);
+    }
+    write_sets(sets, &query->payload);
+    write_reply(query, false, 0);
+    return FG_OK;
+}
+
+/* Returns the number of the first match of another series. Matches of a series are neighbours. */
+static size_t next_series(const struct ing_query_scope *scope, size_t from)
+{
+    size_t to = from + 1;
+
+    while (to < scope->n_matches && scope->matches[to].series == scope->matches[from].series)
+        to++;
+    return to;
+}
+
+/* Returns false if the arena is full. */
+static bool index_series(struct fg_label_indexing *indexing, const struct ing_query_scope *scope,
+                         size_t from, size_t to)
+{
+    const struct ing_catalog_series *series = scope->matches[from].series;
+
+    if (!fg_label_indexing_series(indexing, &series->labels, NULL))
+        return false;
+    for (size_t i = from; i < to; i++) {
+        const struct ing_series_type *type = &series->kind->types[scope->matches[i].type];
+
+        if (!fg_label_indexing_type(indexing, &type->parts, type->text))
+            return false;
+    }
+    return true;
+}
+
+/* Returns true if a series of the same kind and types was noted before; else notes it. Such series
+ * have the same label names. */
+static bool is_noted(struct fg_map *noted, const struct ing_query_scope *scope, size_t from,
+                     size_t to)
+{
+    uint64_t hash = fg_mix64((uint64_t)(uintptr_t)scope->matches[from].series->kind);
+    struct fg_map_walk walk;
+
+    for (size_t i = from; i < to; i++)
+        hash ^= fg_mix64(hash + scope->matches[i].type + 1);
+    /* Two kinds with the same hash of 64 bits: practically never. */
+    if (fg_map_first(noted, hash, &walk) != FG_MAP_NONE)
+        return true;
+    fg_map_add(noted, hash, 0);
+    return false;
+}
+
+/* Series for which the arena has no room are counted and left out: the querier says so. The last
+ * one that was begun may lack some of its labels. */
+static enum fg_code answer_index(struct ing_query *query, const Fg__Inner__SeriesHead *head,
+                                 const struct ing_query_scope *scope, struct fg_err *err)
+{
+    const char *label = head->index->label[0] == '\0' ? NULL : head->index->label;
+    fg_auto(fg_arena) *arena = fg_arena_create(query->context->memory_max_bytes);
+    struct fg_label_indexing indexing;
+    struct fg_label_index index;
+    struct fg_map noted;
+    uint64_t left = 0;
+    size_t to;
+
+    fg_map_init(&noted);
+    fg_label_indexing_init(&indexing, label, arena);
+    /* What fg_label_indexing_end() makes of it takes at most as much again. */
+    fg_arena_set_limit(arena, query->context->memory_max_bytes / 2);
+    for (size_t from = 0; from < scope->n_matches; from = to) {
+        to = next_series(scope, from);
+        if (is_listed(scope, &scope->matches[from]) &&
+            !(head->index->names_only && is_noted(&noted, scope, from, to)) &&
+            (left > 0 || !index_series(&indexing, scope, from, to)))
+            left++;
+    }
+    fg_map_done(&noted);
+    fg_arena_set_limit(arena, query->context->memory_max_bytes);
+    if (fg_label_indexing_end(&indexing, &index, err) != FG_OK)
+        return err->code;
+    fg_label_index_encode(&index, &query->payload);
+    write_reply(query, true, left);
+    return FG_OK;
 }
 
 static enum fg_code answer(struct ing_query *query, const Fg__Inner__SeriesHead *head,
@@ -113,23 +222,9 @@ static enum fg_code answer(struct ing_query *query, const Fg__Inner__SeriesHead 
                         head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
     ing_query_scope_done(&scope); /* no profile is read */
-    for (size_t i = 0; i < scope.n_matches; i++) {
-        const struct ing_catalog_match *match = &scope.matches[i];
-        struct fg_labels all, labels;
-
-        if (!ing_query_shards_data(&scope.shards, match->series->shard) ||
-            !shard_has_data(&scope, match->series->shard))
-            continue;
-        all = ing_series_type_labels(match->series, match->type, query->arena);
-        if (all.items == NULL)
-            return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
-        labels = restrict_labels(&all, head->label_names, head->n_label_names, query->arena);
-        if ((labels.items == NULL && labels.count > 0) || !sets_add(sets, &labels))
-            return fg_fail(err, FG_E_LIMIT, "more than %zu label sets", sets->count);
-    }
-    write_sets(sets, &query->payload);
-    write_reply(query);
-    return FG_OK;
+    if (head->index != NULL)
+        return answer_index(query, head, &scope, err);
+    return answer_sets(query, head, &scope, sets, err);
 }
 
 enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err)

@@ -84,52 +84,44 @@ static enum fg_code find_series(struct qry_query *query, struct qry_selection *s
     return qry_collect_series(query, selection, names, n_names, sets, err);
 }
 
-static int cmp_slices(const void *a, const void *b)
+/* Counts series for a metadata method. FG_E_LIMIT if some did not fit: a list that was cut would
+ * look like a whole one. */
+static enum fg_code count_labels(struct qry_query *query, struct qry_selection *selection,
+                                 char *const *matchers, size_t n_matchers,
+                                 struct qry_cardinality *into, struct fg_err *err)
 {
-    return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
-}
-
-/* Puts the texts as C strings into the list of a response, sorted and each once. */
-static enum fg_code distinct(struct fg_arena *arena, struct fg_slice *texts, size_t n,
-                             char ***ret_texts, size_t *ret_n, struct fg_err *err)
-{
-    char **out = fg_arena_new(arena, char *, n);
-    size_t kept = 0;
-
-    if (out == NULL)
-        return qry_api_too_large(err);
-    if (n > 1)
-        qsort(texts, n, sizeof *texts, cmp_slices);
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0 && fg_slice_eq(texts[i], texts[i - 1]))
-            continue;
-        out[kept] = qry_api_text(arena, texts[i]);
-        if (out[kept++] == NULL)
-            return qry_api_too_large(err);
-    }
-    *ret_texts = out;
-    *ret_n = kept;
+    if (qry_selection_matchers(query, selection, matchers, n_matchers,
+                               "parsing label selector: failed to parse label selector",
+                               err) != FG_OK ||
+        qry_collect_labels(query, selection, into, err) != FG_OK)
+        return err->code;
+    if (into->series_cut || into->values_cut)
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "the list needs more than %llu bytes (querier.answer_max_bytes): select fewer "
+            "series, or read it in pages from /api/labels",
+            (unsigned long long)query->querier->answer_max_bytes);
     return FG_OK;
 }
 
-static enum fg_code reply_names(struct qry_query *query, const struct qry_label_sets *sets,
+static enum fg_code reply_names(struct qry_query *query, struct qry_cardinality *found,
                                 bool utf8_names, struct fg_err *err)
 {
     Types__V1__LabelNamesResponse out;
-    size_t n = 0, kept = 0;
+    size_t n;
+    const struct qry_label_name *names = qry_cardinality_names(found, &n);
 
     types__v1__label_names_response__init(&out);
-    for (size_t i = 0; i < sets->n; i++)
-        n += sets->items[i].count;
-    struct fg_slice *names = fg_arena_new(query->arena, struct fg_slice, n);
-    if (names == NULL)
+    out.names = fg_arena_new(query->arena, char *, n);
+    if (out.names == NULL)
         return qry_api_too_large(err);
-    for (size_t i = 0; i < sets->n; i++)
-        for (size_t j = 0; j < sets->items[i].count; j++)
-            if (utf8_names || qry_is_plain_label_name(sets->items[i].items[j].name))
-                names[kept++] = sets->items[i].items[j].name;
-    if (distinct(query->arena, names, kept, &out.names, &out.n_names, err) != FG_OK)
-        return err->code;
+    for (size_t i = 0; i < n; i++) {
+        if (!utf8_names && !qry_is_plain_label_name(names[i].text))
+            continue;
+        out.names[out.n_names] = qry_api_text(query->arena, names[i].text);
+        if (out.names[out.n_names++] == NULL)
+            return qry_api_too_large(err);
+    }
     return qry_reply_message(query, &out.base, err);
 }
 
@@ -137,42 +129,40 @@ enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage
                                  struct fg_err *err)
 {
     const Types__V1__LabelNamesRequest *in = (const Types__V1__LabelNamesRequest *)message;
+    const struct qry_cardinality_config config = {.names_only = true,
+                                                  .max_bytes = query->querier->answer_max_bytes};
     struct qry_selection selection = {0};
-    struct qry_label_sets sets;
+    struct qry_cardinality found;
     bool utf8_names;
 
     if (qry_accept_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
         qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
-    qry_label_sets_init(&sets);
-    enum fg_code code =
-        find_series(query, &selection, in->matchers, in->n_matchers,
-                    "parsing label selector: failed to parse label selector", NULL, 0, &sets, err);
+    qry_cardinality_init(&found, &config);
+    enum fg_code code = count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
     if (code == FG_OK)
-        code = reply_names(query, &sets, utf8_names, err);
-    qry_label_sets_done(&sets);
+        code = reply_names(query, &found, utf8_names, err);
+    qry_cardinality_done(&found);
     qry_selection_done(&selection);
     return code;
 }
 
-static enum fg_code reply_values(struct qry_query *query, const struct qry_label_sets *sets,
-                                 const char *name, struct fg_err *err)
+static enum fg_code reply_values(struct qry_query *query, struct qry_cardinality *found,
+                                 struct fg_err *err)
 {
     Types__V1__LabelValuesResponse out;
-    struct fg_slice *values = fg_arena_new(query->arena, struct fg_slice, sets->n);
-    size_t n = 0;
+    size_t n;
+    const struct qry_label_value *values = qry_cardinality_values(found, &n);
 
     types__v1__label_values_response__init(&out);
-    if (values == NULL)
+    out.names = fg_arena_new(query->arena, char *, n);
+    if (out.names == NULL)
         return qry_api_too_large(err);
-    for (size_t i = 0; i < sets->n; i++) {
-        struct fg_slice value = fg_labels_get(&sets->items[i], name);
-
-        if (value.len > 0)
-            values[n++] = value;
+    for (; out.n_names < n; out.n_names++) {
+        out.names[out.n_names] = qry_api_text(query->arena, values[out.n_names].text);
+        if (out.names[out.n_names] == NULL)
+            return qry_api_too_large(err);
     }
-    if (distinct(query->arena, values, n, &out.names, &out.n_names, err) != FG_OK)
-        return err->code;
     return qry_reply_message(query, &out.base, err);
 }
 
@@ -180,21 +170,20 @@ enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessag
                                   struct fg_err *err)
 {
     const Types__V1__LabelValuesRequest *in = (const Types__V1__LabelValuesRequest *)message;
-    const char *const names[] = {in->name};
+    const struct qry_cardinality_config config = {.label = in->name,
+                                                  .max_bytes = query->querier->answer_max_bytes};
     struct qry_selection selection = {0};
-    struct qry_label_sets sets;
+    struct qry_cardinality found;
 
     if (qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
-    qry_label_sets_init(&sets);
-    enum fg_code code =
-        find_series(query, &selection, in->matchers, in->n_matchers,
-                    "parsing label selector: failed to parse label selector", names, 1, &sets, err);
+    qry_cardinality_init(&found, &config);
+    enum fg_code code = count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
     if (code == FG_OK)
-        code = reply_values(query, &sets, in->name, err);
-    qry_label_sets_done(&sets);
+        code = reply_values(query, &found, err);
+    qry_cardinality_done(&found);
     qry_selection_done(&selection);
     return code;
 }

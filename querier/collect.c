@@ -177,6 +177,110 @@ enum fg_code qry_collect_series(struct qry_query *query, const struct qry_select
     return FG_OK;
 }
 
+/* --- SERIES as label indexes --- */
+
+struct labels_fanout {
+    struct qry_fanout base;
+    const struct qry_selection *selection;
+};
+
+/* Makes an index of label sets, which an ingester of an earlier version answers with. */
+static enum fg_code index_sets(struct fg_slice payload, const char *label, struct fg_arena *arena,
+                               struct fg_label_index *ret_index, struct fg_err *err)
+{
+    struct fg_label_indexing indexing;
+    struct fg_cur cur = fg_cur(payload);
+    uint64_t n = payload.len == 0 ? 0 : fg_cur_count(&cur, 1);
+
+    fg_label_indexing_init(&indexing, label, arena);
+    for (uint64_t i = 0; i < n; i++) {
+        struct fg_slice encoded = fg_cur_lenbytes(&cur);
+        struct fg_labels labels;
+
+        if (cur.bad)
+            break;
+        if (fg_labels_decode(encoded, arena, &labels, err) != FG_OK)
+            return err->code;
+        if (!fg_label_indexing_set(&indexing, &labels))
+            return qry_query_too_large(err);
+    }
+    if (!fg_cur_end(&cur))
+        return fg_fail(err, FG_E_CORRUPT, "label sets cut short");
+    return fg_label_indexing_end(&indexing, ret_index, err);
+}
+
+static enum fg_code take_labels(struct qry_query *query, const struct fg_call *call, void *arg,
+                                struct fg_err *err)
+{
+    struct qry_cardinality *into = arg;
+    fg_auto(fg_arena) *arena = fg_arena_create(query->querier->answer_max_bytes);
+    const Fg__Inner__SeriesReply *reply;
+    struct fg_label_index index;
+    ProtobufCMessage *head;
+    enum fg_code code;
+
+    if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, query->arena, &head,
+                   err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    reply = (const Fg__Inner__SeriesReply *)head;
+    if (qry_fanout_count(query, reply->stats, err) != FG_OK)
+        return err->code;
+    into->series_cut = into->series_cut || reply->series_left > 0;
+    if (reply->index)
+        code = fg_label_index_decode(call->reply_payload, arena, &index, err);
+    else
+        code = index_sets(call->reply_payload, into->config.label, arena, &index, err);
+    if (code != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    qry_cardinality_add(into, &index);
+    return FG_OK;
+}
+
+static enum fg_code read_labels(struct qry_query *query, struct qry_fanout *base,
+                                struct fg_err *err)
+{
+    const struct labels_fanout *fanout = fg_container(base, struct labels_fanout, base);
+
+    return qry_blocks_labels(query, fanout->selection, base->into, err);
+}
+
+static void restart_labels(struct qry_fanout *base)
+{
+    qry_cardinality_restart(base->into);
+}
+
+enum fg_code qry_collect_labels(struct qry_query *query, const struct qry_selection *selection,
+                                struct qry_cardinality *into, struct fg_err *err)
+{
+    Fg__Inner__SeriesHead head;
+    Fg__Inner__SeriesIndex index;
+    Fg__Inner__Selection inner;
+    struct labels_fanout fanout = {
+        .base = {.method = FG_RPC_SERIES,
+                 .generation = &inner.generation,
+                 .take = take_labels,
+                 .read = read_labels,
+                 .restart = restart_labels,
+                 .into = into},
+        .selection = selection,
+    };
+    const char *label = into->config.label;
+
+    fg__inner__series_head__init(&head);
+    fg__inner__series_index__init(&index);
+    if (qry_fanout_selection(query, selection, &inner, err) != FG_OK)
+        return err->code;
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    head.selection = &inner;
+    head.index = &index;
+    index.names_only = into->config.names_only;
+    if (label != NULL)
+        index.label = fg_arena_text(query->arena, fg_cstr(label));
+    if (index.label == NULL)
+        return qry_query_too_large(err);
+    return qry_fanout_run(query, &fanout.base, err);
+}
+
 /* --- POINTS --- */
 
 struct points_fanout {

@@ -26,6 +26,10 @@ enum fg_code qry_collect_series(struct qry_query *query, const struct qry_select
                                 const char *const *names, size_t n_names,
                                 struct qry_label_sets *into, struct fg_err *err) fg_must_check;
 
+/* Adds the selected series to a cardinality, in its current range. */
+enum fg_code qry_collect_labels(struct qry_query *query, const struct qry_selection *selection,
+                                struct qry_cardinality *into, struct fg_err *err) fg_must_check;
+
 /*
  * Sums the values of the selected profiles on a grid of step_ns, a series for each combination of
  * the labels in group_by. In no order, in the query's arena. The grid is that of the start that the

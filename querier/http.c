@@ -7,6 +7,7 @@
 #include "querier/api.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
+#include "querier/label_list.h"
 #include "querier/profile_list.h"
 #include "querier/render.h"
 #include "querier/reply.h"
@@ -382,6 +383,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false},
         {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false},
         {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false},
+        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false},
         {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false},
         {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true},
     };

@@ -15,17 +15,44 @@ static enum fg_code read_time(const struct qry_query *query, struct fg_slice tex
     return FG_OK;
 }
 
-enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection *selection,
-                                  struct fg_err *err)
+static enum fg_code read_range(struct qry_query *query, struct qry_selection *selection,
+                               struct fg_err *err)
 {
     const struct qry_render_params *params = &query->params;
     int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms = 0, end_ms = 0;
 
     if (read_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) != FG_OK ||
-        read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK ||
-        qry_selection_parse(query, selection, params->query, "query", err) != FG_OK)
+        read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK)
         return err->code;
     return qry_selection_range(query, selection, start_ms, end_ms, err);
+}
+
+enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection *selection,
+                                  struct fg_err *err)
+{
+    if (qry_selection_parse(query, selection, query->params.query, "query", err) != FG_OK)
+        return err->code;
+    return read_range(query, selection, err);
+}
+
+enum fg_code qry_params_series(struct qry_query *query, struct qry_selection *selection,
+                               struct fg_err *err)
+{
+    if (qry_selection_parse_series(query, selection, query->params.query, "query", err) != FG_OK)
+        return err->code;
+    return read_range(query, selection, err);
+}
+
+enum fg_code qry_params_flag(struct fg_slice text, const char *name, bool *ret_flag,
+                             struct fg_err *err)
+{
+    bool flag = fg_slice_is(text, "true");
+
+    if (text.len > 0 && !flag && !fg_slice_is(text, "false"))
+        return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is neither true nor false", name,
+                       FG_S(text));
+    *ret_flag = flag;
+    return FG_OK;
 }
 
 enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t otherwise,

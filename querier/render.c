@@ -61,6 +61,8 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"sort", &params->sort},
         {"name", &params->name},
         {"type", &params->type},
+        {"prefix", &params->prefix},
+        {"growth", &params->growth},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)

@@ -172,22 +172,45 @@ static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_
     return false;
 }
 
-enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *selection,
-                                 struct fg_slice text, const char *name, struct fg_err *err)
+/* Parses a selector, and sets the type if it has a metric name. */
+static enum fg_code parse_selector(struct qry_query *query, struct qry_selection *selection,
+                                   struct fg_slice text, const char *name, struct fg_err *err)
 {
     struct fg_slice type;
 
-    if (text.len == 0)
-        return fg_fail(err, FG_E_INVALID, "\"%s\" is required", name);
     if (fg_selector_parse(text, query->arena, &selection->selector, err) != FG_OK)
         return fg_wrap(err, "failed to parse \"%s\"", name);
     if (!take_metric_name(&selection->selector, &type))
-        return fg_fail(err, FG_E_INVALID, "\"%s\" must contain a profile-type selection", name);
+        return FG_OK;
     const char *type_id = fg_arena_text(query->arena, type);
     if (type_id == NULL)
         return fg_fail(err, FG_E_LIMIT, "query is too long");
     if (select_type(query, selection, type_id, err) != FG_OK)
         return fg_fail(err, FG_E_INVALID, "failed to parse \"%s\"", name);
+    return FG_OK;
+}
+
+enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *selection,
+                                 struct fg_slice text, const char *name, struct fg_err *err)
+{
+    if (text.len == 0)
+        return fg_fail(err, FG_E_INVALID, "\"%s\" is required", name);
+    if (parse_selector(query, selection, text, name, err) != FG_OK)
+        return err->code;
+    if (selection->type_text == NULL)
+        return fg_fail(err, FG_E_INVALID, "\"%s\" must contain a profile-type selection", name);
+    return leave_out_sampled(query, selection, err);
+}
+
+enum fg_code qry_selection_parse_series(struct qry_query *query, struct qry_selection *selection,
+                                        struct fg_slice text, const char *name, struct fg_err *err)
+{
+    if (text.len > 0 && parse_selector(query, selection, text, name, err) != FG_OK)
+        return err->code;
+    if (selection->type_text != NULL &&
+        fg_selector_add(&selection->selector, query->arena, FG_MATCH_EQ,
+                        FG_LIT(FG_LABEL_PROFILE_TYPE), fg_cstr(selection->type_text), err) != FG_OK)
+        return err->code;
     return leave_out_sampled(query, selection, err);
 }
 

@@ -59,6 +59,12 @@ enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *
                                  struct fg_slice text, const char *name,
                                  struct fg_err *err) fg_must_check;
 
+/* Does the same if there is a metric name; without one, or without any text, sets only the
+ * selector: any type. With a type, the selector asks for it as well. FG_E_INVALID. */
+enum fg_code qry_selection_parse_series(struct qry_query *query, struct qry_selection *selection,
+                                        struct fg_slice text, const char *name,
+                                        struct fg_err *err) fg_must_check;
+
 /* Adds selectors; series have to match all of them. context: precedes the error's text.
  * FG_E_INVALID. */
 enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selection *selection,

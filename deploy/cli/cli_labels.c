@@ -4,6 +4,8 @@
 #include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
+#include "deploy/cli/label_rows.h"
+#include "deploy/cli/output.h"
 #include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
 #include "proto/querier_v1.pb-c.h"
@@ -13,16 +15,22 @@ struct labels {
     const char *from, *until, *match;
     bool types, json;
     const char *name; /* NULL: names are asked for, not values */
+    const char *prefix, *regex, *sort;
+    bool cardinality, growth;
+    uint64_t limit; /* 0: all */
 
     struct cli_selection_range range;
     struct fg_arena *arena;
     struct cli_client *client;
-    char *matcher; /* NULL: none */
+    char *matcher;         /* NULL: none */
+    struct fg_slice query; /* the same with the type in front, if it is a whole one */
 };
 
 static const char about[] =
     "Lists label names; with NAME the values of that label; with --types the profile types.\n"
-    "Prints those of profiles in the time range, one a line.\n";
+    "Prints those of profiles in the time range, one a line; with --cardinality also how many "
+    "series\n"
+    "have each of them, and with a whole profile type in --match their total.\n";
 
 static const char notes[] =
     CLI_TIMES_HELP "\n"
@@ -30,7 +38,10 @@ static const char notes[] =
                    "  flamegrid labels\n"
                    "  flamegrid labels service_name\n"
                    "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
-                   "  flamegrid labels --types --match shop\n";
+                   "  flamegrid labels --types --match shop\n"
+                   "  flamegrid labels --cardinality --sort values\n"
+                   "  flamegrid labels pod --prefix shop- --sort series --limit 20 --cardinality\n"
+                   "  flamegrid labels service_name --growth --from now-1d --json\n";
 
 /* ---- requests ---- */
 
@@ -120,6 +131,39 @@ static enum fg_code ask(struct labels *labels, struct cli_ask_list *ret_list, st
 
 /* ---- the command ---- */
 
+/* Returns true if something is asked for that lists over Connect do not have. */
+static bool wants_rows(const struct labels *labels)
+{
+    return labels->prefix != NULL || labels->regex != NULL || labels->sort != NULL ||
+           labels->cardinality || labels->growth || labels->limit > 0;
+}
+
+static enum fg_code print_rows(const struct labels *labels, struct fg_err *err)
+{
+    const struct cli_label_rows rows = {.label = labels->name,
+                                        .query = labels->query,
+                                        .range = labels->range,
+                                        .prefix = labels->prefix,
+                                        .regex = labels->regex,
+                                        .sort = labels->sort,
+                                        .growth = labels->growth,
+                                        .numbers = labels->cardinality || labels->growth,
+                                        .limit = labels->limit};
+    char *truncated = NULL;
+    struct fg_buf out;
+
+    fg_buf_init(&out, SIZE_MAX);
+    enum fg_code code =
+        cli_label_rows_print(labels->client, &rows, labels->json, &out, &truncated, err);
+    if (code == FG_OK)
+        code = cli_output_write(NULL, fg_buf_slice(&out), err);
+    if (truncated != NULL)
+        (void)fprintf(stderr, "flamegrid labels: the list is not complete: %s\n", truncated);
+    free(truncated);
+    fg_buf_done(&out);
+    return code;
+}
+
 static enum fg_code read_match(struct labels *labels, struct fg_err *err)
 {
     struct cli_selection selection;
@@ -131,6 +175,15 @@ static enum fg_code read_match(struct labels *labels, struct fg_err *err)
         cli_selection_with_type(&selection, labels->arena, &matcher, err) != FG_OK)
         return fg_wrap(err, "--match");
     labels->matcher = fg_arena_text(labels->arena, matcher);
+    labels->query = matcher;
+    if (cli_selection_is_full_type(selection.type)) {
+        const char *text = fg_arena_printf(labels->arena, "%.*s%.*s", FG_S(selection.type),
+                                           FG_S(selection.labels));
+
+        if (text == NULL)
+            return fg_fail(err, FG_E_LIMIT, "--match is too long");
+        labels->query = fg_cstr(text);
+    }
     return labels->matcher == NULL ? fg_fail(err, FG_E_LIMIT, "--match is too long") : FG_OK;
 }
 
@@ -140,6 +193,8 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID, "one label at a time");
     if (labels->types && words > 0)
         return fg_fail(err, FG_E_INVALID, "--types and a label's name do not go together");
+    if (labels->types && wants_rows(labels))
+        return fg_fail(err, FG_E_INVALID, "--types lists names only");
     if (cli_selection_range(labels->from, labels->until, fg_wall_ns(fg_clock_real()),
                             &labels->range, err) != FG_OK ||
         read_match(labels, err) != FG_OK)
@@ -178,6 +233,8 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
 
     if (check(labels, words, &err) != FG_OK)
         return cli_args_refuse(command, &err);
+    if (wants_rows(labels))
+        return print_rows(labels, &err) == FG_OK ? CLI_OK : cli_args_fail(command, &err);
     if (ask(labels, &list, &err) != FG_OK)
         return cli_args_fail(command, &err);
     if (!labels->json)
@@ -194,6 +251,12 @@ int cli_labels(int argc, char **argv)
     const struct cli_args_option options[] = {
         {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "use only profiles that match (see flamegrid query --help)", 0, 0},
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
+        {"prefix", 0, ARGS_TEXT, &labels.prefix, "TEXT",   "list only those that begin with it", 0, 0},
+        {"regex",  0, ARGS_TEXT, &labels.regex,  "REGEX",  "list only those that match as a whole (RE2)", 0, 0},
+        {"sort",   0, ARGS_TEXT, &labels.sort,   "ORDER",  "name (default), series, values (of names), or value (of values)", 0, 0},
+        {"limit",  0, ARGS_NUMBER, &labels.limit, "N",     "list so many; default all", 1, UINT32_MAX},
+        {"cardinality", 0, ARGS_FLAG, &labels.cardinality, NULL, "print how many series and values there are", 0, 0},
+        {"growth", 0, ARGS_FLAG, &labels.growth, NULL,     "print also how many there were in the equally long range before", 0, 0},
         {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "begin the range here; default now-1h", 0, 0},
         {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "end the range here; default now", 0, 0},
         {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "print a JSON array", 0, 0},

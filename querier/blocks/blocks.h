@@ -27,6 +27,7 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/disk_cache.h"
 #include "common/storage/rollup/crown_sum.h"
+#include "querier/cardinality.h"
 #include "querier/merge.h"
 #include "querier/query.h"
 #include "querier/selection.h"
@@ -121,6 +122,10 @@ enum fg_code qry_blocks_rows(struct qry_query *query, const struct qry_selection
                              struct fg_profile_rows *into, struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,
                               struct fg_err *err) fg_must_check;
+
+/* Adds the selected series to a cardinality. As qry_collect_labels(). */
+enum fg_code qry_blocks_labels(struct qry_query *query, const struct qry_selection *selection,
+                               struct qry_cardinality *into, struct fg_err *err) fg_must_check;
 
 /* A profile as it was sent. */
 struct qry_one_profile {

@@ -2,6 +2,8 @@
 
 #include "common/base/crc32c.h"
 
+#include <stdatomic.h>
+
 /* Numbers in keys of the cache. */
 enum {
     WHAT_DIRECTORY = 1,
@@ -19,12 +21,16 @@ struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
     bool own_functions;           /* `functions` is not the arena's */
+    bool is_index;                /* `index` and `roster` are meant */
     union {
         struct {
             struct fg_block_directory directory;
             const struct fg_rollups **rollups; /* by part, NULL: none; NULL: they were too large */
         };
-        struct fg_block_index index;
+        struct {
+            struct fg_block_index index;
+            struct qry_roster *_Atomic roster; /* NULL: nobody needed it so far */
+        };
         struct fg_block_tree tree;
         struct fg_rollups part_rollups;
         struct fg_function_tree functions;
@@ -37,6 +43,8 @@ static void parsed_destroy(void *value)
 
     if (parsed->own_functions)
         fg_function_tree_done(&parsed->functions);
+    if (parsed->is_index)
+        qry_roster_destroy(atomic_load(&parsed->roster));
     fg_arena_destroy(parsed->arena);
     fg_cache_unref(parsed->below);
     free(parsed);
@@ -202,9 +210,14 @@ static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slic
     /* Texts of an index are borrowed from the directory. */
     struct parsed *parsed = parsed_create(max_bytes, item->object->entry);
 
-    return parsed_take(
-        parsed, fg_block_part_parse(item->part->entry, bytes, parsed->arena, &parsed->index, err),
-        ret_value, ret_bytes);
+    parsed->is_index = true;
+    if (parsed_take(
+            parsed,
+            fg_block_part_parse(item->part->entry, bytes, parsed->arena, &parsed->index, err),
+            ret_value, ret_bytes) != FG_OK)
+        return err->code;
+    *ret_bytes += qry_roster_bytes(&parsed->index); /* if it is made */
+    return FG_OK;
 }
 
 const struct qry_cached_type qry_cached_index = {
@@ -216,6 +229,21 @@ const struct qry_cached_type qry_cached_index = {
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->index;
+}
+
+const struct qry_roster *qry_roster_of(struct fg_cache_entry *entry)
+{
+    struct parsed *parsed = fg_cache_value(entry);
+    struct qry_roster *roster = atomic_load(&parsed->roster), *other = NULL;
+
+    fg_assert(parsed->is_index);
+    if (roster != NULL)
+        return roster;
+    roster = qry_roster_make(&parsed->index);
+    if (atomic_compare_exchange_strong(&parsed->roster, &other, roster))
+        return roster;
+    qry_roster_destroy(roster); /* another query was faster */
+    return other;
 }
 
 static enum fg_code make_tree(const struct qry_fetch_item *item, struct fg_slice bytes,

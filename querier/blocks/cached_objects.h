@@ -3,12 +3,14 @@
  * and function trees are kept as they were parsed, pages and rollups as they were stored, since
  * unpacking is cheap and there is room for more of them. All are checked before they are kept.
  *
- * Thread: any; cached objects never change.
+ * Thread: any; cached objects never change, except that an index gets its roster when a query needs
+ * it first.
  */
 #ifndef FG_QUERIER_BLOCKS_CACHED_OBJECTS_H
 #define FG_QUERIER_BLOCKS_CACHED_OBJECTS_H
 
 #include "querier/blocks/fetch.h"
+#include "querier/blocks/roster.h"
 
 extern const struct qry_cached_type qry_cached_directory, qry_cached_index, qry_cached_tree,
     qry_cached_function_tree, qry_cached_page;
@@ -23,6 +25,9 @@ const struct fg_function_tree *
 qry_function_tree_of(const struct fg_cache_entry *entry); /* of rollups, too */
 const struct fg_rollups *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* of a rollup, too */
+
+/* Returns the roster of an index, which lives as long as its entry. The first call makes it. */
+const struct qry_roster *qry_roster_of(struct fg_cache_entry *entry);
 
 /* Returns true if the part stores a function tree, and qry_cached_function_tree is made from it. If
  * not, it is made from the stack tree; its nodes are by rank either way. */

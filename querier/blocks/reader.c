@@ -404,7 +404,7 @@ enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err)
     /* If there are more series chunks than estimated, the other parts keep their indexes for later.
      */
     reader->n_batch = FG_MIN(reader->n_batch, batch_size(reader));
-    for (uint32_t i = 0; i < reader->n_batch; i++)
+    for (uint32_t i = 0; i < reader->n_batch && !reader->of_labels; i++)
         if (select_series(reader, &reader->batch[i], err) != FG_OK)
             return err->code;
     return FG_OK;

@@ -23,8 +23,9 @@ struct qry_reader {
     struct fg_slice service;  /* the only one that can match; empty: any */
     int64_t start_ns, end_ns; /* inclusive */
     struct qry_objects objects;
-    uint32_t n_open;                      /* objects whose parts are known */
-    bool of_samples;                      /* samples are read, not only labels and totals */
+    uint32_t n_open; /* objects whose parts are known */
+    bool of_samples; /* samples are read, not only labels and totals */
+    bool of_labels;  /* set after opening: only indexes are read; parts have no matches and spans */
     const struct qry_cached_type *stacks; /* what samples are read with; NULL: nothing */
     uint64_t tail_bytes;
     struct qry_part *parts;

@@ -494,6 +494,31 @@ def case_labels(cli):
     check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
 
 
+def case_labels_with_numbers(cli):
+    lines = cli.lines("labels", "--cardinality", "--match", "shop")
+    check(lines[0].split() == ["SERIES", "VALUES", "NAME"], "%s", lines)
+    rows = {line.split()[2]: tuple(int(number) for number in line.split()[:2]) for line in lines[1:]}
+    # Two stored series: with env and of CPU, without and of memory.
+    check(rows["service_name"] == (2, 1) and rows["env"] == (1, 1) and rows["__profile_type__"] == (2, 2), "%s", rows)
+    check(cli.lines("labels", "--prefix", "service", "--match", "shop") == ["service_name"], "--prefix")
+    check(cli.lines("labels", "service_name", "--regex", "sh.p|my[.].*", "--sort", "name") == ["my.api", "shop"], "--regex")
+    check(cli.lines("labels", "service_name", "--sort", "series", "--limit", "1", "--match", '{service_name=~"shop|my.api"}') == ["shop"],
+          "--sort --limit")
+    found = json.loads(cli.good("labels", "env", "--cardinality", "--json", "--sort", "value", "--match", CPU + "{}"))
+    check([(row["value"], row["series"]) for row in found] == [("prod", 1), ("test", 1)], "%s", found)
+    check(found[0]["total"] > found[1]["total"] > 0 and 0 < found[1]["share"] < found[0]["share"] < 1, "%s", found)
+    check(json.loads(cli.good("labels", "env", "--json", "--prefix", "p")) == ["prod"], "names as JSON")
+    lines = cli.lines("labels", "env", "--growth", "--match", "shop")
+    check(lines[0].split() == ["SERIES", "BEFORE", "NEW", "VALUE"] and lines[1].split() == ["1", "0", "1", "prod"], "%s", lines)
+    lines = cli.lines("labels", "env", "--cardinality", "--match", CPU + '{service_name="shop"}')
+    check(lines[0].split() == ["SERIES", "TOTAL", "VALUE"] and lines[1].split()[2:] == ["100.00%", "prod"], "%s", lines)
+    check(cli.lines("labels", "nothing", "--cardinality") == [], "no such label")
+    cli.bad(1, "sort: .*nothing", "labels", "--sort", "nothing")
+    cli.bad(1, "profile type", "labels", "env", "--sort", "value")
+    cli.bad(1, "regex", "labels", "env", "--regex", "(")
+    cli.bad(2, "--types", "labels", "--types", "--cardinality")
+
+
 class Busy(http.server.BaseHTTPRequestHandler):
     """A server that answers as the test says, and records the requests."""
 

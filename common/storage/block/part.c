@@ -153,14 +153,14 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
 /* ---- labels ---- */
 
 static enum fg_code parse_values(struct fg_cur *cur, struct fg_slice name, uint32_t count,
-                                 struct fg_block_posting *pairs, struct fg_err *err)
+                                 struct fg_label_posting *pairs, struct fg_err *err)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct fg_slice value = fg_cur_lenbytes(cur);
 
         if (cur->bad || value.len == 0 || (i > 0 && fg_slice_cmp(pairs[i - 1].value, value) >= 0))
             return fg_fail(err, FG_E_CORRUPT, "value %u of label %.*s", i, FG_S(name));
-        pairs[i] = (struct fg_block_posting){.name = name, .value = value};
+        pairs[i] = (struct fg_label_posting){.name = name, .value = value};
     }
     return FG_OK;
 }
@@ -176,7 +176,7 @@ static enum fg_code parse_labels(struct fg_slice raw, struct fg_arena *arena,
 
     if (cur.bad || items > raw.len / LABEL_MIN_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "LBL: %u labels in %zu bytes", items, raw.len);
-    index->postings = fg_arena_new(arena, struct fg_block_posting, items);
+    index->postings = fg_arena_new(arena, struct fg_label_posting, items);
     if (index->postings == NULL)
         return fg_block_no_room(err, "labels");
     for (uint64_t i = 0; i < n_names; i++) {
@@ -271,7 +271,7 @@ static enum fg_code parse_series_labels(struct fg_cur *cur, struct fg_arena *are
         return fg_block_no_room(err, "labels");
     for (uint64_t i = 0; i < count; i++) {
         uint64_t step = fg_cur_varint(cur);
-        struct fg_block_posting *posting;
+        struct fg_label_posting *posting;
 
         if (cur->bad || step >= index->n_postings - pair)
             return fg_fail(err, FG_E_CORRUPT, "label %llu", (unsigned long long)i);
@@ -471,7 +471,7 @@ static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index 
                                   struct fg_err *err)
 {
     for (uint32_t i = 0; i < index->n_postings; i++) {
-        struct fg_block_posting *posting = &index->postings[i];
+        struct fg_label_posting *posting = &index->postings[i];
 
         if (posting->n_series == 0)
             return fg_fail(err, FG_E_CORRUPT, "LBL: label %u is unused", i);
@@ -484,7 +484,7 @@ static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index 
         const struct fg_block_series_row *row = &index->series[s];
 
         for (size_t k = 0; k < row->labels.count; k++) {
-            struct fg_block_posting *posting = &index->postings[row->postings[k]];
+            struct fg_label_posting *posting = &index->postings[row->postings[k]];
 
             posting->series[posting->n_series++] = s;
         }

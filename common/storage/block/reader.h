@@ -24,6 +24,7 @@
 #define FG_COMMON_STORAGE_BLOCK_READER_H
 
 #include "common/model/function_tree.h"
+#include "common/model/label_index.h"
 #include "common/model/selector.h"
 #include "common/storage/block/format.h"
 
@@ -149,18 +150,11 @@ struct fg_block_chunk {
     int64_t t_min_ns, t_max_ns; /* bounds of its times: those of the stripe and of the series */
 };
 
-/* The series that have a label. */
-struct fg_block_posting {
-    struct fg_slice name, value;
-    uint32_t *series; /* ascending */
-    uint32_t n_series;
-};
-
 struct fg_block_index {
     const struct fg_block_part *part;   /* borrowed from the directory */
     struct fg_block_series_row *series; /* ascending */
     struct fg_block_chunk *chunks;      /* ascending: each profile is in one */
-    struct fg_block_posting *postings;  /* ascending by name, then value */
+    struct fg_label_posting *postings;  /* ascending by name, then value */
     struct fg_block_schema *schemas;
     uint32_t n_series, n_chunks, n_postings, n_schemas;
     struct fg_block_pages pages[FG_BLOCK_KINDS_MAX]; /* by kind */
@@ -194,6 +188,16 @@ struct fg_block_match {
 enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg_selector *selector,
                              struct fg_arena *arena, struct fg_block_match **ret_matches,
                              uint32_t *ret_count, struct fg_err *err) fg_must_check;
+
+/* Do the two halves of it: *ret_live is an array in the arena, true for each series whose stored
+ * labels match. *ret_types: the types of the series (bit t) whose derived labels match, whether or
+ * not they occur in profiles; series of the same schema, name and service have the same. */
+enum fg_code fg_block_select_series(const struct fg_block_index *index,
+                                    const struct fg_selector *selector, struct fg_arena *arena,
+                                    bool **ret_live, struct fg_err *err) fg_must_check;
+enum fg_code fg_block_select_types(const struct fg_block_series_row *row,
+                                   const struct fg_selector *selector, struct fg_arena *arena,
+                                   uint64_t *ret_types, struct fg_err *err) fg_must_check;
 
 /* Returns the profile type of a sample type of a series; borrowed from the index. */
 struct fg_profile_type fg_block_profile_type(const struct fg_block_series_row *series,

@@ -48,7 +48,7 @@ static void match_labels(const struct fg_block_index *index, const struct fg_mat
     memset(matched, without, index->n_series * sizeof *matched);
     for (uint32_t i = posting_of(index, matcher->name);
          i < index->n_postings && fg_slice_eq(index->postings[i].name, matcher->name); i++) {
-        const struct fg_block_posting *posting = &index->postings[i];
+        const struct fg_label_posting *posting = &index->postings[i];
         bool match = fg_matcher_matches(matcher, posting->value);
 
         for (uint32_t k = 0; match != without && k < posting->n_series; k++)
@@ -81,19 +81,14 @@ static bool type_matches(const struct fg_selector *selector, const struct fg_lab
     return true;
 }
 
-static enum fg_code match_types(const struct fg_selector *selector,
-                                const struct fg_block_series_row *row, struct fg_arena *arena,
-                                struct typing *typing, struct fg_err *err)
+enum fg_code fg_block_select_types(const struct fg_block_series_row *row,
+                                   const struct fg_selector *selector, struct fg_arena *arena,
+                                   uint64_t *ret_types, struct fg_err *err)
 {
-    struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
-    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
     struct fg_arena_mark mark = fg_arena_mark(arena);
+    uint64_t types = 0;
 
     fg_assert(row->schema != NULL);
-    if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
-        fg_slice_eq(typing->service, service))
-        return FG_OK;
-    *typing = (struct typing){row->schema, name, service, 0};
     for (uint32_t t = 0; t < row->schema->n_types; t++) {
         struct fg_profile_type type = fg_block_profile_type(row, t);
         struct fg_labels labels = fg_labels_with_type(&row->labels, &type, arena);
@@ -101,10 +96,25 @@ static enum fg_code match_types(const struct fg_selector *selector,
         if (labels.items == NULL)
             return fg_block_no_room(err, "series");
         if (type_matches(selector, &labels))
-            typing->types |= UINT64_C(1) << t;
+            types |= UINT64_C(1) << t;
         fg_arena_release(arena, mark);
     }
+    *ret_types = types;
     return FG_OK;
+}
+
+static enum fg_code match_types(const struct fg_selector *selector,
+                                const struct fg_block_series_row *row, struct fg_arena *arena,
+                                struct typing *typing, struct fg_err *err)
+{
+    struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
+    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
+
+    if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
+        fg_slice_eq(typing->service, service))
+        return FG_OK;
+    *typing = (struct typing){row->schema, name, service, 0};
+    return fg_block_select_types(row, selector, arena, &typing->types, err);
 }
 
 /* Takes the series that match, each with the types that do. matches NULL: only counts them, so
@@ -133,14 +143,12 @@ static enum fg_code collect(const struct fg_block_index *index, const struct fg_
     return FG_OK;
 }
 
-enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg_selector *selector,
-                             struct fg_arena *arena, struct fg_block_match **ret_matches,
-                             uint32_t *ret_count, struct fg_err *err)
+enum fg_code fg_block_select_series(const struct fg_block_index *index,
+                                    const struct fg_selector *selector, struct fg_arena *arena,
+                                    bool **ret_live, struct fg_err *err)
 {
     bool *live = fg_arena_alloc(arena, index->n_series * sizeof *live);
     bool *matched = fg_arena_alloc(arena, index->n_series * sizeof *matched);
-    struct fg_block_match *matches;
-    uint32_t count = 0;
 
     if (live == NULL || matched == NULL)
         return fg_block_no_room(err, "series");
@@ -148,6 +156,20 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
     for (size_t i = 0; i < selector->n_matchers; i++)
         if (!is_of_type(&selector->matchers[i]))
             match_labels(index, &selector->matchers[i], matched, live);
+    *ret_live = live;
+    return FG_OK;
+}
+
+enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg_selector *selector,
+                             struct fg_arena *arena, struct fg_block_match **ret_matches,
+                             uint32_t *ret_count, struct fg_err *err)
+{
+    struct fg_block_match *matches;
+    uint32_t count = 0;
+    bool *live;
+
+    if (fg_block_select_series(index, selector, arena, &live, err) != FG_OK)
+        return err->code;
     if (collect(index, selector, live, arena, NULL, &count, err) != FG_OK)
         return err->code;
     matches = fg_arena_new(arena, struct fg_block_match, count);

@@ -105,6 +105,7 @@ enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_rows(struct asker *asker, struct fg_err *err);
+enum fg_code asker_check_labels(struct asker *asker, struct fg_err *err);
 
 /* Runs a query of any kind. fresh: the snapshot is current, so its places are the current ones. */
 enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err);

@@ -141,7 +141,7 @@ static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *
 
 enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err)
 {
-    switch (asker_draw(asker, 8)) {
+    switch (asker_draw(asker, 9)) {
     case 0:
         return check_points(asker, err);
     case 1:
@@ -154,6 +154,8 @@ enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err
         return asker_check_diff(asker, err);
     case 5:
         return asker_check_rows(asker, err);
+    case 6:
+        return asker_check_labels(asker, err);
     default:
         return asker_check_tree(asker, err);
     }
