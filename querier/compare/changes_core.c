@@ -144,7 +144,7 @@ static double dispersion_of(const struct qry_change_config *config, const struct
     double sum = 0;
 
     *ret_df = change->ratios[side] > 0 && units->n > 1 ? units->n - 1 : 0;
-    for (size_t i = 0; i < units->n && *ret_df > 0; i++) {
+    for (size_t i = 0; i<units->n && * ret_df> 0; i++) {
         double expected = change->ratios[side] * units->exposures[i];
         double off = change->values[side][i] - expected;
 
@@ -228,8 +228,8 @@ static void shrink_one(const struct qry_change_config *config, const struct qry_
 {
     double before = change->variance;
 
-    change->variance = qry_stat_prior_shrink(prior, before, change->df, covariate(config, change),
-                                             &change->df);
+    change->variance =
+        qry_stat_prior_shrink(prior, before, change->df, covariate(config, change), &change->df);
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
         change->side_variances[side] *= change->variance / before;
 }
@@ -300,7 +300,10 @@ static void judge(const struct qry_change_config *config, struct qry_change *cha
     if (change->sums[0] <= 0 || change->sums[1] <= 0)
         change->variance += floor;
     change->variance = fmax(change->variance, floor);
-    least = difference(config, change);
+    /* Changes to less than twice are judged by the effect alone: the difference of instances that
+     * differ in size varies with their size. */
+    least = fmax(difference(config, change),
+                 fmin(fabs(change->effect), M_LN2) / sqrt(change->variance));
     if (least > 0 && least * sqrt(change->variance) < fabs(change->effect))
         change->variance = (change->effect / least) * (change->effect / least);
     error = sqrt(change->variance);

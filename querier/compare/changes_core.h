@@ -7,9 +7,9 @@
  * seconds (a rate). The effect is the logarithm of the quotient of both figures. Its variance is
  * that of a ratio estimator with units as clusters (Cochran, Sampling Techniques, 6.4; an instance
  * on both sides is one cluster), shrunk over functions (stats.h), and never less than that of
- * counts. Each test is Student's t, of the effect or of the difference of both figures, whichever
- * is the lesser: a logarithm makes much of what only one instance has. The tests together keep to a
- * rate of false discoveries.
+ * counts. Each test is Student's t, of the effect or, if one figure is more than twice the other,
+ * of their difference if that is less: a logarithm makes much of what only one instance has. The
+ * tests together keep to a rate of false discoveries.
  *
  * Pure. Thread: any.
  */
@@ -64,12 +64,12 @@ struct qry_change {
     double sums[QRY_CHANGE_SIDES], ratios[QRY_CHANGE_SIDES];
     enum qry_change_state state;
     /* If it was tested: */
-    double effect;        /* log(ratios[1] / ratios[0]); of a side without samples half of one */
-    double variance, df;  /* of the effect, shrunk */
+    double effect;       /* log(ratios[1] / ratios[0]); of a side without samples half of one */
+    double variance, df; /* of the effect, shrunk */
     double side_variances[QRY_CHANGE_SIDES]; /* of the logarithms of the ratios */
-    double p, q;          /* of two sides; q adjusted for all tests */
-    double low, high;     /* of the effect with 95 % confidence */
-    double detectable;    /* least effect, > 0, that would have been seen in 80 % of all cases */
+    double p, q;                             /* of two sides; q adjusted for all tests */
+    double low, high;                        /* of the effect with 95 % confidence */
+    double detectable; /* least effect, > 0, that would have been seen in 80 % of all cases */
 };
 
 struct qry_changes_summary {

@@ -292,7 +292,10 @@ static void scale_covariate(const double *at, size_t n, struct qry_stat_prior *p
 void qry_stat_prior_fit(const double *variances, const double *df, const double *at, size_t n,
                         struct qry_stat_prior *ret_prior)
 {
-    enum { LINE_FROM = 12, PARABOLA_FROM = 40 }; /* tests: fewer do not carry so many coefficients */
+    enum {
+        LINE_FROM = 12,
+        PARABOLA_FROM = 40
+    }; /* tests: fewer do not carry so many coefficients */
     struct qry_stat_prior prior = {0};
     size_t n_trend = n >= PARABOLA_FROM ? 3 : n >= LINE_FROM ? 2 : 1;
     double squares = 0, fourths = 0, noise = 0;

@@ -2,10 +2,9 @@
  * Tests comparisons with what is known of them: simulated services whose functions did not change,
  * or of which some changed by a known amount.
  */
-#include "querier/compare/changes_core.h"
-
 #include "common/base/def.h"
 #include "common/base/hash.h"
+#include "querier/compare/changes_core.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -53,12 +52,12 @@ static double poisson(struct random *random, double mean)
 struct service {
     struct random random;
     size_t pods;
-    double between, within;             /* log-normal variation of a function's share */
-    double shift;                       /* of the functions that change, on side 1 */
-    bool paired;                        /* the pods are the same on both sides */
-    bool changed[FUNCTIONS];            /* which functions do */
+    double between, within;                     /* log-normal variation of a function's share */
+    double shift;                               /* of the functions that change, on side 1 */
+    bool paired;                                /* the pods are the same on both sides */
+    bool changed[FUNCTIONS];                    /* which functions do */
     double shares[FUNCTIONS], noise[FUNCTIONS]; /* noise: in multiples of between and within */
-    double bases[2][FUNCTIONS][PODS_MAX]; /* logarithms, of pods */
+    double bases[2][FUNCTIONS][PODS_MAX];       /* logarithms, of pods */
     double values[2][FUNCTIONS][PODS_MAX], totals[2][PODS_MAX];
     uint32_t partners[PODS_MAX];
     struct qry_change changes[FUNCTIONS];
@@ -104,7 +103,8 @@ static void draw(struct service *service)
                 if (side == 1 && service->paired)
                     base = service->bases[0][f][pod];
                 service->bases[side][f][pod] = base;
-                mean = SAMPLES * service->shares[f] * exp(base + service->within * service->noise[f] * normal(random));
+                mean = SAMPLES * service->shares[f] *
+                       exp(base + service->within * service->noise[f] * normal(random));
                 if (side == 1 && service->changed[f])
                     mean *= 1 + service->shift;
                 service->values[side][f][pod] = poisson(random, mean);
@@ -230,7 +230,7 @@ static void planted_changes_are_found_as_often_as_designed(void **state)
         bool paired;
         double shift, found; /* of CHANGED, on average */
     } cases[] = {
-        {5, false, 0.30, 5.0}, {20, false, 0.10, 2.4}, {20, false, 0.20, 8.9},
+        {5, false, 0.30, 5.0},   {20, false, 0.10, 2.4},  {20, false, 0.20, 8.9},
         {100, false, 0.05, 4.2}, {100, false, 0.10, 9.2}, {5, true, 0.20, 5.7},
         {20, true, 0.05, 0.7},   {20, true, 0.10, 7.1},   {100, true, 0.03, 3.2},
         {100, true, 0.05, 9.0},
@@ -248,11 +248,12 @@ static void planted_changes_are_found_as_often_as_designed(void **state)
             found += compare(service, &wrong, &summary);
             wrong_all += wrong;
         }
-        print_message("  %zu pods%s, %.0f %%: found %.2f of 10, designed %.1f; %.2f false; prior %.1f, "
-                      "detectable %.1f %% (median)\n",
-                      cases[i].pods, cases[i].paired ? ", the same" : "", 100 * cases[i].shift,
-                      (double)found / RUNS, cases[i].found, (double)wrong_all / RUNS, summary.prior_df,
-                      100 * (exp(summary.median_detectable) - 1));
+        print_message(
+            "  %zu pods%s, %.0f %%: found %.2f of 10, designed %.1f; %.2f false; prior %.1f, "
+            "detectable %.1f %% (median)\n",
+            cases[i].pods, cases[i].paired ? ", the same" : "", 100 * cases[i].shift,
+            (double)found / RUNS, cases[i].found, (double)wrong_all / RUNS, summary.prior_df,
+            100 * (exp(summary.median_detectable) - 1));
         /* Ten of a hundred changes; more than designed is no fault. */
         assert_true((double)found / RUNS >= cases[i].found - 0.1 * CHANGED);
         free(service);
@@ -264,10 +265,8 @@ static void planted_changes_are_found_as_often_as_designed(void **state)
 static struct qry_change_config config_for(enum qry_change_design design, size_t n,
                                            const double *exposures)
 {
-    return (struct qry_change_config){.design = design,
-                                      .sides = {{n, exposures}, {n, exposures}},
-                                      .quantum = 10,
-                                      .q = 0.05};
+    return (struct qry_change_config){
+        .design = design, .sides = {{n, exposures}, {n, exposures}}, .quantum = 10, .q = 0.05};
 }
 
 static void a_function_that_comes_or_goes_has_a_bound_effect(void **state)
@@ -339,8 +338,8 @@ static void the_design_follows_what_there_is(void **state)
         size_t instances[2], same, times[2];
         enum qry_change_design design;
     } cases[] = {
-        {{5, 9}, 5, {60, 60}, QRY_CHANGE_PAIRED},    {{4, 4}, 4, {60, 60}, QRY_CHANGE_INSTANCES},
-        {{3, 9}, 3, {8, 60}, QRY_CHANGE_TIMES},      {{3, 9}, 3, {7, 60}, QRY_CHANGE_COUNTS},
+        {{5, 9}, 5, {60, 60}, QRY_CHANGE_PAIRED}, {{4, 4}, 4, {60, 60}, QRY_CHANGE_INSTANCES},
+        {{3, 9}, 3, {8, 60}, QRY_CHANGE_TIMES},   {{3, 9}, 3, {7, 60}, QRY_CHANGE_COUNTS},
         {{0, 0}, 0, {0, 0}, QRY_CHANGE_COUNTS},
     };
 

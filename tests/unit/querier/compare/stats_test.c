@@ -1,15 +1,13 @@
 /* Compares special functions with values of SciPy (stats_values.py). */
-#include "querier/compare/stats.h"
-
 #include "common/base/def.h"
+#include "querier/compare/stats.h"
+#include "tests/unit/querier/compare/stats_values.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
-
-#include "tests/unit/querier/compare/stats_values.h"
 
 /* Compares to a relative error. */
 static void check(const char *what, double is, double wanted, double error)
