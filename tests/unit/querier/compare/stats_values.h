@@ -1,5 +1,7 @@
 /* Made by stats_values.py with SciPy 1.17.1, NumPy 2.4.6. */
 /* clang-format off */
+#include <math.h>
+
 static const struct { double x, digamma, trigamma; } gamma_values[] = {
     {0.001, -1000.5755719318103, 1000001.6425331959},
     {0.1, -10.423754940411076, 101.43329915079275},

@@ -48,7 +48,7 @@ def prior(items):
 
 def main():
     print(f"/* Made by stats_values.py with SciPy {scipy.__version__}, NumPy {numpy.__version__}. */")
-    print("/* clang-format off */")
+    print("/* clang-format off */\n#include <math.h>\n")
     xs = [1e-3, 0.1, 0.5, 1, 1.5, 2.25, 7, 9.99, 10, 33.5, 1e3, 1e6]
     table("gamma_values", "x, digamma, trigamma", [(x, special.digamma(x), special.polygamma(1, x)) for x in xs])
     table("beta_values", "a, b, x, value",
