@@ -8,7 +8,8 @@ struct select_sums {
     uint32_t service, generation;
     struct ing_dict *dict;
     struct ing_dict_view view;
-    uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
+    uint64_t *values;      /* [nodes of the view + 1]; of the empty stack first */
+    struct fg_slice group; /* that the values are of, if the query divides by a label */
 };
 
 struct head_select {
@@ -16,6 +17,7 @@ struct head_select {
     const Fg__Inner__SelectHead *head;
     struct select_sums *sums; /* the most recently used first */
     struct ing_record_columns columns;
+    struct fg_tree tree; /* of the reply */
 };
 
 static enum fg_code sums_add(struct head_select *select, uint32_t service, uint32_t generation,
@@ -115,26 +117,34 @@ static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_
     return FG_OK;
 }
 
-static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
-                          const struct ing_head_profile_key *key, const struct ing_record *record,
-                          struct fg_err *err)
-{
-    struct head_select *select = arg;
-    const Fg__Inner__SelectHead *head = select->head;
-    bool linked = head->n_spans + head->n_traces > 0;
-
-    if (!wanted_id(head, key->id))
-        return FG_OK;
-    if (sums_find(select, match->series->service->number, record->generation, err) != FG_OK ||
-        ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK)
-        return err->code;
-    return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
-                  : add_all(&select->columns, record->n_samples, select->sums, err);
-}
-
 /* ---- from sums to a tree ---- */
 
-static void add_tree(struct head_select *select, struct select_sums *sums, struct fg_tree *into)
+/* Adds a tree of function names below the frame of a group. */
+static void add_group(const struct fg_tree *names, struct fg_slice group, struct fg_tree *into)
+{
+    uint32_t *placed, top;
+    struct fg_buf frame;
+
+    if (names->n_nodes == 0) /* the sums were not used yet */
+        return;
+    placed = fg_malloc(names->n_nodes * sizeof *placed);
+    fg_buf_init(&frame, SIZE_MAX);
+    fg_buf_puts(&frame, FG_FRAME_GROUP);
+    fg_buf_append(&frame, group.ptr, group.len);
+    top = fg_tree_child(into, FG_TREE_ROOT,
+                        fg_symbols_name_location(&into->symbols, fg_buf_slice(&frame)));
+    fg_buf_done(&frame);
+    for (uint32_t i = 0; i < names->n_nodes; i++) {
+        uint32_t parent = names->parents[i] == FG_TREE_ROOT ? top : placed[names->parents[i]];
+
+        placed[i] = fg_tree_child(into, parent,
+                                  fg_symbols_name_location(&into->symbols, fg_tree_name(names, i)));
+        fg_tree_add(into, placed[i], names->self[i]);
+    }
+    free(placed);
+}
+
+static void add_tree(struct head_select *select, struct select_sums *sums)
 {
     const Fg__Inner__SelectHead *head = select->head;
     struct fg_tree view = sums->view.tree, names;
@@ -147,11 +157,53 @@ static void add_tree(struct head_select *select, struct select_sums *sums, struc
     if (head->names_only) {
         fg_tree_init(&names);
         fg_tree_names(&view, &names);
-        fg_tree_merge(into, &names);
+        if (head->group_by[0] != '\0')
+            add_group(&names, sums->group, &select->tree);
+        else
+            fg_tree_merge(&select->tree, &names);
         fg_tree_done(&names);
     } else {
-        fg_tree_merge_used(into, &view);
+        fg_tree_merge_used(&select->tree, &view);
     }
+}
+
+/* Makes the sums those of a profile's group. Profiles come by series, so groups seldom change, and
+ * one array serves them all. */
+static enum fg_code sums_regroup(struct head_select *select, const struct ing_catalog_match *match,
+                                 struct fg_err *err)
+{
+    struct select_sums *sums = select->sums;
+    struct fg_slice group = fg_labels_get(&match->series->labels, select->head->group_by);
+
+    if (fg_slice_eq(sums->group, group))
+        return FG_OK;
+    add_tree(select, sums);
+    memset(sums->values, 0, ((size_t)sums->view.tree.n_nodes + 1) * sizeof *sums->values);
+    sums->group = group; /* borrowed from the catalog, as long as the query runs */
+    if (fg_tree_bytes(&select->tree) > select->query->context->memory_max_bytes)
+        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
+                       select->tree.n_nodes);
+    return FG_OK;
+}
+
+/* ---- records ---- */
+
+static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
+                          const struct ing_head_profile_key *key, const struct ing_record *record,
+                          struct fg_err *err)
+{
+    struct head_select *select = arg;
+    const Fg__Inner__SelectHead *head = select->head;
+    bool linked = head->n_spans + head->n_traces > 0;
+
+    if (!wanted_id(head, key->id))
+        return FG_OK;
+    if (sums_find(select, match->series->service->number, record->generation, err) != FG_OK ||
+        ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK ||
+        (head->group_by[0] != '\0' && sums_regroup(select, match, err) != FG_OK))
+        return err->code;
+    return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
+                  : add_all(&select->columns, record->n_samples, select->sums, err);
 }
 
 static void sums_done(struct head_select *select)
@@ -162,10 +214,12 @@ static void sums_done(struct head_select *select)
         ing_dict_unref(select->query->context->dicts, sums->dict);
     }
     ing_record_columns_done(&select->columns);
+    fg_tree_done(&select->tree);
 }
 
-static void write_reply(struct ing_query *query, const struct ing_query_sums *sums)
+static void write_reply(const struct head_select *select, const struct ing_query_sums *sums)
 {
+    struct ing_query *query = select->query;
     Fg__Inner__SelectReply reply = FG__INNER__SELECT_REPLY__INIT;
     Fg__Inner__Stats stats;
 
@@ -173,19 +227,16 @@ static void write_reply(struct ing_query *query, const struct ing_query_sums *su
     reply.stats = &stats;
     reply.sums = sums->items;
     reply.n_sums = sums->n;
+    reply.grouped = select->head->group_by[0] != '\0';
     ing_query_put_reply(query, &reply.base);
 }
 
 /* The tree that the query has summed up. */
 static void write_tree(struct head_select *select)
 {
-    struct fg_tree tree;
-
-    fg_tree_init(&tree);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        add_tree(select, sums, &tree);
-    fg_tree_encode(&tree, &select->query->payload);
-    fg_tree_done(&tree);
+        add_tree(select, sums);
+    fg_tree_encode(&select->tree, &select->query->payload);
 }
 
 static enum fg_code answer(struct head_select *select, struct fg_err *err)
@@ -198,6 +249,8 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
+    if (select->head->group_by[0] != '\0' && !select->head->names_only)
+        return fg_fail(err, FG_E_INVALID, "groups have function names only");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)
         return err->code;
@@ -206,7 +259,7 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
         write_tree(select);
-        write_reply(query, &sums);
+        write_reply(select, &sums);
     }
     ing_query_sums_done(&sums);
     return code;
@@ -221,6 +274,7 @@ enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err)
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "select: head cannot be read");
+    fg_tree_init(&select.tree);
     code = answer(&select, err);
     sums_done(&select);
     fg__inner__select_head__free_unpacked(head, NULL);

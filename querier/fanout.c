@@ -88,8 +88,8 @@ enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_se
     return FG_OK;
 }
 
-enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
-                                  struct fg_tree *into, struct fg_err *err)
+enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_call *call,
+                                    struct fg_tree *into, bool *ret_grouped, struct fg_err *err)
 {
     ProtobufCMessage *head;
 
@@ -97,9 +97,18 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats);
+    *ret_grouped = ((Fg__Inner__SelectReply *)head)->grouped;
     if (call->reply_payload.len == 0)
         return FG_OK;
     return fg_tree_decode(into, call->reply_payload, err);
+}
+
+enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
+                                  struct fg_tree *into, struct fg_err *err)
+{
+    bool grouped;
+
+    return qry_fanout_take_select(query, call, into, &grouped, err);
 }
 
 /* --- fan-outs --- */
