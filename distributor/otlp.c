@@ -179,7 +179,7 @@ static void respond(struct dist_upload *upload)
     fill_response(otlp, &response, &partial);
     fg_buf_init(&body, ANSWER_MAX_BYTES);
     if (otlp->is_call) {
-        fg_connect_write(&otlp->call, &response.base, &body);
+        fg_connect_write(&otlp->call, &response.base, NULL, &body);
         fg_connect_respond(otlp->req, &otlp->call, &body);
         return;
     }

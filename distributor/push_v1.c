@@ -228,7 +228,7 @@ static void respond(struct dist_upload *upload)
     }
     push__v1__push_response__init(&response);
     fg_buf_init(&body, 1024);
-    fg_connect_write(&push->call, &response.base, &body);
+    fg_connect_write(&push->call, &response.base, NULL, &body);
     fg_connect_respond(push->req, &push->call, &body);
 }
 

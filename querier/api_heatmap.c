@@ -1,6 +1,7 @@
 /* The method for single profiles and spans over time and value. */
 #include "querier/api.h"
 #include "querier/collect.h"
+#include "querier/reply.h"
 
 #include <math.h>
 
@@ -286,7 +287,7 @@ static enum fg_code reply(const struct heatmap *map, struct fg_err *err)
     for (size_t i = 0; i < map->n_series; i++)
         if (!fill_series(map, &map->series[i], out.series[i]))
             return qry_api_too_large(err);
-    return qry_query_reply(map->query, &out.base, err);
+    return qry_reply_message(map->query, &out.base, err);
 }
 
 static enum fg_code answer(struct heatmap *map, struct qry_selection *selection, struct fg_err *err)

@@ -1,6 +1,7 @@
 /* The methods for metadata: which types, labels and series there are. */
 #include "querier/api.h"
 #include "querier/collect.h"
+#include "querier/reply.h"
 
 /* Reads the range of ProfileTypes, which may leave it out for the last hour, as in Pyroscope. */
 static enum fg_code types_range(struct qry_query *query, struct qry_selection *selection,
@@ -51,7 +52,7 @@ static enum fg_code reply_types(struct qry_query *query, const struct qry_label_
             return err->code;
         out.n_profile_types++;
     }
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessage *message,
@@ -129,7 +130,7 @@ static enum fg_code reply_names(struct qry_query *query, const struct qry_label_
                 names[kept++] = sets->items[i].items[j].name;
     if (distinct(query->arena, names, kept, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage *message,
@@ -172,7 +173,7 @@ static enum fg_code reply_values(struct qry_query *query, const struct qry_label
     }
     if (distinct(query->arena, values, n, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessage *message,
@@ -214,7 +215,7 @@ static enum fg_code reply_series(struct qry_query *query, const struct qry_label
         if (out.labels_set[i]->labels == NULL)
             return qry_api_too_large(err);
     }
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 /* Removes labels whose names are not plain; sets that become equal become one. */
@@ -292,7 +293,7 @@ enum fg_code qry_api_profile_stats(struct qry_query *query, const ProtobufCMessa
         out.oldest_profile_time = stats.oldest_ns / FG_MS_NS;
         out.newest_profile_time = stats.newest_ns / FG_MS_NS;
     }
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 enum fg_code qry_api_analyze_query(struct qry_query *query, const ProtobufCMessage *message,
@@ -303,5 +304,5 @@ enum fg_code qry_api_analyze_query(struct qry_query *query, const ProtobufCMessa
     /* Pyroscope's estimates are about its own storage. An empty response is valid. */
     (void)message;
     querier__v1__analyze_query_response__init(&out);
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }

@@ -1,6 +1,7 @@
 /* The method for values over time. */
 #include "querier/api.h"
 #include "querier/collect.h"
+#include "querier/reply.h"
 
 #include <math.h>
 
@@ -64,7 +65,7 @@ static enum fg_code reply_points(struct qry_query *query,
         if (out.series[i]->labels == NULL || out.series[i]->points == NULL)
             return qry_api_too_large(err);
     }
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 enum {

@@ -2,6 +2,7 @@
 #include "proto/capabilities_v1.pb-c.h"
 #include "querier/api.h"
 #include "querier/blocks/blocks_impl.h"
+#include "querier/reply.h"
 #include "querier/tenant_settings.h"
 
 /* ---- settings.v1 ---- */
@@ -30,7 +31,7 @@ static enum fg_code settings_get(struct qry_query *query, const ProtobufCMessage
     if (settings_of(query, &settings, err) != FG_OK ||
         qry_tenant_settings_read(&settings, &all, err) != FG_OK)
         return err->code;
-    return qry_query_reply(query, &all.base, err);
+    return qry_reply_message(query, &all.base, err);
 }
 
 static enum fg_code settings_set(struct qry_query *query, const ProtobufCMessage *in,
@@ -51,7 +52,7 @@ static enum fg_code settings_set(struct qry_query *query, const ProtobufCMessage
         return err->code;
     settings__v1__set_settings_response__init(&out);
     out.setting = &setting;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 static enum fg_code settings_delete(struct qry_query *query, const ProtobufCMessage *in,
@@ -65,7 +66,7 @@ static enum fg_code settings_delete(struct qry_query *query, const ProtobufCMess
             &settings, ((const Settings__V1__DeleteSettingsRequest *)in)->name, err) != FG_OK)
         return err->code;
     settings__v1__delete_settings_response__init(&out);
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 /* ---- what the server can do ---- */
@@ -100,7 +101,7 @@ static enum fg_code feature_flags(struct qry_query *query, const ProtobufCMessag
         if (out.feature_flags[i]->name == NULL || out.feature_flags[i]->description == NULL)
             return qry_api_too_large(err);
     }
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 static enum fg_code version(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
@@ -110,7 +111,7 @@ static enum fg_code version(struct qry_query *query, const ProtobufCMessage *in,
     (void)in;
     capabilities__v1__version_response__init(&out);
     out.querierapi = 1;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 /* Links to source code need an app at a code host, which is not there. */

@@ -6,6 +6,7 @@
 #include "querier/api.h"
 #include "querier/collect.h"
 #include "querier/flamegraph.h"
+#include "querier/reply.h"
 
 /* What the methods that return stacks have in common. */
 struct stack_request {
@@ -217,7 +218,7 @@ static enum fg_code reply_flamegraph(struct qry_query *query, const struct fg_tr
     enum fg_code code = draw(query, tree, max_nodes, &drawing, err);
     out.flamegraph = &drawing.graph;
     if (code == FG_OK)
-        code = qry_query_reply(query, &out.base, err);
+        code = qry_reply_message(query, &out.base, err);
     fg_flame_done(&drawing.flame);
     return code;
 }
@@ -233,7 +234,7 @@ static enum fg_code reply_tree(struct qry_query *query, const struct fg_tree *tr
     fg_flame_write_tree(tree, max_nodes, &bytes);
     out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
     enum fg_code code =
-        bytes.full ? qry_api_too_large(err) : qry_query_reply(query, &out.base, err);
+        bytes.full ? qry_api_too_large(err) : qry_reply_message(query, &out.base, err);
     fg_buf_done(&bytes);
     return code;
 }
@@ -252,7 +253,7 @@ static enum fg_code reply_dot(struct qry_query *query, const struct fg_tree *tre
     fg_dot_write(tree, &selection->type, selection->end_ns, max_nodes, &text);
     out.dot = qry_api_text(query->arena, fg_buf_slice(&text));
     code = text.full || out.dot == NULL ? qry_api_too_large(err)
-                                        : qry_query_reply(query, &out.base, err);
+                                        : qry_reply_message(query, &out.base, err);
     fg_buf_done(&text);
     return code;
 }
@@ -295,7 +296,7 @@ static enum fg_code reply_pprof(struct qry_query *query, const struct fg_buf *pp
     querier__v1__pprof_profile__init(&wrapped);
     wrapped.profile = (Google__V1__Profile *)profile;
     out.pprof = &wrapped;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *tree,
@@ -463,8 +464,13 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
 
     if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
-    if (!query->call.json) /* the message is the answer as it is */
-        return write_pprof(tree, selection, in, max_nodes, &query->body, err);
+    if (!query->call.json) { /* the message is the answer as it is */
+        size_t start = fg_connect_begin(&query->call, &query->body);
+
+        if (write_pprof(tree, selection, in, max_nodes, &query->body, err) != FG_OK)
+            return err->code;
+        return qry_reply_end_bytes(query, start, err);
+    }
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
     enum fg_code code = write_pprof(tree, selection, in, max_nodes, &pprof, err);
@@ -472,7 +478,7 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
         code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, query->arena,
                           &profile, err);
     if (code == FG_OK)
-        code = qry_query_reply(query, profile, err);
+        code = qry_reply_message(query, profile, err);
     fg_buf_done(&pprof);
     return code;
 }
@@ -542,7 +548,7 @@ static enum fg_code reply_diff(struct qry_query *query, const struct qry_diff *d
     if (graph.names == NULL || graph.levels == NULL)
         return qry_api_too_large(err);
     out.flamegraph = &graph;
-    return qry_query_reply(query, &out.base, err);
+    return qry_reply_message(query, &out.base, err);
 }
 
 static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in)

@@ -1,12 +1,12 @@
 #include "querier/functions.h"
 
 #include "common/model/flame.h"
-#include "common/model/regex.h"
 #include "common/model/sandwich.h"
-#include "querier/api.h"
 #include "querier/flame_json.h"
 #include "querier/flamegraph.h"
+#include "querier/function_match.h"
 #include "querier/params.h"
+#include "querier/reply.h"
 
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
 
@@ -27,13 +27,6 @@ static void begin(const struct qry_selection *selection, struct fg_json_writer *
     fg_json_begin_object(json, NULL);
     fg_json_put_cstr(json, "type", selection->type_text);
     fg_json_put_text(json, "unit", selection->type.unit);
-}
-
-static enum fg_code end(struct qry_query *query, struct fg_json_writer *json, struct fg_err *err)
-{
-    fg_json_end(json);
-    fg_buf_putc(&query->body, '\n');
-    return query->body.full ? qry_api_too_large(err) : FG_OK;
 }
 
 /* ---- the table ---- */
@@ -91,7 +84,7 @@ static enum fg_code write_table(struct qry_query *query, const struct qry_select
     fg_json_end(&json);
     if (n - from > limit)
         fg_json_put_u64(&json, "next", from + limit);
-    return end(query, &json, err);
+    return qry_reply_end_json(query, &json, err);
 }
 
 static enum fg_code answer_table(struct qry_query *query, struct qry_selection *selection,
@@ -116,35 +109,6 @@ static enum fg_code answer_table(struct qry_query *query, struct qry_selection *
 
 /* ---- the sandwich ---- */
 
-/* Which functions are meant: one by its name, or those whose whole name matches. */
-struct functions_meant {
-    struct fg_slice name;
-    struct fg_regex *regex; /* NULL: by name */
-};
-
-static bool is_meant(const void *arg, struct fg_slice name)
-{
-    const struct functions_meant *meant = arg;
-
-    return meant->regex == NULL ? fg_slice_eq(name, meant->name)
-                                : fg_regex_matches(meant->regex, name.ptr, name.len);
-}
-
-static enum fg_code read_meant(const struct qry_query *query, struct functions_meant *meant,
-                               struct fg_err *err)
-{
-    struct fg_slice pattern = query->params.regex;
-    char problem[FG_ERR_MSG_MAX_BYTES / 2];
-
-    *meant = (struct functions_meant){.name = query->params.function};
-    if ((meant->name.len > 0) == (pattern.len > 0))
-        return fg_fail(err, FG_E_INVALID, "one of function and regex says which function is meant");
-    if (pattern.len == 0)
-        return FG_OK;
-    meant->regex = fg_regex_create(pattern.ptr, pattern.len, problem, sizeof problem);
-    return meant->regex != NULL ? FG_OK : fg_fail(err, FG_E_INVALID, "regex: %s", problem);
-}
-
 static void put_tree(const struct fg_tree *tree, size_t max_nodes, const char *key,
                      struct fg_json_writer *json)
 {
@@ -162,18 +126,18 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
                                     struct fg_tree *tree, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&query->body);
-    struct functions_meant meant = {0};
+    struct qry_function_match meant = {0};
     struct fg_sandwich sandwich;
     size_t max_nodes;
     enum fg_code code;
 
     if (qry_params_number(query->params.max_nodes, "max-nodes", FG_FLAME_NODES_DEFAULT, 1,
                           FG_FLAME_NODES_MAX, &max_nodes, err) != FG_OK ||
-        read_meant(query, &meant, err) != FG_OK)
+        qry_function_match_read(query->params.function, query->params.regex, &meant, err) != FG_OK)
         return err->code;
     code = collect(query, selection, tree, err);
     if (code == FG_OK) {
-        fg_sandwich_make(tree, is_meant, &meant, &sandwich);
+        fg_sandwich_make(tree, qry_function_match_is, &meant, &sandwich);
         begin(selection, &json);
         fg_json_put_i64(&json, "total", sandwich.all);
         fg_json_put_i64(&json, "self", sandwich.self);
@@ -181,9 +145,9 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
         put_tree(&sandwich.callers, max_nodes, "callers", &json);
         put_tree(&sandwich.callees, max_nodes, "callees", &json);
         fg_sandwich_done(&sandwich);
-        code = end(query, &json, err);
+        code = qry_reply_end_json(query, &json, err);
     }
-    fg_regex_destroy(meant.regex);
+    qry_function_match_done(&meant);
     return code;
 }
 

@@ -4,10 +4,12 @@
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "querier/api.h"
+#include "querier/compare/compare.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
 #include "querier/profile_list.h"
 #include "querier/render.h"
+#include "querier/reply.h"
 
 enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 
@@ -57,66 +59,6 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
                         err) != FG_OK)
         return err->code;
     return query->endpoint->answer(query, in, err);
-}
-
-static void add_number(struct fg_http_request *req, const char *name, uint64_t value)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    fg_http_add_header(req, name, text);
-}
-
-/* Says whether the response is complete, and if not, who lacks what. Reasons are errors of others:
- * nothing in them may look like the end of a header. */
-static void add_completeness(struct qry_query *query)
-{
-    struct fg_buf *missing = &query->missing;
-
-    fg_http_add_header(query->req, "X-Flamegrid-Complete", query->incomplete ? "false" : "true");
-    if (!query->incomplete)
-        return;
-    for (size_t i = 0; i < missing->len; i++)
-        if (missing->ptr[i] < ' ' || missing->ptr[i] > '~')
-            missing->ptr[i] = '?';
-    fg_buf_append(missing, "", 1);
-    fg_http_add_header(query->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
-}
-
-/* Says which time ranges were answered although less was asked for: rollups do not tell moments
- * apart. */
-static void add_ranges(struct qry_query *query)
-{
-    char text[QUERY_SIDES_MAX * 48] = ""; /* two numbers of at most 20 characters each */
-    size_t len = 0;
-
-    for (unsigned i = 0; i < query->n_wide; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%lld-%lld", i == 0 ? "" : ", ",
-                                (long long)(query->wide[i].start_ns / FG_MS_NS),
-                                (long long)(query->wide[i].end_ns / FG_MS_NS));
-    if (len > 0)
-        fg_http_add_header(query->req, "X-Flamegrid-Range", text);
-}
-
-static void add_statistics(struct qry_query *query, int64_t took_ns)
-{
-    if (query->job.code == FG_OK)
-        add_completeness(query);
-    fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");
-    if (query->inexact)
-        add_number(query->req, "X-Flamegrid-Bound", query->bound);
-    add_ranges(query);
-    add_number(query->req, "X-Flamegrid-Profiles", query->profiles);
-    add_number(query->req, "X-Flamegrid-Bytes", query->bytes);
-    add_number(query->req, "X-Flamegrid-Series", query->series);
-    if (query->querier->blocks != NULL) {
-        add_number(query->req, "X-Flamegrid-Objects", query->objects);
-        add_number(query->req, "X-Flamegrid-Nodes", query->rollups);
-        add_number(query->req, "X-Flamegrid-Requests", query->requests);
-        add_number(query->req, "X-Flamegrid-Cache-Hits", query->cache_hits);
-        add_number(query->req, "X-Flamegrid-Disk-Hits", query->disk_hits);
-    }
-    add_number(query->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }
 
 /* Warns operators of server errors and of incomplete responses. Code "unknown" is the client's
@@ -170,7 +112,7 @@ static void query_done(struct fg_job *job)
 
     /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
-    add_statistics(query, took_ns);
+    qry_reply_headers(query, took_ns);
     if (job->code != FG_OK)
         fg_connect_refuse(req, &query->call, &job->err);
     else if (query->endpoint->type != NULL)
@@ -195,6 +137,8 @@ static struct qry_query *query_create(struct querier *querier, struct fg_http_re
     /* The header is for programs, the parameter for URLs that people type. */
     query->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
                      fg_slice_is(fg_http_param(req, "partial"), "true");
+    query->statistics = fg_slice_is(fg_http_header(req, "x-flamegrid-statistics"), "true") ||
+                        fg_slice_is(fg_http_param(req, "statistics"), "true");
     query->start_mono_ns = fg_mono_ns(querier->clock);
     query->deadline_mono_ns = query->start_mono_ns + querier->timeout_ns;
     query->arena = fg_arena_create(querier->answer_max_bytes);
@@ -298,13 +242,16 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
                       struct qry_http_binding *binding, const struct qry_endpoint *endpoint)
 {
     bool connect = endpoint->type != NULL;
+    bool posts = endpoint == &qry_change_endpoint; /* two selectors may be too long for a URL */
 
     *binding = (struct qry_http_binding){querier, endpoint};
     fg_http_server_route(server, &(struct fg_http_route){
-                                     .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
+                                     .methods = connect ? FG_CONNECT_METHODS
+                                                : posts ? FG_HTTP_GET | FG_HTTP_POST
+                                                        : FG_HTTP_GET,
                                      .path = endpoint->path,
                                      .prefix = endpoint->path[strlen(endpoint->path) - 1] == '/',
-                                     .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
+                                     .body_max_bytes = connect || posts ? REQUEST_MAX_BYTES : 0,
                                      .handler = connect ? on_connect : on_get,
                                      .arg = binding,
                                      .name = endpoint->name,
@@ -317,7 +264,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     fg_assert(querier->bindings == NULL);
     querier->bindings =
         fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
-                      qry_n_profile_endpoints + qry_n_function_endpoints,
+                      qry_n_profile_endpoints + qry_n_function_endpoints + 1,
                   sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
@@ -330,4 +277,5 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         add_route(querier, server, binding++, &qry_profile_endpoints[i]);
     for (size_t i = 0; i < qry_n_function_endpoints; i++)
         add_route(querier, server, binding++, &qry_function_endpoints[i]);
+    add_route(querier, server, binding, &qry_change_endpoint);
 }

@@ -1,7 +1,7 @@
 /*
  * HTTP routes of the querier: a request's way to a worker and back. A route's handler reads headers
  * and parameters on the loop, makes a query and queues it in the QUERY lane; the worker runs the
- * endpoint (api.h, render.h); back on the loop the response gets its statistics in headers, metrics
+ * endpoint (api.h, render.h); back on the loop the response gets its statistics (reply.h), metrics
  * are counted, and the query is logged.
  *
  * Thread: loops, except for the endpoints.

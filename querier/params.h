@@ -14,6 +14,11 @@
 enum fg_code qry_params_selection(struct qry_query *query, struct qry_selection *selection,
                                   struct fg_err *err) fg_must_check;
 
+/* Reads a time; an empty text is otherwise_ns. FG_E_INVALID names the parameter. */
+enum fg_code qry_params_time(const struct qry_query *query, struct fg_slice text, const char *name,
+                             int64_t otherwise_ns, int64_t *ret_ms,
+                             struct fg_err *err) fg_must_check;
+
 /* Reads a number from min to max; an empty text is `otherwise`. FG_E_INVALID names the parameter.
  */
 enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t otherwise,

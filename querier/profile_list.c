@@ -1,11 +1,11 @@
 #include "querier/profile_list.h"
 
-#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/model/pprof_write.h"
 #include "querier/api.h"
 #include "querier/collect.h"
 #include "querier/params.h"
+#include "querier/reply.h"
 
 #define PATH "/api/profiles/"
 
@@ -55,11 +55,6 @@ static enum fg_code read_page(struct fg_slice text, struct fg_profile_rows_confi
         return fg_fail(err, FG_E_INVALID, "page: it is not the \"next\" of a response");
     config->has_before = true;
     return FG_OK;
-}
-
-static enum fg_code finish(const struct qry_query *query, struct fg_err *err)
-{
-    return query->body.full ? qry_api_too_large(err) : FG_OK;
 }
 
 /* ---- the list ---- */
@@ -115,9 +110,7 @@ static enum fg_code write_list(struct qry_query *query, const struct qry_selecti
             return qry_api_too_large(err);
         fg_json_put_cstr(&json, "next", next);
     }
-    fg_json_end(&json);
-    fg_buf_putc(&query->body, '\n');
-    return finish(query, err);
+    return qry_reply_end_json(query, &json, err);
 }
 
 static enum fg_code answer_list(struct qry_query *query, struct qry_selection *selection,
@@ -182,7 +175,7 @@ static enum fg_code answer_one(struct qry_query *query, struct qry_selection *se
     head.time_ns = FG_MAX(selection->start_ns, 0);
     fg_pprof_write(tree, &head, &query->body);
     query->content_type = "application/octet-stream";
-    return finish(query, err);
+    return query->body.full ? qry_api_too_large(err) : FG_OK;
 }
 
 static enum fg_code one(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)

@@ -6,17 +6,6 @@
  * is better than an answer from old copies, which is better than none. */
 static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 
-enum fg_code qry_query_reply(struct qry_query *query, const ProtobufCMessage *message,
-                             struct fg_err *err)
-{
-    fg_connect_write(&query->call, message, &query->body);
-    if (query->body.full)
-        return fg_fail(err, FG_E_LIMIT,
-                       "the response exceeds %llu bytes (querier.answer_max_bytes)",
-                       (unsigned long long)query->querier->answer_max_bytes);
-    return FG_OK;
-}
-
 enum fg_code qry_query_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");

@@ -38,6 +38,7 @@ struct qry_query;
 
 enum {
     RENDER_GROUPS_MAX = 16,   /* labels to group by; further ones are ignored */
+    CALL_SITE_MAX = 512,      /* functions of a call site; more are an error */
     QUERY_SIDES_MAX = 2,      /* of a comparison */
     MISSING_MAX_BYTES = 1024, /* of the text in the header X-Flamegrid-Missing */
 };
@@ -66,9 +67,13 @@ struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
     struct fg_slice label, limit, page, function, regex, sort;
-    struct fg_slice path; /* of the request, decoded */
+    struct fg_slice by, instance, min_share, q, show; /* of comparisons */
+    struct fg_slice path;                             /* of the request, decoded */
     struct fg_slice group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
+    const struct fg_slice *call_site; /* in the request's arena */
+    size_t n_call_site;               /* as many as the client gave, of which call_site has no
+                                         more than CALL_SITE_MAX */
 };
 
 /* A route and what answers it. */
@@ -97,6 +102,7 @@ struct qry_query {
     const char *content_type; /* of plain responses; NULL: application/json */
 
     /* What the response was made from. */
+    char *unit; /* of its values; NULL: it has none */
     uint64_t profiles, bytes, series;
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
     uint64_t rollups;                                  /* that took the place of profiles */
@@ -108,6 +114,8 @@ struct qry_query {
     /* Time ranges that were answered although less was asked for. */
     struct fg_time_span wide[QUERY_SIDES_MAX];
     unsigned n_wide;
+
+    bool statistics; /* the client wants them in the body, not only in headers (reply.h) */
 
     bool partial;          /* the client accepts an incomplete response */
     bool incomplete;       /* something may be missing */
@@ -122,10 +130,6 @@ struct qry_query {
     int64_t stale_until_mono_ns;
     struct fg_deletions *deletions; /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
-
-/* Writes a Connect response into query->body. FG_E_LIMIT: it exceeds querier.answer_max_bytes. */
-enum fg_code qry_query_reply(struct qry_query *query, const ProtobufCMessage *message,
-                             struct fg_err *err) fg_must_check;
 
 /* Returns FG_E_LIMIT: the query needs more memory than one query may use. */
 enum fg_code qry_query_too_large(struct fg_err *err);

@@ -1,14 +1,16 @@
 #include "querier/render.h"
 
-#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "common/model/dot.h"
 #include "common/model/drawing.h"
 #include "common/model/flame.h"
+#include "common/model/sandwich.h"
 #include "querier/collect.h"
 #include "querier/flame_json.h"
 #include "querier/flamegraph.h"
+#include "querier/function_match.h"
+#include "querier/reply.h"
 
 enum {
     TIMELINE_POINTS = 1500,        /* of a timeline, before its step is rounded */
@@ -17,6 +19,21 @@ enum {
 };
 
 /* --- parameters --- */
+
+/* Reads the names into the request's arena, since few requests have any. */
+static void read_call_site(struct fg_http_request *req, struct qry_render_params *params)
+{
+    struct fg_slice *names;
+    size_t n = fg_http_params(req, "callSite", NULL, 0);
+
+    if (n == 0)
+        return;
+    params->n_call_site = n;
+    names = fg_arena_new(fg_http_arena(req), struct fg_slice, FG_MIN(n, (size_t)CALL_SITE_MAX));
+    if (names == NULL || fg_http_params(req, "callSite", names, CALL_SITE_MAX) != n)
+        return; /* the arena is full: read_parts() refuses the request */
+    params->call_site = names;
+}
 
 void qry_render_read_params(struct fg_http_request *req, struct qry_render_params *ret_params)
 {
@@ -42,17 +59,18 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"function", &params->function},
         {"regex", &params->regex},
         {"sort", &params->sort},
+        {"by", &params->by},
+        {"instance", &params->instance},
+        {"min_share", &params->min_share},
+        {"q", &params->q},
+        {"show", &params->show},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)
         *wanted[i].into = fg_http_param(req, wanted[i].name);
-    while (params->n_group_by < RENDER_GROUPS_MAX) {
-        struct fg_slice label = fg_http_param_at(req, "groupBy", params->n_group_by);
-
-        if (label.ptr == NULL)
-            break;
-        params->group_by[params->n_group_by++] = label;
-    }
+    params->n_group_by = FG_MIN(fg_http_params(req, "groupBy", params->group_by, RENDER_GROUPS_MAX),
+                                (size_t)RENDER_GROUPS_MAX);
+    read_call_site(req, params);
     struct fg_slice max_nodes = fg_http_param(req, "maxNodes");
     if (max_nodes.ptr != NULL)
         params->max_nodes = max_nodes;
@@ -219,7 +237,37 @@ struct render {
     size_t n_series, max_nodes;
     char *group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
+    struct qry_stack_filter stacks; /* only those below a call site */
+    bool focused;                   /* only what the functions of `focus` call, and they */
+    struct qry_function_match focus;
 };
+
+/* Reads which part of the flame graph is meant. */
+static enum fg_code read_parts(struct qry_query *query, struct render *render, struct fg_err *err)
+{
+    const struct qry_render_params *params = &query->params;
+    struct qry_stack_filter *stacks = &render->stacks;
+
+    if (params->n_call_site > CALL_SITE_MAX)
+        return fg_fail(err, FG_E_INVALID, "callSite: %zu functions are more than %d",
+                       params->n_call_site, CALL_SITE_MAX);
+    if (params->n_call_site > 0) {
+        stacks->call_site = fg_arena_new(query->arena, const char *, params->n_call_site);
+        if (stacks->call_site == NULL || params->call_site == NULL)
+            return qry_query_too_large(err);
+    }
+    for (size_t i = 0; i < params->n_call_site; i++) {
+        const char *name = fg_arena_text(query->arena, params->call_site[i]);
+
+        if (name == NULL)
+            return qry_query_too_large(err);
+        stacks->call_site[stacks->n_call_site++] = name;
+    }
+    if (params->function.len == 0 && params->regex.len == 0)
+        return FG_OK;
+    render->focused = true;
+    return qry_function_match_read(params->function, params->regex, &render->focus, err);
+}
 
 static enum fg_code read_render(struct qry_query *query, struct render *render, struct fg_err *err)
 {
@@ -228,7 +276,8 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
     struct timeline *timeline = &render->timeline;
 
     if (qry_selection_parse(query, &render->selection, params->query, "query", err) != FG_OK ||
-        read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK)
+        read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK ||
+        read_parts(query, render, err) != FG_OK)
         return err->code;
     timeline->start_ms = read_time_ms(params->from, now_ns);
     timeline->end_ms = read_time_ms(params->until, now_ns);
@@ -245,9 +294,10 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
     return FG_OK;
 }
 
-static void write_render(const struct render *render, struct fg_buf *out)
+static enum fg_code write_render(const struct render *render, struct qry_query *query,
+                                 struct fg_err *err)
 {
-    struct fg_json_writer json = fg_json_writer(out);
+    struct fg_json_writer json = fg_json_writer(&query->body);
     struct fg_flame flame;
 
     fg_flame_make(&render->tree, render->max_nodes, &flame);
@@ -267,8 +317,7 @@ static void write_render(const struct render *render, struct fg_buf *out)
     else
         fg_json_put_null(&json, "groups");
     fg_json_put_null(&json, "heatmap");
-    fg_json_end(&json);
-    fg_buf_putc(out, '\n');
+    return qry_reply_end_json(query, &json, err);
 }
 
 /* ---- forms other than flamebearer JSON ---- */
@@ -304,6 +353,15 @@ static void write_speedscope(const struct render *render, const struct qry_query
     fg_drawing_speedscope(&render->tree, query->params.query, render->selection.type.unit, out);
 }
 
+static void write_firefox(const struct render *render, const struct qry_query *query,
+                          struct fg_buf *out)
+{
+    fg_drawing_firefox(&render->tree,
+                       &(struct fg_drawing_range){query->params.query, render->selection.start_ns,
+                                                  render->selection.end_ns},
+                       &render->selection.type, out);
+}
+
 static void write_svg(const struct render *render, const struct qry_query *query,
                       struct fg_buf *out)
 {
@@ -313,6 +371,7 @@ static void write_svg(const struct render *render, const struct qry_query *query
 
 static const struct render_form render_forms[] = {
     {"dot", "text/plain; charset=utf-8", true, write_dot},
+    {"firefox", "application/json", true, write_firefox},
     {"folded", "text/plain; charset=utf-8", true, write_folded},
     {"speedscope", "application/json", true, write_speedscope},
     {"svg", "image/svg+xml", false, write_svg},
@@ -327,16 +386,36 @@ static const struct render_form *find_form(struct fg_slice name)
     return NULL;
 }
 
+/* Collects the stacks. Whoever focuses gets what all nodes have, since the functions that are meant
+ * may be anywhere. */
+static enum fg_code collect_tree(struct qry_query *query, struct render *render, bool whole,
+                                 struct fg_err *err)
+{
+    struct fg_sandwich sandwich;
+
+    if (qry_flamegraph_make(query, &render->selection, &render->stacks,
+                            whole || render->focused ? FG_FLAME_NODES_MAX : render->max_nodes, true,
+                            &render->tree, err) != FG_OK)
+        return err->code;
+    if (render->focused) {
+        struct fg_tree all = render->tree;
+
+        fg_sandwich_make(&all, qry_function_match_is, &render->focus, &sandwich);
+        render->tree = sandwich.callees;
+        fg_tree_init(&sandwich.callees);
+        fg_sandwich_done(&sandwich);
+        fg_tree_done(&all);
+    }
+    return FG_OK;
+}
+
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
     const struct render_form *form = find_form(query->params.format);
-    struct qry_stack_filter all = {0};
 
     if (read_render(query, render, err) != FG_OK ||
-        qry_flamegraph_make(query, &render->selection, &all,
-                            form != NULL && form->whole ? FG_FLAME_NODES_MAX : render->max_nodes,
-                            true, &render->tree, err) != FG_OK)
+        collect_tree(query, render, form != NULL && form->whole, err) != FG_OK)
         return err->code;
     if (form != NULL) {
         form->write(render, query, &query->body);
@@ -348,8 +427,7 @@ static enum fg_code answer_render(struct qry_query *query, struct render *render
                            err) != FG_OK)
         return err->code;
     qry_points_order(render->series, &render->n_series, 0);
-    write_render(render, &query->body);
-    return finish(query, err);
+    return write_render(render, query, err);
 }
 
 static enum fg_code render(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
@@ -360,6 +438,7 @@ static enum fg_code render(struct qry_query *query, const ProtobufCMessage *in, 
     fg_tree_init(&render.tree);
     enum fg_code code = answer_render(query, &render, err);
     fg_tree_done(&render.tree);
+    qry_function_match_done(&render.focus);
     qry_selection_done(&render.selection);
     return code;
 }
@@ -384,10 +463,10 @@ static enum fg_code read_side(struct qry_query *query, const struct side_params 
                                read_time_ms(params->until, now_ns), err);
 }
 
-static void write_diff(const struct fg_profile_type *type, const struct qry_diff *diff,
-                       struct fg_buf *out)
+static enum fg_code write_diff(const struct fg_profile_type *type, const struct qry_diff *diff,
+                               struct qry_query *query, struct fg_err *err)
 {
-    struct fg_json_writer json = fg_json_writer(out);
+    struct fg_json_writer json = fg_json_writer(&query->body);
 
     fg_json_begin_object(&json, NULL);
     fg_json_put_u64(&json, "version", 1);
@@ -405,8 +484,7 @@ static void write_diff(const struct fg_profile_type *type, const struct qry_diff
         fg_json_put_i64(&json, "leftTicks", diff->left_ticks);
     if (diff->right_ticks != 0)
         fg_json_put_i64(&json, "rightTicks", diff->right_ticks);
-    fg_json_end(&json);
-    fg_buf_putc(out, '\n');
+    return qry_reply_end_json(query, &json, err);
 }
 
 static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2],
@@ -430,9 +508,9 @@ static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2
         return err->code;
     enum fg_code code = qry_flamegraph_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
-        write_diff(&sides[0].selection.type, &diff, &query->body);
+        code = write_diff(&sides[0].selection.type, &diff, query, err);
     qry_diff_done(&diff);
-    return code != FG_OK ? code : finish(query, err);
+    return code;
 }
 
 static enum fg_code render_diff(struct qry_query *query, const ProtobufCMessage *in,

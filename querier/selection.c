@@ -119,6 +119,9 @@ static enum fg_code select_type(struct qry_query *query, struct qry_selection *s
     fg_buf_done(&text);
     if (selection->type_text == NULL)
         return fg_fail(err, FG_E_LIMIT, "profile type is too long");
+    /* It goes into the response's statistics, which are UTF-8. */
+    if (fg_utf8_valid(selection->type.unit))
+        query->unit = fg_arena_text(query->arena, selection->type.unit);
     return FG_OK;
 }
 

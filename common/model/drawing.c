@@ -3,17 +3,29 @@
 #include "common/base/hash.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
+#include "common/base/time.h"
 #include "common/model/flame.h"
 #include "common/model/function_tree.h"
 #include "common/model/value_text.h"
 
 enum {
+    FIREFOX_VERSION = 47, /* later ones are read, too; this one has a table of strings per thread */
     SVG_WIDTH = 1200,
     SVG_ROW = 18,
     SVG_TOP = 28,      /* for the title */
     SVG_LETTER = 7,    /* width of one, about */
     SVG_TEXT_MIN = 28, /* narrower bars have no text */
 };
+
+/* Sums the values of a tree by the nodes of its function tree. The caller frees the array. */
+static int64_t *self_values(const struct fg_function_tree *functions, const struct fg_tree *tree)
+{
+    int64_t *self = fg_calloc(FG_MAX(functions->n_nodes, 1), sizeof *self);
+
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        self[functions->nodes[i]] = fg_value_add(self[functions->nodes[i]], tree->self[i]);
+    return self;
+}
 
 /* ---- speedscope ---- */
 
@@ -67,9 +79,7 @@ void fg_drawing_speedscope(const struct fg_tree *tree, struct fg_slice title, st
     int64_t *self, end;
 
     fg_function_tree_init(&functions, tree);
-    self = fg_calloc(FG_MAX(functions.n_nodes, 1), sizeof *self);
-    for (uint32_t i = 0; i < tree->n_nodes; i++)
-        self[functions.nodes[i]] = fg_value_add(self[functions.nodes[i]], tree->self[i]);
+    self = self_values(&functions, tree);
     fg_json_begin_object(&json, NULL);
     fg_json_put_cstr(&json, "$schema", "https://www.speedscope.app/file-format-schema.json");
     fg_json_put_text(&json, "name", title);
@@ -94,6 +104,210 @@ void fg_drawing_speedscope(const struct fg_tree *tree, struct fg_slice title, st
     fg_json_end(&json);
     fg_json_put_i64(&json, "endValue", end);
     fg_json_end(&json);
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
+    free(self);
+    fg_function_tree_done(&functions);
+}
+
+/* ---- Firefox Profiler ---- */
+
+/* Writes an array of n times the same value, which the format has for what it knows of frames and
+ * we do not. */
+static void put_same(struct fg_json_writer *json, const char *key, uint32_t n, const char *literal)
+{
+    fg_json_begin_array(json, key);
+    for (uint32_t i = 0; i < n; i++)
+        fg_buf_puts(fg_json_value(json, NULL), literal);
+    fg_json_end(json);
+}
+
+static void put_counted(struct fg_json_writer *json, const char *key, uint32_t n)
+{
+    fg_json_begin_array(json, key);
+    for (uint32_t i = 0; i < n; i++)
+        fg_json_put_u64(json, NULL, i);
+    fg_json_end(json);
+}
+
+static void put_empty_table(struct fg_json_writer *json, const char *key,
+                            const char *const *columns, size_t n_columns)
+{
+    fg_json_begin_object(json, key);
+    for (size_t i = 0; i < n_columns; i++)
+        put_same(json, columns[i], 0, "");
+    fg_json_put_u64(json, "length", 0);
+    fg_json_end(json);
+}
+
+static void put_firefox_meta(const struct fg_drawing_range *range, double interval_ms,
+                             struct fg_json_writer *json)
+{
+    fg_json_begin_object(json, "meta");
+    fg_json_put_fixed(json, "interval", interval_ms, 6);
+    fg_json_put_i64(json, "startTime", FG_MAX(range->start_ns, 0) / FG_MS_NS);
+    fg_json_put_u64(json, "processType", 0);
+    fg_json_put_text(json, "product", range->title);
+    fg_json_put_cstr(json, "importedFrom", "flamegrid");
+    fg_json_put_u64(json, "stackwalk", 0);
+    fg_json_put_bool(json, "debug", false);
+    fg_json_put_u64(json, "version", 27); /* of Gecko's own format, which this is derived from */
+    fg_json_put_u64(json, "preprocessedProfileVersion", FIREFOX_VERSION);
+    fg_json_put_bool(json, "symbolicated", true);
+    fg_json_begin_array(json, "categories");
+    fg_json_begin_object(json, NULL);
+    fg_json_put_cstr(json, "name", "Other");
+    fg_json_put_cstr(json, "color", "grey");
+    fg_json_begin_array(json, "subcategories");
+    fg_json_put_cstr(json, NULL, "Other");
+    fg_json_end(json);
+    fg_json_end(json);
+    fg_json_end(json);
+    fg_json_begin_array(json, "markerSchema");
+    fg_json_end(json);
+    fg_json_end(json);
+}
+
+/* Writes a sample for each stack that has a value. Their places in time mean nothing: a merged
+ * profile knows none, and the program needs some that rise. */
+static void put_firefox_samples(const struct fg_function_tree *functions, const int64_t *self,
+                                uint32_t n, double interval_ms, struct fg_slice unit,
+                                struct fg_json_writer *json)
+{
+    bool time = fg_slice_is(unit, "nanoseconds"), bytes = fg_slice_is(unit, "bytes");
+    uint32_t at = 0;
+
+    fg_json_begin_object(json, "samples");
+    fg_json_put_cstr(json, "weightType", time ? "tracing-ms" : bytes ? "bytes" : "samples");
+    fg_json_begin_array(json, "weight");
+    for (uint32_t i = 0; i < functions->n_nodes; i++) {
+        if (self[i] == 0)
+            continue;
+        if (time) /* in milliseconds; exact below 2^53 ns, which are 104 days */
+            fg_json_put_fixed(json, NULL, (double)self[i] / FG_MS_NS, 6);
+        else
+            fg_json_put_i64(json, NULL, self[i]);
+    }
+    fg_json_end(json);
+    fg_json_begin_array(json, "stack");
+    for (uint32_t i = 0; i < functions->n_nodes; i++)
+        if (self[i] != 0)
+            fg_json_put_u64(json, NULL, i);
+    fg_json_end(json);
+    fg_json_begin_array(json, "time");
+    for (; at < n; at++)
+        fg_json_put_fixed(json, NULL, at * interval_ms, 6);
+    fg_json_end(json);
+    fg_json_put_u64(json, "length", n);
+    fg_json_end(json);
+}
+
+/* A stack is a node of the function tree, a frame is a function. */
+static void put_firefox_tables(const struct fg_function_tree *functions,
+                               struct fg_json_writer *json)
+{
+    uint32_t n = functions->n_nodes, n_names = functions->n_names;
+
+    fg_json_begin_object(json, "stackTable");
+    fg_json_begin_array(json, "frame");
+    for (uint32_t i = 0; i < n; i++)
+        fg_json_put_u64(json, NULL, functions->functions[i]);
+    fg_json_end(json);
+    fg_json_begin_array(json, "prefix");
+    for (uint32_t i = 0; i < n; i++) {
+        if (functions->parents[i] == FG_TREE_ROOT)
+            fg_json_put_null(json, NULL);
+        else
+            fg_json_put_u64(json, NULL, functions->parents[i]);
+    }
+    fg_json_end(json);
+    put_same(json, "category", n, "0");
+    put_same(json, "subcategory", n, "0");
+    fg_json_put_u64(json, "length", n);
+    fg_json_end(json);
+
+    fg_json_begin_object(json, "frameTable");
+    put_same(json, "address", n_names, "-1");
+    put_same(json, "inlineDepth", n_names, "0");
+    put_same(json, "category", n_names, "0");
+    put_same(json, "subcategory", n_names, "0");
+    put_counted(json, "func", n_names);
+    put_same(json, "nativeSymbol", n_names, "null");
+    put_same(json, "innerWindowID", n_names, "0");
+    put_same(json, "implementation", n_names, "null");
+    put_same(json, "line", n_names, "null");
+    put_same(json, "column", n_names, "null");
+    fg_json_put_u64(json, "length", n_names);
+    fg_json_end(json);
+
+    fg_json_begin_object(json, "funcTable");
+    put_counted(json, "name", n_names);
+    put_same(json, "isJS", n_names, "false");
+    put_same(json, "relevantForJS", n_names, "false");
+    put_same(json, "resource", n_names, "-1");
+    put_same(json, "fileName", n_names, "null");
+    put_same(json, "lineNumber", n_names, "null");
+    put_same(json, "columnNumber", n_names, "null");
+    fg_json_put_u64(json, "length", n_names);
+    fg_json_end(json);
+
+    fg_json_begin_array(json, "stringArray");
+    for (uint32_t i = 0; i < n_names; i++)
+        fg_json_put_text(json, NULL, functions->names[i]);
+    fg_json_end(json);
+}
+
+static void put_firefox_thread(const struct fg_function_tree *functions, const int64_t *self,
+                               uint32_t n_samples, double interval_ms,
+                               const struct fg_profile_type *type, struct fg_json_writer *json)
+{
+    static const char *const markers[] = {"data",    "name",  "startTime",
+                                          "endTime", "phase", "category"};
+    static const char *const resources[] = {"lib", "name", "host", "type"};
+    static const char *const symbols[] = {"libIndex", "address", "name", "functionSize"};
+
+    fg_json_begin_object(json, NULL);
+    fg_json_put_cstr(json, "processType", "default");
+    fg_json_put_u64(json, "processStartupTime", 0);
+    fg_json_put_null(json, "processShutdownTime");
+    fg_json_put_u64(json, "registerTime", 0);
+    fg_json_put_null(json, "unregisterTime");
+    put_same(json, "pausedRanges", 0, "");
+    fg_json_put_text(json, "name", type->type);
+    fg_json_put_bool(json, "isMainThread", true);
+    fg_json_put_cstr(json, "pid", "0");
+    fg_json_put_u64(json, "tid", 0);
+    put_firefox_samples(functions, self, n_samples, interval_ms, type->unit, json);
+    put_empty_table(json, "markers", markers, FG_COUNT(markers));
+    put_firefox_tables(functions, json);
+    put_empty_table(json, "resourceTable", resources, FG_COUNT(resources));
+    put_empty_table(json, "nativeSymbols", symbols, FG_COUNT(symbols));
+    fg_json_end(json);
+}
+
+void fg_drawing_firefox(const struct fg_tree *tree, const struct fg_drawing_range *range,
+                        const struct fg_profile_type *type, struct fg_buf *out)
+{
+    struct fg_json_writer json = fg_json_writer(out);
+    struct fg_function_tree functions;
+    uint32_t n_samples = 0;
+    double interval_ms;
+    int64_t *self;
+
+    fg_function_tree_init(&functions, tree);
+    self = self_values(&functions, tree);
+    for (uint32_t i = 0; i < functions.n_nodes; i++)
+        n_samples += self[i] != 0;
+    interval_ms = ((double)range->end_ns - (double)range->start_ns) / FG_MS_NS;
+    /* An interval of 0 makes the program divide by it. */
+    interval_ms = FG_MAX(interval_ms / FG_MAX(n_samples, 1U), 0.001);
+    fg_json_begin_object(&json, NULL);
+    put_firefox_meta(range, interval_ms, &json);
+    fg_json_begin_array(&json, "libs");
+    fg_json_end(&json);
+    fg_json_begin_array(&json, "threads");
+    put_firefox_thread(&functions, self, n_samples, interval_ms, type, &json);
     fg_json_end(&json);
     fg_json_end(&json);
     fg_buf_putc(out, '\n');

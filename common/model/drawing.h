@@ -1,5 +1,6 @@
 /*
- * Function trees as files for other programs: speedscope's format and pictures.
+ * Function trees as files for other programs: the formats of speedscope and Firefox Profiler, and
+ * pictures.
  *
  * Pure. Thread: any.
  */
@@ -17,6 +18,20 @@
  */
 void fg_drawing_speedscope(const struct fg_tree *tree, struct fg_slice title, struct fg_slice unit,
                            struct fg_buf *out);
+
+/* What a file says about the query that it answers. */
+struct fg_drawing_range {
+    struct fg_slice title;
+    int64_t start_ns, end_ns; /* wall clock */
+};
+
+/*
+ * Writes a function tree as a file of Firefox Profiler (its processed profile format, version 47):
+ * one thread, in which each stack with a value is one sample with that weight. Weights are
+ * milliseconds for nanoseconds, and bytes; anything else counts as samples.
+ */
+void fg_drawing_firefox(const struct fg_tree *tree, const struct fg_drawing_range *range,
+                        const struct fg_profile_type *type, struct fg_buf *out);
 
 /*
  * Writes a flame graph as one SVG that needs nothing else: root above, bars coloured by name, each

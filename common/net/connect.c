@@ -277,20 +277,35 @@ static void put_frame_head(uint8_t head[FRAME_HEAD_BYTES], uint8_t flags, size_t
         head[1 + i] = (uint8_t)(len >> (24 - 8 * i));
 }
 
-void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage *message,
-                      struct fg_buf *out)
+size_t fg_connect_begin(const struct fg_connect_call *call, struct fg_buf *out)
 {
     static const uint8_t head[FRAME_HEAD_BYTES];
     size_t start = out->len;
 
     if (call->protocol != FG_CONNECT)
         fg_buf_append(out, head, sizeof head);
-    if (call->json)
-        fg_pbjson_write(message, out);
-    else
-        fg_pb_write(message, out);
+    return start;
+}
+
+void fg_connect_end(const struct fg_connect_call *call, size_t start, struct fg_buf *out)
+{
     if (call->protocol != FG_CONNECT && !out->full)
-        put_frame_head(out->ptr + start, 0, out->len - start - sizeof head);
+        put_frame_head(out->ptr + start, 0, out->len - start - FRAME_HEAD_BYTES);
+}
+
+void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage *message,
+                      const struct fg_pb_extension *extension, struct fg_buf *out)
+{
+    size_t start = fg_connect_begin(call, out);
+
+    if (call->json) {
+        fg_pbjson_write(message, extension, out);
+    } else {
+        fg_pb_write(message, out);
+        if (extension != NULL)
+            fg_pb_write_extension(extension, out);
+    }
+    fg_connect_end(call, start, out);
 }
 
 /* --- answers --- */

@@ -80,9 +80,17 @@ enum fg_code fg_connect_read(const struct fg_connect_call *call,
                              struct fg_arena *arena, ProtobufCMessage **ret_message,
                              struct fg_err *err) fg_must_check;
 
-/* Writes the body of the answer. out->full: it did not fit. Any thread. */
+/* Writes the body of the answer, with one more field unless `extension` is NULL. out->full: it did
+ * not fit. Any thread. */
 void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage *message,
-                      struct fg_buf *out);
+                      const struct fg_pb_extension *extension, struct fg_buf *out);
+
+/*
+ * Does the same for a message that the caller appends to `out` in the binary form, between the two
+ * calls. fg_connect_begin() returns what fg_connect_end() takes. Not for calls in JSON.
+ */
+size_t fg_connect_begin(const struct fg_connect_call *call, struct fg_buf *out) fg_must_check;
+void fg_connect_end(const struct fg_connect_call *call, size_t start, struct fg_buf *out);
 
 /* Answers 200 with the body from fg_connect_write(), which is taken over. On the loop. */
 void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_call *call,

@@ -206,8 +206,10 @@ struct fg_slice fg_http_header(const struct fg_http_request *req, const char *na
 /* Returns the first parameter of that name in the query string, percent-decoded into the request's
  * arena; ptr NULL: none. */
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
-/* Returns the n-th of that name. */
-struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, size_t n);
+/* Returns how many parameters have that name, and writes the first max of their values to `values`,
+ * decoded in the same way. */
+size_t fg_http_params(struct fg_http_request *req, const char *name, struct fg_slice *values,
+                      size_t max) fg_must_check;
 
 struct fg_arena *fg_http_arena(struct fg_http_request *req); /* 1 MiB, dies with the answer */
 struct fg_loop *fg_http_loop(struct fg_http_request *req);

@@ -1,5 +1,6 @@
 #include "common/net/pbjson.h"
 
+#include "common/base/cursor.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 
@@ -581,11 +582,10 @@ static bool is_set(const ProtobufCFieldDescriptor *field, const ProtobufCMessage
     return !is_default(field, slot);
 }
 
-static void write_message(const ProtobufCMessage *message, struct fg_json_writer *json)
+static void write_fields(const ProtobufCMessage *message, struct fg_json_writer *json)
 {
     char name[PBJSON_NAME_MAX_BYTES];
 
-    fg_json_begin_object(json, NULL);
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
         const void *slot = member_const(message, field->offset);
@@ -599,14 +599,27 @@ static void write_message(const ProtobufCMessage *message, struct fg_json_writer
         else
             write_value(field, slot, json);
     }
+}
+
+static void write_message(const ProtobufCMessage *message, struct fg_json_writer *json)
+{
+    fg_json_begin_object(json, NULL);
+    write_fields(message, json);
     fg_json_end(json);
 }
 
-void fg_pbjson_write(const ProtobufCMessage *message, struct fg_buf *out)
+void fg_pbjson_write(const ProtobufCMessage *message, const struct fg_pb_extension *extension,
+                     struct fg_buf *out)
 {
     struct fg_json_writer json = fg_json_writer(out);
 
-    write_message(message, &json);
+    fg_json_begin_object(&json, NULL);
+    write_fields(message, &json);
+    if (extension != NULL) {
+        fg_json_put_key(&json, fg_cstr(extension->name));
+        write_message(extension->message, &json);
+    }
+    fg_json_end(&json);
 }
 
 /* --- the binary form --- */
@@ -629,4 +642,11 @@ void fg_pb_write(const ProtobufCMessage *message, struct fg_buf *out)
 
     if (fg_buf_reserve(out, size))
         out->len += protobuf_c_message_pack(message, out->ptr + out->len);
+}
+
+void fg_pb_write_extension(const struct fg_pb_extension *extension, struct fg_buf *out)
+{
+    fg_buf_varint(out, FG_PB_TAG(extension->number, FG_PB_LEN));
+    fg_buf_varint(out, protobuf_c_message_get_packed_size(extension->message));
+    fg_pb_write(extension->message, out);
 }

@@ -24,13 +24,26 @@ enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescript
                             struct fg_arena *arena, ProtobufCMessage **ret_message,
                             struct fg_err *err) fg_must_check;
 
-/* Writes a message as JSON. out->full: it did not fit. Invalid UTF-8 in strings is replaced. */
-void fg_pbjson_write(const ProtobufCMessage *message, struct fg_buf *out);
+/* A field that a message gets beyond those of its type. Readers that do not know it skip it, as
+ * protobuf and its JSON mapping demand. */
+struct fg_pb_extension {
+    uint32_t number;
+    const char *name; /* in JSON, lowerCamelCase */
+    const ProtobufCMessage *message;
+};
+
+/* Writes a message as JSON, with one more field unless `extension` is NULL. out->full: it did not
+ * fit. Invalid UTF-8 in strings is replaced. */
+void fg_pbjson_write(const ProtobufCMessage *message, const struct fg_pb_extension *extension,
+                     struct fg_buf *out);
 
 /* Read and write the binary form. FG_E_INVALID, FG_E_LIMIT. */
 enum fg_code fg_pb_read(struct fg_slice bytes, const ProtobufCMessageDescriptor *type,
                         struct fg_arena *arena, ProtobufCMessage **ret_message,
                         struct fg_err *err) fg_must_check;
 void fg_pb_write(const ProtobufCMessage *message, struct fg_buf *out);
+
+/* Appends the field to a message in the binary form, in which the order of fields is free. */
+void fg_pb_write_extension(const struct fg_pb_extension *extension, struct fg_buf *out);
 
 #endif

@@ -75,7 +75,7 @@ static void check_health(struct fg_http_request *req, void *arg)
         out.status = admin->unready(admin->arg, &why)
                          ? GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_NOT_SERVING
                          : GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_SERVING;
-        fg_connect_write(&call, &out.base, &body);
+        fg_connect_write(&call, &out.base, NULL, &body);
         fg_connect_respond(req, &call, &body);
         fg_buf_done(&body);
         fg_buf_done(&why);

@@ -35,7 +35,11 @@ static const char notes[] =
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
     "  dot     call graph, for Graphviz; --max-nodes counts functions, default 100\n"
-    "  speedscope, svg  a file for speedscope.app; a picture for browsers\n"
+    "  speedscope, firefox  files for speedscope.app and profiler.firefox.com\n"
+    "  svg     a flame graph as a picture, for browsers\n"
+    "\n"
+    "--call-site, --function and --regex show a part of the flame graph. It is taken from all\n"
+    "data, before --max-nodes cuts. Not for table and pprof.\n"
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid query shop\n"
@@ -116,6 +120,78 @@ enum fg_code cli_query_write(const struct cli_query *query, const struct fg_buf 
     return cli_output_write(query->file, fg_buf_slice(out), err);
 }
 
+/* ---- as /pyroscope/render has it ---- */
+
+/* Writes the query for /pyroscope/render, with the type as a matcher of __name__: before the brace
+ * only names of metrics may stand, and a profile type may have other characters. */
+static enum fg_code write_render_query(const struct cli_query *query, struct fg_buf *path,
+                                       struct fg_err *err)
+{
+    struct fg_selector selector = {0};
+    struct fg_buf text;
+
+    fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
+    enum fg_code code = fg_selector_parse(query->selection.labels, query->arena, &selector, err);
+    if (code == FG_OK)
+        code = fg_selector_add(&selector, query->arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_NAME),
+                               query->type_id, err);
+    if (code == FG_OK) {
+        fg_selector_write(&selector, &text);
+        fg_buf_url(path, fg_buf_slice(&text));
+    }
+    fg_selector_done(&selector);
+    fg_buf_done(&text);
+    return code;
+}
+
+/* Adds the part that is wanted: the functions of a call site are separated by ';', as in folded
+ * stacks. */
+static void write_part(const struct cli_query *query, struct fg_buf *path)
+{
+    struct fg_slice rest = fg_cstr(query->call_site != NULL ? query->call_site : "");
+
+    while (rest.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(rest, ';'), rest.len);
+
+        fg_buf_puts(path, "&callSite=");
+        fg_buf_url(path, fg_slice_sub(rest, 0, end));
+        rest = fg_slice_sub(rest, end + 1, rest.len);
+    }
+    if (query->function != NULL) {
+        fg_buf_puts(path, "&function=");
+        fg_buf_url(path, fg_cstr(query->function));
+    }
+    if (query->regex != NULL) {
+        fg_buf_puts(path, "&regex=");
+        fg_buf_url(path, fg_cstr(query->regex));
+    }
+}
+
+static enum fg_code run_render(const struct cli_query *query, const char *format,
+                               struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+    struct fg_buf path;
+
+    fg_buf_init(&path, SIZE_MAX);
+    fg_buf_printf(&path,
+                  "/pyroscope/render?format=%s&from=%lld&until=%lld&max-nodes=%llu&query=", format,
+                  (long long)query->range.start_ms, (long long)query->range.end_ms,
+                  (unsigned long long)query->max_nodes);
+    enum fg_code code = write_render_query(query, &path, err);
+    write_part(query, &path);
+    fg_buf_putc(&path, '\0');
+    if (code == FG_OK)
+        code = cli_client_get(query->client, (const char *)path.ptr, &reply, err);
+    fg_buf_done(&path);
+    if (code == FG_OK)
+        code = cli_client_check(&reply, err);
+    if (code == FG_OK)
+        code = cli_query_write(query, &reply.body, err);
+    cli_client_reply_done(&reply);
+    return code;
+}
+
 /* ---- table and folded ---- */
 
 static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree, struct fg_err *err)
@@ -154,11 +230,19 @@ static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
     return err->code;
 }
 
+static bool wants_part(const struct cli_query *query)
+{
+    return query->call_site != NULL || query->function != NULL || query->regex != NULL;
+}
+
 static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err)
 {
     struct fg_tree tree;
     struct fg_buf out;
 
+    /* The server takes parts out of all data; a tree from it may be cut. */
+    if (wants_part(query))
+        return run_render(query, "folded", err);
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (ask_sum(query, &tree, err) == FG_OK) {
@@ -210,53 +294,7 @@ static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
     return code;
 }
 
-/* ---- as /pyroscope/render has it ---- */
-
-/* Writes the query for /pyroscope/render, with the type as a matcher of __name__: before the brace
- * only names of metrics may stand, and a profile type may have other characters. */
-static enum fg_code write_render_query(const struct cli_query *query, struct fg_buf *path,
-                                       struct fg_err *err)
-{
-    struct fg_selector selector = {0};
-    struct fg_buf text;
-
-    fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
-    enum fg_code code = fg_selector_parse(query->selection.labels, query->arena, &selector, err);
-    if (code == FG_OK)
-        code = fg_selector_add(&selector, query->arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_NAME),
-                               query->type_id, err);
-    if (code == FG_OK) {
-        fg_selector_write(&selector, &text);
-        fg_buf_url(path, fg_buf_slice(&text));
-    }
-    fg_selector_done(&selector);
-    fg_buf_done(&text);
-    return code;
-}
-
-static enum fg_code run_render(const struct cli_query *query, const char *format,
-                               struct fg_err *err)
-{
-    struct cli_client_reply reply = {0};
-    struct fg_buf path;
-
-    fg_buf_init(&path, SIZE_MAX);
-    fg_buf_printf(&path,
-                  "/pyroscope/render?format=%s&from=%lld&until=%lld&max-nodes=%llu&query=", format,
-                  (long long)query->range.start_ms, (long long)query->range.end_ms,
-                  (unsigned long long)query->max_nodes);
-    enum fg_code code = write_render_query(query, &path, err);
-    fg_buf_putc(&path, '\0');
-    if (code == FG_OK)
-        code = cli_client_get(query->client, (const char *)path.ptr, &reply, err);
-    fg_buf_done(&path);
-    if (code == FG_OK)
-        code = cli_client_check(&reply, err);
-    if (code == FG_OK)
-        code = cli_query_write(query, &reply.body, err);
-    cli_client_reply_done(&reply);
-    return code;
-}
+/* ---- the server's other forms ---- */
 
 static enum fg_code run_json(const struct cli_query *query, struct fg_err *err)
 {
@@ -273,6 +311,11 @@ static enum fg_code run_speedscope(const struct cli_query *query, struct fg_err 
     return run_render(query, "speedscope", err);
 }
 
+static enum fg_code run_firefox(const struct cli_query *query, struct fg_err *err)
+{
+    return run_render(query, "firefox", err);
+}
+
 static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
 {
     return run_render(query, "svg", err);
@@ -280,18 +323,23 @@ static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
 
 /* ---- the command ---- */
 
-#define OUTPUTS "table, folded, pprof, json, dot, speedscope or svg"
+#define OUTPUTS "table, folded, pprof, json, dot, speedscope, firefox or svg"
 
 static const struct {
     const char *name;
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
-    bool binary;
+    bool binary, parts; /* parts: it may be of a part of the flame graph */
 } outputs[] = {
-    {"table", run_table, false},     {"folded", run_folded, false},
-    {"pprof", run_pprof, true},      {"json", run_json, false},
-    {"dot", run_dot, false},         {"speedscope", run_speedscope, false},
-    {"svg", run_svg, false},         {"series", cli_query_series, false},
-    {"diff", cli_query_diff, false},
+    {"table", run_table, false, false},
+    {"folded", run_folded, false, true},
+    {"pprof", run_pprof, true, false},
+    {"json", run_json, false, true},
+    {"dot", run_dot, false, true},
+    {"speedscope", run_speedscope, false, true},
+    {"firefox", run_firefox, false, true},
+    {"svg", run_svg, false, true},
+    {"series", cli_query_series, false, false},
+    {"diff", cli_query_diff, false, false},
 };
 
 static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
@@ -316,6 +364,10 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
         if (terminal && outputs[i].binary)
             return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
                            name);
+        if (wants_part(query) && !outputs[i].parts)
+            return fg_fail(err, FG_E_INVALID,
+                           "--call-site, --function and --regex need --output folded, json, dot, "
+                           "speedscope, firefox or svg");
         *ret_output = i;
         return FG_OK;
     }
@@ -396,6 +448,9 @@ int cli_query(int argc, char **argv)
         {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "end the range here; default now", 0, 0},
         {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "print one of " OUTPUTS, 0, 0},
         {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "print JSON: as --output json, or of --series and --diff", 0, 0},
+        {"call-site", 0,   ARGS_TEXT,   &query.call_site, "STACK",  "show only stacks that begin so, as in 'main;work'", 0, 0},
+        {"function",  0,   ARGS_TEXT,   &query.function,  "NAME",   "show only this function and what it calls", 0, 0},
+        {"regex",     0,   ARGS_TEXT,   &query.regex,     "REGEX",  "the same for all functions whose whole name matches", 0, 0},
         {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
         {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time, a line for each step with profiles", 0, 0},
         {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},

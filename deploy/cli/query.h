@@ -9,6 +9,7 @@ struct cli_query {
     const char *selector, *type, *from, *until, *output, *file, *sort;
     const char *diff, *diff_from, *diff_until; /* what to compare with; NULL: the same */
     uint64_t max_nodes, limit, step_s;         /* step_s 0: by the range */
+    const char *call_site, *function, *regex;  /* a part of the flame graph; NULL: all */
     bool json, series;
 
     struct cli_selection selection, base;

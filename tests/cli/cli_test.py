@@ -335,6 +335,24 @@ def case_query_folded(cli):
     check(cli.lines("query", "lines") == ["a 10000000", "a;b 20000000"], "lines")
 
 
+def case_query_parts(cli):
+    check(cli.lines("query", "shop", "--call-site", "main;work") == ["main;work;hash 300000000", "main;work;sort 100000000"],
+          "--call-site")
+    check(cli.lines("query", "shop", "--function", "work") == ["work;hash 300000000", "work;sort 100000000"], "--function")
+    check(cli.lines("query", "shop", "--regex", "ha.h|main", "--call-site", "main;work;hash") == ["main;work;hash 300000000"],
+          "--regex: the outermost of them counts")
+    graph = json.loads(cli.good("query", "shop", "--function", "sort", "--output", "json"))["flamebearer"]
+    check(graph["numTicks"] == 100000000 and set(graph["names"]) == {"total", "sort"}, "%s", graph)
+    cli.bad(2, "need --output folded", "query", "shop", "--function", "work", "--output", "pprof")
+    cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
+    cli.bad(1, "regex", "query", "shop", "--regex", "(")
+
+
+def case_query_firefox(cli):
+    thread, = json.loads(cli.good("query", "shop", "--output", "firefox"))["threads"]
+    check(sum(thread["samples"]["weight"]) == 450, "milliseconds: %s", thread["samples"])
+
+
 def case_query_pprof_service(cli):
     check(cli.lines("query", "my.api") == ["main;idle 10000000", "main;serve 30000000"], "the default is cpu")
     check(cli.lines("query", "my.api", "-t", "samples") == ["main;idle 1", "main;serve 3"], "samples")

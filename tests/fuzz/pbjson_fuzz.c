@@ -12,7 +12,7 @@ static void read_again(const ProtobufCMessage *message)
     struct fg_err err;
 
     fg_buf_init(&out, ARENA_BYTES);
-    fg_pbjson_write(message, &out);
+    fg_pbjson_write(message, NULL, &out);
     if (!out.full) {
         enum fg_code code =
             fg_pbjson_read(fg_buf_slice(&out), message->descriptor, arena, &again, &err);

@@ -46,10 +46,11 @@ static void on_length(struct fg_http_request *req, void *arg)
 
 static void on_param(struct fg_http_request *req, void *arg)
 {
-    struct fg_slice a = fg_http_param(req, "a"), second = fg_http_param_at(req, "a", 1);
+    struct fg_slice a = fg_http_param(req, "a"), both[2] = {{0}}, second;
     struct fg_buf body;
 
     (void)arg;
+    second = fg_http_params(req, "a", both, FG_COUNT(both)) > 1 ? both[1] : fg_bytes(NULL, 0);
     fg_buf_init(&body, 65536);
     fg_buf_printf(&body, "%s%.*s,%s%.*s", a.ptr == NULL ? "none" : "", FG_S(a),
                   second.ptr == NULL ? "none" : "", FG_S(second));

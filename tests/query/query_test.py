@@ -198,9 +198,9 @@ def check_download(client, row, profile):
     check(found == profile.all_stacks(), "%s instead of %s", found, profile.all_stacks())
 
 
-def rendered(client, form, start_ms, end_ms):
+def rendered(client, form, start_ms, end_ms, **parameters):
     target = "/pyroscope/render?" + urllib.parse.urlencode(
-        {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "format": form})
+        {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "format": form, **parameters}, doseq=True)
     status, body = client.send("GET", target)
     check(status == 200, "%s: %d %s", target, status, body)
     return body.decode()
@@ -225,12 +225,124 @@ def stacks_of_speedscope(text):
     return found
 
 
+def stacks_of_firefox(text):
+    """From the tables of its processed format: a sample has a stack, a stack a frame and a prefix, a frame a function."""
+    document = json.loads(text)
+    thread, = document["threads"]
+    for name in ("samples", "stackTable", "frameTable", "funcTable", "markers", "resourceTable", "nativeSymbols"):
+        table = thread[name]
+        check(all(len(column) == table["length"] for column in table.values() if isinstance(column, list)), "%s: %s", name, table)
+    stacks, frames, functions = thread["stackTable"], thread["frameTable"], thread["funcTable"]
+    samples = thread["samples"]
+    check(samples["weightType"] == "tracing-ms" and samples["time"] == sorted(samples["time"]), "%s", samples)
+    check(document["meta"]["interval"] > 0, "%s", document["meta"])
+    found = {}
+    for weight, at in zip(samples["weight"], samples["stack"]):
+        stack = []
+        while at is not None:
+            stack.append(thread["stringArray"][functions["name"][frames["func"][stacks["frame"][at]]]])
+            at = stacks["prefix"][at]
+        key = tuple(reversed(stack))
+        check(key not in found, "%s twice", key)
+        found[key] = round(weight * 10**6)
+    return found
+
+
+def check_parts(world, client):
+    """What is below a call site, and what some functions call, in each form."""
+    start_ms, end_ms = world.range_ms()
+    stacks = raw_profiles.merged(world.profiles, start_ms, end_ms)
+    sites = sorted({stack[:depth] for stack in stacks for depth in range(1, 4)}) or [("main",)]
+    site = world.rng.choice(sites + [("main", "nobody")])
+    below = {stack: value for stack, value in stacks.items() if stack[:len(site)] == site}
+    meant, parameters = world.rng.choice([({"work"}, {"function": "work"}), ({"step0", "step1"}, {"regex": "step[01]"}),
+                                          ({"nobody"}, {"function": "nobody"})])
+    called = {}
+    for stack, value in below.items():
+        at = next((i for i, name in enumerate(stack) if name in meant), None)
+        if at is not None:
+            called[stack[at:]] = called.get(stack[at:], 0) + value
+    for part, want in (({"callSite": site}, below), ({"callSite": site, **parameters}, called)):
+        found = stacks_of_firefox(rendered(client, "firefox", start_ms, end_ms, **part))
+        check(found == want, "%s: %s instead of %s", part, found, want)
+        found = stacks_of_speedscope(rendered(client, "speedscope", start_ms, end_ms, **part))
+        check(found == want, "%s: %s instead of %s", part, found, want)
+        # A flame graph of two nodes has the total of all that is meant, wherever a full one has it.
+        graph = json.loads(rendered(client, "json", start_ms, end_ms, **{**part, "max-nodes": 2}))["flamebearer"]
+        check(graph["numTicks"] == sum(want.values()), "%s: %s instead of %s", part, graph, want)
+        graph = json.loads(rendered(client, "json", start_ms, end_ms, **part))["flamebearer"]
+        check(bars_of(graph) == prefixes_of(want), "%s: %s instead of %s", part, graph, want)
+
+
+def statistics_of(world, client, method, target, **rest):
+    """Sends a request, and returns the statistics in the headers and those in the body."""
+    client.connection.request(method, target, **rest)
+    response = client.connection.getresponse()
+    body = response.read()
+    check(response.status == 200, "%s: %d %s", target, response.status, body)
+    return {name.lower()[len("x-flamegrid-"):]: value for name, value in response.getheaders()
+            if name.lower().startswith("x-flamegrid-")}, json.loads(body)
+
+
+def check_statistics(world, client):
+    """Each way to ask has the statistics of the headers in its body, and says how many profiles it was made from."""
+    start_ms, end_ms = world.range_ms()
+    query = urllib.parse.urlencode({"query": CPU + SELECTOR, "from": start_ms, "until": end_ms})
+    message = json.dumps({"profileTypeID": CPU, "labelSelector": SELECTOR, "start": start_ms, "end": end_ms})
+    as_json = {"Content-Type": "application/json"}
+    wanted = {**as_json, "X-Flamegrid-Statistics": "true"}
+    merge = "/querier.v1.QuerierService/SelectMergeStacktraces"
+    for method, target, rest in (
+            ("GET", "/api/functions?" + query, {}), ("GET", "/pyroscope/render?statistics=true&" + query, {}),
+            ("GET", "/pyroscope/render?" + query, {"headers": {"X-Flamegrid-Statistics": "true"}}),
+            ("POST", merge, {"body": message, "headers": wanted})):
+        headers, body = statistics_of(world, client, method, target, **rest)
+        said = body["statistics"]
+        check(said["unit"] == headers["unit"] == "nanoseconds", "%s: %s", target, said)
+        check(said["complete"] is True and headers["complete"] == "true", "%s: %s", target, said)
+        check(said["exact"] is True and headers["exact"] == "yes", "%s: %s", target, said)
+        for name in ("profiles", "series", "bytes", "objects", "requests"):
+            check(int(said.get(name, 0)) == int(headers[name]), "%s: %s in %s and %s", target, name, said, headers)
+        if not target.startswith("/pyroscope/render"):  # it has a timeline as well
+            want = len(raw_profiles.newest_first(world.profiles, start_ms, end_ms))
+            check(int(said.get("profiles", 0)) == want, "%s: %s instead of %d profiles", target, said, want)
+    for method, target, rest in (("GET", "/pyroscope/render?" + query, {}), ("POST", merge, {"body": message, "headers": as_json})):
+        _, body = statistics_of(world, client, method, target, **rest)
+        check("statistics" not in body, "%s: nobody asked for %s", target, body)
+
+
+def check_messages(world, client):
+    """A profile in protobuf: bare, in a frame of gRPC-web, and with statistics, which readers of pprof skip."""
+    start_ms, end_ms = world.range_ms()
+    request = (pprof.message(1, CPU.encode()) + pprof.message(2, SELECTOR.encode()) + pprof.number(3, start_ms) +
+               pprof.number(4, end_ms))
+    framed = b"\0" + len(request).to_bytes(4, "big") + request
+    target = "/querier.v1.QuerierService/SelectMergeProfile"
+    want = raw_profiles.merged(world.profiles, start_ms, end_ms)
+    for kind, body, extra in (("application/proto", request, {}), ("application/proto", request, {"X-Flamegrid-Statistics": "true"}),
+                              ("application/grpc-web+proto", framed, {})):
+        status, answer = client.send("POST", target, body, {"Content-Type": kind, **extra})
+        check(status == 200, "%s: %d %s", kind, status, answer)
+        if kind != "application/proto":
+            length = int.from_bytes(answer[1:5], "big")
+            check(answer[0] == 0 and answer[5 + length] == 0x80, "%s: no frame, then the trailers: %s", kind, answer)
+            answer = answer[5:5 + length]
+        check(pprof.folded(answer) == want, "%s: %s instead of %s", kind, answer, want)
+        statistics = [content for field, _, content in pprof.fields(answer) if field == 1000]
+        check(len(statistics) == len(extra), "%s: %s", kind, statistics)
+        for content in statistics:
+            texts = [value for field, _, value in pprof.fields(content) if field == 5]
+            check(texts == [b"nanoseconds"], "%s", texts)
+
+
 def check_forms(world, client):
     start_ms, end_ms = world.range_ms()
     want = raw_profiles.merged(world.profiles, start_ms, end_ms)
     folded = dict(line.rsplit(" ", 1) for line in rendered(client, "folded", start_ms, end_ms).splitlines())
     check(folded == {";".join(stack): str(value) for stack, value in want.items()}, "%s instead of %s", folded, want)
     found = stacks_of_speedscope(rendered(client, "speedscope", start_ms, end_ms))
+    check(found == want, "%s instead of %s", found, want)
+    found = stacks_of_firefox(rendered(client, "firefox", start_ms, end_ms))
     check(found == want, "%s instead of %s", found, want)
     check_svg(rendered(client, "svg", start_ms, end_ms), want)
     dot = rendered(client, "dot", start_ms, end_ms)
@@ -332,7 +444,8 @@ def check_svg(text, want):
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions):
+        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics,
+                     check_messages):
             try:
                 case(world, client)
             except AssertionError as fault:
@@ -391,6 +504,10 @@ def wrong_requests(_):
                 ("/api/sandwich?query=" + query + "&function=a&regex=b", 400, b"one of function and regex"),
                 ("/api/sandwich?query=" + query + "&regex=(", 400, b"regex"),
                 ("/api/sandwich?query=" + query + "&function=a&max-nodes=0", 400, b"max-nodes"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&function=a&regex=b", 400, b"one of function and regex"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&regex=(", 400, b"regex"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h" + "&callSite=a" * 513, 400, b"callSite: 513 functions"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h" + "&callSite=a" * 512, 200, b"flamebearer"),
                 ("/api/profiles/12?query=" + query, 400, b"no id"),
                 ("/api/profiles/?query=" + query, 400, b"no id"),
                 ("/api/profiles/" + "0" * 33 + "?query=" + query, 400, b"no id"),

@@ -281,25 +281,32 @@ static bool param_matches(struct fg_arena *arena, struct fg_slice pair, struct f
     return true;
 }
 
-struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, size_t n)
+size_t fg_http_params(struct fg_http_request *req, const char *name, struct fg_slice *values,
+                      size_t max)
 {
     struct fg_slice rest = req->query;
+    size_t n = 0;
 
     while (rest.len > 0) {
         size_t end = FG_MIN(fg_slice_find(rest, '&'), rest.len);
         struct fg_slice value;
 
         if (param_matches(req->arena, fg_slice_sub(rest, 0, end), fg_cstr(name), &value) &&
-            percent_decode(req->arena, value, true, &value) && n-- == 0)
-            return value;
+            percent_decode(req->arena, value, true, &value)) {
+            if (n < max)
+                values[n] = value;
+            n++;
+        }
         rest = fg_slice_sub(rest, end + 1, rest.len);
     }
-    return fg_bytes(NULL, 0);
+    return n;
 }
 
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name)
 {
-    return fg_http_param_at(req, name, 0);
+    struct fg_slice value;
+
+    return fg_http_params(req, name, &value, 1) > 0 ? value : fg_bytes(NULL, 0);
 }
 
 struct fg_arena *fg_http_arena(struct fg_http_request *req)

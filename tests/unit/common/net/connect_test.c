@@ -150,9 +150,37 @@ static void writes_frames(void **state)
     querier__v1__profile_types_request__init(&message);
     message.start = 7;
     fg_buf_init(&out, 1024);
-    fg_connect_write(&call, &message.base, &out);
+    fg_connect_write(&call, &message.base, NULL, &out);
     assert_int_equal(out.len, 7);
     assert_memory_equal(out.ptr, "\0\0\0\0\2\x08\7", 7);
+    fg_buf_done(&out);
+}
+
+/* Inside of the frame, after the fields of the message. */
+static void writes_extensions(void **state)
+{
+    struct fg_connect_call call = {.protocol = FG_CONNECT_GRPC_WEB};
+    Querier__V1__ProfileTypesRequest message;
+    struct fg_pb_extension extension = {1000, "more", &message.base};
+    struct fg_buf out;
+
+    (void)state;
+    querier__v1__profile_types_request__init(&message);
+    message.start = 7;
+    fg_buf_init(&out, 1024);
+    fg_connect_write(&call, &message.base, &extension, &out);
+    assert_int_equal(out.len, 12);
+    assert_memory_equal(out.ptr, "\0\0\0\0\7\x08\7\xc2\x3e\2\x08\7", 12);
+    fg_buf_clear(&out);
+    call = (struct fg_connect_call){.json = true};
+    fg_connect_write(&call, &message.base, &extension, &out);
+    assert_int_equal(out.len, strlen("{\"start\":\"7\",\"more\":{\"start\":\"7\"}}"));
+    assert_memory_equal(out.ptr, "{\"start\":\"7\",\"more\":{\"start\":\"7\"}}", out.len);
+    message.start = 0; /* a default is left out: no comma comes before the extension */
+    fg_buf_clear(&out);
+    fg_connect_write(&call, &message.base, &extension, &out);
+    assert_int_equal(out.len, strlen("{\"more\":{}}"));
+    assert_memory_equal(out.ptr, "{\"more\":{}}", out.len);
     fg_buf_done(&out);
 }
 
@@ -209,7 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checks_headers), cmocka_unit_test(reads_timeouts),
         cmocka_unit_test(reads_bodies),   cmocka_unit_test(reads_frames),
-        cmocka_unit_test(writes_frames),
+        cmocka_unit_test(writes_frames),  cmocka_unit_test(writes_extensions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static int teardown(void **state)
 static const char *written(struct fixture *f, const ProtobufCMessage *message)
 {
     fg_buf_clear(&f->out);
-    fg_pbjson_write(message, &f->out);
+    fg_pbjson_write(message, NULL, &f->out);
     fg_buf_putc(&f->out, '\0');
     return (const char *)f->out.ptr;
 }
