@@ -290,7 +290,7 @@ static enum fg_code read_blocks(struct qry_query *query, const struct qry_select
     for (size_t i = 0; i < side->n_units; i++) {
         int64_t block = 0;
 
-        (void)fg_parse_i64(side->units[i].group->name, &block);
+        fg_assert(fg_parse_i64(side->units[i].group->name, &block)); /* ours, above */
         /* A block that has but the last profile of an instance is covered by it. */
         side->units[i].seconds = FG_MAX(covered_block(side, selection, length, (size_t)block), 1.0);
     }
