@@ -3,13 +3,29 @@
  * way. */
 #include "ingester/query.h"
 
+/* Values of a group, taken out of the dense array: they are few of a dictionary's nodes. */
+struct select_group {
+    struct fg_slice name; /* borrowed from the catalog, as long as the query runs */
+    uint32_t n;           /* values */
+};
+struct select_value {
+    uint32_t node; /* 1 + that of the view; 0: the empty stack */
+    uint64_t value;
+};
+
 struct select_sums {
     struct select_sums *next;
     uint32_t service, generation;
     struct ing_dict *dict;
     struct ing_dict_view view;
-    uint64_t *values;      /* [nodes of the view + 1]; of the empty stack first */
-    struct fg_slice group; /* that the values are of, if the query divides by a label */
+    uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
+
+    /* If profiles are divided by a label: the group that the dense values are of, and all that were
+     * before it. A group may stand in the list several times. */
+    struct fg_slice group;
+    struct select_group *groups;
+    struct select_value *group_values; /* of all groups, one after another */
+    size_t n_groups, cap_groups, n_values, cap_values;
 };
 
 struct head_select {
@@ -17,7 +33,7 @@ struct head_select {
     const Fg__Inner__SelectHead *head;
     struct select_sums *sums; /* the most recently used first */
     struct ing_record_columns columns;
-    struct fg_tree tree; /* of the reply */
+    uint64_t groups_bytes; /* of all lists of groups */
 };
 
 static enum fg_code sums_add(struct head_select *select, uint32_t service, uint32_t generation,
@@ -59,6 +75,63 @@ static enum fg_code sums_find(struct head_select *select, uint32_t service, uint
         found->next = select->sums;
         select->sums = found;
     }
+    return FG_OK;
+}
+
+/* ---- groups ---- */
+
+static bool is_grouped(const struct head_select *select)
+{
+    return select->head->group_by[0] != '\0';
+}
+
+static void put_value(struct select_sums *sums, uint32_t node)
+{
+    if (sums->n_values == sums->cap_values) {
+        sums->cap_values = FG_MAX(1024, sums->cap_values * 2);
+        sums->group_values =
+            fg_realloc(sums->group_values, sums->cap_values * sizeof *sums->group_values);
+    }
+    sums->group_values[sums->n_values++] = (struct select_value){node, sums->values[node]};
+    sums->values[node] = 0;
+}
+
+/* Takes the values of the current group out of the dense array, which is all zeros then. */
+static void take_group(struct select_sums *sums)
+{
+    size_t before = sums->n_values;
+
+    for (uint32_t i = 0; i <= sums->view.tree.n_nodes; i++)
+        if (sums->values[i] != 0)
+            put_value(sums, i);
+    if (sums->n_values == before)
+        return;
+    if (sums->n_groups == sums->cap_groups) {
+        sums->cap_groups = FG_MAX(64, sums->cap_groups * 2);
+        sums->groups = fg_realloc(sums->groups, sums->cap_groups * sizeof *sums->groups);
+    }
+    sums->groups[sums->n_groups++] =
+        (struct select_group){sums->group, (uint32_t)(sums->n_values - before)};
+}
+
+/* Makes the first sums those of a profile's group. Profiles come by series, so groups seldom
+ * change, and one dense array serves them all. */
+static enum fg_code sums_regroup(struct head_select *select, const struct ing_catalog_match *match,
+                                 struct fg_err *err)
+{
+    struct select_sums *sums = select->sums;
+    struct fg_slice group = fg_labels_get(&match->series->labels, select->head->group_by);
+    size_t before = sums->n_values;
+
+    if (fg_slice_eq(sums->group, group))
+        return FG_OK;
+    take_group(sums);
+    sums->group = group;
+    select->groups_bytes +=
+        (sums->n_values - before) * sizeof *sums->group_values + sizeof *sums->groups;
+    if (select->groups_bytes > select->query->context->memory_max_bytes)
+        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %zu values of groups",
+                       sums->n_values);
     return FG_OK;
 }
 
@@ -117,77 +190,6 @@ static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_
     return FG_OK;
 }
 
-/* ---- from sums to a tree ---- */
-
-/* Adds a tree of function names below the frame of a group. */
-static void add_group(const struct fg_tree *names, struct fg_slice group, struct fg_tree *into)
-{
-    uint32_t *placed, top;
-    struct fg_buf frame;
-
-    if (names->n_nodes == 0) /* the sums were not used yet */
-        return;
-    placed = fg_malloc(names->n_nodes * sizeof *placed);
-    fg_buf_init(&frame, SIZE_MAX);
-    fg_buf_puts(&frame, FG_FRAME_GROUP);
-    fg_buf_append(&frame, group.ptr, group.len);
-    top = fg_tree_child(into, FG_TREE_ROOT,
-                        fg_symbols_name_location(&into->symbols, fg_buf_slice(&frame)));
-    fg_buf_done(&frame);
-    for (uint32_t i = 0; i < names->n_nodes; i++) {
-        uint32_t parent = names->parents[i] == FG_TREE_ROOT ? top : placed[names->parents[i]];
-
-        placed[i] = fg_tree_child(into, parent,
-                                  fg_symbols_name_location(&into->symbols, fg_tree_name(names, i)));
-        fg_tree_add(into, placed[i], names->self[i]);
-    }
-    free(placed);
-}
-
-static void add_tree(struct head_select *select, struct select_sums *sums)
-{
-    const Fg__Inner__SelectHead *head = select->head;
-    struct fg_tree view = sums->view.tree, names;
-
-    /* The dictionary's tree with our values: a view, not a copy. */
-    view.self = (int64_t *)(sums->values + 1);
-    view.root_self = (int64_t)sums->values[0];
-    if (head->n_call_site > 0)
-        fg_tree_keep_site(&view, (const char *const *)head->call_site, head->n_call_site);
-    if (head->names_only) {
-        fg_tree_init(&names);
-        fg_tree_names(&view, &names);
-        if (head->group_by[0] != '\0')
-            add_group(&names, sums->group, &select->tree);
-        else
-            fg_tree_merge(&select->tree, &names);
-        fg_tree_done(&names);
-    } else {
-        fg_tree_merge_used(&select->tree, &view);
-    }
-}
-
-/* Makes the sums those of a profile's group. Profiles come by series, so groups seldom change, and
- * one array serves them all. */
-static enum fg_code sums_regroup(struct head_select *select, const struct ing_catalog_match *match,
-                                 struct fg_err *err)
-{
-    struct select_sums *sums = select->sums;
-    struct fg_slice group = fg_labels_get(&match->series->labels, select->head->group_by);
-
-    if (fg_slice_eq(sums->group, group))
-        return FG_OK;
-    add_tree(select, sums);
-    memset(sums->values, 0, ((size_t)sums->view.tree.n_nodes + 1) * sizeof *sums->values);
-    sums->group = group; /* borrowed from the catalog, as long as the query runs */
-    if (fg_tree_bytes(&select->tree) > select->query->context->memory_max_bytes)
-        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
-                       select->tree.n_nodes);
-    return FG_OK;
-}
-
-/* ---- records ---- */
-
 static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
                           const struct ing_head_profile_key *key, const struct ing_record *record,
                           struct fg_err *err)
@@ -200,21 +202,111 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         return FG_OK;
     if (sums_find(select, match->series->service->number, record->generation, err) != FG_OK ||
         ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK ||
-        (head->group_by[0] != '\0' && sums_regroup(select, match, err) != FG_OK))
+        (is_grouped(select) && sums_regroup(select, match, err) != FG_OK))
         return err->code;
     return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
                   : add_all(&select->columns, record->n_samples, select->sums, err);
 }
 
+/* ---- from sums to a tree ---- */
+
+static void add_tree(struct head_select *select, struct select_sums *sums, struct fg_tree *into)
+{
+    const Fg__Inner__SelectHead *head = select->head;
+    struct fg_tree view = sums->view.tree, names;
+
+    /* The dictionary's tree with our values: a view, not a copy. */
+    view.self = (int64_t *)(sums->values + 1);
+    view.root_self = (int64_t)sums->values[0];
+    if (head->n_call_site > 0)
+        fg_tree_keep_site(&view, (const char *const *)head->call_site, head->n_call_site);
+    if (head->names_only) {
+        fg_tree_init(&names);
+        fg_tree_names(&view, &names);
+        fg_tree_merge(into, &names);
+        fg_tree_done(&names);
+    } else {
+        fg_tree_merge_used(into, &view);
+    }
+}
+
+/* Names the nodes of a dictionary that have values in any group. Sets nodes[n_nodes + 1]: the node
+ * of `into` for each node of the values. */
+static void name_groups(const struct select_sums *sums, struct fg_tree *into, uint32_t *nodes)
+{
+    const struct fg_tree *view = &sums->view.tree;
+    bool *live = fg_calloc((size_t)view->n_nodes + 1, sizeof *live), has_empty = false;
+
+    for (size_t i = 0; i < sums->n_values; i++)
+        if (sums->group_values[i].node == 0)
+            has_empty = true;
+        else
+            live[sums->group_values[i].node - 1] = true;
+    for (uint32_t i = view->n_nodes; i-- > 0;)
+        if (live[i] && view->parents[i] != FG_TREE_ROOT)
+            live[view->parents[i]] = true;
+    fg_tree_name_live(view, live, into, nodes + 1, has_empty ? &nodes[0] : NULL);
+    free(live);
+}
+
+/* Appends the groups of a dictionary, by nodes of the reply's tree. */
+static void put_groups(const struct select_sums *sums, const uint32_t *nodes, struct fg_buf *out)
+{
+    const struct select_value *value = sums->group_values;
+
+    for (size_t i = 0; i < sums->n_groups; i++) {
+        int64_t before = 0;
+
+        fg_buf_lenbytes(out, sums->groups[i].name);
+        fg_buf_varint(out, sums->groups[i].n);
+        for (uint32_t k = 0; k < sums->groups[i].n; k++, value++) {
+            fg_buf_zigzag(out, (int64_t)nodes[value->node] - before);
+            fg_buf_zigzag(out, (int64_t)value->value);
+            before = nodes[value->node];
+        }
+    }
+}
+
+/* The sums by group (proto/inner.proto, SELECT). */
+static void write_groups(struct head_select *select)
+{
+    struct fg_buf *out = &select->query->payload, lists, encoded;
+    struct fg_tree tree;
+    uint64_t n = 0;
+
+    fg_tree_init(&tree);
+    fg_buf_init(&lists, FG_RPC_REPLY_MAX_BYTES);
+    fg_buf_init(&encoded, FG_RPC_REPLY_MAX_BYTES);
+    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        uint32_t *nodes = fg_malloc(((size_t)sums->view.tree.n_nodes + 1) * sizeof *nodes);
+
+        take_group(sums);
+        name_groups(sums, &tree, nodes);
+        put_groups(sums, nodes, &lists);
+        n += sums->n_groups;
+        free(nodes);
+    }
+    fg_tree_encode(&tree, &encoded);
+    fg_buf_lenbytes(out, fg_buf_slice(&encoded));
+    fg_buf_varint(out, n);
+    fg_buf_put(out, fg_buf_slice(&lists));
+    /* What did not fit has to fail, as if it had been written to the reply itself. */
+    out->full = out->full || lists.full || encoded.full;
+    fg_buf_done(&encoded);
+    fg_buf_done(&lists);
+    fg_tree_done(&tree);
+}
+
 static void sums_done(struct head_select *select)
 {
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        free(sums->groups);
+        free(sums->group_values);
         /* The tree was merged into memory of its own, so the dictionary may go. */
         ing_dict_view_end(sums->dict, &sums->view);
         ing_dict_unref(select->query->context->dicts, sums->dict);
     }
     ing_record_columns_done(&select->columns);
-    fg_tree_done(&select->tree);
 }
 
 static void write_reply(const struct head_select *select, const struct ing_query_sums *sums)
@@ -227,16 +319,20 @@ static void write_reply(const struct head_select *select, const struct ing_query
     reply.stats = &stats;
     reply.sums = sums->items;
     reply.n_sums = sums->n;
-    reply.grouped = select->head->group_by[0] != '\0';
+    reply.grouped = is_grouped(select);
     ing_query_put_reply(query, &reply.base);
 }
 
 /* The tree that the query has summed up. */
 static void write_tree(struct head_select *select)
 {
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        add_tree(select, sums);
-    fg_tree_encode(&select->tree, &select->query->payload);
+        add_tree(select, sums, &tree);
+    fg_tree_encode(&tree, &select->query->payload);
+    fg_tree_done(&tree);
 }
 
 static enum fg_code answer(struct head_select *select, struct fg_err *err)
@@ -249,8 +345,8 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    if (select->head->group_by[0] != '\0' && !select->head->names_only)
-        return fg_fail(err, FG_E_INVALID, "groups have function names only");
+    if (is_grouped(select) && (!select->head->names_only || select->head->n_call_site > 0))
+        return fg_fail(err, FG_E_INVALID, "groups are of function names and all stacks");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)
         return err->code;
@@ -258,7 +354,10 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
     code = ing_query_scan(query, &scope, visit, select, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
-        write_tree(select);
+        if (is_grouped(select))
+            write_groups(select);
+        else
+            write_tree(select);
         write_reply(select, &sums);
     }
     ing_query_sums_done(&sums);
@@ -274,7 +373,6 @@ enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err)
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "select: head cannot be read");
-    fg_tree_init(&select.tree);
     code = answer(&select, err);
     sums_done(&select);
     fg__inner__select_head__free_unpacked(head, NULL);

@@ -83,20 +83,17 @@ struct groups_fanout {
 static enum fg_code take_groups(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
-    struct fg_tree tree;
     bool grouped;
-    enum fg_code code;
 
-    fg_tree_init(&tree);
-    code = qry_fanout_take_select(query, call, &tree, &grouped, err);
+    if (qry_fanout_take_select(query, call, &grouped, err) != FG_OK)
+        return err->code;
     /* A program that does not know of groups gives the sum of all. */
-    if (code == FG_OK && !grouped)
-        code = fg_fail(err, FG_E_UNAVAILABLE,
+    if (!grouped)
+        return fg_fail(err, FG_E_UNAVAILABLE,
                        "an ingester of an older version cannot divide profiles by a label");
-    if (code == FG_OK)
-        code = qry_groups_take(arg, &tree, err);
-    fg_tree_done(&tree);
-    return code;
+    if (qry_groups_take(arg, call->reply_payload, err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    return FG_OK;
 }
 
 static enum fg_code read_groups(struct qry_query *query, struct qry_fanout *base,

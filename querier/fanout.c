@@ -89,7 +89,7 @@ enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_se
 }
 
 enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_call *call,
-                                    struct fg_tree *into, bool *ret_grouped, struct fg_err *err)
+                                    bool *ret_grouped, struct fg_err *err)
 {
     ProtobufCMessage *head;
 
@@ -98,9 +98,7 @@ enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_cal
         return fg_wrap(err, "response of an ingester");
     qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats);
     *ret_grouped = ((Fg__Inner__SelectReply *)head)->grouped;
-    if (call->reply_payload.len == 0)
-        return FG_OK;
-    return fg_tree_decode(into, call->reply_payload, err);
+    return FG_OK;
 }
 
 enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
@@ -108,7 +106,11 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
 {
     bool grouped;
 
-    return qry_fanout_take_select(query, call, into, &grouped, err);
+    if (qry_fanout_take_select(query, call, &grouped, err) != FG_OK)
+        return err->code;
+    if (call->reply_payload.len == 0)
+        return FG_OK;
+    return fg_tree_decode(into, call->reply_payload, err);
 }
 
 /* --- fan-outs --- */

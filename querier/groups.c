@@ -1,7 +1,6 @@
 #include "querier/groups.h"
 
 #include "common/base/hash.h"
-#include "common/model/frame_name.h"
 
 enum { ITEMS_MIN = 64 };
 
@@ -141,26 +140,17 @@ void qry_group_sum(const struct qry_group *group, int64_t *into)
     }
 }
 
-/* ---- what ingesters send ---- */
+/* ---- trees ---- */
 
-/* Where a node of the tree belongs. */
-struct place {
-    size_t group;
-    uint32_t node; /* FG_TREE_ROOT: it is the frame of the group */
-};
-
-/* Adds a node below the parent's place. */
-static enum fg_code add_node(struct qry_groups *groups, const struct fg_tree *tree, uint32_t node,
-                             struct place parent, struct place *ret_place, struct fg_err *err)
+/* Adds the nodes of a function tree to that of the groups. nodes[n_nodes]: their numbers there. */
+static void add_nodes(struct qry_groups *groups, const struct fg_tree *tree, uint32_t *nodes)
 {
     struct fg_tree *into = groups->tree;
 
-    *ret_place = parent;
-    ret_place->node = fg_tree_child(
-        into, parent.node, fg_symbols_name_location(&into->symbols, fg_tree_name(tree, node)));
-    if (tree->self[node] == 0)
-        return FG_OK;
-    return qry_groups_add(groups, parent.group, ret_place->node, tree->self[node], err);
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        nodes[i] = fg_tree_child(
+            into, tree->parents[i] == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[tree->parents[i]],
+            fg_symbols_name_location(&into->symbols, fg_tree_name(tree, i)));
 }
 
 static enum fg_code check_size(const struct qry_groups *groups, struct fg_err *err)
@@ -172,39 +162,76 @@ static enum fg_code check_size(const struct qry_groups *groups, struct fg_err *e
 enum fg_code qry_groups_take_one(struct qry_groups *groups, size_t group,
                                  const struct fg_tree *tree, struct fg_err *err)
 {
-    struct place *places = fg_calloc((size_t)tree->n_nodes + 1, sizeof *places);
-    const struct place top = {group, FG_TREE_ROOT};
+    uint32_t *nodes = fg_malloc(((size_t)tree->n_nodes + 1) * sizeof *nodes);
     enum fg_code code = FG_OK;
 
+    add_nodes(groups, tree, nodes);
     for (uint32_t i = 0; code == FG_OK && i < tree->n_nodes; i++)
-        code = add_node(groups, tree, i,
-                        tree->parents[i] == FG_TREE_ROOT ? top : places[tree->parents[i]],
-                        &places[i], err);
-    free(places);
+        if (tree->self[i] != 0)
+            code = qry_groups_add(groups, group, nodes[i], tree->self[i], err);
+    free(nodes);
     return code == FG_OK ? check_size(groups, err) : code;
 }
 
-/* Finds the group that an outermost frame is of. */
-static enum fg_code find_frame(struct qry_groups *groups, struct fg_slice name,
-                               struct place *ret_place, struct fg_err *err)
+/* ---- what ingesters send ---- */
+
+static enum fg_code take_values(struct qry_groups *groups, struct fg_cur *cur,
+                                const uint32_t *nodes, uint32_t n_nodes, struct fg_err *err)
 {
-    if (!fg_slice_starts(name, FG_FRAME_GROUP))
-        return fg_fail(err, FG_E_CORRUPT, "a stack is in no group");
-    ret_place->node = FG_TREE_ROOT;
-    return qry_groups_find(groups, fg_slice_sub(name, strlen(FG_FRAME_GROUP), SIZE_MAX),
-                           &ret_place->group, err);
+    struct fg_slice name = fg_cur_lenbytes(cur);
+    uint64_t n = fg_cur_count(cur, 2), node = 0; /* a value has two bytes at least */
+    size_t group;
+
+    if (cur->bad)
+        return FG_OK; /* the caller sees it */
+    if (qry_groups_find(groups, name, &group, err) != FG_OK)
+        return err->code;
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t value;
+
+        node += (uint64_t)fg_cur_zigzag(cur);
+        value = fg_cur_zigzag(cur);
+        if (cur->bad)
+            return FG_OK;
+        if (node >= n_nodes)
+            return fg_fail(err, FG_E_CORRUPT, "group: node %llu of %u", (unsigned long long)node,
+                           n_nodes);
+        if (qry_groups_add(groups, group, nodes[node], value, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
 }
 
-enum fg_code qry_groups_take(struct qry_groups *groups, const struct fg_tree *tree,
-                             struct fg_err *err)
+static enum fg_code take_lists(struct qry_groups *groups, struct fg_cur *cur,
+                               const struct fg_tree *tree, struct fg_err *err)
 {
-    struct place *places = fg_calloc((size_t)tree->n_nodes + 1, sizeof *places);
+    uint32_t *nodes = fg_malloc(((size_t)tree->n_nodes + 1) * sizeof *nodes);
+    uint64_t n = fg_cur_count(cur, 2);
     enum fg_code code = FG_OK;
 
-    for (uint32_t i = 0; code == FG_OK && i < tree->n_nodes; i++)
-        code = tree->parents[i] == FG_TREE_ROOT
-                   ? find_frame(groups, fg_tree_name(tree, i), &places[i], err)
-                   : add_node(groups, tree, i, places[tree->parents[i]], &places[i], err);
-    free(places);
+    add_nodes(groups, tree, nodes);
+    for (uint64_t i = 0; code == FG_OK && !cur->bad && i < n; i++)
+        code = take_values(groups, cur, nodes, tree->n_nodes, err);
+    free(nodes);
+    if (code == FG_OK && !fg_cur_end(cur))
+        code = fg_fail(err, FG_E_CORRUPT, "groups cut short");
     return code == FG_OK ? check_size(groups, err) : code;
+}
+
+enum fg_code qry_groups_take(struct qry_groups *groups, struct fg_slice payload, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(payload);
+    struct fg_slice encoded = fg_cur_lenbytes(&cur);
+    struct fg_tree tree;
+    enum fg_code code = FG_OK;
+
+    fg_tree_init(&tree);
+    if (cur.bad)
+        code = fg_fail(err, FG_E_CORRUPT, "groups cut short");
+    if (code == FG_OK && encoded.len > 0)
+        code = fg_tree_decode(&tree, encoded, err);
+    if (code == FG_OK)
+        code = take_lists(groups, &cur, &tree, err);
+    fg_tree_done(&tree);
+    return code;
 }

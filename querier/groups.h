@@ -55,9 +55,9 @@ enum fg_code qry_groups_find(struct qry_groups *groups, struct fg_slice name, si
 enum fg_code qry_groups_add(struct qry_groups *groups, size_t group, uint32_t node, int64_t value,
                             struct fg_err *err) fg_must_check;
 
-/* Adds the tree of an ingester that was asked for groups (proto/inner.proto, SelectHead.group_by).
- * FG_E_CORRUPT: a stack is in no group. */
-enum fg_code qry_groups_take(struct qry_groups *groups, const struct fg_tree *tree,
+/* Adds the groups of a reply to SELECT (proto/inner.proto, SelectHead.group_by). FG_E_CORRUPT: the
+ * payload is none; the groups may have a part of it then. */
+enum fg_code qry_groups_take(struct qry_groups *groups, struct fg_slice payload,
                              struct fg_err *err) fg_must_check;
 
 /* Adds a function tree to one group. FG_E_LIMIT. */

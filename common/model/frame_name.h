@@ -27,9 +27,6 @@
 
 #define FG_FRAME_UNKNOWN  "[unknown]"
 #define FG_FRAME_NO_STACK "[no stack]"
-/* Begins the name of the outermost frame of stacks that are divided into groups (proto/inner.proto,
- * SelectHead.group_by); the group's name follows. */
-#define FG_FRAME_GROUP "="
 
 /* Returns the string that names a function; 0 if it has no name. */
 static inline uint32_t fg_function_name(const struct fg_function *function)
