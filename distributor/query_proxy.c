@@ -431,6 +431,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
         {"/pyroscope/render", "query_proxy", false, FG_HTTP_GET},
         {"/pyroscope/render-diff", "query_proxy", false, FG_HTTP_GET},
         {"/pyroscope/label-values", "query_proxy", false, FG_HTTP_GET},
+        {"/api/compare", "query_proxy", false, FG_HTTP_GET | FG_HTTP_POST},
         {"/", "query_proxy_ui", false, FG_HTTP_GET},
         {"/ui/", "query_proxy_ui", true, FG_HTTP_GET},
     };

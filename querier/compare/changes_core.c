@@ -80,7 +80,17 @@ static void add_groups(const struct group *groups, size_t n, struct qry_change *
         below += part * part / (double)(FG_MAX(groups[i].n, 2) - 1);
     }
     change->variance = variance;
-    change->df = below > 0 ? variance * variance / below : 1;
+    change->df = below > 0 ? variance * variance / below : INFINITY;
+}
+
+/* Adds a variance that is known and not estimated, as that of counts. */
+static void add_known(double variance, struct qry_change *change)
+{
+    double all = change->variance + variance;
+
+    if (change->variance > 0)
+        change->df *= all * all / (change->variance * change->variance);
+    change->variance = all;
 }
 
 static void vary_by_units(const struct qry_change_config *config, struct qry_change *change)
@@ -118,6 +128,12 @@ static void vary_by_units(const struct qry_change_config *config, struct qry_cha
     add_groups(groups, GROUPS, change);
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
         change->side_variances[side] = variance_of(&sides[side]);
+}
+
+/* Returns false if the function came or went: its effect has no estimate, only a bound. */
+static bool is_on_both(const struct qry_change *change)
+{
+    return change->sums[0] > 0 && change->sums[1] > 0;
 }
 
 static double count_of(const struct qry_change_config *config, const struct qry_change *change,
@@ -245,7 +261,7 @@ static double shrink(const struct qry_change_config *config, struct qry_change *
     size_t n_examples = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (tests[i]->variance <= 0 || tests[i]->sums[0] <= 0 || tests[i]->sums[1] <= 0)
+        if (tests[i]->variance <= 0 || !is_on_both(tests[i]))
             continue;
         variances[n_examples] = tests[i]->variance;
         df[n_examples] = tests[i]->df;
@@ -254,7 +270,7 @@ static double shrink(const struct qry_change_config *config, struct qry_change *
     if (n_examples >= PRIOR_MIN)
         qry_stat_prior_fit(variances, df, at, n_examples, &prior);
     for (size_t i = 0; i < n && prior.df > 0; i++)
-        if (tests[i]->variance > 0 && tests[i]->sums[0] > 0 && tests[i]->sums[1] > 0)
+        if (tests[i]->variance > 0 && is_on_both(tests[i]))
             shrink_one(config, &prior, tests[i]);
     free(at);
     free(df);
@@ -297,9 +313,9 @@ static void judge(const struct qry_change_config *config, struct qry_change *cha
 {
     double floor = floor_of(config, change), error, least;
 
-    if (change->sums[0] <= 0 || change->sums[1] <= 0)
-        change->variance += floor;
-    change->variance = fmax(change->variance, floor);
+    if (!is_on_both(change))
+        add_known(floor, change);
+    add_known(fmax(floor - change->variance, 0), change);
     /* Changes to less than twice are judged by the effect alone: the difference of instances that
      * differ in size varies with their size. */
     least = fmax(difference(config, change),
@@ -335,6 +351,7 @@ static void adjust(struct qry_change *const *tests, size_t n, double q,
                    struct qry_changes_summary *summary)
 {
     double *p = fg_calloc(n + 1, sizeof *p), *adjusted = fg_calloc(n + 1, sizeof *adjusted);
+    size_t n_both = 0;
 
     for (size_t i = 0; i < n; i++)
         p[i] = tests[i]->p;
@@ -346,11 +363,14 @@ static void adjust(struct qry_change *const *tests, size_t n, double q,
     }
     /* What one more discovery would have needed, if there is none so far. */
     summary->threshold = n == 0 ? q : q * (double)FG_MAX(summary->n_significant, 1) / (double)n;
-    for (size_t i = 0; i < n; i++)
-        p[i] = tests[i]->detectable = detectable(tests[i], summary->threshold);
-    summary->median_detectable = median(p, n);
-    summary->least_detectable = n == 0 ? 0 : p[0];
-    summary->largest_detectable = n == 0 ? 0 : p[n - 1];
+    for (size_t i = 0; i < n; i++) {
+        tests[i]->detectable = detectable(tests[i], summary->threshold);
+        if (is_on_both(tests[i]))
+            p[n_both++] = tests[i]->detectable;
+    }
+    summary->median_detectable = median(p, n_both);
+    summary->least_detectable = n_both == 0 ? 0 : p[0];
+    summary->largest_detectable = n_both == 0 ? 0 : p[n_both - 1];
     free(adjusted);
     free(p);
 }

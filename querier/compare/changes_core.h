@@ -77,7 +77,8 @@ struct qry_changes_summary {
     double threshold;  /* a p-value up to this one is significant */
     double dispersion; /* COUNTS: variance of counts in multiples of a Poisson distribution's */
     double prior_df;   /* of the shrinking; INFINITY: all variances follow the trend */
-    double least_detectable, median_detectable, largest_detectable; /* over tests; 0 of none */
+    /* Over tests of functions that both sides have; 0 of none. */
+    double least_detectable, median_detectable, largest_detectable;
 };
 
 /* Estimates and tests n changes. Those of which both sides are zero are not tested. */

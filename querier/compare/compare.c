@@ -7,9 +7,10 @@
 
 enum { SAMPLES_MIN = 50 }; /* of the side that has more: fewer tell nothing */
 
-/* What a sample stands for if values do not tell: heap profilers sample every 512 KiB, others by a
- * clock of 100 Hz. */
+/* What a sample stands for: heap profilers sample every 512 KiB, others by a clock of 100 Hz unless
+ * their values say that it is one of 10 to 1,000 Hz. */
 static const int64_t sample_bytes = 512 * 1024, sample_ns = 10 * FG_MS_NS;
+static const int64_t sample_least_ns = FG_MS_NS, sample_most_ns = 100 * FG_MS_NS;
 
 struct comparison {
     struct qry_query *query;
@@ -31,13 +32,13 @@ struct comparison {
 static double quantum_of(const struct comparison *comparison)
 {
     const struct fg_profile_type *type = &comparison->params.sides[0].type;
-    int64_t quantum = FG_MAX(comparison->tables.quantum, 1);
+    int64_t quantum = comparison->tables.quantum;
 
     if (fg_slice_is(type->unit, "bytes"))
-        return (double)FG_MAX(quantum, sample_bytes);
-    if (fg_slice_is(type->unit, "nanoseconds") && quantum < FG_MS_NS)
-        return (double)sample_ns;
-    return (double)quantum;
+        return (double)sample_bytes;
+    if (!fg_slice_is(type->unit, "nanoseconds"))
+        return 1;
+    return (double)(quantum >= sample_least_ns && quantum <= sample_most_ns ? quantum : sample_ns);
 }
 
 /* Returns a column of all units of a side, in the arena: their totals or their covered seconds. */
@@ -156,8 +157,9 @@ static enum fg_code thin(struct comparison *comparison, struct fg_err *err)
     }
     if (qry_change_edges(tables, marked, comparison->scales, arena, &edges, &n_edges, err) != FG_OK)
         return err->code;
-    qry_thin(comparison->thin, tables->n_rows, functions->names, functions->n_names, edges,
-             n_edges);
+    qry_thin(comparison->thin, tables->n_rows,
+             comparison->params.rate ? INFINITY : (double)QRY_CHANGE_SIDES, functions->names,
+             functions->n_names, edges, n_edges);
     return FG_OK;
 }
 
@@ -383,7 +385,7 @@ static void put_summary(const struct comparison *comparison, struct fg_json_writ
     fg_json_put_u64(json, "tests", summary->n_tests);
     fg_json_put_u64(json, "significant", summary->n_significant);
     put_number(json, "threshold", summary->threshold);
-    if (summary->n_tests > 0) {
+    if (summary->largest_detectable > 0) {
         fg_json_begin_object(json, "detectable");
         put_change(json, "least", summary->least_detectable);
         put_change(json, "median", summary->median_detectable);

@@ -24,7 +24,7 @@ struct qry_change_tables {
     struct fg_function_values values[QRY_CHANGE_SIDES];
     struct qry_change_row *rows;
     size_t n_rows;
-    int64_t quantum; /* value of one sample, as far as the values tell */
+    int64_t quantum; /* the greatest common divisor of all values of stacks; 0: there are none */
 };
 
 /* Makes the tables of both sides together, with a row for each figure of at least min_share of

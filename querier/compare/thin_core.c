@@ -5,13 +5,14 @@
 
 #include <math.h>
 
-static const double explained_min = 0.8, cancel_max = 0.1;
+static const double explained_min = 0.8, cancel_max = 0.1, whole_max = 0.8;
 
 struct thinning {
     struct qry_thin_row *rows;
     size_t n;
     uint32_t *selfs, *totals; /* of a function: its row, or QRY_THIN_NONE */
     uint32_t *callers;        /* of a function: the one below which most of it is */
+    double size_max;          /* of the rows of a line "moved" */
 };
 
 /* ---- packages ---- */
@@ -124,7 +125,7 @@ static void fold_rows(struct thinning *thinning, const struct qry_thin_edge *edg
 struct mover {
     uint64_t key;
     uint32_t row;
-    double delta;
+    double delta, size;
 };
 
 static int by_key(const void *left, const void *right)
@@ -159,7 +160,8 @@ static void pair(struct thinning *thinning, const struct mover *movers, size_t n
                 best = k; /* they descend, so the first is the nearest */
                 break;
             }
-        if (best < n && cancels(fabs(movers[i].delta), fabs(movers[best].delta)))
+        if (best < n && movers[i].size + movers[best].size <= thinning->size_max &&
+            cancels(fabs(movers[i].delta), fabs(movers[best].delta)))
             thinning->rows[movers[i].row].moved = thinning->rows[movers[best].row].moved =
                 movers[i].row;
     }
@@ -168,7 +170,7 @@ static void pair(struct thinning *thinning, const struct mover *movers, size_t n
 /* Takes all that are left together: a function that was split into several. */
 static void gather(struct thinning *thinning, const struct mover *movers, size_t n)
 {
-    double up = 0, down = 0;
+    double up = 0, down = 0, size = 0;
     uint32_t first = QRY_THIN_NONE;
 
     for (size_t i = 0; i < n; i++) {
@@ -178,8 +180,9 @@ static void gather(struct thinning *thinning, const struct mover *movers, size_t
             first = movers[i].row;
         up += fmax(movers[i].delta, 0);
         down += fmax(-movers[i].delta, 0);
+        size += movers[i].size;
     }
-    if (!cancels(up, down))
+    if (!cancels(up, down) || size > thinning->size_max)
         return;
     for (size_t i = 0; i < n; i++)
         if (thinning->rows[movers[i].row].moved == QRY_THIN_NONE)
@@ -218,7 +221,7 @@ static void move_rows(struct thinning *thinning, key_of key, const struct fg_sli
 
         if (!row->found || row->folded > 0 || row->moved != QRY_THIN_NONE)
             continue;
-        movers[n] = (struct mover){key(thinning, row, names), i, row->delta};
+        movers[n] = (struct mover){key(thinning, row, names), i, row->delta, row->size};
         n += movers[n].key != 0;
     }
     if (n > 0)
@@ -247,10 +250,10 @@ static void find_callers(struct thinning *thinning, size_t n_functions,
     free(most);
 }
 
-void qry_thin(struct qry_thin_row *rows, size_t n, const struct fg_slice *names, size_t n_functions,
-              const struct qry_thin_edge *edges, size_t n_edges)
+void qry_thin(struct qry_thin_row *rows, size_t n, double whole, const struct fg_slice *names,
+              size_t n_functions, const struct qry_thin_edge *edges, size_t n_edges)
 {
-    struct thinning thinning = {.rows = rows, .n = n};
+    struct thinning thinning = {.rows = rows, .n = n, .size_max = whole_max * whole};
 
     thinning.selfs = fg_malloc((n_functions + 1) * sizeof *thinning.selfs);
     thinning.totals = fg_malloc((n_functions + 1) * sizeof *thinning.totals);

@@ -4,7 +4,9 @@
  *   folded   a caller whose change is that of its callees: at least 80 % of it is explained by
  *            findings below it (or by its own self value), and these are told instead
  *   moved    findings with the same caller, or of the same package, that cancel: their sum is at
- *            most 10 % of what came or went. A renamed function, or one that was split.
+ *            most 10 % of what came or went. A renamed function, or one that was split. Shares of
+ *            everything always cancel: if one function got slower, the shares of all others fell.
+ *            So the rows of a line are at most 80 % of everything.
  *
  * Pure. Thread: any.
  */
@@ -41,10 +43,11 @@ struct fg_slice qry_thin_package(struct fg_slice name);
 
 /*
  * Sets `folded` and `moved` of the rows. A function has at most one row of each kind; one without a
- * row for its self value has its total only, and the reverse: then both are the same. names: of the
- * n_functions functions. edges: at least those from and to functions with a finding, in any order.
+ * row for its self value has its total only, and the reverse: then both are the same. whole: the
+ * size of everything if figures are shares, else INFINITY. names: of the n_functions functions.
+ * edges: at least those from and to functions with a finding, in any order.
  */
-void qry_thin(struct qry_thin_row *rows, size_t n, const struct fg_slice *names, size_t n_functions,
-              const struct qry_thin_edge *edges, size_t n_edges);
+void qry_thin(struct qry_thin_row *rows, size_t n, double whole, const struct fg_slice *names,
+              size_t n_functions, const struct qry_thin_edge *edges, size_t n_edges);
 
 #endif
