@@ -100,6 +100,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .cache_max_bytes = settings.cache_max_bytes,
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
+        .instance_labels = settings.instance_labels,
         .manifest_age_ns = settings.manifest_age_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });

@@ -25,6 +25,8 @@ struct querier *qry_create(const struct qry_config *config)
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : ANSWER_MAX_BYTES_DEFAULT;
     querier->refine_max_bytes = config->refine_max_bytes;
+    querier->instance_labels =
+        config->instance_labels != NULL ? config->instance_labels : QRY_INSTANCE_LABELS_DEFAULT;
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
             .bucket = config->bucket,

@@ -24,12 +24,16 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/disk_cache.h"
 
+/* What agents and collectors call an instance of a service, the most exact first. */
+#define QRY_INSTANCE_LABELS_DEFAULT "pod,instance,hostname,service_instance_id"
+
 /* Settings, section "querier". */
 struct qry_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns;
+    char *instance_labels;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
 };
@@ -66,6 +70,7 @@ struct qry_config {
     uint64_t refine_max_bytes;        /* of samples, read if a flame graph of crowns is inexact */
     int64_t manifest_age_ns;          /* older manifests are read again */
     struct fg_disk_cache *disk;       /* of segment and block data; NULL: none */
+    const char *instance_labels;      /* of comparisons, separated by commas; NULL: the default */
 };
 
 struct fg_program;

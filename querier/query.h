@@ -60,6 +60,7 @@ struct querier {
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
+    const char *instance_labels; /* of comparisons, separated by commas */
 };
 
 /* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */

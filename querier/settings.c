@@ -26,6 +26,10 @@ const struct fg_conf_field qry_fields[] = {
      .doc = "Maximum age of cached lists of segments and blocks. A larger value costs fewer "
             "requests and does not change results, except that deletions take effect that much "
             "later if the compactor is another process."},
+    {"instance_labels", FG_CONF_STRING, CONF(instance_labels), .def = QRY_INSTANCE_LABELS_DEFAULT,
+     .max = "1000",
+     .doc = "Labels that may name an instance of a service, separated by commas, at most 8. "
+            "Comparisons (/api/compare) take the first one that both sides have."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

@@ -229,6 +229,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .cache_max_bytes = single_querier.cache_max_bytes,
         .fetch_max_bytes = single_querier.fetch_max_bytes,
         .refine_max_bytes = single_querier.refine_max_bytes,
+        .instance_labels = single_querier.instance_labels,
         .manifest_age_ns = single_querier.manifest_age_ns,
         .disk = server->disk,
     });

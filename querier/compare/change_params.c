@@ -8,9 +8,6 @@
 
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
 
-/* What agents and collectors call an instance, the most exact first. */
-static const char *const default_labels[] = {"pod", "instance", "hostname", "service_instance_id"};
-
 /* Texts of the parameters; empty: not given. */
 struct texts {
     struct fg_slice queries[QRY_CHANGE_SIDES], from[QRY_CHANGE_SIDES], until[QRY_CHANGE_SIDES];
@@ -171,24 +168,37 @@ static enum fg_code read_choice(struct fg_slice text, const char *name, const ch
     return err->code;
 }
 
-/* Reads names of labels, separated by commas. */
-static enum fg_code read_labels(struct qry_query *query, struct fg_slice text,
+/* Reads names of labels, separated by commas. name: of the parameter or setting. */
+static enum fg_code read_labels(struct qry_query *query, struct fg_slice text, const char *name,
                                 struct qry_change_params *params, struct fg_err *err)
 {
     while (text.len > 0) {
         size_t end = FG_MIN(fg_slice_find(text, ','), text.len);
 
         if (end == 0 || params->n_labels == QRY_CHANGE_LABELS_MAX)
-            return fg_fail(err, FG_E_INVALID, "instance: it takes names of labels, %d at most",
+            return fg_fail(err, FG_E_INVALID, "%s: it takes names of labels, %d at most", name,
                            QRY_CHANGE_LABELS_MAX);
         params->labels[params->n_labels] = fg_arena_text(query->arena, fg_slice_sub(text, 0, end));
         if (params->labels[params->n_labels++] == NULL)
             return qry_query_too_large(err);
         text = fg_slice_sub(text, end + 1, SIZE_MAX);
     }
-    for (size_t i = 0; i < FG_COUNT(default_labels) && params->n_labels == i; i++)
-        params->labels[params->n_labels++] = default_labels[i];
     return FG_OK;
+}
+
+/* A malformed setting is not the client's fault. */
+static enum fg_code read_instance(struct qry_query *query, struct fg_slice text,
+                                  struct qry_change_params *params, struct fg_err *err)
+{
+    if (text.len > 0)
+        return read_labels(query, text, "instance", params, err);
+    if (read_labels(query, fg_cstr(query->querier->instance_labels), "querier.instance_labels",
+                    params, err) != FG_OK) {
+        err->code = err->code == FG_E_INVALID ? FG_E_INTERNAL : err->code;
+        return err->code;
+    }
+    return params->n_labels > 0 ? FG_OK
+                                : fg_fail(err, FG_E_INTERNAL, "querier.instance_labels is empty");
 }
 
 static enum fg_code read_texts(struct qry_query *query, const struct texts *texts,
@@ -207,7 +217,7 @@ static enum fg_code read_texts(struct qry_query *query, const struct texts *text
     if (read_choice(texts->by, "by", by, FG_COUNT(by), &by_choice, err) != FG_OK ||
         read_choice(texts->show, "show", show, FG_COUNT(show), &show_choice, err) != FG_OK ||
         read_choice(texts->sort, "sort", sort, FG_COUNT(sort), &sort_choice, err) != FG_OK ||
-        read_labels(query, texts->instance, params, err) != FG_OK ||
+        read_instance(query, texts->instance, params, err) != FG_OK ||
         read_share(texts->min_share, "min_share", 0.001, &params->min_share, err) != FG_OK ||
         read_share(texts->q, "q", 0.05, &params->q, err) != FG_OK ||
         qry_params_number(texts->limit, "limit", ROWS_DEFAULT, 1, ROWS_MAX, &params->limit, err) !=
