@@ -141,7 +141,7 @@ static void groups_and_bytes_are_bounded(void **state)
 {
     struct fixture f;
     size_t group;
-    char name[8];
+    char name[16];
     enum fg_code code = FG_OK;
 
     (void)state;
