@@ -9,12 +9,13 @@ enum {
     QUERIERS_MAX = 64,             /* bits of forwarded->tried */
     URL_MAX_BYTES = 2000,          /* of one querier */
     QUERY_MAX_BYTES = 1024 * 1024, /* body of a request, as queriers have it */
-    HEADERS_MAX = 16,              /* passed on; there are fewer names */
+    HEADERS_MAX = 24,              /* passed on; there are fewer names */
     WAITING_PER_RUNNING = 4,       /* requests beyond running_max that wait for their turn */
     MEMORY_SHARE = 8,              /* an eighth of the process's memory is for responses */
 };
 
 static const int64_t AVOID_NS = 10 * FG_SECOND_NS; /* a querier that did not answer */
+enum { GONE_EVERY_MS = 250 };                      /* looks for clients that have disconnected */
 
 #define CONF(field) FG_CONF_AT(struct dist_query_proxy_settings, field)
 
@@ -38,6 +39,7 @@ const struct fg_conf_field dist_query_proxy_fields[] = {
     M(COUNTER, PROXY_ANSWERED, "flamegrid_query_proxy_requests_total{result=\"answered\"}", "Queries passed on to queriers, by result") \
     M(COUNTER, PROXY_UNAVAILABLE, "flamegrid_query_proxy_requests_total{result=\"unavailable\"}", "Queries passed on to queriers, by result") \
     M(COUNTER, PROXY_REFUSED, "flamegrid_query_proxy_requests_total{result=\"refused\"}", "Queries passed on to queriers, by result") \
+    M(COUNTER, PROXY_CANCELED, "flamegrid_query_proxy_requests_total{result=\"canceled\"}", "Queries passed on to queriers, by result") \
     M(COUNTER, PROXY_RETRIES, "flamegrid_query_proxy_retries_total", "Queries sent to another querier because one did not answer") \
     M(GAUGE, PROXY_RUNNING, "flamegrid_query_proxy_running", "Queries passed on that are not answered yet") \
     M(GAUGE, PROXY_BYTES, "flamegrid_query_proxy_response_bytes", "Memory of responses of queriers that are being received") \
@@ -63,6 +65,7 @@ struct dist_query_proxy {
     struct fg_client *client;
 
     /* Of the proxy loop. */
+    uv_timer_t gone_timer;
     struct forwarded *first; /* what is under way */
     uint64_t n_running;      /* of them */
     unsigned next_querier;
@@ -75,7 +78,7 @@ struct forwarded {
     struct fg_http_request *req;
     struct fg_loop *home;
     struct fg_msg msg;
-    bool post;
+    const char *method;
     struct fg_slice body_in; /* of the request, until it is answered, as the next two */
     const char *path;        /* with the query */
     const char *headers[HEADERS_MAX + 1];
@@ -171,6 +174,8 @@ static void take_outcome(struct forwarded *forwarded)
         forwarded->body = request->answer;
         fg_buf_init(&request->head, 0);
         fg_buf_init(&request->answer, 0);
+    } else if (request->code == FG_E_CANCELED) {
+        forwarded->err = request->err; /* nobody reads it */
     } else if (request->code == FG_E_TOO_LARGE) {
         (void)fg_fail(&forwarded->err, FG_E_INTERNAL,
                       "the response of the querier exceeds query_proxy.answer_max_bytes");
@@ -196,7 +201,10 @@ static void finish(struct forwarded *forwarded)
     if (forwarded->next != NULL)
         forwarded->next->previous = forwarded->previous;
     fg_metric_set(proxy->metrics, PROXY_RUNNING, (int64_t)--proxy->n_running);
-    fg_metric_add(proxy->metrics, forwarded->err.code == FG_OK ? PROXY_ANSWERED : PROXY_UNAVAILABLE,
+    fg_metric_add(proxy->metrics,
+                  forwarded->err.code == FG_OK           ? PROXY_ANSWERED
+                  : forwarded->err.code == FG_E_CANCELED ? PROXY_CANCELED
+                                                         : PROXY_UNAVAILABLE,
                   1);
     fg_metric_observe_ns(proxy->metrics, PROXY_SECONDS,
                          fg_mono_ns(fg_clock_real()) - forwarded->start_mono_ns);
@@ -242,8 +250,7 @@ static void ask(struct forwarded *forwarded, struct querier_url *querier)
     fg_buf_puts(&forwarded->url, forwarded->path);
     fg_buf_putc(&forwarded->url, '\0');
     forwarded->request = (struct fg_client_request){
-        .method = forwarded->post ? "POST"
-                                  : "GET", /* of HEAD the server sends the head of GET's answer */
+        .method = forwarded->method,
         .url = (const char *)forwarded->url.ptr,
         .headers = forwarded->headers,
         .tls = &proxy->tls,
@@ -252,7 +259,7 @@ static void ask(struct forwarded *forwarded, struct querier_url *querier)
         .body_max_bytes = (size_t)settings->answer_max_bytes,
         .done = on_answer,
     };
-    if (forwarded->post)
+    if (strcmp(forwarded->method, "POST") == 0 || strcmp(forwarded->method, "PUT") == 0)
         forwarded->request.body = forwarded->body_in.ptr != NULL ? forwarded->body_in : FG_LIT("");
     fg_client_send(proxy->client, &forwarded->request);
 }
@@ -323,6 +330,10 @@ static bool take_headers(struct forwarded *forwarded)
         "grpc-timeout",
         "X-Grpc-Web",
         "X-User-Agent",
+        "X-Flamegrid-Action",
+        "X-Flamegrid-Partial",
+        "X-Flamegrid-Refine",
+        "X-Flamegrid-Statistics",
     };
     struct fg_buf line;
     unsigned n = 0;
@@ -347,18 +358,20 @@ static bool take_headers(struct forwarded *forwarded)
 
 #define PATH_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
 
-/* The path was decoded, and the paths of queriers have no characters that would need an escape. */
+/* The path was decoded, and queriers decode theirs: other characters get their escapes back, so
+ * that nothing of a path becomes another part of the URL. */
 static bool take_path(struct forwarded *forwarded)
 {
     struct fg_slice path = fg_http_path(forwarded->req), query = fg_http_query(forwarded->req);
     struct fg_buf text;
 
-    /* Only such characters, so that nothing of a path can become another part of the URL. */
-    for (size_t i = 0; i < path.len; i++)
-        if (strchr(PATH_CHARACTERS, path.ptr[i]) == NULL)
-            return false;
     fg_buf_init(&text, SIZE_MAX);
-    fg_buf_put(&text, path);
+    for (size_t i = 0; i < path.len; i++) {
+        if (path.ptr[i] != '\0' && strchr(PATH_CHARACTERS, path.ptr[i]) != NULL)
+            fg_buf_putc(&text, path.ptr[i]);
+        else
+            fg_buf_printf(&text, "%%%02X", path.ptr[i]);
+    }
     if (query.len > 0)
         fg_buf_putc(&text, '?');
     fg_buf_put(&text, query);
@@ -394,6 +407,21 @@ static bool is_grpc(struct fg_http_request *req)
            !fg_slice_starts(type, "application/grpc-web");
 }
 
+/* Of HEAD the server sends the head of GET's answer. */
+static const char *method_of(const struct fg_http_request *req)
+{
+    switch (fg_http_method(req)) {
+    case FG_HTTP_POST:
+        return "POST";
+    case FG_HTTP_PUT:
+        return "PUT";
+    case FG_HTTP_DELETE:
+        return "DELETE";
+    default:
+        return "GET";
+    }
+}
+
 static void handle(struct fg_http_request *req, void *arg)
 {
     struct dist_query_proxy *proxy = arg;
@@ -402,7 +430,7 @@ static void handle(struct fg_http_request *req, void *arg)
     forwarded->proxy = proxy;
     forwarded->req = req;
     forwarded->home = fg_http_loop(req);
-    forwarded->post = fg_http_method(req) == FG_HTTP_POST;
+    forwarded->method = method_of(req);
     forwarded->body_in = fg_http_body(req);
     forwarded->start_mono_ns = fg_mono_ns(fg_clock_real());
     forwarded->deadline_mono_ns = forwarded->start_mono_ns + proxy->config.settings->timeout_ns;
@@ -422,18 +450,26 @@ static void handle(struct fg_http_request *req, void *arg)
 
 void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_server *server)
 {
+    enum { READ = FG_HTTP_GET, CALL = FG_HTTP_GET | FG_HTTP_POST };
     static const struct {
         const char *path, *name;
         bool prefix;
         unsigned methods;
+        enum fg_http_kind kind;
     } routes[] = {
-        {"/querier.v1.QuerierService/", "query_proxy", true, FG_HTTP_GET | FG_HTTP_POST},
-        {"/pyroscope/render", "query_proxy", false, FG_HTTP_GET},
-        {"/pyroscope/render-diff", "query_proxy", false, FG_HTTP_GET},
-        {"/pyroscope/label-values", "query_proxy", false, FG_HTTP_GET},
-        {"/api/compare", "query_proxy", false, FG_HTTP_GET | FG_HTTP_POST},
-        {"/", "query_proxy_ui", false, FG_HTTP_GET},
-        {"/ui/", "query_proxy_ui", true, FG_HTTP_GET},
+        {"/querier.v1.QuerierService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/capabilities.v1.FeatureFlagsService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/version.v1.Version/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/vcs.v1.VCSService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        /* The querier knows which of these change something. For it the request comes from no
+         * browser, so whether a page of another site may send it is decided here. */
+        {"/api/", "query_proxy", true, CALL | FG_HTTP_PUT | FG_HTTP_DELETE, FG_HTTP_CHANGES},
+        {"/pyroscope/render", "query_proxy", false, READ, FG_HTTP_READS},
+        {"/pyroscope/render-diff", "query_proxy", false, READ, FG_HTTP_READS},
+        {"/pyroscope/label-values", "query_proxy", false, READ, FG_HTTP_READS},
+        {"/", "query_proxy_ui", false, READ, FG_HTTP_READS},
+        {"/ui/", "query_proxy_ui", true, READ, FG_HTTP_READS},
     };
 
     for (size_t i = 0; i < FG_COUNT(routes) && proxy->n_queriers > 0; i++)
@@ -445,7 +481,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
                                          .handler = handle,
                                          .arg = proxy,
                                          .name = routes[i].name,
-                                         .kind = FG_HTTP_READS,
+                                         .kind = routes[i].kind,
                                      });
 }
 
@@ -504,6 +540,32 @@ enum fg_code dist_query_proxy_create(const struct dist_query_proxy_config *confi
     return FG_OK;
 }
 
+/* Ends what nobody waits for, so that the querier notices, too, and ends its work. */
+static void on_gone_timer(uv_timer_t *timer)
+{
+    struct dist_query_proxy *proxy = timer->data;
+    struct forwarded *next;
+
+    for (struct forwarded *forwarded = proxy->first; forwarded != NULL; forwarded = next) {
+        next = forwarded->next; /* finish() takes it out of the list */
+        if (!fg_http_gone(forwarded->req))
+            continue;
+        fg_client_cancel(&forwarded->request);
+        forwarded->request.code =
+            fg_fail(&forwarded->request.err, FG_E_CANCELED, "client has disconnected");
+        finish(forwarded);
+    }
+}
+
+static void start_timer(void *arg)
+{
+    struct dist_query_proxy *proxy = arg;
+
+    fg_assert(uv_timer_init(fg_loop_uv(proxy->loop), &proxy->gone_timer) == 0);
+    proxy->gone_timer.data = proxy;
+    fg_assert(uv_timer_start(&proxy->gone_timer, on_gone_timer, GONE_EVERY_MS, GONE_EVERY_MS) == 0);
+}
+
 enum fg_code dist_query_proxy_start(struct dist_query_proxy *proxy, struct fg_err *err)
 {
     unsigned running_max = (unsigned)proxy->config.settings->running_max;
@@ -522,6 +584,7 @@ enum fg_code dist_query_proxy_start(struct dist_query_proxy *proxy, struct fg_er
         fg_loop_destroy(fg_take(proxy->loop));
         return err->code;
     }
+    fg_loop_call(proxy->loop, start_timer, proxy);
     return FG_OK;
 }
 
@@ -539,6 +602,7 @@ static void end_all(void *arg)
             fg_fail(&forwarded->request.err, FG_E_UNAVAILABLE, "server is stopping");
         finish(forwarded);
     }
+    uv_close((uv_handle_t *)&proxy->gone_timer, NULL);
     fg_client_close(proxy->client);
 }
 

@@ -484,7 +484,8 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
      * fence; except what check_whole() finds. */
     scope.tenant = ing_catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     query->lenient = selection->lenient;
-    if (check_whole(query, selection, &scope, err) != FG_OK)
+    fg_rpc_let_cancel(query->req, selection->cancel_key);
+    if (check_wanted(query, err) != FG_OK || check_whole(query, selection, &scope, err) != FG_OK)
         return err->code;
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)

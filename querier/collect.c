@@ -178,7 +178,8 @@ static enum fg_code take_series(struct qry_query *query, const struct fg_call *c
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats);
+    if (qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats, err) != FG_OK)
+        return err->code;
     if (payload.ptr == NULL && call->reply_payload.len > 0)
         return qry_query_too_large(err);
     if (payload.len == 0)
@@ -305,7 +306,8 @@ static enum fg_code take_points(struct qry_query *query, const struct fg_call *c
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats);
+    if (qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats, err) != FG_OK)
+        return err->code;
     if (payload.ptr == NULL && call->reply_payload.len > 0)
         return qry_query_too_large(err);
     if (payload.len == 0)
@@ -413,7 +415,8 @@ static enum fg_code take_rows(struct qry_query *query, const struct fg_call *cal
     if (fg_pb_read(call->reply_head, &fg__inner__rows_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_fanout_count(query, ((Fg__Inner__RowsReply *)head)->stats);
+    if (qry_fanout_count(query, ((Fg__Inner__RowsReply *)head)->stats, err) != FG_OK)
+        return err->code;
     if (fg_profile_rows_decode(arg, call->reply_payload, err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     return FG_OK;

@@ -31,6 +31,7 @@ struct qry_replicas_head qry_fanout_head(const ProtobufCMessage *message,
                                       .shards = &selection->shards,
                                       .only_ids = &selection->only_ids,
                                       .lenient = &selection->lenient,
+                                      .cancel_key = &selection->cancel_key,
                                       .start_ns = start_ns,
                                       .end_ns = selection->end_ns,
                                       .selector = &from->selector};
@@ -48,15 +49,18 @@ char **qry_fanout_texts(struct qry_query *query, const char *const *from, size_t
     return copies;
 }
 
-void qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats)
+enum fg_code qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats,
+                              struct fg_err *err)
 {
     if (stats == NULL)
-        return;
+        return FG_OK;
     query->profiles += stats->profiles;
     query->bytes += stats->bytes;
     query->series += stats->series;
     if (stats->lacks[0] != '\0')
         qry_query_lacks(query, fg_cstr(stats->lacks));
+    /* Afterwards: only the ingester knows what it had to read. */
+    return qry_query_charge(query, stats->bytes, err);
 }
 
 /* --- SELECT --- */
@@ -96,7 +100,8 @@ enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_cal
     if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats);
+    if (qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats, err) != FG_OK)
+        return err->code;
     *ret_grouped = ((Fg__Inner__SelectReply *)head)->grouped;
     return FG_OK;
 }
@@ -216,21 +221,23 @@ void qry_fanout_end(struct qry_query *query)
 
 /* What an attempt adds to; the next one starts from the same numbers. */
 struct fanout_tally {
-    uint64_t profiles, series;
+    uint64_t profiles, series, planned_bytes;
     size_t missing;
     bool incomplete;
 };
 
 static struct fanout_tally tally_of(const struct qry_query *query)
 {
-    return (struct fanout_tally){query->profiles, query->series, query->missing.len,
-                                 query->incomplete};
+    return (struct fanout_tally){query->profiles, query->series, query->planned_bytes,
+                                 query->missing.len, query->incomplete};
 }
 
 static void take_back(struct qry_query *query, const struct fanout_tally *to)
 {
     query->profiles = to->profiles;
     query->series = to->series;
+    /* Of max_query_bytes only: the tenant has been charged for what it made us read. */
+    query->planned_bytes = to->planned_bytes;
     fg_assert(query->missing.len >= to->missing);
     query->missing.len = to->missing;
     query->incomplete = to->incomplete;

@@ -46,8 +46,9 @@ void qry_fanout_end(struct qry_query *query);
 
 /* ---- parts that fan-outs have in common ---- */
 
-/* Adds what a reply was made from to the query. */
-void qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats);
+/* Adds what a reply was made from to the query. Errors: those of qry_query_charge(). */
+enum fg_code qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats,
+                              struct fg_err *err) fg_must_check;
 
 /* Copies texts into the query's arena, since protobuf-c wants strings that may be written to. NULL:
  * the arena is full. */

@@ -45,6 +45,17 @@ static void query_destroy(struct qry_query *query)
     free(query);
 }
 
+/* Says whose query ran out of time, and which setting allowed it how much. */
+static enum fg_code name_timeout(const struct qry_query *query, struct fg_err *err)
+{
+    int64_t allowed_ns = query->deadline_mono_ns - query->start_mono_ns;
+
+    return fg_wrap(err, "query of tenant %.*s took longer than %lld ms (%s)",
+                   FG_S(query->tenants.ids[0]), (long long)(allowed_ns / FG_MS_NS),
+                   allowed_ns < query->querier->timeout_ns ? "timeout of the client"
+                                                           : "querier.timeout");
+}
+
 /* Worker. */
 static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
 {
@@ -58,7 +69,8 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
         fg_connect_read(&query->call, query->endpoint->type, REQUEST_MAX_BYTES, query->arena, &in,
                         err) != FG_OK)
         return err->code;
-    return query->endpoint->answer(query, in, err);
+    enum fg_code code = query->endpoint->answer(query, in, err);
+    return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }
 
 /* Warns operators of server errors and of incomplete responses. Code "unknown" is the client's
@@ -174,36 +186,52 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
         /* A query of several tenants keeps to the strictest limit of each kind. */
         query->length_max_ns = least(query->length_max_ns, limits->values.max_query_length_ns);
         query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
+        query->bytes_max =
+            (uint64_t)least((int64_t)query->bytes_max, (int64_t)limits->values.max_query_bytes);
         query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
+        if (i == 0) /* a query of several tenants counts as one of the first */
+            query->flow = (struct fg_flow){
+                .id = fg_hash64_table(query->tenants.ids[0]),
+                .queued_max = (unsigned)limits->values.max_queued_queries,
+                .running_max = (unsigned)limits->values.max_concurrent_queries,
+            };
         fg_limits_unref(limits);
     }
     return FG_OK;
 }
 
-static void query_submit(struct qry_query *query)
+static enum fg_submit queue(struct qry_query *query)
 {
     const struct querier *querier = query->querier;
-    struct fg_err err;
-    bool queued;
 
-    if (identify(query, &err) != FG_OK) {
-        fg_connect_refuse(query->req, &query->call, &err);
-        query_destroy(query);
-        return;
-    }
     /* With several tenants each is a flow of the lane, so that none waits for all queries of
-     * another. A query of several tenants counts as one of the first. */
+     * another. A tenant alone gets all workers. */
     if (fg_tenants_are_several(querier->tenants))
-        queued = fg_work_submit_flow(querier->work, FG_LANE_QUERY,
-                                     fg_hash64_table(query->tenants.ids[0]), &query->job);
-    else
-        queued = fg_work_submit(querier->work, FG_LANE_QUERY, &query->job);
-    if (queued)
-        return;
-    fg_metric_add(querier->metrics, QUERIER_REFUSED, 1);
-    fg_fail(&err, FG_E_LIMIT,
-            "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
-            FG_S(query->tenants.ids[0]));
+        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &query->flow, &query->job);
+    return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job) ? FG_SUBMIT_QUEUED
+                                                                     : FG_SUBMIT_LANE_FULL;
+}
+
+static void query_submit(struct qry_query *query)
+{
+    struct fg_err err = {.code = FG_OK};
+    enum fg_submit verdict;
+
+    if (identify(query, &err) == FG_OK) {
+        verdict = queue(query);
+        if (verdict == FG_SUBMIT_QUEUED)
+            return;
+        fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
+        if (verdict == FG_SUBMIT_FLOW_FULL)
+            fg_fail(&err, FG_E_LIMIT,
+                    "tenant %.*s has %u queries that wait, as many as it may, try again "
+                    "(limits.max_queued_queries)",
+                    FG_S(query->tenants.ids[0]), query->flow.queued_max);
+        else
+            fg_fail(&err, FG_E_LIMIT,
+                    "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
+                    FG_S(query->tenants.ids[0]));
+    }
     fg_connect_refuse(query->req, &query->call, &err); /* 429 brings its Retry-After */
     query_destroy(query);
 }

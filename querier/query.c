@@ -47,7 +47,20 @@ enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
     if (query->req != NULL && fg_http_gone(query->req))
         return fg_fail(err, FG_E_CANCELED, "client has disconnected");
     if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
-        return fg_fail(err, FG_E_DEADLINE, "query took too long");
+        return fg_fail(err, FG_E_DEADLINE, "no time is left");
+    return FG_OK;
+}
+
+enum fg_code qry_query_charge(struct qry_query *query, uint64_t bytes, struct fg_err *err)
+{
+    query->planned_bytes += bytes;
+    if (query->querier->work != NULL)
+        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes);
+    if (query->bytes_max > 0 && query->planned_bytes > query->bytes_max)
+        return fg_fail(err, FG_E_LIMIT,
+                       "query of tenant %.*s reads more than %llu bytes (limits.max_query_bytes): "
+                       "try a shorter time range or fewer series",
+                       FG_S(query->tenants.ids[0]), (unsigned long long)query->bytes_max);
     return FG_OK;
 }
 

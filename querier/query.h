@@ -95,6 +95,8 @@ struct qry_query {
     struct fg_slice accept;          /* the header */
     struct fg_tenant_ids tenants;
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants' limits; 0: no limit */
+    uint64_t bytes_max;                      /* the same */
+    struct fg_flow flow;                     /* of the first tenant, whose queries share a lane */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant, the longest that profiles or rollups
                                                 are kept; 0: forever */
     int64_t start_mono_ns, deadline_mono_ns;
@@ -105,6 +107,7 @@ struct qry_query {
     /* What the response was made from. */
     char *unit; /* of its values; NULL: it has none */
     uint64_t profiles, bytes, series;
+    uint64_t planned_bytes; /* to be read, from caches as well: what the query costs its tenant */
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
     uint64_t rollups;                                  /* that took the place of profiles */
 
@@ -150,6 +153,14 @@ int64_t qry_query_patience_mono_ns(const struct qry_query *query);
 /* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected;
  * FG_E_DEADLINE. Any thread. */
 enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err) fg_must_check;
+
+/*
+ * Charges the query's tenant for bytes that are about to be read, or have been read by an ingester:
+ * they decide when its next query gets a worker. From the query's thread. FG_E_LIMIT: the query
+ * exceeds max_query_bytes.
+ */
+enum fg_code qry_query_charge(struct qry_query *query, uint64_t bytes,
+                              struct fg_err *err) fg_must_check;
 
 /* Returns the oldest time that any tenant of the query still keeps, wall clock; INT64_MIN: some
  * tenant keeps everything. */

@@ -7,32 +7,23 @@
  * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
  * one worker alone takes from it.
  *
- * Flows that have anything waiting or running are a ring; the lane points to the one whose turn is
- * next. There are never more than jobs, so going round the ring is short.
+ * Which flow is next, work_flows.h decides. There are few more flows than jobs, so a walk over them
+ * under the lock is short.
  */
 #include "common/runtime/work.h"
+
+#include "common/runtime/work_flows.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
 
-struct work_queue {
-    struct fg_job *first, *last; /* oldest first */
-};
-
-struct fg_work_flow {
-    struct fg_work_flow *next, *prev; /* in the ring */
-    uint64_t id;
-    struct work_queue queue;
-    unsigned queued, running;
-};
-
 struct worker {
     struct lane *lane;
     pthread_t thread;
     pthread_cond_t wake;
-    struct work_queue pinned;
+    struct fg_work_queue pinned;
     bool idle; /* asleep and not woken */
     char name[THREAD_NAME_BYTES];
 };
@@ -42,10 +33,9 @@ struct lane {
     struct worker *workers;
     unsigned n_workers; /* constant once all run */
     unsigned queue_max; /* constant */
-    struct work_queue shared;
-    struct fg_work_flow *turn; /* the flow whose turn is next; NULL: none */
-    unsigned flows_running;    /* jobs of all flows */
-    unsigned queued;           /* in all queues */
+    struct fg_work_queue shared;
+    struct fg_work_flows flows;
+    unsigned queued; /* in all queues */
     _Atomic unsigned running;
     uint64_t refused;
     bool stopping;
@@ -61,126 +51,23 @@ static const char *const lane_names[FG_LANES] = {
     [FG_LANE_BACKGROUND] = "backgr",
 };
 
-static void queue_push(struct work_queue *queue, struct fg_job *job)
-{
-    job->next = NULL;
-    if (queue->first == NULL)
-        queue->first = job;
-    else
-        queue->last->next = job;
-    queue->last = job;
-}
-
-static struct fg_job *queue_pop(struct work_queue *queue)
-{
-    struct fg_job *job = queue->first;
-
-    queue->first = job->next;
-    return job;
-}
-
-/* ---- flows; all locked ---- */
-
-/* A walk: there are at most as many flows as jobs that wait or run. */
-static struct fg_work_flow *flow_of(struct lane *lane, uint64_t id)
-{
-    struct fg_work_flow *flow = lane->turn;
-
-    if (flow == NULL)
-        return NULL;
-    do {
-        if (flow->id == id)
-            return flow;
-        flow = flow->next;
-    } while (flow != lane->turn);
-    return NULL;
-}
-
-/* Adds a flow, whose turn is the last one. */
-static struct fg_work_flow *flow_make(struct lane *lane, uint64_t id)
-{
-    struct fg_work_flow *flow = fg_new(struct fg_work_flow);
-
-    flow->id = id;
-    if (lane->turn == NULL) {
-        flow->next = flow->prev = lane->turn = flow;
-        return flow;
-    }
-    flow->next = lane->turn;
-    flow->prev = lane->turn->prev;
-    flow->prev->next = flow->next->prev = flow;
-    return flow;
-}
-
-static void flow_drop_if_idle(struct lane *lane, struct fg_work_flow *flow)
-{
-    if (flow->queued + flow->running > 0)
-        return;
-    if (lane->turn == flow)
-        lane->turn = flow->next == flow ? NULL : flow->next;
-    flow->prev->next = flow->next;
-    flow->next->prev = flow->prev;
-    free(flow);
-}
-
-/* True if the flow may start a job now: one flow gets at most as many workers as the other flows
- * leave, so the next tenant that comes finds one soon. Helpers that were lent do not count,
- * since they go back. */
-static bool flow_may_run(const struct lane *lane, const struct fg_work_flow *flow)
-{
-    return flow->queued > 0 && flow->running < lane->n_workers - lane->flows_running;
-}
-
-/* The next flow, in turn, that may start a job; NULL: none. */
-static struct fg_work_flow *flow_next(const struct lane *lane)
-{
-    struct fg_work_flow *flow = lane->turn;
-
-    if (flow == NULL)
-        return NULL;
-    do {
-        if (flow_may_run(lane, flow))
-            return flow;
-        flow = flow->next;
-    } while (flow != lane->turn);
-    return NULL;
-}
-
-static struct fg_job *flow_start(struct lane *lane, struct fg_work_flow *flow)
-{
-    /* Before the job runs, so the flow that was served is the last one to be served again. */
-    lane->turn = flow->next;
-    flow->queued--;
-    flow->running++;
-    lane->flows_running++;
-    return queue_pop(&flow->queue);
-}
-
-static void flow_ended(struct lane *lane, struct fg_work_flow *flow)
-{
-    fg_assert(flow->running > 0 && lane->flows_running > 0);
-    flow->running--;
-    lane->flows_running--;
-    flow_drop_if_idle(lane, flow);
-}
-
 /* ---- workers ---- */
 
 /* Chooses the worker's next job, by age of the three queue heads; NULL: none. Locked. */
 static struct fg_job *next_job(struct worker *worker)
 {
     struct lane *lane = worker->lane;
-    struct fg_work_flow *flow = flow_next(lane);
+    struct fg_work_flow *flow = fg_work_flows_next(&lane->flows, lane->n_workers);
     const struct fg_job *own = worker->pinned.first, *any = lane->shared.first;
     int64_t own_ns = own == NULL ? INT64_MAX : own->queued_mono_ns;
     int64_t any_ns = any == NULL ? INT64_MAX : any->queued_mono_ns;
     int64_t flow_ns = flow == NULL ? INT64_MAX : flow->queue.first->queued_mono_ns;
 
     if (own != NULL && own_ns <= any_ns && own_ns <= flow_ns)
-        return queue_pop(&worker->pinned);
+        return fg_work_queue_pop(&worker->pinned);
     if (any != NULL && any_ns <= flow_ns)
-        return queue_pop(&lane->shared);
-    return flow == NULL ? NULL : flow_start(lane, flow);
+        return fg_work_queue_pop(&lane->shared);
+    return flow == NULL ? NULL : fg_work_flows_start(&lane->flows, flow);
 }
 
 /* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
@@ -222,7 +109,7 @@ static void run_job(struct lane *lane, struct fg_job *job)
      * now this worker finds when it looks for its next job. */
     if (job->flow != NULL) {
         pthread_mutex_lock(&lane->mutex);
-        flow_ended(lane, job->flow);
+        fg_work_flows_ended(&lane->flows, job->flow);
         pthread_mutex_unlock(&lane->mutex);
     }
     atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
@@ -261,17 +148,18 @@ static struct worker *find_idle(struct lane *lane)
     return NULL;
 }
 
-/* pinned: NULL for whichever worker comes first. Locked. */
-static void enqueue(struct lane *lane, struct worker *pinned, struct fg_work_flow *flow,
+/* pinned: NULL for any worker. flow NULL: the job is of none. Locked. */
+static void enqueue(struct lane *lane, struct worker *pinned, const struct fg_flow *flow,
                     struct fg_job *job)
 {
     struct worker *worker = pinned != NULL ? pinned : find_idle(lane);
 
     job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
-    job->flow = flow;
-    queue_push(flow != NULL ? &flow->queue : pinned != NULL ? &pinned->pinned : &lane->shared, job);
+    job->flow = NULL;
     if (flow != NULL)
-        flow->queued++;
+        fg_work_flows_add(&lane->flows, flow, job);
+    else
+        fg_work_queue_push(pinned != NULL ? &pinned->pinned : &lane->shared, job);
     lane->queued++;
     if (worker != NULL)
         wake_one(worker);
@@ -298,28 +186,40 @@ bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
     return submit(&work->lanes[lane], NULL, job);
 }
 
-bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id, uint64_t id,
-                         struct fg_job *job)
+enum fg_submit fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id,
+                                   const struct fg_flow *flow, struct fg_job *job)
 {
     struct lane *lane = &work->lanes[lane_id];
-    struct fg_work_flow *flow;
-    unsigned left;
-    bool room;
+    enum fg_submit verdict = FG_SUBMIT_QUEUED;
+    unsigned left, queued;
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
-    flow = flow_of(lane, id);
+    queued = fg_work_flows_queued(&lane->flows, flow->id);
     /* A flow may have as many jobs as it leaves room for: one alone takes half of the queue, the
      * next one half of the rest. So no tenant can fill the queue for the others. */
     left = lane->queue_max - FG_MIN(lane->queued, lane->queue_max);
-    room =
-        lane->n_workers > 0 && left > 0 && (flow == NULL || flow->queued < left) && !lane->stopping;
-    if (room)
-        enqueue(lane, NULL, flow != NULL ? flow : flow_make(lane, id), job);
+    if (flow->queued_max > 0 && queued >= flow->queued_max)
+        verdict = FG_SUBMIT_FLOW_FULL;
+    else if (lane->n_workers == 0 || queued >= left || lane->stopping)
+        verdict = FG_SUBMIT_LANE_FULL;
+    if (verdict == FG_SUBMIT_QUEUED)
+        enqueue(lane, NULL, flow, job);
     else
         lane->refused++;
     pthread_mutex_unlock(&lane->mutex);
-    return room;
+    return verdict;
+}
+
+void fg_work_charge(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job, uint64_t cost)
+{
+    struct lane *lane = &work->lanes[lane_id];
+
+    if (job->flow == NULL)
+        return;
+    pthread_mutex_lock(&lane->mutex);
+    fg_work_flows_charge(&lane->flows, job->flow, cost);
+    pthread_mutex_unlock(&lane->mutex);
 }
 
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
@@ -352,7 +252,8 @@ bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane_id)
     bool wanted;
 
     pthread_mutex_lock(&lane->mutex);
-    wanted = lane->shared.first != NULL || flow_next(lane) != NULL;
+    wanted =
+        lane->shared.first != NULL || fg_work_flows_next(&lane->flows, lane->n_workers) != NULL;
     for (unsigned i = 0; i < lane->n_workers && !wanted; i++)
         wanted = lane->workers[i].pinned.first != NULL;
     pthread_mutex_unlock(&lane->mutex);
@@ -394,7 +295,8 @@ static void lane_join(struct lane *lane)
         fg_assert(pthread_join(lane->workers[i].thread, NULL) == 0);
     for (unsigned i = 0; i < lane->n_workers; i++)
         (void)pthread_cond_destroy(&lane->workers[i].wake);
-    fg_assert(lane->queued == 0 && lane->turn == NULL);
+    fg_work_flows_done(&lane->flows);
+    fg_assert(lane->queued == 0);
     (void)pthread_mutex_destroy(&lane->mutex);
     free(lane->workers);
 }
@@ -439,11 +341,7 @@ static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
     for (unsigned i = 0; i < lane->n_workers; i++)
         if (lane->workers[i].pinned.first != NULL)
             oldest = FG_MIN(oldest, lane->workers[i].pinned.first->queued_mono_ns);
-    for (const struct fg_work_flow *flow = lane->turn; flow != NULL;
-         flow = flow->next == lane->turn ? NULL : flow->next)
-        if (flow->queue.first != NULL)
-            oldest = FG_MIN(oldest, flow->queue.first->queued_mono_ns);
-    return oldest;
+    return fg_work_flows_oldest_mono_ns(&lane->flows, oldest);
 }
 
 void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_state *ret_state)

@@ -6,11 +6,12 @@
  * The pool has lanes. Each lane has a bounded queue and its own workers, so that many jobs of one
  * kind leave room for the others. If a lane is full, the client gets 429 or 503 with Retry-After.
  *
- * Jobs may belong to flows, for example one per tenant, which share a lane fairly: the lane takes
- * jobs from the flows in turn, first in first out within each flow. A flow may have fewer jobs
- * waiting than there is room left in the queue, and fewer running than there are workers without a
- * job of any flow. So a single flow gets half of the queue and half of the workers, the next one
- * half of the rest, and a new flow finds room and, unless very many flows run, a worker.
+ * Jobs may belong to flows, for example one per tenant, which share a lane fairly: the next job is
+ * one of the flow whose jobs have cost least so far, first in first out within each flow
+ * (work_flows.h). A flow may have fewer jobs waiting than there is room left in the queue, and
+ * fewer running than there are workers without a job of any flow. So a single flow gets half of the
+ * queue and half of the workers, the next one half of the rest, and a new flow finds room and,
+ * unless very many flows run, a worker. A flow may have limits of its own besides.
  *
  * A pinned job goes to one worker of the lane, the same one for the same pin. Data that only such
  * jobs use needs no lock.
@@ -18,24 +19,11 @@
 #ifndef FG_COMMON_RUNTIME_WORK_H
 #define FG_COMMON_RUNTIME_WORK_H
 
-#include "common/base/err.h"
-#include "common/runtime/loop.h"
+#include "common/runtime/job.h"
 
 struct fg_work;
 
 enum fg_lane { FG_LANE_INGEST, FG_LANE_QUERY, FG_LANE_BACKGROUND, FG_LANES };
-
-struct fg_job {
-    struct fg_loop *home; /* where done() runs; NULL: on the worker */
-    enum fg_code (*run)(struct fg_job *job, struct fg_err *err); /* worker; may block */
-    void (*done)(struct fg_job *job); /* at home; must not block; may free */
-    enum fg_code code;                /* of run(); FG_OK or err.code */
-    struct fg_err err;                /* of run(), when code says so */
-    int64_t queued_mono_ns;           /* set by submit */
-    struct fg_msg msg;                /* internal */
-    struct fg_job *next;              /* internal */
-    struct fg_work_flow *flow;        /* internal */
-};
 
 struct fg_lane_config {
     unsigned threads;   /* workers of this lane; 0: the lane refuses everything */
@@ -60,10 +48,20 @@ FG_AUTO(fg_work, fg_work_destroy)
  */
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 
-/* Submits a job of the flow with this id, any number. Returns false also if too many jobs of the
- * flow wait. */
-bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane, uint64_t flow,
-                         struct fg_job *job) fg_must_check;
+enum fg_submit {
+    FG_SUBMIT_QUEUED,
+    FG_SUBMIT_LANE_FULL, /* the lane, or the flow's share of it */
+    FG_SUBMIT_FLOW_FULL, /* queued_max jobs of the flow wait */
+};
+
+/* Submits a job of a flow. The flow's limits are those of the job that was submitted last. Unless
+ * the job is queued, it is unchanged. Any thread. */
+enum fg_submit fg_work_submit_flow(struct fg_work *work, enum fg_lane lane,
+                                   const struct fg_flow *flow, struct fg_job *job) fg_must_check;
+
+/* Adds to what a running job costs its flow (work_flows.h), in bytes that it reads. Does nothing if
+ * the job has no flow. From run(). */
+void fg_work_charge(struct fg_work *work, enum fg_lane lane, struct fg_job *job, uint64_t cost);
 
 /* Submits a job to worker pin % threads of the lane. That worker runs such jobs in order. */
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,

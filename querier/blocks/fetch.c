@@ -681,9 +681,14 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
 {
     struct qry_fetch fetch = {.query = query, .visit = visit, .arg = arg};
     enum fg_code code = FG_OK;
+    uint64_t bytes = 0;
 
     if (list->n == 0)
         return FG_OK;
+    for (uint32_t i = 0; i < list->n; i++)
+        bytes += list->items[i].range.len;
+    if (qry_query_charge(query, bytes, err) != FG_OK)
+        return err->code;
     fetch_init(&fetch, list);
     while (code == FG_OK && !is_done(&fetch) && !fg_task_group_has_failed(fetch.task_group))
         code = step(&fetch, err);

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+static const int64_t CANCEL_NS = 5 * FG_SECOND_NS; /* for its answer; a lost one costs only work */
+
 struct qry_calls {
     struct qry_calls_pending *pending;
     pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of sent_calls */
@@ -121,15 +123,25 @@ static void on_done(struct fg_call *call)
     unref(calls);
 }
 
+uint64_t qry_calls_cancel_key(void)
+{
+    /* Peers tell callers apart by their connections, so a number within this process is enough. */
+    static _Atomic uint64_t last;
+
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
 struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
-                                     enum fg_rpc_method method, struct fg_slice head,
-                                     int64_t deadline_mono_ns)
+                                     const struct qry_calls_request *request)
 {
     struct qry_sent_call *sent = fg_new(struct qry_sent_call);
 
-    *sent = (struct qry_sent_call){.calls = calls, .peer = peer, .wanted = true};
-    sent->call = (struct fg_call){
-        .method = method, .head = head, .deadline_mono_ns = deadline_mono_ns, .done = on_done};
+    *sent = (struct qry_sent_call){
+        .calls = calls, .peer = peer, .wanted = true, .cancel_key = request->cancel_key};
+    sent->call = (struct fg_call){.method = request->method,
+                                  .head = request->head,
+                                  .deadline_mono_ns = request->deadline_mono_ns,
+                                  .done = on_done};
     (void)pthread_mutex_lock(&calls->lock);
     sent->next = calls->sent_calls;
     calls->sent_calls = sent;
@@ -138,6 +150,22 @@ struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *pe
     (void)pthread_mutex_unlock(&calls->lock);
     fg_peer_send(peer, &sent->call);
     return sent;
+}
+
+/* Tells the peer that nobody waits for the call. Without an effect on peers of earlier releases,
+ * which refuse the method, and on a call that has just been answered. */
+static void cancel(struct qry_sent_call *sent)
+{
+    uint8_t head[FG_RPC_CANCEL_BYTES];
+    struct qry_sent_call *cancellation;
+
+    fg_rpc_put_cancel(sent->cancel_key, head);
+    cancellation = qry_calls_send(
+        sent->calls, sent->peer,
+        &(struct qry_calls_request){.method = FG_RPC_CANCEL,
+                                    .head = fg_bytes(head, sizeof head),
+                                    .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + CANCEL_NS});
+    qry_calls_drop(cancellation);
 }
 
 bool qry_calls_has_ended(struct qry_sent_call *sent)
@@ -154,6 +182,12 @@ void qry_calls_drop(struct qry_sent_call *sent)
 {
     bool release;
 
+    if (sent->wanted && sent->cancel_key != 0 && !qry_calls_has_ended(sent)) {
+        /* Its end is no failure of the peer. */
+        atomic_store(&sent->call.unwanted, true);
+        /* While the call is wanted, so that on_done() does not give up the peer meanwhile. */
+        cancel(sent);
+    }
     (void)pthread_mutex_lock(&sent->calls->lock);
     /* Exactly one side releases the reply: this one if the call has ended, else on_done(). */
     release = sent->wanted && sent->ended;

@@ -1,6 +1,6 @@
 /*
- * Calls under way to several peers. Some may be abandoned: a call that was too slow goes on until
- * it is answered or its deadline is over, and its reply is thrown away.
+ * Calls under way to several peers. Some may be abandoned: the peer is told to end its work, and
+ * the call goes on until it is answered or its deadline is over, and its reply is thrown away.
  *
  * Thread: the query's, except qry_calls_pending_*(). Replies live until the call is dropped, or
  * until qry_calls_leave().
@@ -31,8 +31,9 @@ struct qry_sent_call {
     struct qry_calls *calls;
     struct fg_peer *peer;
     struct qry_sent_call *next;
-    bool ended;  /* see qry_calls_has_ended() */
-    bool wanted; /* false: it was dropped */
+    uint64_t cancel_key; /* 0: it cannot be canceled */
+    bool ended;          /* see qry_calls_has_ended() */
+    bool wanted;         /* false: it was dropped */
 };
 
 /* Creates the calls of one query; never fails. */
@@ -41,16 +42,25 @@ struct qry_calls *qry_calls_create(struct qry_calls_pending *pending);
 /* Drops all calls and gives up the object; it goes when the last call has ended. Does not wait. */
 void qry_calls_leave(struct qry_calls *calls);
 
+/* Returns a key that no other call of this process has. Any thread. */
+uint64_t qry_calls_cancel_key(void);
+
+struct qry_calls_request {
+    enum fg_rpc_method method;
+    struct fg_slice head;
+    uint64_t cancel_key; /* that is in the head; 0: the peer knows no way to cancel it */
+    int64_t deadline_mono_ns;
+};
+
 /* Sends a call. The head is copied; the peer is kept while the call is under way. Never fails: an
  * error is the call's. */
 struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
-                                     enum fg_rpc_method method, struct fg_slice head,
-                                     int64_t deadline_mono_ns);
+                                     const struct qry_calls_request *request);
 
 /* Returns true once the call has its result. */
 bool qry_calls_has_ended(struct qry_sent_call *sent);
 
-/* Abandons a call: its reply is freed now, or when it comes. */
+/* Abandons a call: its reply is freed now, or when it comes. Cancels the work for it. */
 void qry_calls_drop(struct qry_sent_call *sent);
 
 /* Returns how many calls have ended so far. */

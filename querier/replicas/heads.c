@@ -118,6 +118,8 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
         *head->only_ids = request->only_ids;
     if (head->lenient != NULL)
         *head->lenient = request->lenient;
+    if (head->cancel_key != NULL)
+        *head->cancel_key = request->cancel_key;
     *ret_bytes = pack(arena, head->message);
     *head->store = (ProtobufCBinaryData){0}; /* it is on this stack */
     return ret_bytes->ptr == NULL ? qry_query_too_large(err) : FG_OK;

@@ -21,6 +21,7 @@ struct qry_replicas_head {
     Fg__Inner__Shards **shards;
     ProtobufCBinaryData *only_ids;      /* NULL: the message has no such field */
     protobuf_c_boolean *lenient;        /* likewise */
+    uint64_t *cancel_key;               /* likewise */
     int64_t start_ns, end_ns;           /* sends deletions that meet this time; inclusive */
     const struct fg_selector *selector; /* the series it is about; NULL: any */
 };
@@ -49,7 +50,8 @@ struct qry_heads_request {
     const struct fg_id *store; /* the store that has to answer; NULL: any */
     Fg__Inner__Shards *shards; /* NULL: all, without sums */
     ProtobufCBinaryData only_ids;
-    bool lenient; /* the ingester leaves out what it cannot read, and says so */
+    bool lenient;        /* the ingester leaves out what it cannot read, and says so */
+    uint64_t cancel_key; /* under which the call may be canceled (calls.h) */
 };
 
 /* Packs a head into the arena. FG_E_LIMIT. */

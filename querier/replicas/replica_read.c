@@ -40,7 +40,10 @@ static enum fg_code send_request(struct qry_replica_read *read, struct qry_repli
 {
     struct querier *querier = read->query->querier;
     struct qry_heads_request head = {
-        .tenant = &read->about, .lenient = read->core.lenient, .only_ids = as_binary(request->ids)};
+        .tenant = &read->about,
+        .lenient = read->core.lenient,
+        .only_ids = as_binary(request->ids),
+        .cancel_key = read->head->cancel_key == NULL ? 0 : qry_calls_cancel_key()};
     struct fg_peer *peer = querier->ingester;
     Fg__Inner__Shards shards;
     struct fg_slice bytes;
@@ -66,7 +69,9 @@ static enum fg_code send_request(struct qry_replica_read *read, struct qry_repli
         request->state = REQUEST_SENT;
         request->sent_mono_ns = fg_mono_ns(fg_clock_real());
         request->call =
-            qry_calls_send(read->calls, peer, read->method, bytes, read->query->deadline_mono_ns);
+            qry_calls_send(read->calls, peer,
+                           &(struct qry_calls_request){read->method, bytes, head.cancel_key,
+                                                       read->query->deadline_mono_ns});
     }
     if (request->member != FG_RING_NO_MEMBER)
         fg_peers_put(querier->peers, peer); /* the call keeps it */

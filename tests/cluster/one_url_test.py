@@ -56,6 +56,10 @@ def case_agents_grafana_and_cli_use_one_url():
         push(client, "shop")
         check(flames(client, "shop") == 70000000, "render: %d", flames(client, "shop"))
         check(names_of(client) == ["shop"], "Connect")
+        status, body = client.send("GET", "/api/functions?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D")[:2]
+        check(status == 200 and [row["name"] for row in json.loads(body)["functions"]] == ["work", "main"], "%d %s", status, body)
+        status, body = client.send("POST", "/version.v1.Version/Version", b"{}", {"Content-Type": "application/json"})[:2]
+        check(status == 200, "%d %s", status, body)
         status, page = client.send("GET", "/")[:2]
         check(status == 200 and b"<html" in page and client.send("GET", "/ui/app.js")[0] == 200, "the page: %d", status)
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",

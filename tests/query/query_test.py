@@ -10,6 +10,7 @@ import random
 import re
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 import xml.etree.ElementTree
@@ -562,9 +563,86 @@ def wrong_requests(_):
             check(status == want and text in answer, "%s: %d %s", body, status, answer)
 
 
+LIMITS = """overrides:
+  tiny: {max_query_bytes: 1KiB}
+  single: {max_concurrent_queries: 1, max_queued_queries: 1}
+"""
+FRAMES = 11
+LARGE = 20000  # stacks: a flame graph of them takes tens of milliseconds
+
+
+def push_large(server, tenant):
+    now = int(time.time())
+    text = "".join("%s;leaf%d 1\n" % (";".join("f%d" % (i >> shift) for shift in range(FRAMES, 0, -1)), i) for i in range(LARGE))
+    status, body = flamegrid.Client(server.port, headers={"X-Scope-OrgID": tenant}).send(
+        "POST", "/ingest?name=large.cpu&from=%d&until=%d" % (now - 10, now), text)
+    check(status == 200, "push: %d %s", status, body)
+
+
+def ask_large(client, tenant, headers=None):
+    """Status, header Retry-After and body."""
+    now_ms = int(time.time() * 1000)
+    message = json.dumps({"profileTypeID": CPU, "labelSelector": '{service_name="large"}', "start": now_ms - 3600_000, "end": now_ms})
+    client.connection.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", message,
+                              {"X-Scope-OrgID": tenant, "Content-Type": "application/json", **(headers or {})})
+    response = client.connection.getresponse()
+    return response.status, response.getheader("Retry-After"), response.read().decode()
+
+
+def check_bytes(client, what):
+    status, after, body = ask_large(client, "tiny")
+    check(status == 429 and after and "tenant tiny" in body and "1024 bytes" in body and "limits.max_query_bytes" in body,
+          "%s: %d %s %s", what, status, after, body)
+    status, _, body = ask_large(client, "free")
+    check(status == 200, "%s: %d %s", what, status, body[:300])
+
+
+def limits_of_tenants(_):
+    """A query that is refused or too late names the tenant, the limit and the setting, and others do not feel it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as tenants:
+        tenants.write(LIMITS)
+        tenants.flush()
+        with flamegrid.Server(*QUICK, *IDLE, "--multitenancy_enabled=true", "--tenants_file=" + tenants.name) as server:
+            server.start().wait_ready()
+            for tenant in ("tiny", "free", "single"):
+                push_large(server, tenant)
+            client = flamegrid.Client(server.port)
+            check_bytes(client, "in the head")
+            flush(server)
+            check_bytes(client, "in a segment")
+            status, _, body = ask_large(client, "free", {"Connect-Timeout-Ms": "1"})
+            check(status == 504 and "tenant free took longer than 1 ms (timeout of the client)" in body, "%d %s", status, body)
+            check_queue(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def check_queue(server):
+    """One query runs, one waits; the third is refused, and another tenant's is not."""
+    answers, lock = [], threading.Lock()
+
+    def ask_often(tenant):
+        client = flamegrid.Client(server.port)
+        for _ in range(15):
+            answer = ask_large(client, tenant)
+            with lock:
+                answers.append((tenant, *answer))
+
+    threads = [threading.Thread(target=ask_often, args=(tenant,)) for tenant in ["single"] * 6 + ["free"]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [answer for answer in answers if answer[1] != 200]
+    check(all(status == 200 for tenant, status, _, _ in answers if tenant == "free"), "free: %s", refused[:3])
+    check(0 < len(refused) < 6 * 15, "%d of %d are refused", len(refused), len(answers))
+    for tenant, status, after, body in refused:
+        check(status == 429 and after and "tenant single has 1 queries that wait" in body and "limits.max_queued_queries" in body,
+              "%s: %d %s %s", tenant, status, after, body)
+
+
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests):
+    for case in (profiles_everywhere, wrong_requests, limits_of_tenants):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -42,6 +42,10 @@ static void note_answer(const struct fg_call *call)
     struct fg_peer *peer = call->peer;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
 
+    /* A call that its caller gave up may end so because the caller canceled it. */
+    if ((call->code == FG_E_UNAVAILABLE || call->code == FG_E_DEADLINE) &&
+        atomic_load(&call->unwanted))
+        return;
     if (call->code == FG_E_UNAVAILABLE || call->code == FG_E_DEADLINE) {
         atomic_fetch_add(&peer->failures, 1);
         atomic_store(&peer->failure_mono_ns, now_ns);

@@ -8,6 +8,8 @@
 #include "common/net/rpc/message.h"
 #include "common/net/rpc/parts.h"
 
+#include <stdatomic.h>
+
 struct fg_rpc_request {
     struct fg_rpc_server *server;
     struct fg_slice head, payload;
@@ -17,6 +19,10 @@ struct fg_rpc_request {
     struct fg_connection *connection; /* a reference to it; NULL: none */
     struct fg_parts_whole *whole;     /* owns the bytes if it arrived in parts; else NULL */
     uint64_t charged_bytes;           /* taken from the server's budget */
+    /* Of cancellations.h. */
+    uint64_t cancel_key; /* 0: it cannot be canceled */
+    atomic_bool canceled;
+    struct fg_rpc_request *next, **at; /* in the list, if it has a key */
     /* Sends the reply and frees the request. The frame fits a message; its slices may be the
      * request's own, so copy it first. */
     void (*reply)(struct fg_rpc_request *req, const struct fg_rpc_frame *frame);

@@ -60,18 +60,19 @@
 #include <stdatomic.h>
 
 enum fg_rpc_method {
-    FG_RPC_PING = 1,   /* every server answers it, empty */
-    FG_RPC_PUSH = 2,   /* distributor -> ingester */
-    FG_RPC_SELECT = 3, /* querier -> ingester: merged tree */
-    FG_RPC_SERIES = 4, /* querier -> ingester: label sets */
-    FG_RPC_POINTS = 5, /* querier -> ingester: values over time */
-    FG_RPC_STATS = 6,  /* querier -> ingester: what a tenant has */
-    FG_RPC_MORE = 7,   /* the next part of a large answer; asked and answered by this module */
-    FG_RPC_GROUPS = 8, /* ingester -> ingester: sums of what is in no segment */
-    FG_RPC_FETCH = 9,  /* ingester -> ingester: profiles of a group */
-    FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
-    FG_RPC_PART = 11,  /* a part of a large request; made and answered by this module */
-    FG_RPC_ROWS = 12,  /* querier -> ingester: single profiles */
+    FG_RPC_PING = 1,    /* every server answers it, empty */
+    FG_RPC_PUSH = 2,    /* distributor -> ingester */
+    FG_RPC_SELECT = 3,  /* querier -> ingester: merged tree */
+    FG_RPC_SERIES = 4,  /* querier -> ingester: label sets */
+    FG_RPC_POINTS = 5,  /* querier -> ingester: values over time */
+    FG_RPC_STATS = 6,   /* querier -> ingester: what a tenant has */
+    FG_RPC_MORE = 7,    /* the next part of a large answer; asked and answered by this module */
+    FG_RPC_GROUPS = 8,  /* ingester -> ingester: sums of what is in no segment */
+    FG_RPC_FETCH = 9,   /* ingester -> ingester: profiles of a group */
+    FG_RPC_READ = 10,   /* querier -> querier: bytes of a segment or block */
+    FG_RPC_PART = 11,   /* a part of a large request; made and answered by this module */
+    FG_RPC_ROWS = 12,   /* querier -> ingester: single profiles */
+    FG_RPC_CANCEL = 13, /* ends a request of the same connection; answered by this module */
     FG_RPC_METHODS
 };
 
@@ -164,7 +165,8 @@ struct fg_call {
     uint64_t rest_key, rest_bytes; /* of the payload beyond the first reply */
     bool single;                   /* the caller fetches the rest itself */
     int64_t begun_mono_ns;
-    atomic_bool unwanted; /* the rest is not needed any more */
+    atomic_bool
+        unwanted; /* the caller gave the call up: it needs no rest, and its end is no failure */
     struct fg_msg msg;
 };
 
@@ -267,9 +269,22 @@ struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);
 int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req);
 
-/* Returns true once the request's connection has ended. The reply will reach nobody, but the
- * handler must still make it. Long-running handlers check this now and then. Any thread. */
+/* Returns true once the request's connection has ended, or its caller has canceled it. The reply
+ * will reach nobody, but the handler must still make it. Long-running handlers check this now and
+ * then. Any thread. */
 bool fg_rpc_is_abandoned(const struct fg_rpc_request *req);
+
+/*
+ * Lets the caller cancel the request under a key that it chose, which is in the request's head;
+ * 0: it chose none. The caller sends FG_RPC_CANCEL over the same connection, with the key as a head
+ * of 8 bytes, little-endian (fg_rpc_put_cancel()). The request may have been canceled before. Not
+ * after the reply.
+ */
+void fg_rpc_let_cancel(struct fg_rpc_request *req, uint64_t key);
+
+/* Writes the head of a call FG_RPC_CANCEL. */
+enum { FG_RPC_CANCEL_BYTES = 8 };
+void fg_rpc_put_cancel(uint64_t key, uint8_t out[FG_RPC_CANCEL_BYTES]);
 
 /*
  * Any thread, exactly one of them once; copied. The request is gone afterwards. A payload may be as

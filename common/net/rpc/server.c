@@ -9,6 +9,7 @@
  */
 #include "common/base/cursor.h"
 #include "common/base/time.h"
+#include "common/net/rpc/cancellations.h"
 #include "common/net/rpc/chunked_replies.h"
 #include "common/net/rpc/context.h"
 #include "common/net/rpc/kinds.h"
@@ -44,6 +45,7 @@ struct fg_rpc_server {
     struct fg_chunked_replies *chunked_replies;
     struct fg_budget whole_budget, parts_budget; /* of requests that came whole, and in parts */
     struct fg_parts *parts;
+    struct fg_cancellations *cancellations;
     struct fg_connections *connections;
     struct handler handlers[FG_RPC_METHODS];
     nng_socket socket;
@@ -82,11 +84,26 @@ int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req)
 
 bool fg_rpc_is_abandoned(const struct fg_rpc_request *req)
 {
-    return req->connection != NULL && fg_connection_is_gone(req->connection);
+    return atomic_load_explicit(&req->canceled, memory_order_relaxed) ||
+           (req->connection != NULL && fg_connection_is_gone(req->connection));
+}
+
+void fg_rpc_let_cancel(struct fg_rpc_request *req, uint64_t key)
+{
+    if (key != 0)
+        fg_cancellations_add(req->server->cancellations, req, key);
+}
+
+void fg_rpc_put_cancel(uint64_t key, uint8_t out[FG_RPC_CANCEL_BYTES])
+{
+    for (size_t i = 0; i < FG_RPC_CANCEL_BYTES; i++)
+        out[i] = (uint8_t)(key >> (8 * i));
 }
 
 void fg_rpc_request_done(struct fg_rpc_request *req)
 {
+    /* First: afterwards a cancellation must not find what the next request will use. */
+    fg_cancellations_remove(req->server->cancellations, req);
     fg_parts_whole_free(fg_take(req->whole));
     fg_budget_give(&req->server->whole_budget, req->charged_bytes);
     req->charged_bytes = 0;
@@ -214,7 +231,8 @@ static enum fg_code check_deadline(struct fg_rpc_server *server, uint64_t left_m
  * handler, and what PART brings is counted as the request that it is a part of. */
 static bool is_charged(unsigned method)
 {
-    return method != FG_RPC_PING && method != FG_RPC_MORE && method != FG_RPC_PART;
+    return method != FG_RPC_PING && method != FG_RPC_MORE && method != FG_RPC_PART &&
+           method != FG_RPC_CANCEL;
 }
 
 static enum fg_code charge(struct fg_rpc_server *server, struct fg_rpc_request *req, uint64_t size,
@@ -403,6 +421,22 @@ static void on_ping(struct fg_rpc_request *req, void *arg)
     fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
 }
 
+static void on_cancel(struct fg_rpc_request *req, void *arg)
+{
+    struct fg_rpc_server *server = arg;
+    struct fg_cur cur = fg_cur(req->head);
+    uint64_t key = fg_cur_le64(&cur);
+    struct fg_err err;
+
+    if (cur.bad) {
+        (void)fg_fail(&err, FG_E_INVALID, "malformed cancellation of %zu bytes", req->head.len);
+        fg_rpc_reply_error(req, &err);
+        return;
+    }
+    fg_cancellations_cancel(server->cancellations, req->owner, key);
+    fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
+}
+
 static void reply_part(struct fg_rpc_request *req, struct fg_chunked_reply *answer, uint64_t offset)
 {
     struct fg_slice rest = fg_slice_sub(answer->payload, offset, SIZE_MAX);
@@ -509,6 +543,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     fg_budget_init(&server->whole_budget, fg_rpc_requests_max(rpc) / 2);
     fg_budget_init(&server->parts_budget, fg_rpc_requests_max(rpc) / 2);
     server->parts = fg_parts_create(&server->parts_budget);
+    server->cancellations = fg_cancellations_create();
     server->connections =
         fg_connections_create(fg_rpc_connections_max(rpc), fg_rpc_connections_per_address_max(rpc));
     server->requests_max = requests_max;
@@ -518,6 +553,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     fg_rpc_server_handle(server, FG_RPC_PING, on_ping, NULL);
     fg_rpc_server_handle(server, FG_RPC_MORE, on_more, server);
     fg_rpc_server_handle(server, FG_RPC_PART, on_part, server);
+    fg_rpc_server_handle(server, FG_RPC_CANCEL, on_cancel, server);
     fg_rpc_show_server(rpc, server);
     return server;
 }
@@ -691,6 +727,7 @@ void fg_rpc_server_destroy(struct fg_rpc_server *server)
     fg_rpc_show_server(server->rpc, NULL);
     fg_chunked_replies_destroy(server->chunked_replies);
     fg_parts_destroy(server->parts);
+    fg_cancellations_destroy(server->cancellations);
     fg_connections_destroy(server->connections);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);

@@ -21,6 +21,7 @@ struct querier {
     struct fake_server *server;
     _Atomic unsigned status; /* 0: it does not answer */
     _Atomic unsigned asked;
+    _Atomic unsigned left; /* clients that were not answered and have gone */
     char request[REQUEST_MAX_BYTES];
 };
 
@@ -44,6 +45,7 @@ static void answer(struct fake_connection *connection, void *arg)
         (void)atomic_fetch_add(&querier->asked, 1);
         if (atomic_load(&querier->status) == 0) {
             fake_wait_gone(connection);
+            (void)atomic_fetch_add(&querier->left, 1);
             return;
         }
         if (!fake_respond(connection, atomic_load(&querier->status), headers,
@@ -304,10 +306,60 @@ static void grpc_is_refused_with_the_reason(void **state)
                          "x"),
                      415);
     assert_non_null(strstr(http_ask_body(&f->served.answer), "use Connect or gRPC-web"));
-    assert_int_equal(ask(f, "POST /querier.v1.QuerierService/a%20b HTTP/1.1", ""), 404);
     assert_int_equal(ask(f, "GET /metrics HTTP/1.1", NULL), 404);
     assert_int_equal(asked(f), 0);
-    expect_count(f, "flamegrid_query_proxy_requests_total{result=\"refused\"} 2");
+    expect_count(f, "flamegrid_query_proxy_requests_total{result=\"refused\"} 1");
+}
+
+/* A path can name anything, such as a label, and must not become another part of the URL. */
+static void paths_keep_their_escapes(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(ask(f, "GET /api/labels/a%20b%3Fc%23d%25%C3%A9?limit=1 HTTP/1.1", NULL), 200);
+    assert_non_null(
+        strstr(f->queriers[0].request, "GET /api/labels/a%20b%3Fc%23d%25%C3%A9?limit=1 HTTP"));
+}
+
+static void requests_that_change_something_pass_with_their_method_and_header(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(ask(f, "DELETE /api/adhoc/7 HTTP/1.1\r\nX-Flamegrid-Action: x", NULL), 200);
+    assert_non_null(strstr(f->queriers[0].request, "DELETE /api/adhoc/7 HTTP"));
+    assert_non_null(strstr(f->queriers[0].request, "X-Flamegrid-Action: x\r\n"));
+    assert_int_equal(ask(f, "PUT /api/adhoc/8 HTTP/1.1\r\nX-Flamegrid-Partial: true", "flames"),
+                     200);
+    assert_non_null(strstr(f->queriers[1].request, "PUT /api/adhoc/8 HTTP"));
+    assert_non_null(strstr(f->queriers[1].request, "X-Flamegrid-Partial: true\r\n"));
+    assert_non_null(strstr(f->queriers[1].request, "\r\n\r\nflames"));
+    /* The querier takes every request of ours for one that no browser has sent. */
+    assert_int_equal(ask(f, "DELETE /api/adhoc/9 HTTP/1.1\r\nOrigin: https://other.example", NULL),
+                     403);
+    assert_int_equal(asked(f), 2);
+}
+
+static void a_client_that_disconnects_ends_its_query(void **state)
+{
+    struct fixture *f = *state;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port =
+                                      htons((uint16_t)fg_http_server_port(f->served.server)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char request[] = "GET /pyroscope/render HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    atomic_store(&f->queriers[0].status, 0); /* it answers when its own client has gone: never */
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(write(client, request, sizeof request - 1), sizeof request - 1);
+    while (asked(f) == 0)
+        (void)sched_yield();
+    (void)close(client);
+    while (atomic_load(&f->queriers[0].left) == 0) /* for ever, if nobody ends it */
+        (void)sched_yield();
+    dist_query_proxy_stop(f->proxy); /* what is under way would count as answered by 503 */
+    expect_count(f, "flamegrid_query_proxy_requests_total{result=\"canceled\"} 1");
+    expect_count(f, "flamegrid_query_proxy_running 0");
 }
 
 static void *ask_in_the_background(void *arg)
@@ -378,6 +430,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_response_beyond_the_limit_is_an_error_of_the_server,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(grpc_is_refused_with_the_reason, setup, teardown),
+        cmocka_unit_test_setup_teardown(paths_keep_their_escapes, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            requests_that_change_something_pass_with_their_method_and_header, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_disconnects_ends_its_query, setup, teardown),
         cmocka_unit_test_setup_teardown(stop_answers_requests_in_progress, setup, teardown),
         cmocka_unit_test(wrong_urls_are_refused_with_the_setting),
     };

@@ -305,6 +305,12 @@ static void destroy_refuses_new_jobs(void **state)
 
 /* ---- flows ---- */
 
+static bool submit_flow(struct fg_work *work, uint64_t id, struct fg_job *job)
+{
+    return fg_work_submit_flow(work, FG_LANE_INGEST, &(struct fg_flow){.id = id}, job) ==
+           FG_SUBMIT_QUEUED;
+}
+
 static void wait_done(unsigned n)
 {
     while (atomic_load(&n_done) != n)
@@ -322,11 +328,11 @@ static void a_full_flow_does_not_refuse_other_flows(void **state)
     assert_int_equal(sem_init(&gate, 0, 0), 0);
     for (size_t i = 0; i < 300; i++)
         tasks[i].gate = &gate;
-    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[n++].job));
+    assert_true(submit_flow(work, 1, &tasks[n++].job));
     wait_running(work, 1);
     for (uint64_t flow = 1; flow <= 3; flow++) {
         for (int i = 0; i < 50; i++)
-            if (fg_work_submit_flow(work, FG_LANE_INGEST, flow, &tasks[n].job)) {
+            if (submit_flow(work, flow, &tasks[n].job)) {
                 taken[flow - 1]++;
                 n++;
             }
@@ -355,10 +361,10 @@ static void flows_take_turns(void **state)
     for (size_t i = 0; i < MANY + 3; i++)
         tasks[i].gate = &gate;
     for (size_t i = 0; i < MANY; i++)
-        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 7, &tasks[i].job));
+        assert_true(submit_flow(work, 7, &tasks[i].job));
     wait_running(work, 1);
     for (size_t i = MANY; i < MANY + 3; i++)
-        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 8, &tasks[i].job));
+        assert_true(submit_flow(work, 8, &tasks[i].job));
     for (size_t i = 0; i < MANY + 3; i++)
         assert_int_equal(sem_post(&gate), 0);
     wait_done(MANY + 3);
@@ -380,10 +386,10 @@ static void a_flow_leaves_workers_for_others(void **state)
     assert_int_equal(sem_init(&gate, 0, 0), 0);
     for (size_t i = 0; i < 10; i++) {
         tasks[i].gate = &gate;
-        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[i].job));
+        assert_true(submit_flow(work, 1, &tasks[i].job));
     }
     wait_running(work, 2); /* of 4 */
-    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 2, &tasks[10].job));
+    assert_true(submit_flow(work, 2, &tasks[10].job));
     wait_done(1); /* while the gate is shut for those of the first flow */
     assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[11].job));
     wait_done(2);
@@ -407,9 +413,8 @@ static void *submit_some(void *arg)
     const struct submitter *submitter = arg;
 
     for (size_t i = submitter->from; i < submitter->to; i++)
-        while (i % 5 == 0
-                   ? !fg_work_submit(submitter->work, FG_LANE_INGEST, &tasks[i].job)
-                   : !fg_work_submit_flow(submitter->work, FG_LANE_INGEST, i % 7, &tasks[i].job))
+        while (i % 5 == 0 ? !fg_work_submit(submitter->work, FG_LANE_INGEST, &tasks[i].job)
+                          : !submit_flow(submitter->work, i % 7, &tasks[i].job))
             (void)sched_yield();
     return NULL;
 }

@@ -491,6 +491,67 @@ static void work_learns_that_its_caller_is_gone(void **state)
     fg_registry_destroy(f.registry);
 }
 
+/* --- cancellation --- */
+
+static uint64_t key_of(uint8_t first)
+{
+    return 0x0102030405060700u + first;
+}
+
+/* Sends a cancellation as if over the connection of that number. */
+static enum fg_code cancel_from(struct fg_rpc_server *server, uint32_t owner, struct fg_slice head);
+
+static void canceled_work_is_abandoned(void **state)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 4);
+    struct fg_rpc_request req = {.server = server, .owner = 7};
+    struct fg_rpc_request other = {.server = server, .owner = 7};
+    uint8_t head[FG_RPC_CANCEL_BYTES];
+    struct fg_slice text = fg_bytes(head, sizeof head);
+
+    (void)state;
+    fg_rpc_let_cancel(&other, key_of(1));
+    fg_rpc_let_cancel(&req, key_of(2));
+    fg_rpc_put_cancel(key_of(2), head);
+    assert_int_equal(cancel_from(server, 8, text), FG_OK); /* of another connection */
+    assert_false(fg_rpc_is_abandoned(&req));
+    assert_int_equal(cancel_from(server, 7, text), FG_OK);
+    assert_true(fg_rpc_is_abandoned(&req));
+    assert_false(fg_rpc_is_abandoned(&other));
+    fg_rpc_request_done(&req);
+    /* The next request in the same place is none that was canceled. */
+    assert_false(fg_rpc_is_abandoned(&req));
+    fg_rpc_let_cancel(&req, key_of(3));
+    assert_false(fg_rpc_is_abandoned(&req));
+    fg_rpc_request_done(&req);
+    fg_rpc_request_done(&other);
+    assert_int_equal(cancel_from(server, 7, fg_bytes(head, 7)), FG_E_INVALID);
+    fg_rpc_server_destroy(server);
+}
+
+static void cancellation_may_come_before_its_request(void **state)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 4);
+    struct fg_rpc_request req = {.server = server, .owner = 7};
+    uint8_t head[FG_RPC_CANCEL_BYTES];
+
+    (void)state;
+    for (uint8_t i = 1; i < 100; i++) {
+        fg_rpc_put_cancel(key_of(i), head);
+        assert_int_equal(cancel_from(server, 7, fg_bytes(head, sizeof head)), FG_OK);
+    }
+    fg_rpc_let_cancel(&req, key_of(50));
+    assert_true(fg_rpc_is_abandoned(&req));
+    fg_rpc_request_done(&req);
+    fg_rpc_let_cancel(&req, key_of(50)); /* once */
+    assert_false(fg_rpc_is_abandoned(&req));
+    fg_rpc_request_done(&req);
+    fg_rpc_let_cancel(&req, key_of(200));
+    assert_false(fg_rpc_is_abandoned(&req));
+    fg_rpc_request_done(&req);
+    fg_rpc_server_destroy(server);
+}
+
 /* --- deadlines --- */
 
 static struct {
@@ -509,6 +570,17 @@ static void note_code(struct fg_rpc_request *req, const struct fg_rpc_frame *fra
 {
     last.code = fg_code_from_grpc(frame->kind);
     fg_rpc_request_done(req);
+}
+
+static enum fg_code cancel_from(struct fg_rpc_server *server, uint32_t owner, struct fg_slice head)
+{
+    struct fg_rpc_frame frame = {.kind = FG_RPC_CANCEL, .left = 1000, .head = head};
+    struct fg_rpc_request req = {.reply = note_code, .owner = owner};
+    uint8_t bytes[FG_RPC_FRAME_BYTES + FG_RPC_CANCEL_BYTES];
+
+    fg_rpc_frame_encode(&frame, bytes);
+    fg_rpc_dispatch(server, &req, fg_bytes(bytes, fg_rpc_frame_size(&frame)));
+    return last.code;
 }
 
 static void ask_with(struct fg_rpc_server *server, uint64_t left_ms)
@@ -581,6 +653,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(connections_have_a_limit),
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
+        cmocka_unit_test(canceled_work_is_abandoned),
+        cmocka_unit_test(cancellation_may_come_before_its_request),
         cmocka_unit_test(deadlines_are_capped),
         cmocka_unit_test(canceled_work_is_unavailable_to_its_caller),
     };

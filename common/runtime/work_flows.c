@@ -1,0 +1,212 @@
+#include "common/runtime/work_flows.h"
+
+void fg_work_queue_push(struct fg_work_queue *queue, struct fg_job *job)
+{
+    job->next = NULL;
+    if (queue->first == NULL)
+        queue->first = job;
+    else
+        queue->last->next = job;
+    queue->last = job;
+}
+
+struct fg_job *fg_work_queue_pop(struct fg_work_queue *queue)
+{
+    struct fg_job *job = queue->first;
+
+    queue->first = job->next;
+    return job;
+}
+
+/* ---- the ring ---- */
+
+static bool is_idle(const struct fg_work_flow *flow)
+{
+    return flow->queued + flow->running == 0;
+}
+
+/* NULL: there is none of that id. */
+static struct fg_work_flow *find(const struct fg_work_flows *flows, uint64_t id)
+{
+    struct fg_work_flow *flow = flows->turn;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (flow->flow.id == id)
+            return flow;
+        flow = flow->next;
+    } while (flow != flows->turn);
+    return NULL;
+}
+
+/* Inserts the flow as the last one. */
+static struct fg_work_flow *insert(struct fg_work_flows *flows)
+{
+    struct fg_work_flow *flow = fg_new(struct fg_work_flow);
+
+    flow->spent = flows->started;
+    flows->n_idle++;
+    if (flows->turn == NULL) {
+        flow->next = flow->prev = flows->turn = flow;
+        return flow;
+    }
+    flow->next = flows->turn;
+    flow->prev = flows->turn->prev;
+    flow->prev->next = flow->next->prev = flow;
+    return flow;
+}
+
+static void delete_idle(struct fg_work_flows *flows, struct fg_work_flow *flow)
+{
+    fg_assert(is_idle(flow) && flows->n_idle > 0);
+    flows->n_idle--;
+    if (flows->turn == flow)
+        flows->turn = flow->next == flow ? NULL : flow->next;
+    flow->prev->next = flow->next;
+    flow->next->prev = flow->prev;
+    free(flow);
+}
+
+/* Forgets idle flows that are not ahead any more. */
+static void forget_idle(struct fg_work_flows *flows)
+{
+    struct fg_work_flow *flow = flows->turn, *next;
+    unsigned left = flows->n_idle;
+
+    for (; left > 0; flow = next) {
+        next = flow->next;
+        if (!is_idle(flow))
+            continue;
+        left--;
+        if (flow->spent <= flows->started)
+            delete_idle(flows, flow);
+    }
+}
+
+/* Makes room for one more idle flow: of those that are ahead, the least is forgiven. */
+static void limit_idle(struct fg_work_flows *flows)
+{
+    struct fg_work_flow *flow = flows->turn, *least = NULL;
+
+    if (flows->n_idle <= FLOWS_IDLE_MAX)
+        return;
+    do {
+        if (is_idle(flow) && (least == NULL || flow->spent < least->spent))
+            least = flow;
+        flow = flow->next;
+    } while (flow != flows->turn);
+    fg_assert(least != NULL);
+    delete_idle(flows, least);
+}
+
+/* ---- jobs ---- */
+
+unsigned fg_work_flows_queued(const struct fg_work_flows *flows, uint64_t id)
+{
+    const struct fg_work_flow *flow = find(flows, id);
+
+    return flow == NULL ? 0 : flow->queued;
+}
+
+void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, struct fg_job *job)
+{
+    struct fg_work_flow *to = find(flows, flow->id);
+
+    if (to == NULL)
+        to = insert(flows);
+    to->flow = *flow;
+    if (is_idle(to)) {
+        flows->n_idle--;
+        /* What the flow did not use while it had nothing to do is not saved up. */
+        to->spent = FG_MAX(to->spent, flows->started);
+    }
+    fg_work_queue_push(&to->queue, job);
+    to->queued++;
+    job->flow = to;
+}
+
+/* A flow gets at most as many workers as the other flows leave, so the next one that comes finds
+ * one soon. Helpers that were lent do not count, since they go back. */
+static bool may_run(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                    unsigned n_workers)
+{
+    return flow->queued > 0 && flow->running < n_workers - flows->running &&
+           (flow->flow.running_max == 0 || flow->running < flow->flow.running_max);
+}
+
+struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsigned n_workers)
+{
+    struct fg_work_flow *flow = flows->turn, *best = NULL;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (may_run(flows, flow, n_workers) && (best == NULL || flow->spent < best->spent))
+            best = flow;
+        flow = flow->next;
+    } while (flow != flows->turn);
+    return best;
+}
+
+struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_flow *flow)
+{
+    struct fg_job *job = fg_work_queue_pop(&flow->queue);
+
+    flow->queued--;
+    flow->running++;
+    flows->running++;
+    /* Before the job runs: of flows that have spent the same, the one that was served is served
+     * last again. */
+    flows->turn = flow->next;
+    /* It may be less: a flow that had to wait for a worker has kept its place. */
+    flows->started = FG_MAX(flows->started, flow->spent);
+    fg_work_flows_charge(flows, flow, FLOW_JOB_COST);
+    forget_idle(flows);
+    return job;
+}
+
+void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow, uint64_t cost)
+{
+    uint64_t limit = flows->started + FLOW_AHEAD_MAX;
+
+    fg_assert(flow->running > 0);
+    flow->spent = flow->spent >= limit || cost > limit - flow->spent ? FG_MAX(limit, flow->spent)
+                                                                     : flow->spent + cost;
+}
+
+void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow)
+{
+    fg_assert(flow->running > 0 && flows->running > 0);
+    flow->running--;
+    flows->running--;
+    if (!is_idle(flow))
+        return;
+    flows->n_idle++;
+    if (flow->spent <= flows->started)
+        delete_idle(flows, flow);
+    else
+        limit_idle(flows);
+}
+
+int64_t fg_work_flows_oldest_mono_ns(const struct fg_work_flows *flows, int64_t otherwise_mono_ns)
+{
+    const struct fg_work_flow *flow = flows->turn;
+    int64_t oldest = otherwise_mono_ns;
+
+    if (flow == NULL)
+        return oldest;
+    do {
+        if (flow->queue.first != NULL)
+            oldest = FG_MIN(oldest, flow->queue.first->queued_mono_ns);
+        flow = flow->next;
+    } while (flow != flows->turn);
+    return oldest;
+}
+
+void fg_work_flows_done(struct fg_work_flows *flows)
+{
+    while (flows->turn != NULL)
+        delete_idle(flows, flows->turn);
+    fg_assert(flows->n_idle == 0);
+}

@@ -1,0 +1,75 @@
+/*
+ * The flows of a lane (work.h): which job is next. A pure core: the lane's lock is around every
+ * call, and workers are numbers here.
+ *
+ * Flows share the lane by what their jobs cost, as start-time fair queueing does (P. Goyal, H. Vin,
+ * H. Cheng, "Start-Time Fair Queuing", 1996). Each flow counts the cost of its jobs so far, and the
+ * flow with the least goes first. A job costs FLOW_JOB_COST at its start; what it costs besides is
+ * charged while it runs, since a query knows its cost only once it is planned. A flow that comes
+ * anew starts at the cost that the last started job had before it. So it neither catches up on what
+ * it did not use nor pays for others. A flow without jobs is kept while it is ahead of that, or it
+ * would lose its costs by waiting for each answer before it asks the next question.
+ *
+ * A flow is never further ahead than FLOW_AHEAD_MAX: one giant job is not held against it for long.
+ *
+ * Thread: one at a time. Memory: a flow for each that has jobs, and FLOWS_IDLE_MAX others.
+ */
+#ifndef FG_COMMON_RUNTIME_WORK_FLOWS_H
+#define FG_COMMON_RUNTIME_WORK_FLOWS_H
+
+#include "common/runtime/job.h"
+
+enum {
+    FLOW_JOB_COST = 64 * 1024, /* in bytes read, which is how the querier counts: about 0.1 ms */
+    FLOWS_IDLE_MAX = 256,      /* each start of a job walks over them */
+};
+#define FLOW_AHEAD_MAX (UINT64_C(1) << 30)
+
+struct fg_work_queue {
+    struct fg_job *first, *last; /* oldest first */
+};
+/* Appends a job. */
+void fg_work_queue_push(struct fg_work_queue *queue, struct fg_job *job);
+/* Removes the oldest job, of which there is one. */
+struct fg_job *fg_work_queue_pop(struct fg_work_queue *queue);
+
+struct fg_work_flow {
+    struct fg_work_flow *next, *prev; /* in the ring */
+    struct fg_flow flow;              /* limits as of the last job */
+    struct fg_work_queue queue;
+    unsigned queued, running;
+    uint64_t spent; /* cost so far, on the lane's scale */
+};
+
+struct fg_work_flows {
+    struct fg_work_flow *turn; /* a ring; the flow that is first among equals; NULL: none */
+    unsigned running;          /* jobs of all flows */
+    unsigned n_idle;           /* flows in the ring without jobs */
+    uint64_t started;          /* `spent` of the flow whose job started last, before that job */
+};
+
+/* Returns the number of waiting jobs of a flow, by its id. */
+unsigned fg_work_flows_queued(const struct fg_work_flows *flows, uint64_t id);
+
+/* Adds a job to its flow and takes over the flow's limits. */
+void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, struct fg_job *job);
+
+/* Returns the flow whose job is next, if n_workers serve the lane; NULL: none may start one. */
+struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsigned n_workers);
+
+/* Takes the first job of a flow from fg_work_flows_next(). */
+struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_flow *flow);
+
+/* Adds to the cost of a flow that has a job running. */
+void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow, uint64_t cost);
+
+/* Takes notice that a job has ended. The flow may be gone afterwards. */
+void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow);
+
+/* Returns when the oldest waiting job was queued, or otherwise_mono_ns if none waits. */
+int64_t fg_work_flows_oldest_mono_ns(const struct fg_work_flows *flows, int64_t otherwise_mono_ns);
+
+/* Frees the flows, none of which has jobs. */
+void fg_work_flows_done(struct fg_work_flows *flows);
+
+#endif
