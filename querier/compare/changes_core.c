@@ -378,7 +378,7 @@ static void adjust(struct qry_change *const *tests, size_t n, double q,
 void qry_changes_test(const struct qry_change_config *config, struct qry_change *changes, size_t n,
                       struct qry_changes_summary *ret_summary)
 {
-    struct qry_change **tests = fg_calloc(n + 1, sizeof *tests);
+    struct qry_change **tests = fg_calloc(n + 1, sizeof(struct qry_change *));
     struct qry_changes_summary summary = {0};
 
     fg_assert(config->quantum > 0 && config->q > 0 && config->q < 1);

@@ -9,7 +9,7 @@ enum { SAMPLES_MIN = 50 }; /* of the side that has more: fewer tell nothing */
 
 /* What a sample stands for: heap profilers sample every 512 KiB, others by a clock of 100 Hz unless
  * their values say that it is one of 10 to 1,000 Hz. */
-static const int64_t sample_bytes = 512 * 1024, sample_ns = 10 * FG_MS_NS;
+static const int64_t sample_bytes = INT64_C(512) * 1024, sample_ns = 10 * FG_MS_NS;
 static const int64_t sample_least_ns = FG_MS_NS, sample_most_ns = 100 * FG_MS_NS;
 
 struct comparison {

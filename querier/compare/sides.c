@@ -78,7 +78,8 @@ static enum fg_code choose_label(struct qry_query *query, const struct qry_chang
 /* Returns the length of the range; of longer ones than there are profiles of, a hundred years. */
 static int64_t length_ns(const struct qry_selection *selection)
 {
-    return FG_MIN(fg_value_sub(selection->end_ns, selection->start_ns), 36500 * 24 * FG_HOUR_NS);
+    return FG_MIN(fg_value_sub(selection->end_ns, selection->start_ns),
+                  INT64_C(36500) * 24 * FG_HOUR_NS);
 }
 
 static int64_t grid_ns(const struct qry_selection *selection)

@@ -22,8 +22,10 @@ double qry_stat_digamma(double x)
     double sum = 0, y;
 
     fg_assert(x > 0);
-    for (; x < SERIES_FROM; x++)
+    while (x < SERIES_FROM) {
         sum -= 1 / x;
+        x += 1;
+    }
     y = 1 / (x * x);
     return sum + log(x) - 0.5 / x -
            y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y / 132))));
@@ -34,8 +36,10 @@ double qry_stat_trigamma(double x)
     double sum = 0, y;
 
     fg_assert(x > 0);
-    for (; x < SERIES_FROM; x++)
+    while (x < SERIES_FROM) {
         sum += 1 / (x * x);
+        x += 1;
+    }
     y = 1 / (x * x);
     return sum + 1 / x + y / 2 +
            y / x * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * 5 / 66))));
@@ -46,8 +50,10 @@ static double tetragamma(double x)
 {
     double sum = 0, y;
 
-    for (; x < SERIES_FROM; x++)
+    while (x < SERIES_FROM) {
         sum -= 2 / (x * x * x);
+        x += 1;
+    }
     y = 1 / (x * x);
     return sum -
            y * (1 + 1 / x + y * (0.5 - y * (1.0 / 6 - y * (1.0 / 6 - y * (3.0 / 10 - y * 5 / 6)))));
@@ -252,8 +258,10 @@ static double trend_at(const struct qry_stat_prior *prior, double at)
 {
     double x = prior->scale > 0 ? (at - prior->centre) / prior->scale : 0, power = 1, sum = 0;
 
-    for (size_t i = 0; i < prior->n_trend; i++, power *= x)
+    for (size_t i = 0; i < prior->n_trend; i++) {
         sum += prior->trend[i] * power;
+        power *= x;
+    }
     return sum;
 }
 
@@ -263,6 +271,7 @@ static bool fit_trend(const double *logs, const double *at, size_t n, size_t n_t
 {
     double matrix[QRY_STAT_TREND_MAX][QRY_STAT_TREND_MAX + 1] = {{0}};
 
+    fg_assert(n_trend >= 1 && n_trend <= QRY_STAT_TREND_MAX);
     for (size_t i = 0; i < n; i++) {
         double x = prior->scale > 0 ? (at[i] - prior->centre) / prior->scale : 0;
         double powers[QRY_STAT_TREND_MAX] = {1, x, x * x};

@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""What changed, with confidence: real profiles resampled into pods that differ a little, as pods do.
-
-    compare_test.py [-k REGEX] [--seed N]
-"""
+"""What changed, with confidence: real profiles resampled into pods that differ a little, as pods do. Cases of query_test.py."""
 
 import gzip
 import json
@@ -184,14 +180,3 @@ def planted_changes(_):
         check(not pairs["changes"], "%s", told(pairs))
         alone = ask(client, fleet, '{pod="v1p00"}', '{pod="v1p01"}')
         check(alone["weak"] and alone["dispersion"] >= 3, "%s", alone)
-
-
-def main():
-    arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (one_program, planted_changes):
-        tally.run(case.__name__, case, random.Random(arguments.seed))
-    tally.finish()
-
-
-if __name__ == "__main__":
-    main()

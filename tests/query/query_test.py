@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, folder) for folder in ("lib", "bucket")]
 
+import compare_test  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -642,7 +643,7 @@ def check_queue(server):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, limits_of_tenants):
+    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

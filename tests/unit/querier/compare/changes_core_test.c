@@ -38,7 +38,8 @@ static double normal(struct random *random)
 
 static double poisson(struct random *random, double mean)
 {
-    double product = 1, limit = exp(-mean), n = -1;
+    double product = 1, limit = exp(-mean);
+    int n = -1;
 
     if (mean > 60)
         return fmax(0, round(mean + sqrt(mean) * normal(random)));
