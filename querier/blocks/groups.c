@@ -79,16 +79,38 @@ static enum fg_code add_profile(struct grouped_page *page, struct fg_block_sampl
     return FG_OK;
 }
 
+/* Adds all profiles at once, which reads one type only, and then lists all ranks that have a value.
+ */
+static enum fg_code add_profiles(struct grouped_page *page, struct fg_block_samples *samples,
+                                 uint32_t from, uint32_t to, uint32_t type, uint64_t *sums,
+                                 struct fg_err *err)
+{
+    uint32_t n_stacks = page->item->part->entry->n_stacks;
+
+    if (fg_block_samples_sum(samples, from, to - from, type, sums, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < n_stacks; i++)
+        if (sums[i] != 0)
+            put_value(page, i);
+    return FG_OK;
+}
+
 /* Adds [from, to) of a span's profiles. Leaves the sums all zeros. */
 static enum fg_code add_span(struct grouped_page *page, struct fg_block_samples *samples,
                              uint32_t match, uint32_t from, uint32_t to, uint64_t *sums,
                              struct fg_err *err)
 {
+    enum {
+        SAMPLES_USUAL = 256
+    }; /* of a profile: with fewer than there are ranks, ranks cost more */
     uint32_t type = page->item->part->matches[match].type, first = page->n_values;
     enum fg_code code = FG_OK;
 
-    for (uint32_t i = from; code == FG_OK && i < to; i++)
-        code = add_profile(page, samples, i, type, sums, err);
+    if ((uint64_t)(to - from) * SAMPLES_USUAL >= page->item->part->entry->n_stacks)
+        code = add_profiles(page, samples, from, to, type, sums, err);
+    else
+        for (uint32_t i = from; code == FG_OK && i < to; i++)
+            code = add_profile(page, samples, i, type, sums, err);
     for (uint32_t i = first; i < page->n_values; i++) {
         page->values[i].value = sums[page->values[i].rank];
         sums[page->values[i].rank] = 0;
