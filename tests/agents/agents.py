@@ -113,14 +113,14 @@ class Driver:
         fault = self.step(*command)
         flamegrid.check(not fault, "%s", fault)
 
-    def venv(self, name):
-        """A virtual environment with what locks/NAME.txt lists; its folder of programs."""
+    def venv(self, name, locks=LOCKS):
+        """A virtual environment with what NAME.txt in a folder of locks lists; its folder of programs."""
         home = os.path.join(BUILD, "venv-" + name)
         programs = os.path.join(home, "bin")
         if not os.path.exists(os.path.join(programs, "pip")):
             self.fetch(sys.executable, "-m", "venv", home)
         self.fetch(os.path.join(programs, "pip"), "install", "--quiet", "--disable-pip-version-check",
-                   "--require-hashes", "--requirement", os.path.join(LOCKS, name + ".txt"))
+                   "--require-hashes", "--requirement", os.path.join(locks, name + ".txt"))
         return programs
 
     def need(self, version_command, at_least, lock):
