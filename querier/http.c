@@ -270,7 +270,7 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
                       struct qry_http_binding *binding, const struct qry_endpoint *endpoint)
 {
     bool connect = endpoint->type != NULL;
-    bool posts = endpoint == &qry_change_endpoint; /* two selectors may be too long for a URL */
+    bool posts = endpoint == qry_change_endpoints; /* two selectors may be too long for a URL */
 
     *binding = (struct qry_http_binding){querier, endpoint};
     fg_http_server_route(server, &(struct fg_http_route){
@@ -292,7 +292,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     fg_assert(querier->bindings == NULL);
     querier->bindings =
         fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
-                      qry_n_profile_endpoints + qry_n_function_endpoints + 1,
+                      qry_n_profile_endpoints + qry_n_function_endpoints + qry_n_change_endpoints,
                   sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
@@ -305,5 +305,6 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         add_route(querier, server, binding++, &qry_profile_endpoints[i]);
     for (size_t i = 0; i < qry_n_function_endpoints; i++)
         add_route(querier, server, binding++, &qry_function_endpoints[i]);
-    add_route(querier, server, binding, &qry_change_endpoint);
+    for (size_t i = 0; i < qry_n_change_endpoints; i++)
+        add_route(querier, server, binding++, &qry_change_endpoints[i]);
 }

@@ -457,4 +457,7 @@ static enum fg_code answer(struct qry_query *query, const ProtobufCMessage *in, 
     return code;
 }
 
-const struct qry_endpoint qry_change_endpoint = {"/api/compare", "compare", NULL, answer};
+const struct qry_endpoint qry_change_endpoints[] = {
+    {"/api/compare", "compare", NULL, answer},
+};
+const size_t qry_n_change_endpoints = FG_COUNT(qry_change_endpoints);

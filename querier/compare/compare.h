@@ -9,6 +9,7 @@
 
 #include "querier/query.h"
 
-extern const struct qry_endpoint qry_change_endpoint;
+extern const struct qry_endpoint qry_change_endpoints[];
+extern const size_t qry_n_change_endpoints;
 
 #endif
