@@ -165,12 +165,12 @@ static enum fg_code thin(struct comparison *comparison, struct fg_err *err)
 
 /* ---- what is shown, and in which order ---- */
 
-struct ordering {
+struct shown_row {
     const struct comparison *comparison;
     size_t row;
 };
 
-static double sort_key(const struct ordering *item)
+static double sort_key(const struct shown_row *item)
 {
     const struct comparison *comparison = item->comparison;
     const struct qry_change_row *row = &comparison->tables.rows[item->row];
@@ -191,7 +191,7 @@ static double sort_key(const struct ordering *item)
 
 static int by_choice(const void *left, const void *right)
 {
-    const struct ordering *a = left, *b = right;
+    const struct shown_row *a = left, *b = right;
     const struct qry_change_tables *tables = &a->comparison->tables;
     double x = sort_key(a), y = sort_key(b);
 
@@ -215,14 +215,14 @@ static bool is_shown(const struct comparison *comparison, size_t row)
 static enum fg_code choose_shown(struct comparison *comparison, struct fg_err *err)
 {
     size_t n_rows = comparison->tables.n_rows, n = 0;
-    struct ordering *items = fg_arena_new(comparison->query->arena, struct ordering, n_rows + 1);
+    struct shown_row *items = fg_arena_new(comparison->query->arena, struct shown_row, n_rows + 1);
 
     comparison->order = fg_arena_new(comparison->query->arena, size_t, n_rows + 1);
     if (items == NULL || comparison->order == NULL)
         return qry_query_too_large(err);
     for (size_t i = 0; i < n_rows; i++)
         if (is_shown(comparison, i))
-            items[n++] = (struct ordering){comparison, i};
+            items[n++] = (struct shown_row){comparison, i};
     if (n > 0)
         qsort(items, n, sizeof *items, by_choice);
     for (size_t i = 0; i < n; i++)
