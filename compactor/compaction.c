@@ -486,15 +486,6 @@ static void tell_failing(struct cmp_compaction *compaction)
                            n, FG_S(first->name), first->err.msg);
 }
 
-static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err *err)
-{
-    for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        if (cmp_env_check(&compaction->env, err) != FG_OK || look(compaction, i, err) != FG_OK)
-            return err->code;
-    }
-    return FG_OK;
-}
-
 /* The kinds of garbage do not depend on each other: tries all, and reports the first failure. */
 static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg_err *err)
 {
@@ -518,7 +509,7 @@ static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg
 
 static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *err)
 {
-    enum fg_code code;
+    enum fg_code code = FG_OK;
 
     /* The L0 manifest first and tenants' manifests second, as queries do (l0-before-tenant). In
      * the other order a segment could leave the L0 manifest in between and would be in neither
@@ -529,7 +520,11 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
     follow_tenants(compaction);
     compaction->n_notices = fg_membership_notices(compaction->membership, compaction->notices);
     fg_assert(compaction->n_tenants == compaction->l0->l0.n_tenants);
-    code = look_at_all(compaction, err);
+    for (uint32_t i = 0; code == FG_OK && i < compaction->n_tenants; i++) {
+        code = cmp_env_check(&compaction->env, err);
+        if (code == FG_OK)
+            code = look(compaction, i, err);
+    }
     count_all(compaction);
     tell_failing(compaction);
     /* Not after a failed pass: without all manifests, is_covered() would find less to retire and
@@ -543,7 +538,7 @@ enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_e
     enum fg_code code;
 
     (void)pthread_mutex_lock(&compaction->lock);
-    /* Reset before the pass begins: whoever wakes us from here on gets another pass. */
+    /* Reset before the pass begins: a wake from here on causes another pass. */
     compaction->hurry = false;
     compaction->round_begun_wall_ns = fg_wall_ns(compaction->env.clock);
     (void)pthread_mutex_unlock(&compaction->lock);

@@ -47,25 +47,19 @@ static void read_step(struct editing *editing, struct cmp_edit *edit)
                   fg_wall_ns(env->clock), editing->arena);
 }
 
-static enum fg_code encode(const struct editing *editing, const struct cmp_edit *edit,
-                           struct fg_buf *out, struct fg_err *err)
-{
-    return editing->tenant.len == 0 ? fg_l0_encode(&edit->l0, out, err)
-                                    : fg_blocks_encode(&edit->blocks, out, err);
-}
-
 /* Fails only if the manifest cannot be encoded. The next read tells whether the swap was won. */
 static enum fg_code swap_step(struct editing *editing, struct cmp_edit *edit, struct fg_err *err)
 {
     struct cmp_env *env = editing->env;
-    const struct fg_manifest *old = editing->tenant.len == 0 ? editing->l0 : editing->blocks;
+    bool is_l0 = editing->tenant.len == 0;
+    const struct fg_manifest *old = is_l0 ? editing->l0 : editing->blocks;
     struct fg_err unconfirmed;
     struct fg_buf out;
     enum fg_code code;
 
     fg_assert(old != NULL); /* SWAPPING comes after READING */
     fg_buf_init(&out, FG_MANIFEST_MAX_BYTES);
-    code = encode(editing, edit, &out, err);
+    code = is_l0 ? fg_l0_encode(&edit->l0, &out, err) : fg_blocks_encode(&edit->blocks, &out, err);
     if (code == FG_OK) {
         /* `won` only decides how long to pause. A timeout after the bucket has taken the swap
          * looks like a loss; the next read finds the change and ends with DONE. */

@@ -188,21 +188,17 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     return FG_OK;
 }
 
-static bool is_old(const struct sweeping *sweeping, const struct fg_bucket_entry *entry)
-{
-    return sweeping->wall_ns >=
-           fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
-}
-
 static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
                             struct fg_err *err)
 {
+    int64_t orphan_from_ns =
+        fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
     const struct fg_blocks *blocks = NULL;
     struct fg_name name;
 
     /* Names that are not ours parse to nothing and stay: the bucket may be shared with other
      * programs. */
-    if (!is_old(sweeping, entry) || !fg_name_parse(fg_cstr(entry->name), &name))
+    if (sweeping->wall_ns < orphan_from_ns || !fg_name_parse(fg_cstr(entry->name), &name))
         return FG_OK;
     if (name.kind == FG_NAME_IS_BLOCK) {
         if (know_tenant(sweeping, &name, err) != FG_OK)

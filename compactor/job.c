@@ -347,13 +347,6 @@ static void join_bins(struct job_running *running)
 
 /* ---- all blocks ---- */
 
-/* Estimates the bytes of a bin by its share of the sources. */
-static uint64_t bytes_of(const struct job_running *running, const struct cmp_merge_bin *bin)
-{
-    return (uint64_t)((double)running->result.read_bytes * (double)bin->profiles /
-                      (double)running->survey.n_profiles);
-}
-
 /* Halves by shards what does not fit into memory. So an hour of a large service becomes several
  * blocks of that hour, like its day, and not many blocks of minutes. Merges of blocks are left to
  * the plan, which would put the halves together again. */
@@ -383,8 +376,12 @@ static enum fg_code make_bin(struct job_running *running, const struct cmp_merge
     uint32_t n = plan->n_ranges;
 
     if (plan->kind == PLAN_SEGMENTS) {
-        n = cmp_plan_divide(running->job->config, span_of(running, bin->start_ns).level,
-                            bytes_of(running, bin), shards, divided);
+        /* An estimate: the share that the bin has of the profiles of all sources. */
+        uint64_t bytes = (uint64_t)((double)running->result.read_bytes * (double)bin->profiles /
+                                    (double)running->survey.n_profiles);
+
+        n = cmp_plan_divide(running->job->config, span_of(running, bin->start_ns).level, bytes,
+                            shards, divided);
         ranges = divided;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -611,26 +608,21 @@ static bool makes_rollup(const struct job_running *running)
     return kind == PLAN_ROLLUP || kind == PLAN_ROLLUP_ONLY || kind == PLAN_ROLLUP_DELETION;
 }
 
-/* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on
- * the same disk. For parent rollups, a quarter of the sources is fetched, and little is written. */
-static enum fg_code check_room(const struct job_running *running, struct fg_err *err)
+static enum fg_code run(struct job_running *running, struct fg_err *err)
 {
     const struct fg_disk *disk = running->job->env->disk;
     uint64_t bytes = running->job->plan->bytes;
-
-    return fg_disk_fits(disk, makes_rollup(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
-                        "a merge", err);
-}
-
-static enum fg_code run(struct job_running *running, struct fg_err *err)
-{
     enum fg_code code;
 
     if (running->job->plan->kind == PLAN_DROP) {
         count_dropped(running);
         return swap(running, err);
     }
-    if (check_room(running, err) != FG_OK)
+    /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket
+     * on the same disk. For parent rollups, a quarter of the sources is fetched, and little is
+     * written. */
+    if (fg_disk_fits(disk, makes_rollup(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
+                     "a merge", err) != FG_OK)
         return err->code;
     if (makes_rollup(running)) {
         code = make_rollup(running, err);

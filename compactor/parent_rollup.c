@@ -164,26 +164,13 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
                          fg_slice_sub(opened->tail,
                                       (size_t)(nod.offset - opened->directory.rollup_offset),
                                       (size_t)nod.len),
-                         running->scratch, &part->nodes, err) != FG_OK)
+                         running->scratch, &part->rollups, err) != FG_OK)
         return fg_wrap(err, "%s", opened->name);
     /* A part without rollups is summed from its profiles. */
     return read_part(running, number, nod.len == 0, err);
 }
 
 /* ---- a service ---- */
-
-static enum fg_code add_parts(struct parent_running *running, struct fg_slice service,
-                              struct fg_err *err)
-{
-    for (uint32_t i = 0; i < running->parent->n_blocks; i++) {
-        const struct fg_block_part *part = next_part(&running->blocks[i]);
-
-        if (part != NULL && fg_slice_eq(part->service, service) &&
-            add_part(running, &running->blocks[i], err) != FG_OK)
-            return err->code;
-    }
-    return FG_OK;
-}
 
 /* The first block may have profiles that begin before its span, and so before the whole span. */
 static int64_t start_of(const struct cmp_parent_rollup *parent)
@@ -214,7 +201,7 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
     if (cmp_merge_parent_plan(&merge, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < merge.n_parts; i++)
-        if (merge.parts[i].raw && merge.parts[i].nodes.n_rows > 0 &&
+        if (merge.parts[i].raw && merge.parts[i].rollups.n_rows > 0 &&
             read_part(running, i, true, err) != FG_OK)
             return err->code;
     if (cmp_merge_parent_write(&merge, running->writer, &left_out, err) != FG_OK)
@@ -228,11 +215,16 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
 static enum fg_code write_service(struct parent_running *running, struct fg_slice service,
                                   struct fg_err *err)
 {
-    enum fg_code code;
+    enum fg_code code = FG_OK;
 
     fg_arena_reset(running->scratch);
     running->n_parts = 0;
-    code = add_parts(running, service, err);
+    for (uint32_t i = 0; code == FG_OK && i < running->parent->n_blocks; i++) {
+        const struct fg_block_part *part = next_part(&running->blocks[i]);
+
+        if (part != NULL && fg_slice_eq(part->service, service))
+            code = add_part(running, &running->blocks[i], err);
+    }
     if (code == FG_OK && (running->n_parts > 1 || running->parent->rollup_only))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)

@@ -21,7 +21,7 @@
  *                             They leave with any of their blocks (manifest) and are built again
  *                             then; those of 6 hours leave with the hourly blocks
  *
- * What always holds of the jobs of a plan (plan_check() asserts what it can): no segment or block
+ * Invariants of a plan's jobs (plan_check() asserts most of them): no segment or block
  * is in two jobs that replace it, or in one of these and in a PLAN_ROLLUP job. The sources of a job
  * that replaces are at most job_max_bytes, unless it is a single one, and sources_max (more if only
  * rollups are read: PLAN_ROLLUP_ONLY_JOBS). Jobs that were all carried out lead to an empty plan.

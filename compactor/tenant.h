@@ -1,6 +1,6 @@
 /*
  * One tenant of the compactor: plans its work, carries the plan out, and plans again. The shell of
- * plan_core.h. What it remembers between passes may be lost at any time; the manifests have all
+ * plan_core.h. Its memory between passes may be lost at any time; the manifests have everything
  * that matters.
  *
  * Thread: the compactor's own.

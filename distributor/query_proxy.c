@@ -334,6 +334,7 @@ static bool take_headers(struct forwarded *forwarded)
         "X-Flamegrid-Partial",
         "X-Flamegrid-Refine",
         "X-Flamegrid-Statistics",
+        "X-Prometheus-Scrape-Timeout-Seconds",
     };
     struct fg_buf line;
     unsigned n = 0;
@@ -459,6 +460,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
     } routes[] = {
         {"/querier.v1.QuerierService/", "query_proxy", true, CALL, FG_HTTP_READS},
         {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_READS},
+        {"/settings.v1.RecordingRulesService/", "query_proxy", true, CALL, FG_HTTP_CHANGES},
         {"/capabilities.v1.FeatureFlagsService/", "query_proxy", true, CALL, FG_HTTP_READS},
         {"/version.v1.Version/", "query_proxy", true, CALL, FG_HTTP_READS},
         {"/vcs.v1.VCSService/", "query_proxy", true, CALL, FG_HTTP_READS},

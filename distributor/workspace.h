@@ -17,8 +17,8 @@
 enum { WORKSPACE_INFLATED = 3 };
 
 /*
- * Memory of one decoder. What an interface allocates from it lives until the upload is decoded, or
- * until dist_workspace_next().
+ * Memory of one decoder. Memory that an interface allocates from it lives until the upload is
+ * decoded, or until dist_workspace_next().
  */
 struct dist_workspace {
     uint64_t max_bytes; /* of arena and buffers together: inflated bytes leave less to the arena */

@@ -32,7 +32,7 @@ void ing_commit_item_set_marks(const struct ing_commit_item *item)
     for (uint32_t i = 0; i < item->n_marks; i++) {
         const struct ing_commit_mark *mark = &item->marks[i];
 
-        /* Types first: whoever sees `durable` finds them set. */
+        /* Types first: a reader that sees `durable` finds them set. */
         if (mark->types != NULL)
             (void)atomic_fetch_or(mark->types, mark->bits);
         atomic_store(mark->durable, true);

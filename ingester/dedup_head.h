@@ -1,7 +1,7 @@
 /*
  * Finds duplicates of profiles in the head. A profile is stored at most once: its key follows from
  * its content except for the number of the head chunk, so looking the key up in all chunks of its
- * group tells whether the head has it. What left the head is found by dedup_index.h.
+ * group tells whether the head has it. dedup_index.h finds profiles that have left the head.
  *
  * Thread: the committer's, which alone adds profiles.
  */

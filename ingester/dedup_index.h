@@ -1,8 +1,8 @@
 /*
  * The dedup index finds profiles that live segments and blocks have already: for late and repeated
  * profiles (check-late-ids), and for a head that compares itself with what was committed while it
- * was away (settle-on-rejoin). common/cluster/README.md#rules. What the head has is found by
- * dedup_head.h.
+ * was away (settle-on-rejoin). common/cluster/README.md#rules. dedup_head.h finds those
+ * in the head.
  *
  * Ordinary data needs no lookup. A lookup of a group reads the directories and group lists of the
  * live objects and, if the group is in an object, its ids; all of that is cached.

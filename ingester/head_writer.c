@@ -40,7 +40,8 @@ static void note_failure(struct ing_head_writer *writer, const struct fg_err *er
     bool first;
 
     (void)pthread_mutex_lock(&writer->lock);
-    /* `why` before `failing`, so whoever sees `failing` prints the error that belongs to it. */
+    /* `why` before `failing`, so a thread that sees `failing` prints the error that belongs to it.
+     */
     first = !atomic_load(&writer->failing);
     if (first)
         writer->why = *err;

@@ -10,8 +10,9 @@
  *     1 scaled     varint scale, n_samples varints: value / scale (scale divides them all)
  *     2 multiple   varint earlier column, varint factor: value = factor * value there
  *   links: varint n, n times varint sample, le64 span, trace 16 bytes
- *   size: varint wire bytes, varint raw bytes; nothing if it is unknown, as in records of older
- * versions. It is at the end, where older versions do not look.
+ *   size: varint wire bytes, varint raw bytes; absent if unknown
+ *
+ * The size is at the end, which older versions do not read; their records have none.
  *
  * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one
  * type have the period as a common divisor, so most values take one byte.

@@ -1,10 +1,10 @@
 /*
  * HTTP routes of an ingester for operators. POST and DELETE need the header X-Flamegrid-Action.
  *
- *   POST /ingester/flush   commits all there is to segments; 200 when done, 504 if that takes
- * longer than ten minutes (it goes on)
+ *   POST /ingester/flush               commits everything to segments; 200 when done, 504 after ten
+ *                                      minutes (the commit goes on)
  *
- * and of a member of a ring:
+ * A member of a ring also has:
  *
  *   GET  /ring                         its copy of the ring (common/cluster/ring/route.h)
  *   POST /ingester/prepare-shutdown    makes SIGTERM mean: leave the ring for good, commit

@@ -69,14 +69,6 @@ static enum fg_code read_stack(struct folded_reader *reader, struct fg_arena *ar
     return fg_builder_stack(reader->builder, reader->stack, frames, ret_stack, err);
 }
 
-static enum fg_code read_count(struct fg_slice text, int64_t *ret_count, struct fg_err *err)
-{
-    if (!fg_parse_i64(text, ret_count))
-        return fg_fail(err, FG_E_DECODE, "count \"%.*s\" is not an integer",
-                       FG_S(fg_slice_sub(text, 0, 40)));
-    return FG_OK;
-}
-
 static enum fg_code read_line(struct folded_reader *reader, struct fg_arena *arena,
                               struct fg_slice line, struct fg_err *err)
 {
@@ -85,12 +77,15 @@ static enum fg_code read_line(struct folded_reader *reader, struct fg_arena *are
 
     if (reader->request->format == FG_TEXT_FOLDED) {
         size_t blank = last_blank(line);
+        struct fg_slice text;
 
         /* Lines without a count are skipped, as Pyroscope's own parser does. */
         if (blank == SIZE_MAX)
             return FG_OK;
-        if (read_count(fg_slice_sub(line, blank + 1, line.len), &count, err) != FG_OK)
-            return err->code;
+        text = fg_slice_sub(line, blank + 1, line.len);
+        if (!fg_parse_i64(text, &count))
+            return fg_fail(err, FG_E_DECODE, "count \"%.*s\" is not an integer",
+                           FG_S(fg_slice_sub(text, 0, 40)));
         line = fg_slice_sub(line, 0, blank);
     }
     if (line.len == 0)

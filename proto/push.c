@@ -45,6 +45,7 @@ static bool read_label(struct fg_slice in, struct fg_label *label)
 {
     struct fg_cur cur = fg_cur(in);
 
+    /* A field that is absent has its default (proto3), here and below: the empty text. */
     *label = (struct fg_label){FG_LIT(""), FG_LIT("")};
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
@@ -80,6 +81,7 @@ static enum fg_code read_series(struct fg_slice in, struct fg_arena *arena,
 {
     struct fg_cur cur = fg_cur(in);
 
+    /* Bounded by the input: a label and a sample take two bytes of it at least. */
     series->labels.items = fg_arena_new(arena, struct fg_label, count_field(in, SERIES_LABEL));
     series->profiles = fg_arena_new(arena, struct fg_slice, count_field(in, SERIES_SAMPLE));
     if (series->labels.items == NULL || series->profiles == NULL)
@@ -120,6 +122,7 @@ enum fg_code fg_push_read(struct fg_slice in, struct fg_arena *arena, struct fg_
         if (read_series(fg_cur_lenbytes(&cur), arena, series, err) != FG_OK)
             return fg_wrap(err, "series %u", push.n_series);
         push.n_series++;
+        /* No overflow: a profile takes two bytes of the message at least. */
         push.n_profiles += series->n_profiles;
     }
     if (!fg_cur_end(&cur))

@@ -127,6 +127,7 @@ static enum fg_code read_frame(struct speedscope_reader *reader, struct fg_json 
                            err) != FG_OK)
             return err->code;
     }
+    /* The count of frames is unknown in JSON, so the array doubles. */
     if (!fg_arena_grow(reader->arena, &reader->frames, reader->n_frames, 1, &reader->cap_frames,
                        sizeof *reader->frames))
         return too_large(err);
@@ -219,6 +220,7 @@ static enum fg_code read_profile(struct speedscope_reader *reader, struct fg_jso
     while (fg_json_next(json) == FG_JSON_KEY)
         if (read_profile_member(reader, json, &profile, err) != FG_OK)
             return err->code;
+    /* Members come in any order, so what is missing is known only at the end. */
     if (profile.type == NO_TYPE || profile.unit == NO_UNIT)
         return fg_json_fail(json, "a profile has no type or unit", err);
     if (!fg_arena_grow(reader->arena, &reader->profiles, reader->n_profiles, 1,
@@ -342,6 +344,7 @@ static void sort_profiles(struct speedscope_reader *reader)
 static enum fg_code read_value(const struct speedscope_reader *reader, const struct fg_json *json,
                                int64_t *ret_value, struct fg_err *err)
 {
+    /* Integers exactly: a double has 53 bits only. */
     int64_t whole;
     double real;
 
@@ -353,6 +356,7 @@ static enum fg_code read_value(const struct speedscope_reader *reader, const str
     if (!fg_json_f64(json, &real))
         return fg_json_fail(json, "a value is beyond all numbers", err);
     real = round(real * (double)reader->factor);
+    /* Written so that NaN is refused, too. */
     if (!(real >= -0x1p63 && real < 0x1p63))
         return fg_json_fail(json, "a value exceeds 63 bits", err);
     *ret_value = (int64_t)real;
@@ -372,6 +376,8 @@ static enum fg_code find_frame(struct speedscope_reader *reader, const struct fg
     if (index >= reader->n_frames)
         return fg_json_fail(json, "a frame is not among the shared frames", err);
     frame = &reader->frames[index];
+    /* Locations belong to a batch; the number tells those of an earlier one apart without clearing
+     * all frames. */
     if (frame->batch != reader->batch_number &&
         fg_builder_name(reader->builder, frame->name, &frame->location, err) != FG_OK)
         return err->code;
@@ -385,6 +391,7 @@ static enum fg_code add_sample(struct speedscope_reader *reader, int64_t value, 
 {
     uint32_t max = reader->request->upload.limits.samples_max, stack = 0;
 
+    /* Counted while reading: a file of events does not say how many samples it makes. */
     if (max != 0 && ++reader->n_samples > max)
         return fg_fail(err, FG_E_INVALID,
                        "profile exceeds the samples count limit (max_profile_stacktrace_samples, "

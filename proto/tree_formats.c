@@ -215,6 +215,7 @@ static enum fg_code enter(struct tree_reader *reader, struct fg_err *err)
     if (!fg_arena_grow(reader->arena, &reader->levels, reader->n_levels, 1, &reader->cap_levels,
                        sizeof *reader->levels))
         return too_large(err);
+    /* Pushed after the node was entered: `before` is what leave() restores. */
     before.n_left = node.n_children;
     reader->levels[reader->n_levels++] = before;
     return FG_OK;

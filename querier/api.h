@@ -18,7 +18,7 @@
 extern const struct qry_endpoint qry_api_endpoints[];
 extern const size_t qry_n_api_endpoints;
 
-/* Small services beside it (querier/API.md#settings), in api_services.c. */
+/* The small services besides querier.v1 (querier/API.md#settings), in api_services.c. */
 extern const struct qry_endpoint qry_service_endpoints[];
 extern const size_t qry_n_service_endpoints;
 

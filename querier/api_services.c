@@ -79,8 +79,8 @@ static enum fg_code feature_flags(struct qry_query *query, const ProtobufCMessag
         const char *name, *description;
         bool enabled;
     } known[] = {
-        {"pyroscopeRuler", "Recording rules: metrics made from profiles.", false},
-        {"pyroscopeRulerFunctions", "Recording rules for single functions.", false},
+        {"pyroscopeRuler", "Recording rules: metrics made from profiles.", true},
+        {"pyroscopeRulerFunctions", "Recording rules for single functions.", true},
         {"utf8LabelNames", "Label names beyond letters, digits and underscores.", false},
         {"v2StorageLayer", "The query interface of Pyroscope's second storage.", true},
     };

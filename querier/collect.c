@@ -40,6 +40,8 @@ static enum fg_code read_tree(struct qry_query *query, struct qry_fanout *base, 
                            err);
 }
 
+/* Restarts empty what was merged so far: a fresh snapshot moves profiles from replies to blocks,
+ * and both together would count them twice. */
 static void restart_tree(struct qry_fanout *base)
 {
     fg_tree_done(base->into);
@@ -64,6 +66,7 @@ enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selectio
         .names_only = names_only,
     };
 
+    /* Rollups have names of functions only, so the range must still have its profiles. */
     if (qry_fanout_begin(query, err) != FG_OK ||
         qry_blocks_need_profiles(query, selection, "lines and addresses", err) != FG_OK ||
         qry_fanout_select_head(query, selection, stacks, names_only, &inner, &head, err) != FG_OK)
@@ -234,6 +237,7 @@ enum fg_code qry_collect_series(struct qry_query *query, const struct qry_select
         return qry_query_too_large(err);
     if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
+    /* Replies come in any order, and the response must not depend on it. */
     qry_label_sets_sort(into);
     return FG_OK;
 }
@@ -275,6 +279,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
 static enum fg_code decode_series(struct qry_query *query, struct fg_cur *cur,
                                   struct qry_points_list *list, struct fg_err *err)
 {
+    /* A series has at least two bytes: the length of its labels and its number of points. */
     uint64_t n = fg_cur_count(cur, 2);
 
     for (uint64_t i = 0; i < n; i++) {
@@ -338,6 +343,7 @@ static void restart_points(struct qry_fanout *base)
 static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
                          struct qry_selection *ret_kept)
 {
+    /* The first step that ends at the cut or after it. */
     int64_t n_cut = (int64_t)fg_time_grid(0, step_ns, selection->cut_ns), skipped_ns;
 
     *ret_kept = *selection;
@@ -484,6 +490,8 @@ enum fg_code qry_collect_rows(struct qry_query *query, const struct qry_selectio
     if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
         return FG_OK;
     if (config->keep == FG_ROWS_GREATEST) {
+        /* Steps of rows count from the kept start while they are collected; n_cut is added at the
+         * end. */
         config->start_ns = kept.start_ns;
         config->last_step =
             ((uint64_t)kept.end_ns - (uint64_t)kept.start_ns) / (uint64_t)config->step_ns;
@@ -495,6 +503,7 @@ enum fg_code qry_collect_rows(struct qry_query *query, const struct qry_selectio
         config->step_ns == 0 ? kept.start_ns : qry_points_from_ns(&kept, config->step_ns));
     if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
+    /* Once, after all replies and blocks: which row is the greatest or newest is known only now. */
     fg_profile_rows_finish(into);
     for (size_t i = 0; i < into->n; i++)
         into->items[i].step += (uint64_t)n_cut; /* of the whole grid */
@@ -548,6 +557,7 @@ enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats 
                                          .deletions = &head.deletions,
                                          .store = &head.store,
                                          .shards = &head.shards,
+                                         /* All of time: stats say since when there are profiles. */
                                          .start_ns = INT64_MIN,
                                          .end_ns = INT64_MAX},
                                 .generation = &head.generation,

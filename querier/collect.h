@@ -1,7 +1,6 @@
 /*
  * Collects the data of a query from ingesters and from blocks, and merges it: stacks, series,
- * points over time, counts, rows of
- * profiles, whole profiles. What is merged for flame graphs is in flamegraph.h.
+ * points over time, counts, rows of profiles, whole profiles. flamegraph.h merges for flame graphs.
  *
  * Thread: the query's worker; calls wait for peers and for the bucket. Errors: those of
  * qry_fanout_run().

@@ -1,8 +1,8 @@
 /*
- * What a response leaves out: what users deleted, as the tenants' manifests list it until no block
- * has it any more; and what is older than a tenant's retention, since the compactor drops it block
- * by block. Both are deletions (common/model/deletion.h), so readers of profiles know one
- * mechanism.
+ * Lists the profiles that a response leaves out: those that users deleted, which the tenants'
+ * manifests list until no block has them any more, and those older than a tenant's retention, which
+ * the compactor drops block by block. Both are deletions (common/model/deletion.h), so readers of
+ * profiles know one mechanism.
  *
  * Thread: the query's.
  */

@@ -47,11 +47,13 @@ static enum fg_code copy_types(const struct qry_label_sets *sets, struct fg_aren
 
     for (size_t i = 0; ids != NULL && i < sets->n; i++) {
         ids[n] = fg_arena_copy(arena, fg_labels_get(&sets->items[i], FG_LABEL_PROFILE_TYPE));
+        /* The arena is full; the condition ends the loop. */
         if (ids[n++].ptr == NULL)
             ids = NULL;
     }
     if (ids == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many profile types");
+    /* Sorted, so that messages that list them are the same each time. */
     qsort(ids, n, sizeof *ids, cmp_slices);
     *ret_ids = ids;
     *ret_n = n;
@@ -81,6 +83,7 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
 
 /* ---- merged ---- */
 
+/* Merges in full, without crowns: an export has exact numbers. */
 enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
                              bool names_only, struct fg_tree *into, struct fg_err *err)
 {

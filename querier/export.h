@@ -47,7 +47,7 @@ typedef enum fg_code (*qry_export_visit)(void *arg, const struct qry_export_prof
                                          struct fg_err *err);
 
 /*
- * Visits each profile by itself, in no order: with the sample types it was sent with, or only that
+ * Visits the profiles one by one, in no order: with the sample types it was sent with, or only that
  * of `type`. If the compactor replaces what is being read it begins again, so a profile may come
  * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
  * their labels span_id and trace_id. The querier must have no ingesters.

@@ -12,6 +12,7 @@ void qry_flame_json_numbers(struct fg_json_writer *json, const char *key, const 
 void qry_flame_json(const struct qry_flame_parts *parts, const char *key,
                     struct fg_json_writer *json)
 {
+    /* All levels are in one array, one behind the other; level_ends separates them. */
     size_t from = 0;
 
     fg_json_begin_object(json, key);
@@ -25,6 +26,7 @@ void qry_flame_json(const struct qry_flame_parts *parts, const char *key,
         from = parts->level_ends[i];
     }
     fg_json_end(json);
+    /* Names of the keys are Pyroscope's: its front end and Grafana read them. */
     fg_json_put_i64(json, "numTicks", parts->ticks);
     fg_json_put_i64(json, "maxSelf", parts->max_self);
     fg_json_end(json);

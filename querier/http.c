@@ -10,8 +10,14 @@
 #include "querier/profile_list.h"
 #include "querier/render.h"
 #include "querier/reply.h"
+#include "querier/rules/rules.h"
 
 enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
+
+/* All queries of programs at an interval are one flow, so that people wait for a few of them at
+ * most. The flows of tenants are hashes of their names. */
+static const struct fg_flow scrapes = {.id = UINT64_C(0x736372617065)};
+static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_questions_total",                               \
@@ -206,6 +212,8 @@ static enum fg_submit queue(struct qry_query *query)
 
     /* With several tenants each is a flow of the lane, so that none waits for all queries of
      * another. A tenant alone gets all workers. */
+    if (query->scraped)
+        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &scrapes, &query->job);
     if (fg_tenants_are_several(querier->tenants))
         return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &query->flow, &query->job);
     return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job) ? FG_SUBMIT_QUEUED
@@ -242,6 +250,7 @@ static void query_submit(struct qry_query *query)
 struct qry_http_binding {
     struct querier *querier;
     const struct qry_endpoint *endpoint;
+    bool scraped;
 };
 
 static void on_connect(struct fg_http_request *req, void *arg)
@@ -257,22 +266,42 @@ static void on_connect(struct fg_http_request *req, void *arg)
     query_submit(query);
 }
 
+/* Sets the deadline of a query that Prometheus sends: an answer that it does not wait for is lost,
+ * so what is there by then has to be on its way before. */
+static void keep_to_scrape(struct qry_query *query)
+{
+    double timeout_s;
+
+    if (!fg_parse_f64(fg_http_header(query->req, "x-prometheus-scrape-timeout-seconds"),
+                      &timeout_s) ||
+        !(timeout_s > 0))
+        return;
+    timeout_s = FG_MIN(timeout_s * SCRAPE_PART, (double)query->querier->timeout_ns / FG_SECOND_NS);
+    query->deadline_mono_ns =
+        FG_MIN(query->deadline_mono_ns,
+               fg_time_add(query->start_mono_ns, (int64_t)(timeout_s * FG_SECOND_NS)));
+}
+
 static void on_get(struct fg_http_request *req, void *arg)
 {
     struct qry_http_binding *binding = arg;
     struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
 
+    query->scraped = binding->scraped;
+    if (query->scraped)
+        keep_to_scrape(query);
     qry_render_read_params(req, &query->params);
     query_submit(query);
 }
 
 static void add_route(struct querier *querier, struct fg_http_server *server,
-                      struct qry_http_binding *binding, const struct qry_endpoint *endpoint)
+                      struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
+                      enum fg_http_kind kind)
 {
     bool connect = endpoint->type != NULL;
     bool posts = endpoint == qry_change_endpoints; /* two selectors may be too long for a URL */
 
-    *binding = (struct qry_http_binding){querier, endpoint};
+    *binding = (struct qry_http_binding){.querier = querier, .endpoint = endpoint};
     fg_http_server_route(server, &(struct fg_http_route){
                                      .methods = connect ? FG_CONNECT_METHODS
                                                 : posts ? FG_HTTP_GET | FG_HTTP_POST
@@ -283,7 +312,7 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
                                      .handler = connect ? on_connect : on_get,
                                      .arg = binding,
                                      .name = endpoint->name,
-                                     .kind = FG_HTTP_READS,
+                                     .kind = kind,
                                  });
 }
 
@@ -292,19 +321,26 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     fg_assert(querier->bindings == NULL);
     querier->bindings =
         fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints + qry_n_render_endpoints +
-                      qry_n_profile_endpoints + qry_n_function_endpoints + qry_n_change_endpoints,
+                      qry_n_profile_endpoints + qry_n_function_endpoints + qry_n_rule_endpoints +
+                      qry_n_change_endpoints + qry_n_scraped_endpoints,
                   sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
-        add_route(querier, server, binding++, &qry_api_endpoints[i]);
+        add_route(querier, server, binding++, &qry_api_endpoints[i], FG_HTTP_READS);
     for (size_t i = 0; i < qry_n_service_endpoints; i++)
-        add_route(querier, server, binding++, &qry_service_endpoints[i]);
+        add_route(querier, server, binding++, &qry_service_endpoints[i], FG_HTTP_READS);
     for (size_t i = 0; i < qry_n_render_endpoints; i++)
-        add_route(querier, server, binding++, &qry_render_endpoints[i]);
+        add_route(querier, server, binding++, &qry_render_endpoints[i], FG_HTTP_READS);
     for (size_t i = 0; i < qry_n_profile_endpoints; i++)
-        add_route(querier, server, binding++, &qry_profile_endpoints[i]);
+        add_route(querier, server, binding++, &qry_profile_endpoints[i], FG_HTTP_READS);
     for (size_t i = 0; i < qry_n_function_endpoints; i++)
-        add_route(querier, server, binding++, &qry_function_endpoints[i]);
+        add_route(querier, server, binding++, &qry_function_endpoints[i], FG_HTTP_READS);
     for (size_t i = 0; i < qry_n_change_endpoints; i++)
-        add_route(querier, server, binding++, &qry_change_endpoints[i]);
+        add_route(querier, server, binding++, &qry_change_endpoints[i], FG_HTTP_READS);
+    for (size_t i = 0; i < qry_n_rule_endpoints; i++)
+        add_route(querier, server, binding++, &qry_rule_endpoints[i], FG_HTTP_CHANGES);
+    for (size_t i = 0; i < qry_n_scraped_endpoints; i++) {
+        add_route(querier, server, binding, &qry_scraped_endpoints[i], FG_HTTP_READS);
+        binding++->scraped = true;
+    }
 }

@@ -5,6 +5,7 @@
 #include "querier/querier.h"
 #include "querier/share/share.h"
 
+/* Static, since main()'s table of sections points to them before there is a service. */
 static struct qry_settings settings;
 static struct qry_ingester_settings ingesters;
 static struct qry_share_settings share;
@@ -78,6 +79,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct querier_service *service = fg_new(struct querier_service);
     const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
+    /* At once: if a step fails, stop() frees what was made until then. */
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
@@ -102,12 +104,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .refine_max_bytes = settings.refine_max_bytes,
         .instance_labels = settings.instance_labels,
         .manifest_age_ns = settings.manifest_age_ns,
+        .rules_delay_ns = settings.rules_delay_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });
     qry_routes(service->querier, program->http);
     return FG_OK;
 }
 
+/* Called until it succeeds: a bucket may be unreachable for a while when a cluster starts. */
 static enum fg_code check_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {

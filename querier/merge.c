@@ -33,6 +33,7 @@ static enum fg_code append_set(struct qry_label_sets *sets, const struct fg_labe
                                uint64_t hash, struct fg_arena *arena, struct fg_err *err)
 {
     if (sets->n == sets->cap) {
+        /* Old arrays stay in the arena: together they are smaller than the newest. */
         size_t cap = sets->cap == 0 ? 64 : sets->cap * 2;
         struct fg_labels *items = fg_arena_new(arena, struct fg_labels, cap);
 
@@ -146,6 +147,8 @@ enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_
                                  struct fg_arena *arena, struct fg_err *err)
 {
     uint64_t hash = fg_id_table(fg_labels_hash(&points->labels));
+    /* Points of equal labels come from several ingesters and blocks, each with its own part of the
+     * profiles. */
     struct qry_points *there = find_points(list, &points->labels, hash);
 
     if (there != NULL)

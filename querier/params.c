@@ -10,6 +10,7 @@ enum fg_code qry_params_time(const struct qry_query *query, struct fg_slice text
 
     if (text.len > 0 && !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
         return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no time", name, FG_S(text));
+    /* Milliseconds, as in the Connect API, so that both interfaces select the same profiles. */
     *ret_ms = ns / FG_MS_NS;
     return FG_OK;
 }
@@ -33,6 +34,7 @@ enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t o
 {
     int64_t number = otherwise;
 
+    /* An absent parameter and an empty one mean the default. */
     if (text.len > 0 && (!fg_parse_i64(text, &number) || number < min || number > max))
         return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no number from %lld to %lld", name,
                        FG_S(text), (long long)min, (long long)max);

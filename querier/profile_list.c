@@ -26,6 +26,7 @@ static bool read_id(struct fg_slice text, struct fg_id *ret_id)
 
     for (size_t i = 0; i < text.len; i++) {
         fg_assert(text.ptr != NULL);
+        /* The dashes of a UUID (RFC 9562 4): 8-4-4-4-12 digits. */
         if (text.ptr[i] == '-' && text.len == ID_DIGITS + 4 &&
             (i == 8 || i == 13 || i == 18 || i == 23))
             continue;
@@ -128,6 +129,7 @@ static enum fg_code answer_list(struct qry_query *query, struct qry_selection *s
             FG_OK ||
         read_page(query->params.page, &config, err) != FG_OK)
         return err->code;
+    /* One more than the page has: it tells whether there is a next page. */
     config.n_newest = limit + 1;
     fg_profile_rows_init(rows, &config);
     if (qry_collect_rows(query, selection, rows, err) != FG_OK)
@@ -172,6 +174,7 @@ static enum fg_code answer_one(struct qry_query *query, struct qry_selection *se
                        "there is no profile %.*s of this type, selector and time range",
                        FG_S(text));
     head.type = selection->type;
+    /* A merged tree has no time of its own; the range was chosen to contain the profile's. */
     head.time_ns = FG_MAX(selection->start_ns, 0);
     fg_pprof_write(tree, &head, &query->body);
     query->content_type = "application/octet-stream";

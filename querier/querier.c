@@ -3,6 +3,7 @@
 #include "querier/blocks/blocks.h"
 #include "querier/http.h"
 #include "querier/replicas/replicas.h"
+#include "querier/rules/rules.h"
 #include "querier/ui.h"
 
 enum { ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024 };
@@ -19,14 +20,17 @@ struct querier *qry_create(const struct qry_config *config)
     querier->work = config->work;
     querier->tenants = config->tenants;
     querier->clock = config->clock;
+    /* Counters of all routes exist from the start, so that rates have a first value. */
     querier->metrics = qry_http_register(config->registry);
     querier->replicas_metrics = qry_replicas_register(config->registry);
+    /* Defaults for callers without settings: tests, and `bucket export`. */
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : ANSWER_MAX_BYTES_DEFAULT;
     querier->refine_max_bytes = config->refine_max_bytes;
     querier->instance_labels =
         config->instance_labels != NULL ? config->instance_labels : QRY_INSTANCE_LABELS_DEFAULT;
+    /* Without a bucket ingesters are all there is, as in tests of replicas. */
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
             .bucket = config->bucket,
@@ -39,6 +43,7 @@ struct querier *qry_create(const struct qry_config *config)
             .manifest_age_ns = config->manifest_age_ns,
             .disk = config->disk,
         });
+    querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     return querier;
 }
 
@@ -48,6 +53,7 @@ void qry_destroy(struct querier *querier)
         return;
     /* Abandoned calls outlive their queries: wait for them before the caller destroys the peers. */
     qry_calls_pending_done(&querier->pending);
+    qry_rules_destroy(querier->rules);
     qry_blocks_destroy(querier->blocks);
     free(querier->bindings);
     free(querier);

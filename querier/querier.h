@@ -32,7 +32,7 @@ struct qry_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
-    int64_t manifest_age_ns;
+    int64_t manifest_age_ns, rules_delay_ns;
     char *instance_labels;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
@@ -69,6 +69,7 @@ struct qry_config {
     uint64_t fetch_max_bytes;         /* under way for one query */
     uint64_t refine_max_bytes;        /* of samples, read if a flame graph of crowns is inexact */
     int64_t manifest_age_ns;          /* older manifests are read again */
+    int64_t rules_delay_ns;           /* so late is a minute evaluated by recording rules */
     struct fg_disk_cache *disk;       /* of segment and block data; NULL: none */
     const char *instance_labels;      /* of comparisons, separated by commas; NULL: the default */
 };

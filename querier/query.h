@@ -35,6 +35,7 @@ struct qry_blocks_snapshot;
 struct qry_http_binding;
 struct qry_lost;
 struct qry_query;
+struct qry_rules;
 
 enum {
     RENDER_GROUPS_MAX = 16,   /* labels to group by; further ones are ignored */
@@ -58,6 +59,7 @@ struct querier {
     struct fg_metrics *metrics, *replicas_metrics;
     struct qry_http_binding *bindings; /* of the routes; http.c */
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
+    struct qry_rules *rules;           /* recording rules */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     const char *instance_labels; /* of comparisons, separated by commas */
@@ -111,6 +113,7 @@ struct qry_query {
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
     uint64_t rollups;                                  /* that took the place of profiles */
 
+    bool scraped;   /* by a program, at an interval */
     bool refine;    /* the client wants exact flame graphs, whatever they cost */
     bool inexact;   /* some flame graph may differ from that of a full merge, */
     uint64_t bound; /* by at most so much */

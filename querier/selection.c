@@ -54,6 +54,7 @@ static void look_back(const struct qry_query *query, struct qry_selection *selec
         selection->start_ns = selection->end_ns = INT64_MIN;
         return;
     }
+    /* Nothing is cut off. */
     if (selection->start_ns >= oldest_ns)
         return;
     if (__builtin_sub_overflow(oldest_ns, selection->start_ns, &selection->cut_ns))
@@ -66,6 +67,7 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
 {
     int64_t length_ns;
 
+    /* 0 is an absent field (proto3); Pyroscope refuses such queries with this sentence. */
     if (start_ms == 0 || end_ms == 0)
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     if (start_ms > end_ms)
@@ -113,6 +115,7 @@ static enum fg_code select_type(struct qry_query *query, struct qry_selection *s
 
     if (fg_profile_type_parse(fg_cstr(type_id), &selection->type, err) != FG_OK)
         return err->code;
+    /* The five parts and their colons are not longer than the id. */
     fg_buf_init(&text, strlen(type_id) + 8);
     fg_profile_type_write(&selection->type, &text);
     selection->type_text = fg_arena_text(query->arena, fg_buf_slice(&text));

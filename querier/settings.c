@@ -30,6 +30,10 @@ const struct fg_conf_field qry_fields[] = {
      .max = "1000",
      .doc = "Labels that may name an instance of a service, separated by commas, at most 8. "
             "Comparisons (/api/compare) take the first one that both sides have."},
+    {"rules_delay", FG_CONF_NS, CONF(rules_delay_ns), .def = "2m", .min = "0s", .max = "1h",
+     .doc =
+         "How long after its end a minute is evaluated by recording rules. Profiles of the minute "
+         "that arrive later are missing in the metrics."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "
@@ -57,6 +61,7 @@ static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_program *program,
                                struct fg_disk_cache **ret_disk, struct fg_err *err)
 {
+    /* Only the last folder: a misspelled path fails instead of growing a tree. */
     if (mkdir(config->path, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "disk cache %s", config->path);
     if (fg_program_disk(program, config->path, "cache", &config->disk, err) != FG_OK)
@@ -69,6 +74,7 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
                                  struct fg_err *err)
 {
     struct fg_disk_cache_config config = {
+        /* The setting first; the caller's folder is a default for single servers. */
         .path = settings->disk_cache[0] != '\0' ? settings->disk_cache : otherwise,
         .max_bytes = settings->disk_cache_max_bytes,
         .free_min_bytes = DISK_FREE_MIN_BYTES,

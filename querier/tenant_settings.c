@@ -1,107 +1,7 @@
 #include "querier/tenant_settings.h"
 
-#include "common/base/crc32c.h"
-#include "common/base/cursor.h"
 #include "common/cluster/manifest/name.h"
-#include "common/net/pbjson.h"
-
-enum { SWAPS_MAX = 8, CRC_BYTES = 4 };
-
-/* A version of the object. */
-struct settings_version {
-    struct fg_bucket_etag etag; /* empty: there is no object */
-    Settings__V1__GetSettingsResponse *all;
-};
-
-/* ---- the object ---- */
-
-static enum fg_code decode(const struct qry_tenant_settings *settings, struct fg_slice bytes,
-                           const char *name, struct settings_version *version, struct fg_err *err)
-{
-    struct fg_cur cur = fg_cur(bytes);
-    uint32_t crc = fg_cur_le32(&cur);
-    struct fg_slice content = fg_slice_sub(bytes, CRC_BYTES, SIZE_MAX);
-    ProtobufCMessage *message;
-
-    if (cur.bad || fg_crc32c(content) != crc)
-        return fg_fail(err, FG_E_CORRUPT, "%s: the checksum is not that of its content", name);
-    content = fg_arena_copy(settings->arena, content);
-    if (content.ptr == NULL && content.len > 0)
-        return fg_fail(err, FG_E_LIMIT, "%s: too large", name);
-    if (fg_pb_read(content, &settings__v1__get_settings_response__descriptor, settings->arena,
-                   &message, err) != FG_OK) {
-        if (err->code == FG_E_INVALID)
-            err->code = FG_E_CORRUPT; /* it is not the client's fault */
-        return fg_wrap(err, "%s", name);
-    }
-    version->all = (Settings__V1__GetSettingsResponse *)message;
-    return FG_OK;
-}
-
-static enum fg_code read_version(const struct qry_tenant_settings *settings, const char *name,
-                                 struct settings_version *version, struct fg_err *err)
-{
-    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
-                                    .name = name,
-                                    .content_max_bytes = SETTINGS_MAX_BYTES + CRC_BYTES,
-                                    .deadline_mono_ns = settings->deadline_mono_ns};
-    enum fg_code code = fg_bucket_call(settings->bucket, &get);
-
-    *version = (struct settings_version){0};
-    if (code == FG_OK) {
-        version->etag = get.etag;
-        code = decode(settings, fg_buf_slice(&get.body), name, version, err);
-    } else if (code == FG_E_NOT_FOUND) {
-        code = FG_OK;
-        version->all = fg_arena_new(settings->arena, Settings__V1__GetSettingsResponse, 1);
-        if (version->all == NULL)
-            code = fg_fail(err, FG_E_LIMIT, "%s: no memory", name);
-        else
-            settings__v1__get_settings_response__init(version->all);
-    } else {
-        *err = get.err;
-    }
-    fg_bucket_clear(&get);
-    return code;
-}
-
-/* FG_E_PRECONDITION: somebody else was faster. */
-static enum fg_code write_version(const struct qry_tenant_settings *settings, const char *name,
-                                  const struct settings_version *version, struct fg_err *err)
-{
-    const ProtobufCMessage *message = &version->all->base;
-    bool is_new = version->etag.text[0] == '\0';
-    struct fg_bucket_request put = {
-        .verb = FG_BUCKET_PUT,
-        .name = name,
-        .condition = is_new ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH,
-        .if_etag = version->etag,
-        .deadline_mono_ns = settings->deadline_mono_ns,
-    };
-    size_t len = protobuf_c_message_get_packed_size(message);
-    struct fg_buf bytes;
-    enum fg_code code;
-
-    if (len > SETTINGS_MAX_BYTES)
-        return fg_fail(err, FG_E_LIMIT, "the settings of a tenant exceed %d bytes",
-                       SETTINGS_MAX_BYTES);
-    fg_buf_init(&bytes, SIZE_MAX);
-    fg_buf_le32(&bytes, 0);
-    (void)fg_buf_reserve(&bytes, len + 1);
-    bytes.len += protobuf_c_message_pack(message, bytes.ptr + bytes.len);
-    uint32_t crc = fg_crc32c(fg_bytes(bytes.ptr + CRC_BYTES, len));
-    for (size_t i = 0; i < CRC_BYTES; i++)
-        bytes.ptr[i] = (uint8_t)(crc >> 8 * i);
-    put.content = fg_buf_slice(&bytes);
-    code = fg_bucket_call(settings->bucket, &put);
-    if (code != FG_OK)
-        *err = put.err;
-    fg_bucket_clear(&put);
-    fg_buf_done(&bytes);
-    return code;
-}
-
-/* ---- changes ---- */
+#include "querier/tenant_object.h"
 
 static size_t find(const Settings__V1__GetSettingsResponse *all, const char *name)
 {
@@ -118,16 +18,11 @@ static int by_name(const void *left, const void *right)
                   (*(Settings__V1__Setting *const *)right)->name);
 }
 
-/* Changes a version in place; *ret_changed false: it is as wanted. */
-typedef enum fg_code (*settings_change)(const void *what, struct fg_arena *arena,
-                                        Settings__V1__GetSettingsResponse *all, bool *ret_changed,
-                                        struct fg_err *err);
-
-static enum fg_code put_setting(const void *what, struct fg_arena *arena,
-                                Settings__V1__GetSettingsResponse *all, bool *ret_changed,
-                                struct fg_err *err)
+static enum fg_code put_setting(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
+                                bool *ret_changed, struct fg_err *err)
 {
-    const Settings__V1__Setting *setting = what;
+    Settings__V1__GetSettingsResponse *all = (Settings__V1__GetSettingsResponse *)message;
+    Settings__V1__Setting *setting = arg;
     size_t at = find(all, setting->name);
     Settings__V1__Setting **grown;
 
@@ -141,7 +36,7 @@ static enum fg_code put_setting(const void *what, struct fg_arena *arena,
         return fg_fail(err, FG_E_LIMIT, "settings: no memory");
     if (all->n_settings > 0)
         memcpy(grown, all->settings, all->n_settings * sizeof(void *));
-    grown[at] = (Settings__V1__Setting *)(uintptr_t)setting; /* it is only read */
+    grown[at] = setting;
     all->n_settings += at == all->n_settings;
     all->settings = grown;
     qsort(grown, all->n_settings, sizeof(void *), by_name);
@@ -149,11 +44,11 @@ static enum fg_code put_setting(const void *what, struct fg_arena *arena,
     return FG_OK;
 }
 
-static enum fg_code remove_setting(const void *what, struct fg_arena *arena,
-                                   Settings__V1__GetSettingsResponse *all, bool *ret_changed,
-                                   struct fg_err *err)
+static enum fg_code remove_setting(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
+                                   bool *ret_changed, struct fg_err *err)
 {
-    size_t at = find(all, what);
+    Settings__V1__GetSettingsResponse *all = (Settings__V1__GetSettingsResponse *)message;
+    size_t at = find(all, arg);
 
     (void)arena;
     (void)err;
@@ -164,50 +59,50 @@ static enum fg_code remove_setting(const void *what, struct fg_arena *arena,
     return FG_OK;
 }
 
-static enum fg_code name_of(const struct qry_tenant_settings *settings,
-                            char name[FG_NAME_MAX_BYTES], struct fg_err *err)
+/* Describes the object. name: has its name afterwards. */
+static enum fg_code object_of(const struct qry_tenant_settings *settings,
+                              char name[FG_NAME_MAX_BYTES], struct qry_tenant_object *ret_object,
+                              struct fg_err *err)
 {
     if (settings->bucket == NULL)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "settings need a bucket");
-    return fg_name_settings(name, settings->tenant, err);
+    if (fg_name_settings(name, settings->tenant, err) != FG_OK)
+        return err->code;
+    *ret_object = (struct qry_tenant_object){
+        .bucket = settings->bucket,
+        .name = name,
+        .what = "the settings of a tenant",
+        .type = &settings__v1__get_settings_response__descriptor,
+        .max_bytes = SETTINGS_MAX_BYTES,
+        .arena = settings->arena,
+        .deadline_mono_ns = settings->deadline_mono_ns,
+    };
+    return FG_OK;
 }
 
-/* A write whose answer was lost may have been done: the next read shows it, and a change that is
- * there already is made again without harm. */
-static enum fg_code swap(const struct qry_tenant_settings *settings, settings_change change,
-                         const void *what, struct fg_err *err)
+static enum fg_code swap(const struct qry_tenant_settings *settings,
+                         qry_tenant_object_change change, const void *what, struct fg_err *err)
 {
-    struct settings_version version;
+    struct qry_tenant_object object;
     char name[FG_NAME_MAX_BYTES];
-    bool changed = false;
-    enum fg_code code;
 
-    if (name_of(settings, name, err) != FG_OK)
+    if (object_of(settings, name, &object, err) != FG_OK)
         return err->code;
-    for (unsigned i = 0; i < SWAPS_MAX; i++) {
-        if (read_version(settings, name, &version, err) != FG_OK ||
-            change(what, settings->arena, version.all, &changed, err) != FG_OK)
-            return err->code;
-        if (!changed)
-            return FG_OK;
-        code = write_version(settings, name, &version, err);
-        if (code != FG_E_PRECONDITION)
-            return code;
-    }
-    return fg_fail(err, FG_E_ABORTED, "%s: others change it all the time, try again", name);
+    return qry_tenant_object_swap(&object, change, (void *)(uintptr_t)what /* only read */, err);
 }
 
 enum fg_code qry_tenant_settings_read(const struct qry_tenant_settings *settings,
                                       Settings__V1__GetSettingsResponse *ret_all,
                                       struct fg_err *err)
 {
-    struct settings_version version;
+    struct qry_tenant_object object;
     char name[FG_NAME_MAX_BYTES];
+    ProtobufCMessage *message;
 
-    if (name_of(settings, name, err) != FG_OK ||
-        read_version(settings, name, &version, err) != FG_OK)
+    if (object_of(settings, name, &object, err) != FG_OK ||
+        qry_tenant_object_read(&object, &message, err) != FG_OK)
         return err->code;
-    *ret_all = *version.all;
+    *ret_all = *(Settings__V1__GetSettingsResponse *)message;
     return FG_OK;
 }
 

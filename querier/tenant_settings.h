@@ -1,11 +1,9 @@
 /*
  * Settings of a tenant, which apps keep on the server: names with values. They are one object in
- * the bucket, tenants/<tenant>/settings, a settings.v1.GetSettingsResponse with its crc32c in
- * front, replaced by compare-and-swap.
+ * the bucket, tenants/<tenant>/settings, a settings.v1.GetSettingsResponse (tenant_object.h).
  *
  * Thread: any that may wait for the bucket. Memory: the arena of the caller.
- * Errors: FG_E_UNIMPLEMENTED: there is no bucket. FG_E_CORRUPT: the object is damaged; it names the
- * object. FG_E_ABORTED: others changed the object again and again. Errors of the bucket.
+ * Errors: those of tenant_object.h. FG_E_UNIMPLEMENTED: there is no bucket.
  */
 #ifndef FG_QUERIER_TENANT_SETTINGS_H
 #define FG_QUERIER_TENANT_SETTINGS_H

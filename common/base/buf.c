@@ -63,10 +63,12 @@ void fg_buf_printf(struct fg_buf *buf, const char *fmt, ...)
 
     va_start(args, fmt);
     va_copy(again, args);
+    /* Measured first: the text goes straight into the buffer, without a copy of unknown size. */
     int wanted = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
     fg_assert(wanted >= 0);
     len = (size_t)wanted;
+    /* A text that ends exactly at the limit is complete and must not set `full`. */
     if (len == buf->max_bytes - buf->len) {
         printf_exact(buf, len, fmt, again);
     } else if (fg_buf_reserve(buf, len + 1)) {

@@ -6,12 +6,16 @@ void fg_assert_failed(const char *cond, const char *file, int line)
     abort();
 }
 
+/* Ends the program: budgets bound the requests, so the machine itself is out of memory, and an
+ * error path would need memory, too. */
 static void out_of_memory(size_t size)
 {
     (void)fprintf(stderr, "out of memory asking for %zu bytes\n", size);
     abort();
 }
 
+/* At least a byte, here and below: malloc(0) may return NULL, which callers would take for a
+ * failure. */
 void *fg_malloc(size_t size)
 {
     void *ptr = malloc(size == 0 ? 1 : size);

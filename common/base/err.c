@@ -46,6 +46,7 @@ enum fg_code fg_wrap(struct fg_err *err, const char *fmt, ...)
     va_start(args, fmt);
     int written = vsnprintf(err->msg, sizeof err->msg, fmt, args);
     va_end(args);
+    /* vsnprintf() returns what it would have written, which may be more than fits. */
     used = written < 0 ? 0 : FG_MIN((size_t)written, sizeof err->msg - 1);
     append_cut(err, used, ": ");
     append_cut(err, strlen(err->msg), inner);
@@ -66,6 +67,7 @@ static enum fg_code code_of_errno(int errnum)
     case ENOSPC:
     case EDQUOT:
         return FG_E_NO_SPACE;
+    /* Shortages that pass: the caller retries, and a client gets 503. */
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -74,6 +76,7 @@ static enum fg_code code_of_errno(int errnum)
     case ECONNREFUSED:
     case ECONNRESET:
         return FG_E_UNAVAILABLE;
+    /* Unexpected: a fault of ours or of the machine, which a retry does not cure. */
     default:
         return FG_E_INTERNAL;
     }

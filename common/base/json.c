@@ -21,6 +21,7 @@ struct fg_json fg_json(struct fg_slice in)
 
 static enum fg_json_token bad(struct fg_json *json, const char *why)
 {
+    /* The first error counts: those after it follow from it. */
     if (json->why == NULL) {
         json->why = why;
         json->len -= json->cur.left; /* from now on: where it went wrong */
@@ -214,6 +215,7 @@ static enum fg_json_token read_word(struct fg_json *json, const char *word,
 {
     size_t len = strlen(word);
 
+    /* "trueish" is refused by the next token, which is neither a comma nor an end. */
     if (!fg_slice_starts(fg_bytes(json->cur.ptr, json->cur.left), word))
         return bad(json, "expected a value");
     (void)fg_cur_take(&json->cur, len);
@@ -332,6 +334,7 @@ static uint32_t unicode_escape(struct fg_slice text, size_t *ret_len)
     *ret_len = 6;
     if (rune < 0xd800 || rune > 0xdfff)
         return rune;
+    /* A lone half of a surrogate pair becomes U+FFFD, as in Go's decoder. */
     if (rune > 0xdbff || text.len < 12 || text.ptr[6] != '\\' || text.ptr[7] != 'u')
         return 0xfffd;
     low = hex4(fg_slice_sub(text, 8, 4));
@@ -386,12 +389,14 @@ static bool whole(struct fg_slice text, double *ret_value)
     return fg_parse_f64(text, ret_value) && *ret_value == trunc(*ret_value);
 }
 
+/* Accepts 1e3 and 5.0, too: protobuf's JSON mapping allows them for integers. */
 bool fg_json_i64(const struct fg_json *json, int64_t *ret_value)
 {
     double real;
 
     if (fg_parse_i64(json->text, ret_value))
         return true;
+    /* The bounds are powers of two, which doubles have exactly; INT64_MAX they have not. */
     if (!whole(json->text, &real) || real < -0x1p63 || real >= 0x1p63)
         return false;
     *ret_value = (int64_t)real;

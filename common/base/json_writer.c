@@ -29,10 +29,13 @@ struct fg_buf *fg_json_value(struct fg_json_writer *json, const char *key)
         fg_buf_puts(json->out, key);
         fg_buf_puts(json->out, "\":");
     } else {
+        /* In an object each value has a key, elsewhere none has: a wrong call would make invalid
+         * JSON. */
         fg_assert(json->keyed == in_object(json));
         fg_assert(json->depth > 0 || !json->comma); /* one value at the outermost level */
         put_comma(json);
     }
+    /* A key that was put by fg_json_put_key() has its value now. */
     json->keyed = false;
     json->comma = true; /* what follows this value needs one */
     return json->out;
@@ -41,6 +44,7 @@ struct fg_buf *fg_json_value(struct fg_json_writer *json, const char *key)
 static void begin(struct fg_json_writer *json, const char *key, bool object)
 {
     fg_buf_putc(fg_json_value(json, key), object ? '{' : '[');
+    /* Our own documents have a fixed depth, so this is a bug and not an input. */
     fg_assert(json->depth < FG_JSON_WRITER_DEPTH_MAX);
     /* Bit d says whether level d is an object. */
     json->objects &= ~(UINT64_C(1) << json->depth);

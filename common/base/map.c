@@ -46,6 +46,8 @@ static uint32_t slots_for(const struct fg_map *map, uint32_t count)
     uint32_t slots = map->slots == NULL ? MAP_MIN_SLOTS : map->mask + 1;
 
     fg_assert(count < UINT32_MAX / 4);
+    /* Three quarters: beyond that linear probing gets slow (a miss visits 8.5 slots at three
+     * quarters, 50 at nine tenths). */
     while (slots / 4 * 3 < count)
         slots *= 2;
     return map->slots == NULL || slots > map->mask + 1 ? slots : 0;
@@ -87,6 +89,7 @@ bool fg_map_reserve_in(struct fg_map *map, struct fg_arena *arena, uint32_t coun
 
     if (slots == 0)
         return true;
+    /* The arena cannot free the old table, hence the other path than fg_map_reserve(). */
     table = fg_arena_alloc(arena, slots * sizeof *table);
     if (table == NULL)
         return false;

@@ -28,6 +28,7 @@ void fg_outgrown_move(struct fg_outgrown *into, struct fg_outgrown *from)
 {
     struct fg_outgrown_array **end = &from->arrays;
 
+    /* Walks the chain, which has an entry for each doubling, so it is short. */
     while (*end != NULL)
         end = &(*end)->next;
     *end = into->arrays;

@@ -30,6 +30,7 @@ void fg_radix_sort(struct fg_keyed *items, struct fg_keyed *scratch, uint32_t co
 
     if (count < 2)
         return;
+    /* The least significant byte first: each pass keeps the order of the passes before it. */
     for (unsigned shift = 0; shift < 32; shift += 8) {
         if (pass(from, to, count, shift)) {
             struct fg_keyed *swap = from;
@@ -38,6 +39,7 @@ void fg_radix_sort(struct fg_keyed *items, struct fg_keyed *scratch, uint32_t co
             to = swap;
         }
     }
+    /* After an odd number of passes the result is in the scratch. */
     if (from != items)
         memcpy(items, from, count * sizeof *items);
 }

@@ -30,6 +30,7 @@ bool fg_parse_i64(struct fg_slice text, int64_t *ret_value)
 
     if (!fg_parse_u64(fg_slice_sub(text, sign ? 1 : 0, text.len), &value))
         return false;
+    /* INT64_MIN has no positive counterpart, hence one more for negative numbers. */
     if (value > (uint64_t)INT64_MAX + (negative ? 1 : 0))
         return false;
     *ret_value = negative ? (int64_t)(0 - value) : (int64_t)value;
@@ -38,6 +39,7 @@ bool fg_parse_i64(struct fg_slice text, int64_t *ret_value)
 
 bool fg_parse_f64(struct fg_slice text, double *ret_value)
 {
+    /* strtod() needs a NUL; 64 bytes are more than the 17 digits that a double can tell apart. */
     char copy[64];
     char *end;
 
@@ -60,6 +62,7 @@ static int hex_digit(uint8_t c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
+    /* Upper case differs from lower case in this bit alone. */
     c |= 0x20;
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -99,6 +102,7 @@ bool fg_parse_base64(struct fg_slice text, uint8_t *out, size_t *ret_len)
     /* Both alphabets (RFC 4648, 4 and 5), with or without padding: senders differ. */
     while (text.len > 0 && text.ptr[text.len - 1] == '=')
         text.len--;
+    /* 6 bits do not make a byte. */
     if (text.len % 4 == 1)
         return false;
     for (size_t i = 0; i < text.len; i++) {
@@ -130,6 +134,7 @@ void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len)
 
 void fg_buf_u64(struct fg_buf *buf, uint64_t value)
 {
+    /* 2^64 has 20 digits. */
     uint8_t digits[20];
     size_t at = sizeof digits;
 
@@ -160,6 +165,8 @@ static size_t utf8_sequence(struct fg_slice text)
     fg_assert(p != NULL); /* callers have at least one byte */
     if (p[0] < 0x80)
         return 1;
+    /* Heads: 110xxxxx two bytes, 1110xxxx three, 11110xxx four. 0xc0 and 0xc1 would be overlong
+     * forms of ASCII, 0xf5 and above are past U+10FFFF. */
     len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
     if (p[0] < 0xc2 || p[0] > 0xf4 || len > text.len)
         return 0;
@@ -179,6 +186,7 @@ bool fg_utf8_next(struct fg_slice text, uint32_t *ret_rune, size_t *ret_len)
 
     if (len == 0)
         return false;
+    /* The head of a sequence has len ones and a zero in front of its bits. */
     rune = len == 1 ? text.ptr[0] : text.ptr[0] & (0x7fu >> len);
     for (size_t i = 1; i < len; i++)
         rune = rune << 6 | (text.ptr[i] & 0x3f);
@@ -221,6 +229,7 @@ bool fg_utf8_valid(struct fg_slice text)
     return true;
 }
 
+/* DEL is escaped, too, as a log would pass it to a terminal. */
 static bool json_plain(uint8_t c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != 0x7f;
@@ -258,6 +267,7 @@ void fg_buf_json(struct fg_buf *buf, struct fg_slice text)
     while (at < text.len) {
         size_t end = at;
 
+        /* Runs of plain characters are copied at once: nearly all text is plain. */
         while (end < text.len && json_plain(text.ptr[end]))
             end++;
         fg_buf_append(buf, text.ptr + at, end - at);
@@ -271,6 +281,8 @@ void fg_buf_url(struct fg_buf *buf, struct fg_slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
         uint8_t c = text.ptr[i];
+        /* The unreserved characters (RFC 3986 2.3); all others are escaped, so the result fits a
+         * path and a query. */
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                      c == '-' || c == '.' || c == '_' || c == '~';
 
@@ -359,6 +371,7 @@ size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)
 
 const char *fg_nearest(struct fg_slice wanted, const char *const *known, size_t n)
 {
+    /* A word that is further away than this is no typo, and a suggestion would be noise. */
     size_t nearest = fg_edit_distance_max(wanted.len) + 1;
     const char *word = NULL;
 

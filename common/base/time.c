@@ -15,6 +15,7 @@ static int64_t real_wall(struct fg_clock *clock)
     return read_clock(CLOCK_REALTIME);
 }
 
+/* Stands still while the machine sleeps, and never jumps: for deadlines and durations only. */
 static int64_t real_mono(struct fg_clock *clock)
 {
     (void)clock;

@@ -66,6 +66,7 @@ static bool parse_number(struct fg_slice text, int64_t *ret_ns)
         unit_ns = 1000;
     else if (text.len == 19)
         unit_ns = 1;
+    /* Nanoseconds in 64 bits end in the year 2262. */
     if (__builtin_mul_overflow(number, unit_ns, &ns))
         return false;
     *ret_ns = ns;

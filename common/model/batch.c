@@ -132,6 +132,8 @@ static uint32_t define_location(const struct fg_batch *batch, uint32_t number,
                                 struct fg_symbols *symbols)
 {
     const struct fg_batch_location *from = &batch->locations[number];
+    /* On the stack for nearly all: a location has more lines only if as many functions were inlined
+     * into each other. */
     struct fg_line few[16];
     struct fg_line *lines = few;
     uint32_t defined;
@@ -161,6 +163,8 @@ static uint32_t define_location(const struct fg_batch *batch, uint32_t number,
 static void define_stacks(const struct fg_batch *batch, const bool *define, uint32_t *numbers,
                           struct fg_symbols *symbols)
 {
+    /* UINT32_MAX in every byte: not defined yet. A location that several stacks have is defined
+     * once. */
     memset(numbers, 0xff, batch->n_locations * sizeof *numbers);
     for (uint32_t s = 0; s < batch->n_stacks; s++) {
         const struct fg_stack *stack = &batch->stacks[s];
@@ -191,6 +195,8 @@ static void encode_definitions(const struct fg_batch *batch, const bool *define,
     fg_symbols_init(&symbols);
     numbers = fg_calloc(batch->n_locations, sizeof *numbers);
     define_stacks(batch, define, numbers, &symbols);
+    /* A table of this message alone: the receiver translates its numbers into those of its
+     * dictionary. */
     fg_symbols_encode_since(&symbols, FG_SYMBOLS_START, out);
     for (uint32_t s = 0; s < batch->n_stacks; s++) {
         const struct fg_stack *stack = &batch->stacks[s];
@@ -212,6 +218,7 @@ static void encode_profile(const struct fg_batch *batch, const struct fg_profile
     size_t n_values = (size_t)batch->n_types * profile->n_samples;
 
     put_id(out, profile->id);
+    /* `labels` is scratch of the caller: their length comes before them. */
     fg_buf_clear(labels);
     fg_labels_encode(&profile->labels, labels);
     fg_buf_lenbytes(out, fg_buf_slice(labels));
@@ -250,6 +257,7 @@ void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg
 
 /* ---- decoding ---- */
 
+/* The cursor's error is sticky, so callers check it once at their end. */
 static struct fg_id get_id(struct fg_cur *cur)
 {
     struct fg_slice bytes = fg_cur_take(cur, FG_ID_BYTES);
@@ -283,6 +291,7 @@ static enum fg_code decode_definition(struct fg_cur *cur, struct fg_arena *arena
     uint64_t depth = fg_cur_count(cur, 1);
     uint32_t *locations;
 
+    /* Bounded before the memory is asked for, although the rest of the message bounds it, too. */
     if (cur->bad || index >= batch->n_stacks || depth > BATCH_STACK_DEPTH_MAX)
         return fg_fail(err, FG_E_CORRUPT, "definition of stack %llu of %u",
                        (unsigned long long)index, batch->n_stacks);
@@ -342,6 +351,7 @@ static enum fg_code decode_schema(struct fg_cur *cur, struct fg_arena *arena,
 static enum fg_code decode_links(struct fg_cur *cur, struct fg_arena *arena,
                                  struct fg_profile *profile, struct fg_err *err)
 {
+    /* The samples of links do not descend. */
     uint32_t least = 0;
 
     profile->n_links = (uint32_t)fg_cur_count(cur, 1 + 8 + FG_ID_BYTES);
@@ -387,6 +397,7 @@ static enum fg_code decode_samples(struct fg_cur *cur, struct fg_arena *arena,
     }
     for (size_t i = 0; i < n_values; i++) {
         profile->values[i] = fg_cur_zigzag(cur);
+        /* Decoders drop or refuse negative values, so no peer sends one. */
         if (profile->values[i] < 0)
             return fg_fail(err, FG_E_CORRUPT, "negative value");
     }
@@ -471,6 +482,7 @@ void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers)
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         const struct fg_profile_size *size = &batch->profiles[i].size;
 
+        /* One more than the size; 0: unknown. */
         numbers[2 * (size_t)i] = size->known ? (uint64_t)size->wire_bytes + 1 : 0;
         numbers[2 * (size_t)i + 1] = size->raw_bytes;
     }
@@ -481,6 +493,7 @@ enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t
 {
     if (count == 0)
         return FG_OK;
+    /* Either all profiles or none, as older distributors send none. */
     if (count != 2 * (size_t)batch->n_profiles)
         return fg_fail(err, FG_E_CORRUPT, "%zu numbers for the sizes of %u profiles", count,
                        batch->n_profiles);

@@ -35,6 +35,7 @@ static void put_percentage(const struct dot_drawing *drawing, int64_t value)
     double percent =
         drawing->graph.total == 0 ? 0 : fabs((double)value / (double)drawing->graph.total) * 100;
 
+    /* The rounding of pprof, so that both drawings show the same numbers. */
     if (percent >= 99.95 && percent <= 100.05)
         fg_buf_puts(drawing->out, "100%");
     else if (percent >= 1)
@@ -249,6 +250,7 @@ static void put_tooltip(const struct dot_drawing *drawing, const char *key,
 /* Returns 1 and the share of the total in so many parts. */
 static int parts_of(const struct dot_drawing *drawing, int64_t weight, int parts)
 {
+    /* 128 bits: a weight near 2^63 times 100 does not fit into 64. */
     __int128 share = (__int128)weight * parts / drawing->graph.total;
 
     return 1 + (int)FG_MIN(share < 0 ? -share : share, parts);
@@ -261,6 +263,7 @@ static void put_edge(const struct dot_drawing *drawing, const struct fg_call_edg
     fg_buf_printf(out, "N%u -> N%u [label=\" ", edge->from + 1, edge->to + 1);
     put_value(drawing, edge->weight);
     fg_buf_puts(out, "\"");
+    /* A difference of two profiles may have a total of 0. */
     if (drawing->graph.total != 0) {
         int weight = parts_of(drawing, edge->weight, 100),
             width = parts_of(drawing, edge->weight, 5);

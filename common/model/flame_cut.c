@@ -38,48 +38,70 @@ int64_t fg_flame_nth_largest(const int64_t *values, size_t count, size_t rank)
 
 /* ---- the cut ---- */
 
-enum { LEFT_OUT = FG_TREE_ROOT - 1 }; /* where a node is that is part of an "other" */
+enum { LEFT_OUT = FG_TREE_ROOT - 1, NO_OTHER = FG_TREE_ROOT };
 
+/* Nodes are appended without a look-up: those of a tree are distinct, and so are the "other" nodes,
+ * of which `others` has the one of each parent. */
 struct cutting {
     const struct fg_tree *tree;
     const struct fg_flame_weights *weights;
     struct fg_tree *into;
-    uint32_t *nodes; /* of tree's nodes: node in into, or LEFT_OUT */
-    uint32_t other;  /* location "other" in into */
+    uint32_t *nodes;     /* of tree's nodes: node in into, or LEFT_OUT */
+    uint32_t *others;    /* of tree's nodes: their "other" in into, or NO_OTHER */
+    uint32_t root_other; /* the same of the root */
+    uint32_t other;      /* location "other" in into */
 };
 
-static void leave_out(struct cutting *cutting, uint32_t node, uint32_t parent)
+/* Returns the "other" below a node of the tree that was kept. */
+static uint32_t other_of(struct cutting *cutting, uint32_t node)
 {
-    cutting->nodes[node] = LEFT_OUT;
-    fg_tree_add(cutting->into, fg_tree_child(cutting->into, parent, cutting->other),
-                cutting->weights->totals[node]);
+    bool root = node == FG_TREE_ROOT;
+    uint32_t *other = root ? &cutting->root_other : &cutting->others[node];
+
+    if (*other == NO_OTHER)
+        *other = fg_tree_append(cutting->into, root ? FG_TREE_ROOT : cutting->nodes[node],
+                                cutting->other);
+    return *other;
 }
 
 /* Adds the value below a node that none of its children has. */
 static void add_rest(struct cutting *cutting, uint32_t node, int64_t rest)
 {
     if (rest != 0)
-        fg_tree_add(cutting->into, fg_tree_child(cutting->into, node, cutting->other), rest);
+        fg_tree_add(cutting->into, other_of(cutting, node), rest);
+}
+
+static void keep(struct cutting *cutting, struct fg_symbols_import *import, uint32_t node)
+{
+    const struct fg_tree *tree = cutting->tree;
+    const int64_t *rests = cutting->weights->rests;
+    uint32_t above = tree->parents[node];
+    uint32_t location = fg_symbols_import_location(import, tree->locations[node]);
+
+    if (location == cutting->other)
+        cutting->nodes[node] = other_of(cutting, above); /* which may be there already */
+    else
+        cutting->nodes[node] = fg_tree_append(
+            cutting->into, above == FG_TREE_ROOT ? FG_TREE_ROOT : cutting->nodes[above], location);
+    fg_tree_add(cutting->into, cutting->nodes[node], tree->self[node]);
+    add_rest(cutting, node, rests == NULL ? 0 : rests[node]);
 }
 
 static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import, int64_t least)
 {
     const struct fg_tree *tree = cutting->tree;
-    const int64_t *rests = cutting->weights->rests;
 
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         uint32_t above = tree->parents[i];
-        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : cutting->nodes[above];
 
-        if (parent == LEFT_OUT) {
+        cutting->others[i] = NO_OTHER;
+        if (above != FG_TREE_ROOT && cutting->nodes[above] == LEFT_OUT) {
             cutting->nodes[i] = LEFT_OUT; /* its value is in the total of what was left out above */
         } else if (cutting->weights->totals[i] < least) {
-            leave_out(cutting, i, parent);
+            cutting->nodes[i] = LEFT_OUT;
+            fg_tree_add(cutting->into, other_of(cutting, above), cutting->weights->totals[i]);
         } else {
-            cutting->nodes[i] = fg_tree_child(
-                cutting->into, parent, fg_symbols_import_location(import, tree->locations[i]));
-            fg_tree_add(cutting->into, cutting->nodes[i], tree->self[i]);
-            add_rest(cutting, cutting->nodes[i], rests == NULL ? 0 : rests[i]);
+            keep(cutting, import, i);
         }
     }
 }
@@ -87,15 +109,19 @@ static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
 void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_weights *weights, int64_t least,
                   struct fg_tree *into)
 {
-    struct cutting cutting = {.tree = tree, .weights = weights, .into = into};
+    struct cutting cutting = {
+        .tree = tree, .weights = weights, .into = into, .root_other = NO_OTHER};
     struct fg_symbols_import import;
 
+    fg_assert(into->n_nodes == 0);
     cutting.nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *cutting.nodes);
-    cutting.other = fg_symbols_name_location(&into->symbols, FG_LIT(FG_FLAME_OTHER));
-    fg_symbols_import_init(&import, &into->symbols, &tree->symbols);
+    cutting.others = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *cutting.others);
+    fg_symbols_import_init_new(&import, &into->symbols, &tree->symbols);
+    cutting.other = fg_symbols_import_name_location(&import, FG_LIT(FG_FLAME_OTHER));
     cut_nodes(&cutting, &import, least);
     add_rest(&cutting, FG_TREE_ROOT, weights->root_rest);
     fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
     fg_symbols_import_done(&import);
+    free(cutting.others);
     free(cutting.nodes);
 }

@@ -21,7 +21,7 @@ struct fg_flame_weights {
 };
 
 /* Copies the nodes whose total is at least `least`, and their ancestors, to the empty tree `into`,
- * and adds the nodes "other". */
+ * and adds the nodes "other". Afterwards `into` can only be read and freed (fg_tree_append()). */
 void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_weights *weights, int64_t least,
                   struct fg_tree *into);
 

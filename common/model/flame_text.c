@@ -90,6 +90,7 @@ static void put_stack(struct folded *folded, uint32_t leaf)
 
     for (uint32_t node = leaf; node != FG_TREE_ROOT; node = tree->parents[node])
         folded->path[depth++] = node;
+    /* Stops at the limit: a deep tree would fill gigabytes otherwise. */
     while (depth > 0 && !folded->text.full) {
         put_frame(&folded->text, fg_tree_name(tree, folded->path[--depth]));
         fg_buf_putc(&folded->text, depth > 0 ? ';' : ' ');
@@ -114,6 +115,7 @@ static void put_sorted(const struct folded *folded, struct fg_buf *out)
         lines[i] = fg_slice_sub(text, from, folded->ends[i] - from);
         from = folded->ends[i];
     }
+    /* Sorted, so that equal trees give equal text. */
     qsort(lines, folded->n_lines, sizeof *lines, compare_lines);
     for (size_t i = 0; i < folded->n_lines; i++)
         fg_buf_put(out, lines[i]);

@@ -13,6 +13,7 @@ static struct fg_slice base_name(struct fg_slice path)
 {
     for (size_t i = path.len; i > 0; i--)
         if (path.ptr[i - 1] == '/')
+            /* A path that ends with a slash has no last part: it is shown as it is. */
             return i == path.len ? path : fg_slice_sub(path, i, path.len);
     return path;
 }
@@ -23,6 +24,8 @@ static struct fg_slice address_name(const struct fg_symbols *symbols,
     struct fg_slice file = FG_LIT("");
     uint64_t address = location->address;
 
+    /* Without an address there is nothing to show: either the sender named the line with an empty
+     * text, or it sent no line. */
     if (address == 0)
         return location->n_lines > 0 ? FG_LIT("") : FG_LIT(FG_FRAME_UNKNOWN);
     if (location->mapping != FG_NO_MAPPING) {

@@ -34,6 +34,8 @@ static void number_node(struct ordering *ordering, uint32_t node)
 
     names->parents[number] = parent == FG_TREE_ROOT ? FG_TREE_ROOT : names->nodes[parent];
     names->functions[number] = name;
+    /* A function that calls itself counts once in totals: only its outermost node on a path
+     * adds. */
     names->outermost[number] = ordering->inside[name]++ == 0;
     names->nodes[node] = number;
 }
@@ -108,6 +110,8 @@ static void find_outermost(struct fg_function_tree *names, uint32_t *path, uint3
     uint32_t depth = 0;
 
     for (uint32_t i = 0; i < names->n_nodes; i++) {
+        /* Nodes are in depth-first order, so the path to a node is a prefix of the path to the one
+         * before it. */
         while (depth > 0 && path[depth - 1] != names->parents[i])
             inside[names->functions[path[--depth]]]--;
         names->outermost[i] = inside[names->functions[i]]++ == 0;

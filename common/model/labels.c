@@ -11,6 +11,7 @@ enum {
 
 #define HASH_SEED UINT64_C(0x6c6162656c73) /* "labels": no other hash uses it */
 
+/* Stable: only a greater name moves behind. */
 static void sort_insertion(struct fg_label *items, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -67,6 +68,8 @@ void fg_labels_sort(struct fg_labels *labels)
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
 
+        /* The last of equal names wins; an empty value means that the label is not there, as in
+         * Prometheus. */
         if (i + 1 < labels->count && fg_slice_eq(label->name, label[1].name))
             continue;
         if (label->value.len > 0)
@@ -75,6 +78,7 @@ void fg_labels_sort(struct fg_labels *labels)
     labels->count = kept;
 }
 
+/* Linear: sets have about ten labels, and need not be sorted here. */
 struct fg_slice fg_labels_get(const struct fg_labels *labels, const char *name)
 {
     struct fg_slice wanted = fg_cstr(name);
@@ -176,6 +180,7 @@ struct fg_labels fg_labels_copy(const struct fg_labels *labels, struct fg_arena 
     for (size_t i = 0; out.items != NULL && i < labels->count; i++) {
         out.items[i].name = fg_arena_copy(arena, labels->items[i].name);
         out.items[i].value = fg_arena_copy(arena, labels->items[i].value);
+        /* The arena is full. The loop ends, and NULL tells the caller. */
         if (out.items[i].name.ptr == NULL || out.items[i].value.ptr == NULL)
             out.items = NULL;
     }
@@ -238,7 +243,7 @@ void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out)
     fg_buf_putc(out, '}');
 }
 
-/* True as in Go's strconv.IsPrint, but for characters that no version of Unicode has assigned:
+/* True as in Go's strconv.IsPrint, except for characters that no version of Unicode has assigned:
  * they would need Go's tables, and these texts are for people to read. */
 static bool is_printable(uint32_t rune)
 {
@@ -297,6 +302,7 @@ void fg_labels_quote(struct fg_slice text, struct fg_buf *out)
 /* Cuts text at its colons; counts all parts, keeps the first `max`. */
 static size_t split_parts(struct fg_slice text, struct fg_slice *parts, size_t max)
 {
+    /* Counts beyond max, too: the error says how many parts there were. */
     for (size_t n = 0;; n++) {
         size_t colon = fg_slice_find(text, ':');
 
@@ -329,6 +335,7 @@ enum fg_code fg_profile_type_parse(struct fg_slice text, struct fg_profile_type 
     struct fg_slice parts[5];
     size_t n = split_parts(text, parts, FG_COUNT(parts));
 
+    /* The sixth part is ":delta", which Pyroscope accepts as well. It selects nothing. */
     if (n != 5 && n != 6)
         return type_refuse(text, n, err);
     *ret_type = (struct fg_profile_type){parts[0], parts[1], parts[2], parts[3], parts[4]};
@@ -356,6 +363,7 @@ bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile
 
 static struct fg_slice type_text(const struct fg_profile_type *type, struct fg_arena *arena)
 {
+    /* Four colons between five parts. */
     size_t len = type->name.len + type->type.len + type->unit.len + type->period_type.len +
                  type->period_unit.len + 4;
     struct fg_slice copy = {NULL, 0};
@@ -382,6 +390,7 @@ struct fg_labels fg_labels_with_type(const struct fg_labels *series,
     };
     struct fg_labels all = {NULL, series->count + FG_COUNT(own)};
 
+    /* The arena is full: the other values are borrowed and cannot fail. */
     if (own[0].value.ptr == NULL)
         return (struct fg_labels){NULL, 0};
     all.items = fg_arena_new(arena, struct fg_label, all.count);
@@ -390,6 +399,7 @@ struct fg_labels fg_labels_with_type(const struct fg_labels *series,
     if (series->count > 0)
         memcpy(all.items, series->items, series->count * sizeof *all.items);
     memcpy(all.items + series->count, own, sizeof own);
+    /* The own labels come last, so they win over labels of the series with such names. */
     fg_labels_sort(&all);
     return all;
 }

@@ -29,6 +29,7 @@ static size_t list_locations(const struct fg_tree *tree, uint32_t node, size_t m
 void fg_tree_pgo(const struct fg_tree *tree, uint32_t keep_locations, bool aggregate_callees,
                  struct fg_tree *into)
 {
+    /* 0: all locations of a stack. */
     size_t max = keep_locations == 0 ? tree->n_nodes : keep_locations;
     uint32_t *list = fg_calloc(FG_MAX(FG_MIN(max, tree->n_nodes), 1), sizeof *list);
     struct fg_symbols_import import;
@@ -41,6 +42,7 @@ void fg_tree_pgo(const struct fg_tree *tree, uint32_t keep_locations, bool aggre
         if (tree->self[i] == 0)
             continue;
         n = list_locations(tree, i, FG_MIN(max, tree->n_nodes), list);
+        /* The list has the leaf first, and the tree grows from the root. */
         for (size_t k = n; k-- > 0;) {
             uint32_t location = fg_symbols_import_location(&import, list[k]);
 

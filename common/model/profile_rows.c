@@ -3,6 +3,8 @@
 #include "common/base/time.h"
 #include "common/base/value.h"
 
+/* Least sizes of an encoded row (set, time, id, value) and of a span; what counts are checked
+ * against. */
 enum { ROW_MIN_BYTES = 1 + 1 + FG_ID_BYTES + 1, SPAN_BYTES = 8 + FG_ID_BYTES };
 
 static enum fg_code too_large(struct fg_err *err)
@@ -35,6 +37,7 @@ static enum fg_code take_set(struct fg_profile_rows_sets *sets, const struct fg_
     *ret_set = find_set(sets, labels, hash);
     if (*ret_set != FG_MAP_NONE)
         return FG_OK;
+    /* A copy in the list's arena: the caller's labels live only for the call. */
     copy = fg_labels_copy(labels, arena);
     if (copy.items == NULL || sets->n >= FG_MAP_NONE / 2)
         return too_large(err);
@@ -84,6 +87,8 @@ enum fg_code fg_profile_rows_set(struct fg_profile_rows *rows, const struct fg_l
             return (a) < (b) ? -1 : 1;                                                             \
     } while (0)
 
+/* Orders rows of one time by their content, so the same rows give the same list no matter which
+ * ingester or block sent them first. */
 static int compare_ids(const struct fg_profile_row *a, const struct fg_profile_row *b)
 {
     int order = fg_id_cmp(a->id, b->id);
@@ -139,6 +144,8 @@ static void keep_greatest(struct fg_profile_rows *rows)
     rows->n = kept;
 }
 
+/* Drops what the configuration does not keep. Rows may come in any order, so the list decides over
+ * all that it has so far. */
 static void settle(struct fg_profile_rows *rows)
 {
     if (rows->n == 0)
@@ -171,6 +178,7 @@ static enum fg_code make_room(struct fg_profile_rows *rows, struct fg_err *err)
                        "query gives more than %zu profiles or spans, narrow its time range or its "
                        "selector",
                        max);
+    /* Doubles, up to the limit of a query. */
     rows->cap = FG_MIN(FG_MAX(256, rows->cap * 2), max);
     rows->items = fg_realloc(rows->items, rows->cap * sizeof *rows->items);
     return FG_OK;
@@ -184,6 +192,8 @@ static bool is_wanted(const struct fg_profile_rows *rows, const struct fg_profil
         return row->step <= config->last_step;
     if (!config->has_before)
         return true;
+    /* Newest first, then by id: the page that continues after a row begins behind it in this
+     * order. */
     return row->time_ns < config->before_ns ||
            (row->time_ns == config->before_ns && fg_id_cmp(row->id, config->before_id) > 0);
 }
@@ -293,6 +303,8 @@ void fg_profile_rows_encode(const struct fg_profile_rows *rows, struct fg_buf *o
 
         fg_id_put(id, row->id);
         fg_buf_varint(out, numbers[row->set] - 1);
+        /* The difference to the row before: small for sorted rows. It wraps around, so that any two
+         * times have one. */
         fg_buf_zigzag(out, fg_wrap_sub(row->time_ns, before_ns));
         fg_buf_append(out, id, sizeof id);
         fg_buf_zigzag(out, row->value);
@@ -355,6 +367,7 @@ static enum fg_code decode(struct fg_profile_rows *rows, struct fg_cur *cur, str
 
     if (decode_sets(rows, cur, arena, &numbers, &n_sets, err) != FG_OK)
         return err->code;
+    /* Refuses a number of rows for which the message is too short. */
     n = fg_cur_count(cur, ROW_MIN_BYTES + (rows->config.spans ? SPAN_BYTES : 0));
     for (uint64_t i = 0; i < n; i++) {
         uint64_t set = fg_cur_varint(cur);
@@ -365,6 +378,7 @@ static enum fg_code decode(struct fg_profile_rows *rows, struct fg_cur *cur, str
         if (cur->bad)
             break;
         row.set = numbers[set];
+        /* Merges: the same limits hold for rows of peers as for our own. */
         if (fg_profile_rows_add(rows, &row, err) != FG_OK)
             return err->code;
     }
@@ -376,6 +390,7 @@ static enum fg_code decode(struct fg_profile_rows *rows, struct fg_cur *cur, str
 enum fg_code fg_profile_rows_decode(struct fg_profile_rows *rows, struct fg_slice in,
                                     struct fg_err *err)
 {
+    /* Of this message alone; sets that stay are copied by fg_profile_rows_set(). */
     fg_auto(fg_arena) *arena = fg_arena_create(rows->config.max_bytes);
     struct fg_cur cur = fg_cur(in);
 

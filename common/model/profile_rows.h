@@ -3,8 +3,8 @@
  * heatmaps and lists of profiles are made of it. Ingesters and the reader of blocks fill such a
  * list, and the querier adds the lists up.
  *
- * A row is a profile of one type, or, if spans are asked for, a span of such a profile. What is not
- * wanted is dropped while rows are added, so that memory stays small whatever the time range.
+ * A row is a profile of one type, or, if spans are asked for, a span of such a profile. The
+ * list drops unwanted rows while rows are added, so memory stays small for any time range.
  *
  * Encoded (the payload of ROWS in proto/inner.proto):
  *   varint n, n times a varint-length label set (labels.h)
@@ -73,7 +73,7 @@ struct fg_profile_rows {
 /* Makes an empty list. The texts of group_by are borrowed. */
 void fg_profile_rows_init(struct fg_profile_rows *rows,
                           const struct fg_profile_rows_config *config);
-/* Frees the rows and the hash tables. What is left is an empty list of the same configuration. */
+/* Frees the rows and the hash tables, which leaves an empty list of the same configuration. */
 void fg_profile_rows_done(struct fg_profile_rows *rows);
 
 /* Returns the number of a label set in *ret_set, and copies the set if it is new. FG_E_LIMIT: the

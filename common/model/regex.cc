@@ -12,8 +12,10 @@ static RE2::Options options()
 {
     RE2::Options options;
 
+    /* RE2 compiles to automata; beyond this memory a pattern is refused, or matches more slowly. */
     options.set_max_mem(FG_REGEX_MEMORY_MAX_BYTES);
     options.set_log_errors(false); /* a bad pattern is the client's error, not an event of ours */
+    /* As in Prometheus, whose patterns are "(?s:...)". */
     options.set_dot_nl(true);
     return options;
 }
@@ -45,6 +47,7 @@ void fg_regex_destroy(fg_regex *regex)
 
 bool fg_regex_matches(const fg_regex *regex, const void *text, size_t len)
 {
+    /* Anchored at both ends, as matchers of PromQL are. */
     return RE2::FullMatch(piece(text, len), regex->re2);
 }
 
@@ -70,5 +73,6 @@ size_t fg_regex_group_number(const fg_regex *regex, const void *name, size_t len
     const auto &numbers = regex->re2.NamedCapturingGroups();
     const auto found = numbers.find(std::string(static_cast<const char *>(name), len));
 
+    /* Group 0 is the whole match, so no name can have it. */
     return found == numbers.end() ? 0 : static_cast<size_t>(found->second);
 }

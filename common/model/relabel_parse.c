@@ -89,6 +89,8 @@ static enum fg_code no_memory(struct relabel_reader *reader)
 
 /* ---- a rule that is whole ---- */
 
+/* A rule may say the default explicitly; it is refused only if it says something else that has no
+ * effect. */
 static bool is_default(const struct relabel_draft *draft, enum field field, const char *text)
 {
     return fg_slice_is(draft->texts[field], text);
@@ -176,6 +178,8 @@ static enum fg_code equip(struct relabel_reader *reader, enum fg_relabel_action 
     return FG_OK;
 }
 
+/* The pattern is compiled first: a template that refers to a group is checked against its
+ * groups. */
 static enum fg_code add_template(struct relabel_reader *reader, const struct relabel_draft *draft,
                                  enum field field, const struct fg_pattern *pattern,
                                  struct fg_template *template)
@@ -281,6 +285,7 @@ static enum fg_code read_modulus(struct relabel_reader *reader, struct relabel_d
 static enum fg_code read_action(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     struct fg_slice text = draft->texts[ACTION];
+    /* Most unknown actions are typos. */
     const char *nearest = fg_nearest(text, actions, FG_COUNT(actions));
 
     for (size_t i = 0; i < FG_COUNT(actions); i++) {

@@ -9,6 +9,7 @@ enum { RUNE_MAX = 0x10ffff };
 enum fg_code fg_lexer_fail(const struct fg_lexer *lexer, size_t at, struct fg_err *err,
                            const char *fmt, ...)
 {
+    /* Counted only for errors, so that tokens need no positions by line. */
     size_t line = 1, column = 1;
     char text[FG_ERR_MSG_MAX_BYTES];
     va_list args;
@@ -123,6 +124,8 @@ static enum fg_code escape(struct fg_lexer *lexer, uint8_t *out, size_t *ret_len
     if (count == 0 && (c < '0' || c > '7'))
         return fg_lexer_fail(lexer, lexer->at, err, "unknown escape sequence in quoted string");
     value = count > 0 ? digits(lexer, at + 1, count, 16) : digits(lexer, at, 3, 8);
+    /* Surrogates are no characters, and three octal digits can exceed a byte: both as Go refuses
+     * them. */
     if (value > RUNE_MAX || (count == 0 && value > UINT8_MAX) ||
         (value >= 0xd800 && value < 0xe000))
         return fg_lexer_fail(lexer, lexer->at, err, "invalid escape sequence in quoted string");
@@ -155,6 +158,7 @@ static size_t string_end(const struct fg_lexer *lexer, size_t at)
 static enum fg_code unescape(struct fg_lexer *lexer, size_t end, struct fg_slice *ret_value,
                              struct fg_err *err)
 {
+    /* No escape is shorter than what it stands for, so the text's own length is enough. */
     uint8_t *out = fg_arena_alloc(lexer->arena, end - lexer->at);
     size_t len = 0, more;
 
@@ -173,6 +177,7 @@ static enum fg_code unescape(struct fg_lexer *lexer, size_t end, struct fg_slice
     return FG_OK;
 }
 
+/* Strings of PromQL: '...' and "..." with escapes and without line ends, `...` without escapes. */
 static enum fg_code lex_string(struct fg_lexer *lexer, struct fg_token *token, struct fg_err *err)
 {
     size_t end = string_end(lexer, token->at);
@@ -208,6 +213,7 @@ static void lex_ident(struct fg_lexer *lexer, struct fg_token *token)
 {
     size_t end = token->at;
 
+    /* Names of metrics may have colons, names of labels may not. */
     while (is_name(peek(lexer, end)) || (!lexer->in_braces && peek(lexer, end) == ':'))
         end++;
     take(lexer, token, FG_TOKEN_IDENT, end - token->at);

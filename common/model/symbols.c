@@ -37,6 +37,7 @@ enum {
 
 static uint32_t grown_cap(uint32_t cap, uint32_t count)
 {
+    /* Doubling must not overflow. Inputs are bounded far below this. */
     fg_assert(count < UINT32_MAX / 2);
     return FG_MAX(FG_MAX(cap * 2, count), (uint32_t)TABLE_MIN_ENTRIES);
 }
@@ -84,7 +85,8 @@ size_t fg_symbols_bytes(const struct fg_symbols *symbols)
 
 /* ---- strings ---- */
 
-static uint32_t string_add(struct fg_symbols *symbols, uint64_t hash, struct fg_slice text)
+/* Appends an entry; as all functions of this kind, without telling the map. */
+static uint32_t string_append(struct fg_symbols *symbols, struct fg_slice text)
 {
     if (text.len > symbols->text_cap - symbols->text_len) {
         symbols->text_cap = FG_MAX(symbols->text_cap * 2, symbols->text_len + text.len);
@@ -96,13 +98,15 @@ static uint32_t string_add(struct fg_symbols *symbols, uint64_t hash, struct fg_
     symbols->text_len += text.len;
     RESERVE_OF(symbols, symbols->string_ends, symbols->cap_strings, symbols->n_strings,
                symbols->n_strings + 1);
+    /* Texts stand one behind the other, so an end is enough: a string begins where the one before
+     * ends. */
     symbols->string_ends[symbols->n_strings] = symbols->text_len;
-    fg_map_add(&symbols->string_map, hash, symbols->n_strings);
     return symbols->n_strings++;
 }
 
 uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
 {
+    /* Seeded per process: strings come from outside. */
     uint64_t hash = fg_hash64_table(text);
     struct fg_map_walk walk;
     uint32_t i = fg_map_first(&symbols->string_map, hash, &walk);
@@ -110,7 +114,8 @@ uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
     for (; i != FG_MAP_NONE; i = fg_map_next(&symbols->string_map, &walk))
         if (fg_slice_eq(fg_symbols_text(symbols, i), text))
             return i;
-    return string_add(symbols, hash, text);
+    fg_map_add(&symbols->string_map, hash, symbols->n_strings);
+    return string_append(symbols, text);
 }
 
 /* ---- functions ---- */
@@ -140,6 +145,15 @@ static bool function_valid(const struct fg_symbols *symbols, const struct fg_fun
            function->filename < symbols->n_strings;
 }
 
+static uint32_t function_append(struct fg_symbols *symbols, const struct fg_function *function)
+{
+    fg_assert(function_valid(symbols, function));
+    RESERVE_OF(symbols, symbols->functions, symbols->cap_functions, symbols->n_functions,
+               symbols->n_functions + 1);
+    symbols->functions[symbols->n_functions] = *function;
+    return symbols->n_functions++;
+}
+
 uint32_t fg_symbols_function(struct fg_symbols *symbols, const struct fg_function *function)
 {
     uint64_t hash = function_hash(function);
@@ -149,12 +163,8 @@ uint32_t fg_symbols_function(struct fg_symbols *symbols, const struct fg_functio
     for (; i != FG_MAP_NONE; i = fg_map_next(&symbols->function_map, &walk))
         if (function_eq(&symbols->functions[i], function))
             return i;
-    fg_assert(function_valid(symbols, function));
-    RESERVE_OF(symbols, symbols->functions, symbols->cap_functions, symbols->n_functions,
-               symbols->n_functions + 1);
-    symbols->functions[symbols->n_functions] = *function;
     fg_map_add(&symbols->function_map, hash, symbols->n_functions);
-    return symbols->n_functions++;
+    return function_append(symbols, function);
 }
 
 /* ---- mappings ---- */
@@ -179,6 +189,15 @@ static bool mapping_valid(const struct fg_symbols *symbols, const struct fg_mapp
     return mapping->filename < symbols->n_strings && mapping->build_id < symbols->n_strings;
 }
 
+static uint32_t mapping_append(struct fg_symbols *symbols, const struct fg_mapping *mapping)
+{
+    fg_assert(mapping_valid(symbols, mapping));
+    RESERVE_OF(symbols, symbols->mappings, symbols->cap_mappings, symbols->n_mappings,
+               symbols->n_mappings + 1);
+    symbols->mappings[symbols->n_mappings] = *mapping;
+    return symbols->n_mappings++;
+}
+
 uint32_t fg_symbols_mapping(struct fg_symbols *symbols, const struct fg_mapping *mapping)
 {
     uint64_t hash = mapping_hash(mapping);
@@ -188,12 +207,8 @@ uint32_t fg_symbols_mapping(struct fg_symbols *symbols, const struct fg_mapping 
     for (; i != FG_MAP_NONE; i = fg_map_next(&symbols->mapping_map, &walk))
         if (mapping_eq(&symbols->mappings[i], mapping))
             return i;
-    fg_assert(mapping_valid(symbols, mapping));
-    RESERVE_OF(symbols, symbols->mappings, symbols->cap_mappings, symbols->n_mappings,
-               symbols->n_mappings + 1);
-    symbols->mappings[symbols->n_mappings] = *mapping;
     fg_map_add(&symbols->mapping_map, hash, symbols->n_mappings);
-    return symbols->n_mappings++;
+    return mapping_append(symbols, mapping);
 }
 
 /* ---- locations ---- */
@@ -231,12 +246,13 @@ static bool location_valid(const struct fg_symbols *symbols, const struct fg_loc
     return location->mapping == FG_NO_MAPPING || location->mapping < symbols->n_mappings;
 }
 
-static uint32_t location_add(struct fg_symbols *symbols, uint64_t hash,
-                             const struct fg_location *location, const struct fg_line *lines)
+static uint32_t location_append(struct fg_symbols *symbols, const struct fg_location *location,
+                                const struct fg_line *lines)
 {
     uint32_t number = symbols->n_locations;
 
     fg_assert(location_valid(symbols, location, lines));
+    /* first_line has 32 bits. */
     fg_assert(location->n_lines < UINT32_MAX / 2 - symbols->n_lines);
     RESERVE_OF(symbols, symbols->lines, symbols->cap_lines, symbols->n_lines,
                symbols->n_lines + location->n_lines);
@@ -247,7 +263,6 @@ static uint32_t location_add(struct fg_symbols *symbols, uint64_t hash,
     symbols->locations[number] = *location;
     symbols->locations[number].first_line = symbols->n_lines;
     symbols->n_lines += location->n_lines;
-    fg_map_add(&symbols->location_map, hash, number);
     symbols->n_locations++;
     return number;
 }
@@ -262,7 +277,8 @@ uint32_t fg_symbols_location(struct fg_symbols *symbols, const struct fg_locatio
     for (; i != FG_MAP_NONE; i = fg_map_next(&symbols->location_map, &walk))
         if (location_eq(symbols, &symbols->locations[i], location, lines))
             return i;
-    return location_add(symbols, hash, location, lines);
+    fg_map_add(&symbols->location_map, hash, symbols->n_locations);
+    return location_append(symbols, location, lines);
 }
 
 uint32_t fg_symbols_name_location(struct fg_symbols *symbols, struct fg_slice name)
@@ -284,9 +300,10 @@ static uint32_t *none_array(uint32_t count)
     return array;
 }
 
-void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols *into,
-                            const struct fg_symbols *from)
+static void import_init(struct fg_symbols_import *import, struct fg_symbols *into,
+                        const struct fg_symbols *from, bool fresh)
 {
+    import->fresh = fresh;
     import->into = into;
     import->from = from;
     import->strings = none_array(from->n_strings);
@@ -295,6 +312,21 @@ void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols 
     import->locations = none_array(from->n_locations);
     import->lines = NULL;
     import->cap_lines = 0;
+}
+
+void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols *into,
+                            const struct fg_symbols *from)
+{
+    import_init(import, into, from, false);
+}
+
+void fg_symbols_import_init_new(struct fg_symbols_import *import, struct fg_symbols *into,
+                                const struct fg_symbols *from)
+{
+    fg_assert(into->n_strings == 1 && into->n_functions == 0 && into->n_mappings == 0 &&
+              into->n_locations == 0);
+    import_init(import, into, from, true);
+    import->strings[0] = 0;
 }
 
 void fg_symbols_import_done(struct fg_symbols_import *import)
@@ -310,9 +342,12 @@ void fg_symbols_import_done(struct fg_symbols_import *import)
 uint32_t fg_symbols_import_string(struct fg_symbols_import *import, uint32_t number)
 {
     fg_assert(number < import->from->n_strings);
-    if (import->strings[number] == FG_MAP_NONE)
-        import->strings[number] =
-            fg_symbols_string(import->into, fg_symbols_text(import->from, number));
+    if (import->strings[number] == FG_MAP_NONE) {
+        struct fg_slice text = fg_symbols_text(import->from, number);
+
+        import->strings[number] = import->fresh ? string_append(import->into, text)
+                                                : fg_symbols_string(import->into, text);
+    }
     return import->strings[number];
 }
 
@@ -326,7 +361,8 @@ uint32_t fg_symbols_import_function(struct fg_symbols_import *import, uint32_t n
         function.name = fg_symbols_import_string(import, function.name);
         function.system_name = fg_symbols_import_string(import, function.system_name);
         function.filename = fg_symbols_import_string(import, function.filename);
-        import->functions[number] = fg_symbols_function(import->into, &function);
+        import->functions[number] = import->fresh ? function_append(import->into, &function)
+                                                  : fg_symbols_function(import->into, &function);
     }
     return import->functions[number];
 }
@@ -342,7 +378,8 @@ uint32_t fg_symbols_import_mapping(struct fg_symbols_import *import, uint32_t nu
         mapping = import->from->mappings[number];
         mapping.filename = fg_symbols_import_string(import, mapping.filename);
         mapping.build_id = fg_symbols_import_string(import, mapping.build_id);
-        import->mappings[number] = fg_symbols_mapping(import->into, &mapping);
+        import->mappings[number] = import->fresh ? mapping_append(import->into, &mapping)
+                                                 : fg_symbols_mapping(import->into, &mapping);
     }
     return import->mappings[number];
 }
@@ -353,13 +390,58 @@ uint32_t fg_symbols_import_location_slow(struct fg_symbols_import *import, uint3
     const struct fg_line *lines = import->from->lines + location.first_line;
 
     location.mapping = fg_symbols_import_mapping(import, location.mapping);
+    /* Scratch of the import, reused by all locations. */
     RESERVE(import->lines, import->cap_lines, location.n_lines);
     for (uint32_t i = 0; i < location.n_lines; i++) {
         import->lines[i].function = fg_symbols_import_function(import, lines[i].function);
         import->lines[i].line = lines[i].line;
     }
-    import->locations[number] = fg_symbols_location(import->into, &location, import->lines);
+    import->locations[number] = import->fresh
+                                    ? location_append(import->into, &location, import->lines)
+                                    : fg_symbols_location(import->into, &location, import->lines);
     return import->locations[number];
+}
+
+static bool is_name_location(const struct fg_symbols *symbols, uint32_t number, uint32_t name)
+{
+    const struct fg_location *location = &symbols->locations[number];
+    const struct fg_line *line = &symbols->lines[location->first_line];
+    struct fg_function only = {.name = name};
+
+    return location->n_lines == 1 && location->mapping == FG_NO_MAPPING && location->address == 0 &&
+           !location->folded && line->line == 0 &&
+           function_eq(&symbols->functions[line->function], &only);
+}
+
+uint32_t fg_symbols_import_name_location(struct fg_symbols_import *import, struct fg_slice name)
+{
+    const struct fg_symbols *from = import->from;
+    struct fg_location location = {.mapping = FG_NO_MAPPING, .n_lines = 1};
+    struct fg_function function = {0};
+    struct fg_line line = {0};
+    uint32_t text = 1;
+
+    fg_assert(import->fresh && name.len > 0);
+    /* Walks: the table may be the result of such an import, and has no maps then. */
+    while (text < from->n_strings && !fg_slice_eq(fg_symbols_text(from, text), name))
+        text++;
+    if (text == from->n_strings) {
+        function.name = string_append(import->into, name);
+        line.function = function_append(import->into, &function);
+        return location_append(import->into, &location, &line);
+    }
+    for (uint32_t i = 0; i < from->n_locations; i++)
+        if (is_name_location(from, i, text))
+            return fg_symbols_import_location(import, i);
+    function.name = text;
+    for (uint32_t i = 0; i < from->n_functions; i++)
+        if (function_eq(&from->functions[i], &function)) {
+            line.function = fg_symbols_import_function(import, i);
+            return location_append(import->into, &location, &line);
+        }
+    function.name = fg_symbols_import_string(import, text);
+    line.function = function_append(import->into, &function);
+    return location_append(import->into, &location, &line);
 }
 
 /* ---- encoding ---- */
@@ -377,6 +459,7 @@ static void encode_location(const struct fg_symbols *symbols, const struct fg_lo
 
     fg_buf_varint(out, location->mapping == FG_NO_MAPPING ? 0 : (uint64_t)location->mapping + 1);
     fg_buf_varint(out, location->address);
+    /* One number for both: the flag is its last bit. */
     fg_buf_varint(out, (uint64_t)location->n_lines * 2 + location->folded);
     for (uint32_t i = 0; i < location->n_lines; i++) {
         fg_buf_varint(out, lines[i].function);
@@ -446,6 +529,7 @@ static bool decode_strings(struct fg_symbols *symbols, struct fg_cur *cur)
 
     for (uint64_t i = 0; i < count; i++) {
         struct fg_slice text = fg_cur_lenbytes(cur);
+        /* A string that is there already gets its old number, which is not the next one. */
         uint32_t next = symbols->n_strings;
 
         if (cur->bad || fg_symbols_string(symbols, text) != next)
@@ -508,6 +592,7 @@ static bool decode_location(struct fg_symbols *symbols, struct fg_cur *cur,
 
     location.address = fg_cur_varint(cur);
     shape = fg_cur_varint(cur);
+    /* Checked against what is left of the input before the lines get memory. */
     if (cur->bad || shape / 2 > cur->left / LINE_MIN_BYTES || shape / 2 > UINT32_MAX / 4)
         return false;
     location.folded = shape % 2 != 0;

@@ -107,11 +107,21 @@ struct fg_symbols_import {
     uint32_t *strings, *functions, *mappings, *locations; /* number in `into`, or FG_MAP_NONE */
     struct fg_line *lines;                                /* of the location that is being copied */
     uint32_t cap_lines;
+    bool fresh; /* see fg_symbols_import_init_new() */
 };
 /* Begin and end an import. */
 void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols *into,
                             const struct fg_symbols *from);
 void fg_symbols_import_done(struct fg_symbols_import *import);
+
+/* Begins an import into an empty table that is only read and encoded afterwards, two to three times
+ * as fast: distinct entries stay distinct, so none is looked up, and no look-up finds them. */
+void fg_symbols_import_init_new(struct fg_symbols_import *import, struct fg_symbols *into,
+                                const struct fg_symbols *from);
+
+/* Returns the number of the location that has only this name, which is not "": that of `from` if
+ * there is one, else a new one. Once for an import that began so. */
+uint32_t fg_symbols_import_name_location(struct fg_symbols_import *import, struct fg_slice name);
 
 /* Return the number in `into` of the entry with this number in `from`. FG_NO_MAPPING stays
  * unchanged. */

@@ -15,6 +15,7 @@ enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err)
     if (id.len > FG_TENANT_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "tenant ID is too long: max %d characters",
                        FG_TENANT_MAX_BYTES);
+    /* They would become path elements in a bucket that is a directory. */
     if (fg_slice_is(id, ".") || fg_slice_is(id, ".."))
         return fg_fail(err, FG_E_INVALID, "tenant ID is '.' or '..'");
     for (size_t i = 0; i < id.len; i++)
@@ -55,6 +56,7 @@ enum fg_code fg_tenant_ids_parse(struct fg_slice header, struct fg_tenant_ids *r
 
         id = fg_trim(fg_slice_sub(id, 0, fg_slice_find(id, ':')));
         rest = bar == SIZE_MAX ? FG_LIT("") : fg_slice_sub(rest, bar + 1, rest.len);
+        /* Empty names between bars are passed over, unless there is no other. */
         if (id.len > 0 && (fg_tenant_check(id, err) != FG_OK || add(ret_ids, id, err) != FG_OK))
             return err->code;
     }

@@ -58,6 +58,10 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "Queries of a tenant that run at the same time on one querier; further ones wait. Only with `multitenancy_enabled`. 0: unlimited, except that a tenant never gets the last free worker."},
     {"max_queued_queries", FG_CONF_UINT, CONF(max_queued_queries), .def = "0", .max = "1000000",
      .doc = "Queries of a tenant that wait on one querier. Further ones are refused with 429. Only with `multitenancy_enabled`. 0: as many as `query_queue_max` leaves."},
+    {"max_recording_rules", FG_CONF_UINT, CONF(max_recording_rules), .def = "200", .max = "10000",
+     .doc = "Recording rules of a tenant. Further ones are refused. 0: a tenant can have none."},
+    {"max_recording_rule_series", FG_CONF_UINT, CONF(max_recording_rule_series), .def = "10000", .min = "1", .max = "1000000",
+     .doc = "Series that the metrics of all recording rules of a tenant may have together. What exceeds it is added up in one series per rule."},
     {"retention_period", FG_CONF_NS, CONF(retention_period_ns), .def = "0", .min = "0", .max = "36500d",
      .doc = "Retention of profiles, by their own time. Queries omit older profiles, and their blocks are deleted. 0 keeps them forever."},
     {"retention_period_nodes", FG_CONF_NS, CONF(retention_period_nodes_ns), .def = "1s", .min = "0", .max = "36500d",
@@ -124,6 +128,7 @@ void fg_limits_unref(struct fg_limits *limits)
 {
     struct fg_conf_section section;
 
+    /* Pushes and queries hold references while a reload replaces the table. */
     if (limits == NULL || atomic_fetch_sub(&limits->refs, 1) != 1)
         return;
     fg_relabel_unref(limits->rules);
@@ -201,6 +206,7 @@ static void table_done(struct limits_table *table)
     fg_map_done(&table->map);
 }
 
+/* Under the lock, as a reload replaces the table. */
 static struct fg_limits *table_find(const struct limits_table *table, struct fg_slice tenant)
 {
     struct fg_map_walk walk;
@@ -317,6 +323,8 @@ void fg_tenants_look(struct fg_tenants *tenants)
     struct fg_file_version now = fg_file_version(tenants->config.file);
     struct fg_err err;
 
+    /* Size, inode and time of change: one stat() every reload_ns, and no read while nothing has
+     * changed. */
     if (fg_file_version_eq(&now, &tenants->version))
         return;
     if (reload(tenants, &err) != FG_OK)

@@ -37,6 +37,7 @@ struct fg_limit_settings {
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;
     uint64_t max_query_bytes, max_concurrent_queries, max_queued_queries;
+    uint64_t max_recording_rules, max_recording_rule_series;
     int64_t retention_period_ns, retention_period_nodes_ns;
     char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
     unsigned ingestion_relabeling_default_rules_position;            /* enum fg_relabel_defaults */

@@ -65,8 +65,7 @@ void fg_tree_seal(struct fg_tree *tree)
     tree->locations = fg_realloc(tree->locations, cap * sizeof *tree->locations);
 }
 
-/* Only its number finds the node: it is not in the map. */
-static uint32_t node_append(struct fg_tree *tree, uint32_t parent, uint32_t location)
+uint32_t fg_tree_append(struct fg_tree *tree, uint32_t parent, uint32_t location)
 {
     uint32_t node = tree->n_nodes;
 
@@ -83,7 +82,7 @@ static uint32_t node_append(struct fg_tree *tree, uint32_t parent, uint32_t loca
 
 static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, uint32_t location)
 {
-    uint32_t node = node_append(tree, parent, location);
+    uint32_t node = fg_tree_append(tree, parent, location);
 
     fg_map_add(&tree->map, hash, node);
     return node;
@@ -209,7 +208,7 @@ static uint32_t near_child(struct near *near, struct fg_tree *tree, uint32_t par
         if (++steps == NEAR_CHILDREN)
             return fg_tree_child(tree, parent, location);
     }
-    node = node_append(tree, parent, location);
+    node = fg_tree_append(tree, parent, location);
     *link = node;
     return node;
 }

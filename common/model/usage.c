@@ -2,6 +2,7 @@
 
 #include "common/base/value.h"
 
+/* Saturates at INT64_MAX, which is also what fg_usage_get() accepts. */
 static uint64_t sum_of(uint64_t a, uint64_t b)
 {
     return b > (uint64_t)INT64_MAX - FG_MIN(a, (uint64_t)INT64_MAX) ? (uint64_t)INT64_MAX : a + b;
@@ -77,6 +78,7 @@ void fg_profile_sizes_share(uint64_t wire_bytes, uint64_t raw_bytes, const uint6
     for (size_t i = 0; i < n; i++)
         all = sum_of(all, weights[i]);
     for (size_t i = 0; i < n; i++) {
+        /* Without weights each profile has the same share. */
         uint64_t after = all == 0 ? i + 1 : FG_MIN(sum_of(before, weights[i]), all);
         uint64_t of = all == 0 ? n : all;
 

@@ -24,6 +24,7 @@ static const struct unit units[] = {
     {"gigabyte", "gb", 1024.0 * 1024 * 1024, 1, "B"},
 };
 
+/* Accepts singular, plural and short names, as pprof does. */
 static const struct unit *find_unit(struct fg_slice name)
 {
     struct fg_slice singular = name;
@@ -42,6 +43,7 @@ void fg_value_text(int64_t value, struct fg_slice unit_name, char text[FG_VALUE_
     int len = snprintf(text, FG_VALUE_TEXT_BYTES, "%.2f",
                        unit == NULL ? (double)value : (double)value * unit->factor / unit->divisor);
 
+    /* Whole numbers have no decimals, as in pprof. */
     if (len > 3 && strcmp(text + len - 3, ".00") == 0)
         text[len -= 3] = '\0';
     if (strcmp(text, "0") != 0 && strcmp(text, "-0") != 0 && unit != NULL)

@@ -633,8 +633,8 @@ void fg_client_cancel(struct fg_client_request *request)
         leave_slot(request);
     }
     move(request, REQUEST_IDLE);
-    /* Whoever waits for the place gets it from the loop: the caller may be in the middle of
-     * cancelling them all. */
+    /* A request that waits for the place gets it from the loop: the caller may be in the middle of
+     * cancelling all of them. */
     if (request->client->waiting.first != NULL)
         fg_assert(uv_timer_start(&request->client->soon, on_soon, 0, 0) == 0);
 }

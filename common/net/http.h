@@ -5,8 +5,8 @@
  *
  * A request reaches its handler complete, with its body, on the loop thread of its connection. The
  * handler answers with fg_http_respond() on the same thread, at once or later; long work goes to
- * the workers in between. While requests are handled, the connection reads further ones as far as
- * the limits allow. In HTTP/1.1 answers leave in the order of the requests (pipelining), and
+ * the workers in between. While requests are handled, the connection reads further ones within the
+ * limits. In HTTP/1.1 answers leave in the order of the requests (pipelining), and
  * reading stops when too many are unanswered; in HTTP/2 they leave in the order given, large ones
  * interleaved, and the client's window for a body opens when the body is admitted.
  *

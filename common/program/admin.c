@@ -46,6 +46,7 @@ static void get_ready(struct fg_http_request *req, void *arg)
     fg_http_respond(req, fault ? 503 : 200, "text/plain", &text);
 }
 
+/* The loop answers, so it is alive; liveness must not depend on the bucket or on other services. */
 static void get_healthz(struct fg_http_request *req, void *arg)
 {
     (void)arg;
@@ -134,6 +135,7 @@ static void add(struct fg_admin *admin, struct fg_http_server *server,
     for (size_t i = 0; i < n_routes; i++) {
         struct fg_http_route route = routes[i];
 
+        /* Most routes are GET; the table says so only for others. */
         if (route.methods == 0)
             route.methods = FG_HTTP_GET;
         route.arg = admin;
@@ -157,6 +159,8 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
          .kind = FG_HTTP_PROBE},
     };
     const struct fg_http_route for_operators[] = {
+        /* Not for clients: settings name files, addresses and tenants. Secrets are hidden
+         * everywhere. */
         {.path = "/config", .handler = get_config, .kind = FG_HTTP_READS},
         {.path = "/api/v1/status/config", .handler = get_config, .kind = FG_HTTP_READS},
     };

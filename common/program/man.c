@@ -10,6 +10,7 @@ void fg_man_text(const char *text, struct fg_buf *out)
         if (first && (*c == '.' || *c == '\''))
             fg_buf_puts(out, "\\&");
         if (*c == '-')
+            /* A plain "-" may become a typographic hyphen, which cannot be copied into a shell. */
             fg_buf_puts(out, "\\-");
         else if (*c == '\\')
             fg_buf_puts(out, "\\e");
@@ -21,6 +22,7 @@ void fg_man_text(const char *text, struct fg_buf *out)
 
 void fg_man_section(const char *title, const char *text, struct fg_buf *out)
 {
+    /* .nf keeps the line ends: texts are laid out for --help. */
     fg_buf_printf(out, ".SH %s\n.nf\n", title);
     fg_man_text(text, out);
     fg_buf_puts(out, ".fi\n");
@@ -56,6 +58,7 @@ static void put_setting(const struct fg_conf_section *section, const struct fg_c
     fg_man_text(field->key, out);
     fg_buf_printf(out, " =\\fI%s\\fR\n", value_name(field));
     fg_man_text(field->doc, out);
+    /* An empty default is left out by put_bound(). */
     put_bound("Default", field->def, out);
     /* The bounds of a text are of its length, which no reader of a page needs. */
     if (field->type != FG_CONF_STRING && field->type != FG_CONF_SECRET &&

@@ -478,7 +478,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-/* Stops in the opposite order of the start, as far as that got. */
+/* Stops in the opposite order of the start, which may have failed halfway. */
 static void stop(struct fg_program *program)
 {
     atomic_store(&program->ready, false);

@@ -17,6 +17,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
     (void)job;
     (void)err;
+    /* Its result only says whether anything was returned. */
     (void)malloc_trim(0);
     fg_log_info("freed memory returned to the operating system",
                 fg_li("took_ms", (fg_mono_ns(fg_clock_real()) - start_ns) / FG_MS_NS));
@@ -42,9 +43,11 @@ static void on_timer(uv_timer_t *timer)
         trim->calm = 0;
         return;
     }
+    /* busy: the job before has not ended, and a job must not be submitted twice. */
     if (++trim->calm < CALM_TICKS || atomic_exchange(&trim->busy, true))
         return;
     trim->job = (struct fg_job){.run = run, .done = done};
+    /* If the lane is full the peak stays, and the next tick tries again. */
     if (fg_work_submit(trim->work, FG_LANE_BACKGROUND, &trim->job))
         trim->peak_bytes = used_bytes;
     else

@@ -1,5 +1,6 @@
 #include "common/program/version.h"
 
+/* The build defines both; these are for tools that compile the file alone. */
 #ifndef FG_VERSION
 #define FG_VERSION "unknown"
 #endif

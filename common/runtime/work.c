@@ -275,8 +275,9 @@ static enum fg_code worker_start(struct lane *lane, const char *prefix, const ch
         (void)pthread_cond_destroy(&worker->wake);
         return fg_fail_errno(err, rc, "worker %s", worker->name);
     }
-    /* No lock: no job is submitted before all workers have started, and workers do not read it. */
+    pthread_mutex_lock(&lane->mutex); /* workers that have started look for jobs */
     lane->n_workers++;
+    pthread_mutex_unlock(&lane->mutex);
     return FG_OK;
 }
 

@@ -14,6 +14,7 @@ struct fg_job *fg_work_queue_pop(struct fg_work_queue *queue)
 {
     struct fg_job *job = queue->first;
 
+    /* `last` is stale once the queue is empty: push looks at `first`. */
     queue->first = job->next;
     return job;
 }
@@ -25,7 +26,8 @@ static bool is_idle(const struct fg_work_flow *flow)
     return flow->queued + flow->running == 0;
 }
 
-/* NULL: there is none of that id. */
+/* Returns NULL if there is none of that id. A walk of the ring: it has FLOWS_IDLE_MAX flows more
+ * than jobs at most. */
 static struct fg_work_flow *find(const struct fg_work_flows *flows, uint64_t id)
 {
     struct fg_work_flow *flow = flows->turn;
@@ -40,7 +42,8 @@ static struct fg_work_flow *find(const struct fg_work_flows *flows, uint64_t id)
     return NULL;
 }
 
-/* Inserts the flow as the last one. */
+/* Inserts a flow before `turn`, so of flows with the same cost it is served last. It counts as idle
+ * until its first job is added. */
 static struct fg_work_flow *insert(struct fg_work_flows *flows)
 {
     struct fg_work_flow *flow = fg_new(struct fg_work_flow);
@@ -68,10 +71,11 @@ static void delete_idle(struct fg_work_flows *flows, struct fg_work_flow *flow)
     free(flow);
 }
 
-/* Forgets idle flows that are not ahead any more. */
+/* Forgets idle flows that are not ahead any more: made again, they would start at the same cost. */
 static void forget_idle(struct fg_work_flows *flows)
 {
     struct fg_work_flow *flow = flows->turn, *next;
+    /* Counts down instead of comparing with `turn`, which changes when that flow is deleted. */
     unsigned left = flows->n_idle;
 
     for (; left > 0; flow = next) {
@@ -115,6 +119,7 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
 
     if (to == NULL)
         to = insert(flows);
+    /* Limits may have changed since the last job; the newest ones count. */
     to->flow = *flow;
     if (is_idle(to)) {
         flows->n_idle--;
@@ -127,7 +132,8 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
 }
 
 /* A flow gets at most as many workers as the other flows leave, so the next one that comes finds
- * one soon. Helpers that were lent do not count, since they go back. */
+ * one soon. Helpers that were lent do not count, since they go back. Each running job of a flow has
+ * a worker of its own, so the difference is never negative. */
 static bool may_run(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
                     unsigned n_workers)
 {
@@ -141,6 +147,7 @@ struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsig
 
     if (flow == NULL)
         return NULL;
+    /* `<` keeps the first of equals, which is the one that waits longest for its turn. */
     do {
         if (may_run(flows, flow, n_workers) && (best == NULL || flow->spent < best->spent))
             best = flow;
@@ -171,6 +178,7 @@ void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow
     uint64_t limit = flows->started + FLOW_AHEAD_MAX;
 
     fg_assert(flow->running > 0);
+    /* Compares with the difference, since the sum may overflow: a cost comes from the caller. */
     flow->spent = flow->spent >= limit || cost > limit - flow->spent ? FG_MAX(limit, flow->spent)
                                                                      : flow->spent + cost;
 }

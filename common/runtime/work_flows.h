@@ -5,10 +5,10 @@
  * Flows share the lane by what their jobs cost, as start-time fair queueing does (P. Goyal, H. Vin,
  * H. Cheng, "Start-Time Fair Queuing", 1996). Each flow counts the cost of its jobs so far, and the
  * flow with the least goes first. A job costs FLOW_JOB_COST at its start; what it costs besides is
- * charged while it runs, since a query knows its cost only once it is planned. A flow that comes
- * anew starts at the cost that the last started job had before it. So it neither catches up on what
- * it did not use nor pays for others. A flow without jobs is kept while it is ahead of that, or it
- * would lose its costs by waiting for each answer before it asks the next question.
+ * charged while it runs, since a query knows its cost only once it is planned. A new flow starts
+ * at the cost that the flow of the last started job had before that job. So it neither catches up
+ * on what it did not use nor pays for others. A flow without jobs is kept while it is ahead of
+ * that, or it would lose its costs by waiting for each answer before it asks the next question.
  *
  * A flow is never further ahead than FLOW_AHEAD_MAX: one giant job is not held against it for long.
  *
@@ -23,14 +23,14 @@ enum {
     FLOW_JOB_COST = 64 * 1024, /* in bytes read, which is how the querier counts: about 0.1 ms */
     FLOWS_IDLE_MAX = 256,      /* each start of a job walks over them */
 };
-#define FLOW_AHEAD_MAX (UINT64_C(1) << 30)
+#define FLOW_AHEAD_MAX (UINT64_C(1) << 30) /* bytes read, like FLOW_JOB_COST */
 
 struct fg_work_queue {
     struct fg_job *first, *last; /* oldest first */
 };
 /* Appends a job. */
 void fg_work_queue_push(struct fg_work_queue *queue, struct fg_job *job);
-/* Removes the oldest job, of which there is one. */
+/* Removes the oldest job. The queue must not be empty. */
 struct fg_job *fg_work_queue_pop(struct fg_work_queue *queue);
 
 struct fg_work_flow {
@@ -63,7 +63,7 @@ struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_f
 /* Adds to the cost of a flow that has a job running. */
 void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow, uint64_t cost);
 
-/* Takes notice that a job has ended. The flow may be gone afterwards. */
+/* Counts that a job has ended. The flow may be gone afterwards. */
 void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow);
 
 /* Returns when the oldest waiting job was queued, or otherwise_mono_ns if none waits. */

@@ -145,11 +145,6 @@ static enum fg_code open_service(struct merge_writing *writing, struct fg_slice 
 
 /* ---- second pass: profiles ---- */
 
-static bool has_series(const struct cmp_merge_cursor *cursor)
-{
-    return cursor->series < cursor->part.index.n_series;
-}
-
 /* Lists the cursors that stand at the least series in `order` and returns their number; 0: no
  * series is left. */
 static uint32_t gather_series(struct merge_writing *writing)
@@ -160,7 +155,7 @@ static uint32_t gather_series(struct merge_writing *writing)
         const struct cmp_merge_cursor *cursor = &writing->cursors[i];
         int order;
 
-        if (!has_series(cursor))
+        if (cursor->series >= cursor->part.index.n_series) /* at its end */
             continue;
         order = n == 0 ? -1
                        : fg_block_series_cmp(&cursor->header,
@@ -210,16 +205,6 @@ static int profile_cmp(const struct cmp_merge_cursor *a, const struct cmp_merge_
     return fg_id_cmp(a->id, b->id);
 }
 
-/* Fails because two sources have the same profile. The protocol lets a profile into one segment
- * only, so no rule says which one to drop; an operator has to look at both. */
-static enum fg_code twice(const struct cmp_merge_cursor *a, const struct cmp_merge_cursor *b,
-                          struct fg_err *err)
-{
-    return fg_fail(err, FG_E_CORRUPT, "profile %016llx%016llx is in %s and in %s",
-                   (unsigned long long)a->id.hi, (unsigned long long)a->id.lo, a->part.source->name,
-                   b->part.source->name);
-}
-
 /* Finds the cursor with the least profile of the series at hand. *ret_least NULL: none has one.
  * The order is total (time, then id), so equal sources give equal bytes. */
 static enum fg_code least_profile(const struct merge_writing *writing, uint32_t n,
@@ -233,8 +218,12 @@ static enum fg_code least_profile(const struct merge_writing *writing, uint32_t 
 
         if (!cursor->has_profile)
             continue;
+        /* The protocol lets a profile into one segment only, so no rule says which of two to drop;
+         * an operator has to look at both. */
         if (least != NULL && (order = profile_cmp(cursor, least)) == 0)
-            return twice(least, cursor, err);
+            return fg_fail(err, FG_E_CORRUPT, "profile %016llx%016llx is in %s and in %s",
+                           (unsigned long long)least->id.hi, (unsigned long long)least->id.lo,
+                           least->part.source->name, cursor->part.source->name);
         if (order < 0)
             least = cursor;
     }
@@ -329,8 +318,8 @@ static bool is_named(const struct merge_writing *writing)
     return fg_block_part_n_stacks(writing->writer) >= (least > 0 ? least : (uint32_t)NAMED_STACKS);
 }
 
-static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_writer **ret_nodes,
-                               struct fg_err *err)
+static enum fg_code make_rollup(struct merge_writing *writing, struct fg_rollup_writer **ret_rollup,
+                                struct fg_err *err)
 {
     const struct cmp_merge_rollup_input input = {
         .span = writing->span,
@@ -346,8 +335,8 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_w
         .max_bytes = writing->merge->memory_max_bytes / SHARE_ROLLUPS};
     bool left_out = true;
 
-    *ret_nodes = NULL;
-    if (!writing->no_rollups && cmp_merge_rollup_make(&input, ret_nodes, &left_out, err) != FG_OK)
+    *ret_rollup = NULL;
+    if (!writing->no_rollups && cmp_merge_rollup_make(&input, ret_rollup, &left_out, err) != FG_OK)
         return err->code;
     writing->left_out += left_out;
     return FG_OK;
@@ -355,11 +344,11 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_w
 
 static enum fg_code end_part(struct merge_writing *writing, struct fg_err *err)
 {
-    fg_auto(fg_rollup_writer) *nodes = NULL;
+    fg_auto(fg_rollup_writer) *rollup = NULL;
 
-    if (make_nodes(writing, &nodes, err) != FG_OK)
+    if (make_rollup(writing, &rollup, err) != FG_OK)
         return err->code;
-    if (nodes != NULL && fg_rollup_write(nodes, writing->writer, err) != FG_OK) {
+    if (rollup != NULL && fg_rollup_write(rollup, writing->writer, err) != FG_OK) {
         if (err->code != FG_E_LIMIT)
             return err->code;
         writing->left_out++; /* more than a page can hold: the block does without */
@@ -406,17 +395,6 @@ static enum fg_code write_service(struct merge_writing *writing, struct fg_slice
     return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(service));
 }
 
-static enum fg_code write_block(struct merge_writing *writing, struct fg_block_summary *ret_summary,
-                                struct fg_err *err)
-{
-    struct fg_slice service = {NULL, 0};
-
-    while (next_service(writing, &service))
-        if (write_service(writing, service, err) != FG_OK)
-            return err->code;
-    return fg_block_writer_finish(writing->writer, ret_summary, err);
-}
-
 enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_merge_span *span,
                              uint32_t level, const struct fg_block_sink *sink,
                              struct cmp_merge_written *ret_written, struct fg_err *err)
@@ -432,11 +410,15 @@ enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_mer
         .arena = fg_arena_create(merge->memory_max_bytes / SHARE_INDEXES),
         .scratch = fg_arena_create(merge->memory_max_bytes / SHARE_SCRATCH),
     };
+    struct fg_slice service = {NULL, 0};
     struct cmp_merge_written written;
-    enum fg_code code;
+    enum fg_code code = FG_OK;
 
     fg_block_writer_set_version(writing.writer, merge->block_version);
-    code = write_block(&writing, &written.summary, err);
+    while (code == FG_OK && next_service(&writing, &service))
+        code = write_service(&writing, service, err);
+    if (code == FG_OK)
+        code = fg_block_writer_finish(writing.writer, &written.summary, err);
     fg_block_writer_destroy(writing.writer);
     fg_block_samples_destroy(writing.counter);
     cmp_merge_profile_done(&writing.profile);

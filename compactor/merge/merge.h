@@ -12,7 +12,7 @@
  * The tallies of all blocks add up to that of the survey. They have to be compared before the
  * blocks are swapped in (cmp_merge_tally_check()).
  *
- * The same profiles give the same bytes, whatever sources and order they come in.
+ * The same profiles give the same bytes for all divisions into sources and any order.
  *
  * Thread: one at a time. Memory: about memory_max_bytes; FG_E_LIMIT if that is not enough.
  */

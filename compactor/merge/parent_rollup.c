@@ -94,9 +94,9 @@ static bool group_series(const struct cmp_merge_parent *parent, const struct fg_
 
 /* ---- can the rollups of a part be added up? ---- */
 
-static uint32_t n_groups_of(const struct fg_rollups *nodes)
+static uint32_t n_groups_of(const struct fg_rollups *rollups)
 {
-    return FG_MAX(nodes->groups.n_groups, 1);
+    return FG_MAX(rollups->groups.n_groups, 1);
 }
 
 /* Finds the row of a group over the whole part, including profiles that begin before the block's
@@ -104,16 +104,16 @@ static uint32_t n_groups_of(const struct fg_rollups *nodes)
 static const struct fg_rollup_row *find_row(const struct cmp_merge_parent_part *part,
                                             const struct fg_profile_type *type, uint32_t group)
 {
-    const struct fg_rollups *nodes = &part->nodes;
-    bool all = n_groups_of(nodes) == 1;
+    const struct fg_rollups *rollups = &part->rollups;
+    bool all = n_groups_of(rollups) == 1;
 
-    for (uint32_t i = 0; i < nodes->n_rows; i++) {
-        const struct fg_rollup_row *row = &nodes->rows[i];
+    for (uint32_t i = 0; i < rollups->n_rows; i++) {
+        const struct fg_rollup_row *row = &rollups->rows[i];
 
         if (row->key.kind == (all ? FG_ROLLUP_ALL : FG_ROLLUP_GROUP) && row->key.number == group &&
             row->key.start_ns <= part->part.part->t_min_ns &&
             row->key.end_ns > part->part.part->t_max_ns &&
-            fg_profile_type_eq(&nodes->types[row->type], type))
+            fg_profile_type_eq(&rollups->types[row->type], type))
             return row;
     }
     return NULL;
@@ -139,14 +139,14 @@ static uint64_t profiles_of(const struct cmp_merge_parent_part *part,
     uint64_t count = 0;
 
     for (uint32_t s = 0; s < index->n_series; s++)
-        if (part->nodes.groups.of_series[s] == group && has_series_type(&index->series[s], type))
+        if (part->rollups.groups.of_series[s] == group && has_series_type(&index->series[s], type))
             count += index->series[s].n_profiles;
     return count;
 }
 
 /* True if each type of the group has a full rollup. Crowns cannot be added up exactly: they
  * leave out light nodes. */
-static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t group)
+static bool has_full_rollups(const struct cmp_merge_parent_part *part, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
 
@@ -154,7 +154,7 @@ static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t gr
         const struct fg_block_series_row *series = &index->series[s];
 
         for (uint32_t t = 0;
-             part->nodes.groups.of_series[s] == group && t < series->schema->n_types; t++) {
+             part->rollups.groups.of_series[s] == group && t < series->schema->n_types; t++) {
             struct fg_profile_type type = fg_block_profile_type(series, t);
             const struct fg_rollup_row *row;
 
@@ -175,7 +175,7 @@ static uint32_t new_group(const struct cmp_merge_parent_part *part, uint32_t gro
     uint32_t found = FG_MAP_NONE;
 
     for (uint32_t s = 0; s < part->part.index.n_series; s++) {
-        if (part->nodes.groups.of_series[s] != group)
+        if (part->rollups.groups.of_series[s] != group)
             continue;
         if (found != FG_MAP_NONE && found != part->groups[s])
             return FG_MAP_NONE;
@@ -184,12 +184,12 @@ static uint32_t new_group(const struct cmp_merge_parent_part *part, uint32_t gro
     return found;
 }
 
-static bool nodes_serve(const struct cmp_merge_parent_part *part)
+static bool rollups_serve(const struct cmp_merge_parent_part *part)
 {
-    if (part->nodes.n_rows == 0 || part->nodes.groups.n_series != part->part.index.n_series)
+    if (part->rollups.n_rows == 0 || part->rollups.groups.n_series != part->part.index.n_series)
         return false;
-    for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
-        if (new_group(part, g) == FG_MAP_NONE || !has_full_nodes(part, g))
+    for (uint32_t g = 0; g < n_groups_of(&part->rollups); g++)
+        if (new_group(part, g) == FG_MAP_NONE || !has_full_rollups(part, g))
             return false;
     return true;
 }
@@ -210,7 +210,7 @@ enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent, struct fg_er
 
         if (!group_series(parent, labels, count, part))
             return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
-        part->raw = !nodes_serve(part);
+        part->raw = !rollups_serve(part);
     }
     return FG_OK;
 }
@@ -258,16 +258,6 @@ static enum fg_code open_part(struct summing *summing, const struct cmp_merge_pa
 
         summing->name_of[r] = summing->names->nodes[stack == 0 ? no_stack : nodes[stack - 1]];
     }
-    return FG_OK;
-}
-
-static enum fg_code name_all(struct summing *summing, struct fg_err *err)
-{
-    uint32_t *nodes, no_stack;
-
-    for (uint32_t i = 0; i < summing->parent->n_parts; i++)
-        if (name_part(summing, &summing->parent->parts[i], &nodes, &no_stack, err) != FG_OK)
-            return err->code;
     return FG_OK;
 }
 
@@ -392,17 +382,17 @@ static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row
     fg_arena_release(summing->scratch, mark);
     /* Checksums find damaged bytes; this finds a full rollup and a row that do not belong
      * together. */
-    if (code == FG_OK && total != row->total && part->nodes.version == FG_ROLLUP_VERSION)
+    if (code == FG_OK && total != row->total && part->rollups.version == FG_ROLLUP_VERSION)
         code = fg_fail(err, FG_E_CORRUPT, "a full rollup adds up to %lld, not %lld",
                        (long long)total, (long long)row->total);
     return code;
 }
 
-static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
+static enum fg_code add_rollups(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_parent_part *part = summing->part;
 
-    for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
+    for (uint32_t g = 0; g < n_groups_of(&part->rollups); g++)
         for (uint32_t c = 0; c < summing->n_columns; c++) {
             const struct fg_profile_type *type = &summing->types[summing->columns[c]];
             uint64_t profiles = profiles_of(part, type, g);
@@ -412,10 +402,10 @@ static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
             if (profiles == 0)
                 continue;
             row = find_row(part, type, g);
-            fg_assert(row != NULL && group < summing->n_groups); /* nodes_serve() */
+            fg_assert(row != NULL && group < summing->n_groups); /* rollups_serve() */
             /* The parent would be wrong for ever: its blocks may be dropped after it was built. */
             if (row->count != profiles)
-                return fg_fail(err, FG_E_CORRUPT, "a node of %llu profiles, its series have %llu",
+                return fg_fail(err, FG_E_CORRUPT, "a rollup of %llu profiles, its series have %llu",
                                (unsigned long long)row->count, (unsigned long long)profiles);
             if (add_full(summing, row, group, c, err) != FG_OK)
                 return err->code;
@@ -629,7 +619,7 @@ static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
         if (!is_in_span(summing, part->part.part))
             continue;
         if (open_part(summing, part, err) != FG_OK ||
-            (part->raw ? add_raw : add_nodes)(summing, err) != FG_OK)
+            (part->raw ? add_raw : add_rollups)(summing, err) != FG_OK)
             return cmp_merge_part_wrap(&part->part, err);
     }
     return add_rows(summing, err);
@@ -756,8 +746,12 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 
 static enum fg_code run(struct summing *summing, struct fg_err *err)
 {
-    if (name_all(summing, err) != FG_OK)
-        return err->code;
+    uint32_t *nodes, no_stack;
+
+    /* Names of all parts first: the function tree has to be complete before anything is summed. */
+    for (uint32_t i = 0; i < summing->parent->n_parts; i++)
+        if (name_part(summing, &summing->parent->parts[i], &nodes, &no_stack, err) != FG_OK)
+            return err->code;
     find_types(summing);
     if (summing->parent->rollup_only && summing->left_out)
         return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);

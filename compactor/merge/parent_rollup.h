@@ -31,7 +31,7 @@
 struct cmp_merge_parent_part {
     struct fg_id id;            /* of the block's object */
     struct cmp_merge_part part; /* opened; its bytes: from CRN on, all of them if raw */
-    struct fg_rollups nodes;    /* n_rows 0: the block has no rollup of the service */
+    struct fg_rollups rollups;  /* n_rows 0: the block has no rollup of the service */
     bool raw;                   /* out: its profiles have to be read */
     uint32_t *groups;           /* out: the group of each series */
 };

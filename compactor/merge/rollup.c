@@ -384,19 +384,6 @@ static bool next_columns(struct cmp_making *making)
     return true;
 }
 
-static enum fg_code make_all(struct cmp_making *making, struct fg_err *err)
-{
-    making->stride = making->names->n_nodes;
-    while (next_columns(making)) {
-        enum fg_code code = make_room(making) ? sum_columns(making, err) : FG_OK;
-
-        drop_sums(making);
-        if (code != FG_OK)
-            return code;
-    }
-    return FG_OK;
-}
-
 static enum fg_code create_writer(struct cmp_making *making, struct fg_err *err)
 {
     const struct fg_rollup_options options = {.tree = making->input->tree,
@@ -436,11 +423,21 @@ static enum fg_code make(struct cmp_making *making, struct fg_err *err)
     if (fits)
         fits = create_writer(making, err) == FG_OK && cmp_rollup_map_sources(making);
     making->left_out = !fits;
-    return fits ? make_all(making, err) : FG_OK;
+    if (!fits)
+        return FG_OK;
+    making->stride = making->names->n_nodes;
+    while (next_columns(making)) {
+        enum fg_code code = make_room(making) ? sum_columns(making, err) : FG_OK;
+
+        drop_sums(making);
+        if (code != FG_OK)
+            return code;
+    }
+    return FG_OK;
 }
 
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_rollup, bool *ret_left_out,
                                    struct fg_err *err)
 {
     struct cmp_making *making = fg_new(struct cmp_making);
@@ -453,9 +450,9 @@ enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
     cmp_rollup_set_spans(making);
     if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
         code = make(making, err);
-    *ret_nodes = NULL;
+    *ret_rollup = NULL;
     if (code == FG_OK) {
-        *ret_nodes = making->writer;
+        *ret_rollup = making->writer;
         *ret_left_out = making->left_out;
     } else {
         fg_rollup_writer_destroy(making->writer);

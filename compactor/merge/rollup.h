@@ -14,14 +14,14 @@
  *
  * The span's sums of all and of groups exist as full sums, too: parent rollups are made of them.
  * Sums that are not worth their bytes are left out (fg_rollup_worth()); but small groups, and small
- * series, are worth it together or not at all, since they replace a read of the part's stacks. Sums
- * that do not fit into memory are left out, too: first full sums of groups, then groups, at last
- * the whole rollup of the service. That is no error.
+ * series, are kept all together or left out all together, since they replace a read of the part's
+ * stacks. Sums that do not fit into memory are left out, too: first full sums of groups, then
+ * groups, at last the whole rollup of the service. That is no error.
  *
  * Profiles are read a second time after they were written, bucket of time by bucket of time. So
  * memory is the sums of one bucket, of 6 hours and of the span, and does not grow with time.
  *
- * The same profiles give the same rollup, whatever sources they come in.
+ * The same profiles give the same rollup for all divisions into sources.
  *
  * Thread: one at a time.
  */
@@ -48,12 +48,12 @@ struct cmp_merge_rollup_input {
 };
 
 /*
- * Builds the rollup. *ret_nodes: give it to the block (fg_rollup_write()) and destroy it after
+ * Builds the rollup. *ret_rollup: give it to the block (fg_rollup_write()) and destroy it after
  * part_end; NULL: there is none. *ret_left_out: something did not fit into memory. Errors of
  * reading profiles.
  */
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_rollup, bool *ret_left_out,
                                    struct fg_err *err) fg_must_check;
 
 #endif

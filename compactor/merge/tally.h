@@ -1,6 +1,6 @@
 /*
  * A tally of a set of profiles: their number, the sum of their ids, and a fingerprint of the totals
- * of every series and type. Tallies add up, whatever the order and however the set is divided. So
+ * of every series and type. Tallies add up in any order and for any division of the set. So
  * the input of a merge is compared with its output, in all blocks together, in constant memory.
  *
  * The fingerprint is the sum, over profiles and types, of total * c modulo 2^64, with c a hash of

@@ -80,6 +80,7 @@ static enum fg_code start_threads(struct canary *canary, struct fg_err *err)
     return FG_OK;
 }
 
+/* Here and not in the threads: a malformed URL has to end the command at once. */
 static enum fg_code check_server(const struct cli_client_config *config, struct fg_err *err)
 {
     struct cli_client *client;
@@ -144,9 +145,11 @@ void canary_wait(struct canary *canary, int64_t until_mono_ns)
     const struct timespec until = {.tv_sec = (time_t)(until_mono_ns / FG_SECOND_NS),
                                    .tv_nsec = (long)(until_mono_ns % FG_SECOND_NS)};
 
+    /* May wake early; callers check the time and their condition again. */
     (void)pthread_cond_timedwait(&canary->woken, &canary->lock, &until);
 }
 
+/* Under the lock, so that a thread between its check and its wait does not miss the broadcast. */
 static void set_flag(struct canary *canary, bool *flag)
 {
     (void)pthread_mutex_lock(&canary->lock);
@@ -234,6 +237,7 @@ struct canary_sums canary_sums(struct canary *canary)
     };
 
     (void)pthread_mutex_lock(&canary->lock);
+    /* Metrics are atomic; the ledger needs its lock. */
     sums.pending = canary_ledger_n_pending(canary->ledger);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;

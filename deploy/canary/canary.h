@@ -25,8 +25,7 @@ struct canary_config {
     struct fg_registry *registry; /* borrowed */
 };
 
-/* Counts since the start. There are more requests than profiles: those without a 2xx are repeated.
- */
+/* Counts since the start. Requests outnumber profiles: those without a 2xx are repeated. */
 struct canary_sums {
     uint64_t pushed, acknowledged, pending, skipped; /* profiles */
     uint64_t refused, unanswered;                    /* requests */

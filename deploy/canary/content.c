@@ -90,6 +90,7 @@ static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max
 static uint32_t cell_of(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
                         uint32_t node)
 {
+    /* A stack of ours is canary;service_N;leaf_M: three levels, no more. */
     uint32_t parent = tree->parents[node], root, service, leaf;
 
     if (parent == FG_TREE_ROOT)

@@ -9,6 +9,8 @@ struct canary_page {
     struct fg_metrics_page *metrics;
 };
 
+/* The pages stop first, then the pool that they use; the loop ends before the server is freed,
+ * whose connections live on it. */
 static void drop(struct canary_page *page, bool looping)
 {
     fg_metrics_page_stop(page->metrics);
@@ -24,6 +26,7 @@ static void drop(struct canary_page *page, bool looping)
 enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
                               struct canary_page **ret_page, struct fg_err *err)
 {
+    /* One worker: only scrapes use it. */
     static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct canary_page *page = fg_new(struct canary_page);

@@ -68,15 +68,6 @@ static enum fg_code set_number(const struct cli_args_option *option, const char 
     return FG_OK;
 }
 
-static enum fg_code set_value(const struct cli_args_option *option, const char *value,
-                              struct fg_err *err)
-{
-    if (option->kind == ARGS_NUMBER)
-        return set_number(option, value, err);
-    *(const char **)option->to = value;
-    return FG_OK;
-}
-
 /* The words of a command line, one after another. */
 struct args_reader {
     char **argv;
@@ -100,7 +91,10 @@ static enum fg_code take_option(const struct cli_args_option *option, const char
                            option->value);
         inside = reader->argv[reader->at++];
     }
-    return set_value(option, inside, err);
+    if (option->kind == ARGS_NUMBER)
+        return set_number(option, inside, err);
+    *(const char **)option->to = inside;
+    return FG_OK;
 }
 
 static enum fg_code take_long(const struct cli_args_command *command, const char *text,
@@ -114,6 +108,8 @@ static enum fg_code take_long(const struct cli_args_command *command, const char
     return take_option(option, text[len] == '=' ? text + len + 1 : NULL, reader, err);
 }
 
+/* Takes -n NAME or -nNAME. Letters cannot be combined: what follows one in its word is its
+ * value. */
 static enum fg_code take_short(const struct cli_args_command *command, const char *text,
                                struct args_reader *reader, struct fg_err *err)
 {
@@ -127,6 +123,8 @@ static enum fg_code take_short(const struct cli_args_command *command, const cha
 enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, char **argv,
                             int *ret_words, struct fg_err *err)
 {
+    /* Arguments are packed at the front of argv while it is read, so no list of them is
+     * allocated. */
     struct args_reader reader = {argv, argc, 0};
     bool options = true; /* until "--" */
     int words = 0;
@@ -208,6 +206,8 @@ void cli_args_write_help(const struct cli_args_command *command, FILE *out)
     fprintf(out, "\n%s", command->notes);
 }
 
+/* Prints the options one a line, for completion scripts: they ask the program, so they need no list
+ * of their own. */
 static void write_words(const struct cli_args_command *command, FILE *out)
 {
     for (size_t i = 0; i < command->n_options; i++)
@@ -219,6 +219,7 @@ static void write_man(const struct cli_args_command *command, FILE *out)
 {
     struct fg_buf page;
 
+    /* Unbounded: the text is the program's own. */
     fg_buf_init(&page, SIZE_MAX);
     fg_buf_printf(&page, ".TH FLAMEGRID 1\n.SH SYNOPSIS\nflamegrid %s ", command->name);
     fg_man_text(command->usage, &page);

@@ -10,6 +10,7 @@ static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct
 {
     struct cli_ask_list types = {fg_arena_new(arena, struct fg_slice, series->n_labels_set), 0};
 
+    /* The arena bounds the list, no matter how many types a server sends. */
     if (types.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many profile types");
     for (size_t i = 0; i < series->n_labels_set; i++)
@@ -53,6 +54,8 @@ enum fg_code cli_ask_types(struct cli_client *client, struct fg_slice selector,
 
 /* ---- merges ---- */
 
+/* Unpacks on the heap, not into the arena: an answer has up to 1 GiB, and is freed as soon as the
+ * tree is decoded. */
 static enum fg_code read_tree(struct fg_slice bytes, struct fg_tree *tree, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse *answer =
@@ -121,6 +124,7 @@ enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
     if (code != FG_OK)
         return code;
     answer = (const Types__V1__GetProfileStatsResponse *)message;
+    /* Both are 0 if the server has no profiles. */
     *ret_stats = (struct cli_ask_stats){answer->oldest_profile_time, answer->newest_profile_time};
     return FG_OK;
 }

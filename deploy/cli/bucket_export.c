@@ -72,6 +72,7 @@ static enum fg_code fail_empty(const struct export *export, struct fg_err *err)
 
 /* ---- what comes out ---- */
 
+/* A full buffer drops what does not fit, so it must not be written as if it were complete. */
 static enum fg_code check_output(const struct export *export, const struct fg_buf *out,
                                  struct fg_err *err)
 {
@@ -99,6 +100,7 @@ static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, s
         return err->code;
     fg_tree_init(&tree);
     enum fg_code code = qry_export_tree(export->querier, &export->what, false, &tree, err);
+    /* Samples without a stack are in root_self, so a tree without nodes may still have a value. */
     if (code == FG_OK && tree.n_nodes == 0 && tree.root_self == 0)
         code = fail_empty(export, err);
     if (code == FG_OK) {
@@ -127,6 +129,7 @@ static enum fg_code run_folded(const struct export *export, struct fg_buf *out, 
     return code == FG_OK ? say_written(export, out->len, err) : code;
 }
 
+/* Writes each profile as it is read: memory does not grow with the number of profiles. */
 static enum fg_code run_split(const struct export *export, struct fg_err *err)
 {
     struct cli_export_dir dir = {.path = export->file};
@@ -216,6 +219,7 @@ static enum fg_code resolve_type(struct export *export, struct fg_err *err)
     struct fg_slice type = export->selection.type, *ids;
     size_t n;
 
+    /* A file then has all sample types of its profile, as the agent sent it. */
     if (export->split && type.len == 0)
         return FG_OK;
     if (!cli_selection_is_full_type(type)) {
@@ -248,6 +252,7 @@ static enum fg_code open_querier(struct export *export, struct fg_err *err)
     return FG_OK;
 }
 
+/* In the opposite order of open_querier(): the querier uses the others until it is destroyed. */
 static void close_querier(struct export *export)
 {
     qry_destroy(export->querier);
@@ -262,6 +267,7 @@ static int run(struct export *export, const struct cli_args_command *command)
 {
     struct fg_err err;
 
+    /* Options first: an invalid one must not cost a connection to the bucket. */
     if (check(export, &err) != FG_OK)
         return cli_args_refuse(command, &err);
     enum fg_code code = open_querier(export, &err);
@@ -270,6 +276,7 @@ static int run(struct export *export, const struct cli_args_command *command)
     if (code == FG_OK)
         code = write_what(export, &err);
     close_querier(export);
+    /* The limit that was hit is the querier's, whose error does not name the setting. */
     if (code == FG_E_LIMIT)
         (void)fg_wrap(&err, "more than --querier.answer_max_bytes allows");
     return code == FG_OK ? CLI_OK : cli_args_fail(command, &err);
@@ -315,6 +322,7 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
 
     if (cli_args_wants_help(&command, argc, argv))
         return CLI_OK;
+    /* The selector comes first, since unknown words after it are settings of the program. */
     if (argc == 0 || argv[0][0] == '-') {
         (void)fg_fail(&err, FG_E_INVALID, "a SELECTOR has to follow, {} for all");
         return cli_args_refuse(&command, &err);

@@ -26,6 +26,7 @@ static size_t place(const struct cli_id_set *set, struct fg_id id)
     return at;
 }
 
+/* Doubles the table and inserts all ids again: constant time per id on average. */
 static void grow(struct cli_id_set *set)
 {
     struct cli_id_set larger = {.cap = FG_MAX(set->cap * 2, (size_t)1024), .n = set->n};
@@ -48,6 +49,8 @@ bool cli_id_set_add(struct cli_id_set *set, struct fg_id id)
         set->has_zero = true;
         return !had_zero;
     }
+    /* At half full a search visits about 1.5 slots if it succeeds, 2.5 if it does not (linear
+     * probing). */
     if (set->n >= set->cap / 2)
         grow(set);
     at = place(set, id);
@@ -63,6 +66,7 @@ bool cli_id_set_has(const struct cli_id_set *set, struct fg_id id)
 {
     if (is_zero(id))
         return set->has_zero;
+    /* An empty set has no table, so place() must not be called. */
     return set->cap > 0 && !is_zero(set->slots[place(set, id)]);
 }
 
@@ -150,6 +154,7 @@ enum fg_code cli_ids_directory(const struct cli_ids_object *object, struct fg_ar
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", object->name);
 }
 
+/* A part without the section has no profiles (rollups only): an empty range reads nothing. */
 static struct fg_block_range section_of(const struct fg_block_part *part, uint32_t kind)
 {
     for (uint32_t i = 0; i < part->n_sections; i++)
@@ -158,6 +163,7 @@ static struct fg_block_range section_of(const struct fg_block_part *part, uint32
     return (struct fg_block_range){0, 0};
 }
 
+/* Parsed page by page: the section is in memory once, and the arena holds the ids of one part. */
 static enum fg_code read_pages(const struct fg_block_index *index, struct fg_slice section,
                                uint64_t offset, struct fg_arena *arena, struct cli_id_list *list,
                                struct fg_err *err)

@@ -11,6 +11,7 @@ static const size_t JSON_MAX_BYTES = (size_t)256 * 1024 * 1024; /* manifests hav
 
 /* ---- manifests ---- */
 
+/* Takes over the buffer. */
 static void print_document(struct fg_buf *json, FILE *out)
 {
     (void)fwrite(json->ptr, 1, json->len, out);
@@ -29,6 +30,8 @@ static enum fg_code inspect_manifest(struct fg_bucket *bucket, struct fg_slice t
                               : cli_survey_read_blocks(bucket, tenant, &manifest, err);
     struct fg_buf json;
 
+    /* Damage is in manifest.code, an unreachable bucket in code. The exit code has to tell of
+     * both. */
     if (code == FG_OK && manifest.code != FG_OK && manifest.code != FG_E_NOT_FOUND) {
         *err = manifest.err;
         code = err->code;
@@ -97,6 +100,7 @@ static enum fg_code print_rollups(struct fg_slice file, const struct fg_block_pa
     struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
     struct fg_rollups rollups = {0};
 
+    /* Services whose rollups are not worth their bytes have none. */
     if (ranges.nod.len == 0)
         return FG_OK;
     if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &rollups,
@@ -113,6 +117,7 @@ static enum fg_code print_rollups(struct fg_slice file, const struct fg_block_pa
     return FG_OK;
 }
 
+/* Prints while it parses: if one part is damaged, those before it are shown. */
 static enum fg_code print_parts(struct fg_slice file, const struct fg_block_directory *directory,
                                 FILE *out, struct fg_err *err)
 {
@@ -200,6 +205,8 @@ static enum fg_code json_of_part(struct fg_slice file, const struct fg_block_par
     return FG_OK;
 }
 
+/* Builds the whole document first: half a document would not parse, and no reader would see the
+ * error. */
 static enum fg_code print_json(struct fg_slice file, const struct fg_block_directory *directory,
                                FILE *out, struct fg_err *err)
 {
@@ -221,6 +228,8 @@ static enum fg_code print_json(struct fg_slice file, const struct fg_block_direc
         out, err);
 }
 
+/* Parses the directory and the rollups. `bucket verify` checks the other pages, which takes far
+ * longer. */
 static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, bool json, FILE *out,
                                    struct fg_err *err)
 {
@@ -250,6 +259,7 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
+/* Decodes instead of printing the bytes: only a ring that a server would accept is shown as one. */
 static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
@@ -291,6 +301,7 @@ enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, bool
 {
     struct fg_name parsed;
 
+    /* The name decides what the object is, as in the servers. */
     if (!fg_name_parse(fg_cstr(name), &parsed))
         return fg_fail(err, FG_E_INVALID, "%s: neither a manifest nor a segment nor a block", name);
     switch (parsed.kind) {

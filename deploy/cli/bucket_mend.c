@@ -45,12 +45,15 @@ static enum fg_code find_block(struct cli_mending *mending, struct fg_err *err)
     entry = tenant->manifest.content == NULL
                 ? NULL
                 : fg_blocks_find(&tenant->manifest.content->blocks, mending->name.block);
+    /* The manifest may have replaced the block since; then nothing refers to it, which the caller
+     * reports. */
     if (entry != NULL)
         mending->references[mending->n_references++] = (struct cli_mend_reference){
             .tenant = fg_cstr(tenant->name), .manifest = &tenant->manifest, .block = entry};
     return FG_OK;
 }
 
+/* Searches all segments: the L0 manifest is sorted by generation, and the name has none. */
 static const struct fg_l0_segment *find_live(const struct fg_l0 *l0, const struct fg_segment_id *id)
 {
     for (uint32_t i = 0; i < l0->n_segments; i++)
@@ -97,6 +100,7 @@ enum fg_code cli_mend_open(struct fg_bucket *bucket, const char *object,
         return fg_fail(err, FG_E_PRECONDITION,
                        FG_NAME_L0
                        " is missing or damaged: flamegrid bucket rebuild l0 comes first");
+    /* Each tenant has at most one reference, so this is enough for all. */
     mending->references =
         fg_calloc(FG_MAX(mending->survey.n_tenants, (size_t)1), sizeof *mending->references);
     if ((mending->name.kind == FG_NAME_IS_BLOCK ? find_block : find_segment)(mending, err) != FG_OK)
@@ -115,6 +119,8 @@ void cli_mend_done(struct cli_mending *mending)
 
 /* ---- swaps ---- */
 
+/* Replaces the manifest only if it is still the one that the survey read; else FG_E_ABORTED, and
+ * the operator starts over. */
 static enum fg_code write_blocks(const struct cli_mending *mending,
                                  const struct cli_mend_reference *reference,
                                  const struct fg_blocks *blocks, FILE *out, struct fg_err *err)
@@ -168,6 +174,8 @@ enum fg_code cli_mend_swap(const struct cli_mending *mending,
         lost[i].since_wall_ns = wall_ns;
     }
     giving_up.lost = lost;
+    /* Changes nothing if an earlier run has given the object up, so a repeated command is
+     * harmless. */
     if (fg_blocks_give_up(&blocks, &mending->survey.l0.content->l0, &giving_up, wall_ns, arena,
                           &next, &changed, err) != FG_OK)
         return err->code;

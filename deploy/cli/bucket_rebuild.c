@@ -46,6 +46,7 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
         .condition = was->etag.text[0] == '\0' ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH,
         .if_etag = was->etag};
     code = put(bucket, &request, err);
+    /* A program wrote the object after the survey: what the rebuild concluded may be wrong now. */
     if (code == FG_E_PRECONDITION)
         return fg_fail(err, FG_E_ABORTED, "%s changed meanwhile, nothing was replaced", name);
     if (code == FG_OK)
@@ -104,6 +105,8 @@ static enum fg_code make_empty(const struct cli_survey *survey, struct ring_choi
 {
     choice->ring = fg_ring_none();
     choice->ring.swaps = FG_MIN(cli_rebuild_revision(), FG_RING_NUMBER_MAX / 2);
+    /* Not less than what ingesters drained into: readers take a snapshot of at least this
+     * generation. */
     choice->ring.generation =
         survey->l0.code == FG_OK ? survey->l0.content->l0.generation : survey->ring.generation;
     return fg_ring_encode(&choice->ring, &choice->bytes, err);
@@ -115,6 +118,8 @@ static enum fg_code rebuild_ring_of(const struct cli_survey *survey,
 {
     if (choose_ring(survey->bucket, choice, err) != FG_OK)
         return err->code;
+    /* A readable ring stays unless a copy has more swaps, that is, unless the ring is from a
+     * backup. */
     if (survey->ring_object.code == FG_OK &&
         (choice->name[0] == '\0' || choice->ring.swaps <= survey->ring.swaps))
         return fg_fail(err, FG_E_PRECONDITION, FG_RING_NAME " can be read, and no copy is newer");
@@ -143,6 +148,7 @@ static enum fg_code rebuild_ring_of(const struct cli_survey *survey,
                                fg_buf_slice(&choice->bytes), out, err);
 }
 
+/* Both copies of the ring are parsed into the arena, hence its size. */
 enum fg_code cli_rebuild_ring(struct fg_bucket *bucket, const struct cli_rebuild_options *options,
                               FILE *out, struct fg_err *err)
 {

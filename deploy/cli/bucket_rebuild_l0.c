@@ -194,11 +194,6 @@ static enum fg_code read_block(const struct l0_rebuild *rebuild, struct l0_owner
     return code;
 }
 
-static bool meets(int64_t a_min, int64_t a_max, int64_t b_min, int64_t b_max)
-{
-    return a_min <= b_max && b_min <= a_max;
-}
-
 /* Reads the ids of all blocks with profiles of that time into `in_blocks`. A block that cannot be
  * read leaves in doubt what it holds. */
 static enum fg_code know_blocks(struct l0_rebuild *rebuild, struct l0_owner *owner,
@@ -209,7 +204,7 @@ static enum fg_code know_blocks(struct l0_rebuild *rebuild, struct l0_owner *own
         const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
         struct fg_err unread;
 
-        if (owner->read[i] || !meets(block->t_min_ns, block->t_max_ns, t_min_ns, t_max_ns))
+        if (owner->read[i] || block->t_min_ns > t_max_ns || block->t_max_ns < t_min_ns)
             continue;
         if (block->rollup_only) {
             rebuild->n_ambiguous++;

@@ -2,12 +2,15 @@
 
 enum { ARENA_BYTES = 256 * 1024 * 1024 };
 
+/* As much as one object may take when it is parsed (PARSED_MAX_BYTES of the other bucket
+ * commands). */
 static const size_t MEMORY_MAX_BYTES = (size_t)4 << 30;
 
 struct cmp_merge_source cli_rewrite_source(const char *name, struct fg_slice file,
                                            const struct fg_block_directory *directory,
                                            struct fg_slice tenant)
 {
+    /* Parts are sorted by tenant, then service, so those of a tenant are neighbours. */
     uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
 
     while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
@@ -31,6 +34,7 @@ struct cmp_merge cli_rewrite_merge(struct fg_slice tenant, const struct cmp_merg
                               .memory_max_bytes = MEMORY_MAX_BYTES};
 }
 
+/* One span for all times: a rewrite makes one object of one object. */
 static void all_of_time(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
                         int64_t *ret_end_ns)
 {
@@ -61,6 +65,7 @@ enum fg_code cli_rewrite_span(const struct cmp_merge *merge, const struct cmp_me
     const struct fg_block_sink sink = cli_rewrite_sink(out);
     struct cmp_merge_written written;
 
+    /* Reads back what it wrote before anybody relies on it, as the compactor does. */
     if (cmp_merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
         cmp_merge_read_back(fg_buf_slice(out), merge->sources[0].name, MEMORY_MAX_BYTES, ret_tally,
                             err) != FG_OK)
@@ -79,6 +84,7 @@ enum fg_code cli_bucket_rewrite(struct cmp_merge *merge, struct fg_buf *out, uin
     struct cmp_merge_survey survey;
     struct cmp_merge_tally tally;
 
+    /* The survey counts first, so the result can be compared with what went in. */
     if (cmp_merge_survey(merge, &options, arena, &survey, err) != FG_OK)
         return err->code;
     *ret_kept = survey.kept.profiles;

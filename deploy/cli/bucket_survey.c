@@ -144,6 +144,7 @@ static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
     return true;
 }
 
+/* Without a deadline: the list of a large bucket takes long, and the operator can interrupt it. */
 static enum fg_code list(struct fg_bucket *bucket, const char *prefix,
                          struct survey_listing *listing, struct fg_err *err)
 {

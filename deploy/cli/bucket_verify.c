@@ -83,6 +83,7 @@ static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *objec
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     v->n_faults++;
+    /* A fault goes to the same terminal as the progress line, which would stay in front of it. */
     cli_progress_clear(&v->progress);
     if (v->faults == NULL) {
         (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
@@ -167,6 +168,7 @@ static void hold(struct verify_owner *owner, struct fg_id block, const struct fg
     fg_buf_put(&held->service, part->service);
 }
 
+/* Linear: only parent rollups ask, once for each block that they were made of. */
 static const struct verify_held *find_held(const struct verify_owner *owner, struct fg_id block,
                                            struct fg_slice service)
 {
@@ -249,6 +251,8 @@ static enum fg_code verify_rollups(const struct bucket_verifying *v, const struc
 static void add_ids(struct verify_owner *owner, const struct fg_id *ids, size_t n)
 {
     if (owner->n_ids + n > owner->cap_ids) {
+        /* 16 bytes for each profile: all ids of a tenant have to be in memory to find
+         * duplicates. */
         owner->cap_ids = FG_MAX(owner->n_ids + n, owner->cap_ids * 2);
         owner->ids = fg_realloc(owner->ids, owner->cap_ids * sizeof *owner->ids);
     }
@@ -326,22 +330,12 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
             (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
             return fg_wrap(v->err, "%s", listed->name);
     }
+    /* Counted after all checks: "ok: N objects" means that N are intact. */
     v->n_objects++;
     cli_progress_step(&v->progress, 1, listed->bytes);
     v->n_bytes += file.len;
     v->n_pages += verified.n_pages;
     return FG_OK;
-}
-
-static enum fg_code verify_object(struct bucket_verifying *v, const struct listed *listed)
-{
-    struct fg_buf body;
-    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
-
-    if (code == FG_OK)
-        code = verify_file(v, listed, fg_buf_slice(&body));
-    fg_buf_done(&body);
-    return code;
 }
 
 /* ---- what manifests list ---- */
@@ -406,9 +400,13 @@ static enum fg_code verify_listed(struct bucket_verifying *v, const struct liste
                                   const struct fg_segment_id *segment)
 {
     char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
-    enum fg_code code = verify_object(v, listed);
+    struct fg_buf body;
+    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
     bool there = true;
 
+    if (code == FG_OK)
+        code = verify_file(v, listed, fg_buf_slice(&body));
+    fg_buf_done(&body);
     /* Damage and absence are findings; an error of the bucket itself ends the run. */
     if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
         code != FG_E_UNIMPLEMENTED)
@@ -442,6 +440,7 @@ static enum fg_code verify_segments(struct bucket_verifying *v)
 
         fg_name_segment(name, &segment->id);
         for (uint32_t p = 0; p < segment->n_parts; p++)
+            /* The survey has every tenant of the L0 manifest, so this is never NULL. */
             find_owner(v, v->l0->tenants[segment->parts[p].tenant].name)->n_segments++;
         if (verify_listed(v,
                           &(struct listed){.name = name,
@@ -552,11 +551,6 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 
 /* ---- manifests with one another ---- */
 
-static bool has_objects(const struct cli_survey *survey)
-{
-    return survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0;
-}
-
 /* The greatest generation that some tenant's manifest covers, and whose it is. */
 static const struct cli_survey_tenant *newest_covered(const struct cli_survey *survey,
                                                       uint64_t *ret_newest)
@@ -602,6 +596,7 @@ static enum fg_code check_l0_age(struct bucket_verifying *v)
     return FG_OK;
 }
 
+/* First of all: the L0 manifest decides which other objects count. */
 static enum fg_code check_l0(struct bucket_verifying *v)
 {
     const struct cli_survey *survey = &v->survey;
@@ -611,7 +606,7 @@ static enum fg_code check_l0(struct bucket_verifying *v)
     if (survey->l0.code != FG_E_NOT_FOUND)
         report(v, FG_NAME_L0, CURE_L0, "damaged: %s; nothing in the bucket can be read",
                survey->l0.err.msg);
-    else if (has_objects(survey))
+    else if (survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0)
         report(v, FG_NAME_L0, CURE_L0,
                "missing, and there are %zu segments, %zu blocks of %zu tenants, and a ring of "
                "generation %llu; nothing in the bucket can be read",
@@ -792,6 +787,7 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     for (size_t i = 0; i < v->survey.n_tenants; i++)
         if (check_tenant(v, &v->owners[i]) != FG_OK)
             return v->err->code;
+    /* Only objects are counted: reading them takes nearly all of the time. */
     cli_progress_start(&v->progress, "objects", count_listed(v));
     if (verify_segments(v) != FG_OK)
         return v->err->code;
@@ -800,6 +796,8 @@ static enum fg_code verify_all(struct bucket_verifying *v)
 
         if (owner->blocks == NULL)
             continue;
+        /* The ids of all segments were collected before: duplicates between segment and block
+         * count, too. */
         if (verify_blocks(v, owner, false) != FG_OK || verify_blocks(v, owner, true) != FG_OK)
             return v->err->code;
         check_ids(v, owner);
@@ -810,6 +808,8 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     if (v->n_orphans > 0 && v->faults == NULL)
         fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
                 (unsigned long long)v->n_orphans, (unsigned long long)v->orphan_bytes);
+    /* Faults were printed, but may come from two states of the bucket, so the exit code says
+     * "unknown". */
     if (v->moved)
         return fg_fail(v->err, FG_E_ABORTED, "the bucket changed while it was read; try again");
     if (v->n_faults > 0)

@@ -24,6 +24,7 @@ int cli_compare(int argc, char **argv);
 int cli_labels(int argc, char **argv);
 int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
+int cli_rules(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 
 /* A command; main.c has the table. */

@@ -155,13 +155,6 @@ static enum fg_code ls(struct bucket_command *command)
 
 /* ---- cat ---- */
 
-static enum fg_code write_out(struct bucket_command *command, struct fg_slice bytes)
-{
-    if (fwrite(bytes.ptr, 1, bytes.len, stdout) == bytes.len)
-        return FG_OK;
-    return fg_fail_errno(&command->err, errno, "standard output");
-}
-
 /* Writes an object piece by piece. All pieces are of one version: the condition fails if the object
  * is replaced meanwhile. */
 static enum fg_code cat(struct bucket_command *command)
@@ -177,9 +170,10 @@ static enum fg_code cat(struct bucket_command *command)
         code = fg_bucket_call(command->bucket, &get);
         if (code != FG_OK)
             command->err = get.err;
-        else
-            code = write_out(command, fg_buf_slice(&get.body));
+        else if (fwrite(get.body.ptr, 1, get.body.len, stdout) != get.body.len)
+            code = fg_fail_errno(&command->err, errno, "standard output");
         get.offset += get.body.len;
+        /* From the second piece on: the first one decides about the version. */
         get.condition = FG_BUCKET_IF_MATCH;
         get.if_etag = get.etag;
     } while (code == FG_OK && get.body.len > 0 && get.offset < get.size_bytes);
@@ -195,6 +189,7 @@ static enum fg_code rm(struct bucket_command *command)
     struct fg_bucket_request request = {
         .verb = FG_BUCKET_HEAD, .name = command->name, .deadline_mono_ns = deadline()};
 
+    /* A delete between the two requests is harmless: both end with the object gone. */
     if (fg_bucket_call(command->bucket, &request) == FG_OK) {
         request.verb = FG_BUCKET_DELETE;
         (void)fg_bucket_call(command->bucket, &request);
@@ -328,6 +323,7 @@ static int run(const struct bucket_verb *verb, struct bucket_command *command)
     if (code == FG_OK)
         code = run_verb(verb, command);
     fg_bucket_close(command->bucket);
+    /* Errors of buffered output, such as a full disk, appear at the flush. */
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
     if (code == FG_OK)
@@ -350,6 +346,7 @@ static int take_words(struct bucket_command *command, const struct bucket_verb *
         command->name = argv[0];
         from = 1;
     }
+    /* Only `rebuild tenant NAME` has a second word. */
     if (rebuilds && argc > 1 && from == 1 && argv[1][0] != '-') {
         command->tenant = argv[1];
         from = 2;
@@ -367,6 +364,8 @@ static int take_words(struct bucket_command *command, const struct bucket_verb *
                  fg_parse_u64(fg_cstr(argv[i + 1]), &command->rebuild.generation))
             i++;
         else
+            /* All other words are settings; fg_program_configure() refuses those that it does not
+             * know. */
             argv[kept++] = argv[i];
     }
     *ret_argc = kept;
@@ -419,6 +418,7 @@ int cli_bucket(int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
         return single_with_def(cli_bucket_export, argc - 1, argv + 1);
+    /* Help and completion before the settings are read: they have to work without a bucket. */
     if (argc > 0 && wants_help(argc, argv)) {
         (void)fputs(help, stdout);
         return CLI_OK;

@@ -65,6 +65,7 @@ static enum fg_code read_rate(const char *option, const char *text, int64_t *ret
         rate > RATE_MAX || (unit.len > 0 && !fg_slice_is(unit, "/m") && !fg_slice_is(unit, "/s")))
         return fg_fail(err, FG_E_INVALID, "--%s %s: 1 to %d a second or a minute, such as 20/s",
                        option, text, RATE_MAX);
+    /* rate is at least 1 and at most RATE_MAX, so the interval is never 0. */
     *ret_interval_ns = of_ns / (int64_t)rate;
     return FG_OK;
 }
@@ -148,6 +149,7 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns))
         fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");
     canary_stop(canary);
+    /* After the threads have ended: no push is under way that an answer might have or lack. */
     code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns, err);
     sums = canary_sums(canary);
     if (print_sums(&sums, command->json ? canary_run_name(canary) : NULL, &print_err) != FG_OK &&
@@ -160,17 +162,7 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     return code;
 }
 
-static enum fg_code run_canary(struct canary *canary, const struct canary_command *command,
-                               struct fg_err *err)
-{
-    fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
-    if (command->lasts_ns > 0)
-        (void)fg_stop_wait_for(command->lasts_ns);
-    else
-        (void)fg_stop_wait();
-    return end(canary, command, err);
-}
-
+/* The registry outlives both users of it: the canary counts in it, and the page reads it. */
 static enum fg_code run(struct canary_command *command, struct fg_err *err)
 {
     struct fg_registry *registry = fg_registry_create();
@@ -182,8 +174,14 @@ static enum fg_code run(struct canary_command *command, struct fg_err *err)
     code = canary_start(&command->canary, &canary, err);
     if (code == FG_OK && command->listen != NULL)
         code = canary_page_open(command->listen, registry, &page, err);
-    if (code == FG_OK)
-        code = run_canary(canary, command, err);
+    if (code == FG_OK) {
+        fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
+        if (command->lasts_ns > 0)
+            (void)fg_stop_wait_for(command->lasts_ns);
+        else
+            (void)fg_stop_wait();
+        code = end(canary, command, err);
+    }
     canary_page_close(page);
     canary_destroy(canary);
     fg_registry_destroy(registry);
@@ -222,6 +220,7 @@ int cli_canary(int argc, char **argv)
         return code;
     if (check(&command, words, &err) != FG_OK)
         return cli_args_refuse(&args, &err);
+    /* Before threads exist: they inherit the mask of signals. */
     fg_stop_init();
     fg_ignore_sigpipe();
     return run(&command, &err) == FG_OK ? CLI_OK : cli_args_fail(&args, &err);

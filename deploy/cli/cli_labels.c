@@ -49,6 +49,7 @@ static enum fg_code read_names(struct labels *labels, const char *method,
     return code;
 }
 
+/* The names stay in the arena, where the message was decoded; only the slices are new. */
 static enum fg_code keep(struct labels *labels, char **names, size_t n_names,
                          struct cli_ask_list *ret_list, struct fg_err *err)
 {
@@ -71,6 +72,7 @@ static enum fg_code ask_names(struct labels *labels, struct cli_ask_list *ret_li
 
     types__v1__label_names_request__init(&request);
     request.matchers = &labels->matcher;
+    /* The address of a NULL pointer is harmless as long as the count is 0. */
     request.n_matchers = labels->matcher != NULL;
     request.start = labels->range.start_ms;
     request.end = labels->range.end_ms;
@@ -154,6 +156,7 @@ static enum fg_code print_json(const struct cli_ask_list *list, struct fg_err *e
     return cli_json_print(array, stdout, err);
 }
 
+/* Values come from outside: control characters must not reach the terminal. */
 static void print_lines(const struct cli_ask_list *list)
 {
     struct fg_buf out;

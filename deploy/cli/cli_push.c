@@ -55,6 +55,7 @@ static const char notes[] =
     "  flamegrid push old.folded --name shop --from now-2h --until now-1h\n"
     "  flamegrid push --dir /var/profiles --connections 8\n";
 
+/* Checks what the table of options cannot express: which options exclude or need each other. */
 static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
     if (push->resume != NULL && push->dir == NULL)
@@ -77,6 +78,7 @@ static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
         return FG_OK;
     if (cli_push_name_parse(push->pushing.name, push->arena, &push->name, err) != FG_OK)
         return err->code;
+    /* Values lose their quotes here, since the parameter of /ingest has none. */
     fg_buf_init(&text, SIZE_MAX);
     cli_push_name_write(&push->name, &text);
     push->pushing.name = fg_arena_text(push->arena, fg_buf_slice(&text));
@@ -110,6 +112,7 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
     if (check_what(push, words, err) != FG_OK || read_name(push, err) != FG_OK ||
         read_times(push, err) != FG_OK)
         return err->code;
+    /* Here and not at the server, which would refuse each file of a folder one by one. */
     if (format != NULL && !cli_upload_file_is_format(format))
         return fg_fail(err, FG_E_INVALID,
                        "--format %s: it is pprof, folded, lines, jfr, trie, "
@@ -132,6 +135,8 @@ static void tell_time(const struct cli_push *push, const struct cli_pushed *push
     fg_buf_init(&selector, SIZE_MAX);
     cli_push_name_write_selector(&push->name, strcmp(pushed->format, "pprof") != 0, &selector);
     cli_time_write(pushed->time_ns, at);
+    /* A second later, since the time is written in full seconds and `until` must be after
+     * `from`. */
     cli_time_write(fg_time_add(pushed->time_ns, FG_SECOND_NS), until);
     printf("  its time is %s: flamegrid query '%.*s' --from %s --until %s\n", at,
            FG_S(fg_buf_slice(&selector)), at, until);

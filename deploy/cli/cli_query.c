@@ -56,6 +56,7 @@ static const char notes[] =
 static enum fg_code find_when(const struct cli_query *query, const struct cli_selection_range *all,
                               struct cli_selection_range *ret_when, struct fg_err *err)
 {
+    /* A thousand points: fine enough for a hint, and one cheap request even for years. */
     int64_t step_ms = FG_MAX((all->end_ms - all->start_ms) / 1000, 1000);
     const Querier__V1__SelectSeriesResponse *answer;
     struct cli_ask_list types = {0};
@@ -91,6 +92,7 @@ enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *
         stats.newest_ms == 0)
         return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s: the server has none at all",
                        FG_S(query->selection.labels));
+    /* A second more on both sides, so that the oldest and the newest profile are inside. */
     if (stats.newest_ms != 0 &&
         find_when(
             query,
@@ -180,6 +182,7 @@ static enum fg_code run_render(const struct cli_query *query, const char *format
                   (unsigned long long)query->max_nodes);
     enum fg_code code = write_render_query(query, &path, err);
     write_part(query, &path);
+    /* libcurl wants a C string; the buffer has no terminator of its own. */
     fg_buf_putc(&path, '\0');
     if (code == FG_OK)
         code = cli_client_get(query->client, (const char *)path.ptr, &reply, err);
@@ -194,6 +197,7 @@ static enum fg_code run_render(const struct cli_query *query, const char *format
 
 /* ---- table and folded ---- */
 
+/* An empty tree is an error of its own: an empty table would look like an idle service. */
 static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree, struct fg_err *err)
 {
     if (cli_ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
@@ -267,6 +271,8 @@ static bool has_samples(struct fg_slice pprof)
     return fg_pb_next(&cur, FG_PB_TAG(PPROF_SAMPLE, FG_PB_LEN), &sample);
 }
 
+/* Passes the bytes of the server on, without decoding them: nothing of the profile is lost on the
+ * way. */
 static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
 {
     Querier__V1__SelectMergeProfileRequest request;
@@ -279,6 +285,7 @@ static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
         return fg_fail(err, FG_E_LIMIT, "the selector is too long");
     request.start = query->range.start_ms;
     request.end = query->range.end_ms;
+    /* Without a limit the server leaves nothing out. */
     if (query->max_nodes > 0) {
         request.opt_max_nodes_case =
             QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
@@ -325,6 +332,8 @@ static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
 
 #define OUTPUTS "table, folded, pprof, json, dot, speedscope, firefox or svg"
 
+/* --series and --diff are rows, too, so that one table decides what runs; users choose them by
+ * their own options. */
 static const struct {
     const char *name;
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
@@ -361,6 +370,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
     for (size_t i = 0; i < FG_COUNT(outputs); i++) {
         if (strcmp(name, outputs[i].name) != 0)
             continue;
+        /* Control bytes of a pprof could change the state of the terminal. */
         if (terminal && outputs[i].binary)
             return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
                            name);
@@ -414,6 +424,7 @@ static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
 {
     struct cli_ask_list types = {0};
 
+    /* A full id needs no request: the query itself shows whether there are such profiles. */
     query->type_id = query->selection.type;
     if (cli_selection_is_full_type(query->type_id))
         return FG_OK;

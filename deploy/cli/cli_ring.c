@@ -159,6 +159,7 @@ static enum fg_code run(const struct ring_verb *verb, struct ring_command *comma
     return code;
 }
 
+/* The verb's own words were taken before; what is left are --json and settings. */
 static int run_with(const struct fg_program_def *def, const struct cli_args_command *args,
                     const struct ring_verb *verb, struct ring_command *command, int argc,
                     char **argv)

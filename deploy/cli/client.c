@@ -144,6 +144,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     return body->full ? 0 : size * count;
 }
 
+/* The cases that users meet get a sentence of ours with a way out; all others the text of
+ * libcurl. */
 static enum fg_code fail_transfer(const struct cli_client *client, CURLcode rc, struct fg_err *err)
 {
     switch (rc) {
@@ -205,6 +207,8 @@ static void read_meta(CURL *curl, struct cli_client_reply *reply)
     reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
 }
 
+/* The body is bounded by its buffer, since the length of an answer is unknown before it has
+ * arrived. */
 static enum fg_code perform(struct cli_client *client, const char *path,
                             struct cli_client_reply *ret_reply, struct fg_err *err)
 {

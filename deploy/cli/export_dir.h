@@ -4,8 +4,8 @@
  *   DIR/shop-6f1c…/.series                               all labels (series_file.h)
  *   DIR/shop-6f1c…/2024-01-31/120000.250-0b5e….pb.gz     time of day in UTC, and the profile's id
  *
- * Written again a profile has the same name. A file is there as a whole or not at all, but for the
- * machine's own failure: nothing is synced.
+ * A profile that is exported again gets the same name. A process that is killed leaves whole files
+ * only; a machine that fails may leave damaged ones, since nothing is synced.
  */
 #ifndef FG_DEPLOY_CLI_EXPORT_DIR_H
 #define FG_DEPLOY_CLI_EXPORT_DIR_H

@@ -9,7 +9,7 @@
 static const struct cli_command commands[] = {
     {"server", single_run}, {"bucket", cli_bucket}, {"ring", cli_ring},
     {"push", cli_push},     {"query", cli_query},   {"compare", cli_compare},
-    {"labels", cli_labels}, {"canary", cli_canary},
+    {"labels", cli_labels}, {"rules", cli_rules},   {"canary", cli_canary},
 };
 
 static int completion(int argc, char **argv)
@@ -25,6 +25,7 @@ static int man(int argc, char **argv)
 /* Commands that print something about the others. */
 static const struct cli_command helpers[] = {{"completion", completion}, {"man", man}};
 
+/* Suggestions include the helpers and `version`, which are not in the first table. */
 static int unknown(const char *command)
 {
     const char *known[FG_COUNT(commands) + FG_COUNT(helpers) + 1];

@@ -4,6 +4,7 @@
 #include <libdeflate.h>
 #include <stdio.h>
 
+/* The default of gzip(1). */
 enum { GZIP_LEVEL = 6 };
 
 enum fg_code cli_output_write(const char *path, struct fg_slice bytes, struct fg_err *err)

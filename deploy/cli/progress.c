@@ -18,6 +18,7 @@ void cli_progress_start(struct cli_progress *progress, const char *what, uint64_
 void cli_progress_write(const struct cli_progress *progress, int64_t took_ns,
                         char text[CLI_PROGRESS_TEXT_BYTES])
 {
+    /* At least a nanosecond, so that a first step at once does not divide by zero. */
     double seconds = (double)FG_MAX(took_ns, 1) / FG_SECOND_NS;
     double per_s = (double)progress->done / seconds;
     int len;
@@ -29,6 +30,7 @@ void cli_progress_write(const struct cli_progress *progress, int64_t took_ns,
     else
         len = snprintf(text, CLI_PROGRESS_TEXT_BYTES, "%llu %s", (unsigned long long)progress->done,
                        progress->what);
+    /* Bytes per second if they are known, since files and objects differ much in size. */
     if (progress->bytes > 0)
         len += snprintf(text + len, (size_t)(CLI_PROGRESS_TEXT_BYTES - len), ", %.1f MiB/s",
                         (double)progress->bytes / seconds / 0x1p20);
@@ -49,6 +51,7 @@ void cli_progress_step(struct cli_progress *progress, uint64_t done, uint64_t by
 
     progress->done += done;
     progress->bytes += bytes;
+    /* Not on a terminal: nothing is ever shown. */
     if (progress->start_mono_ns == 0)
         return;
     now_ns = fg_mono_ns(fg_clock_real());

@@ -55,6 +55,7 @@ static bool take_plain(struct fg_slice *text, struct fg_buf *value)
     size_t len = FG_MIN(fg_slice_find(*text, ','), fg_slice_find(*text, '}'));
     struct fg_slice plain = fg_trim(fg_slice_sub(*text, 0, len));
 
+    /* A leading ~ is from =~, which only selectors have; a quote or brace inside is a typo. */
     if (len > text->len || fg_slice_find(plain, '"') != SIZE_MAX ||
         fg_slice_find(plain, '{') != SIZE_MAX || fg_slice_starts(plain, "~"))
         return false;
@@ -172,6 +173,8 @@ static enum fg_code check_pprof(struct fg_slice content, int64_t *ret_time_ns, s
         return fg_wrap(err, "cannot be unpacked");
     }
     cur = fg_cur(fg_buf_slice(&plain));
+    /* Only the outer fields are read; samples are skipped by their length, so large files cost
+     * little. */
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
@@ -195,6 +198,7 @@ static bool has_stack(struct fg_slice content)
     while (content.len > 0) {
         size_t end = FG_MIN(fg_slice_find(content, '\n'), content.len);
         struct fg_slice line = fg_trim(fg_slice_sub(content, 0, end));
+        /* The last blank: frames may contain blanks, and the count comes after all of them. */
         const uint8_t *blank = line.len == 0 ? NULL : memrchr(line.ptr, ' ', line.len);
         int64_t count;
 
@@ -210,6 +214,8 @@ enum fg_code cli_push_content_check(const char *format, struct fg_slice content,
                                     int64_t *ret_time_ns, struct fg_err *err)
 {
     struct fg_slice kind = fg_cstr(format);
+    /* The signature of a compressed recording is not visible; the server checks it after
+     * unpacking. */
     bool packed = fg_coding_sniff(content) != FG_CODING_IDENTITY;
 
     *ret_time_ns = 0;

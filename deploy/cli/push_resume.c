@@ -34,6 +34,7 @@ static void index_lines(struct cli_resume *resume, struct fg_slice text)
     struct fg_slice rest = text;
     size_t n = 0, end;
 
+    /* Counts first: one allocation, although the notes may have millions of lines. */
     while ((end = fg_slice_find(rest, '\n')) != SIZE_MAX) {
         rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
         n++;
@@ -59,6 +60,8 @@ static enum fg_code read_notes(struct cli_resume *resume, struct fg_slice head, 
     text = fg_buf_slice(&resume->lines);
     if (text.len == 0)
         return FG_OK;
+    /* Notes of another server or folder would make this run skip files that were never sent
+     * here. */
     if (!fg_slice_eq(fg_slice_sub(text, 0, head.len), head))
         return fg_fail(err, FG_E_INVALID,
                        "is not of this folder and server; remove it, or name another");
@@ -105,6 +108,7 @@ enum fg_code cli_resume_open(const char *file, const char *url, const char *dir,
     return FG_OK;
 }
 
+/* Size and time of change are part of the line: a file that has changed since is sent again. */
 static void put_line(struct fg_buf *out, const char *path, uint64_t bytes, int64_t modified_ns)
 {
     fg_buf_printf(out, "%llu %lld %s", (unsigned long long)bytes, (long long)modified_ns, path);
@@ -150,6 +154,8 @@ enum fg_code cli_resume_close(struct cli_resume *resume, bool complete, struct f
         bool bad = ferror(resume->file) != 0;
 
         bad = fclose(resume->file) != 0 || bad;
+        /* The file is a note for the next run; after a complete one it would make that skip
+         * everything. */
         if (complete)
             (void)unlink(resume->path);
         else if (bad)

@@ -81,6 +81,7 @@ static enum fg_code send_body(const struct cli_pushing *pushing, const char *pat
     }
 }
 
+/* The body goes as it is in the file: /ingest unpacks gzip itself. */
 static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *format,
                                  struct fg_slice content, struct fg_err *err)
 {
@@ -113,20 +114,7 @@ static Types__V1__LabelPair **make_pairs(struct fg_arena *arena, const struct fg
     return pairs;
 }
 
-static enum fg_code send_request(const struct cli_pushing *pushing,
-                                 const Push__V1__PushRequest *request, struct fg_err *err)
-{
-    size_t len = push__v1__push_request__get_packed_size(request);
-    uint8_t *bytes = fg_malloc(len);
-    enum fg_code code;
-
-    (void)push__v1__push_request__pack(request, bytes);
-    code = send_body(pushing, "/push.v1.PusherService/Push", "application/proto",
-                     fg_bytes(bytes, len), err);
-    free(bytes);
-    return code;
-}
-
+/* Push takes all labels as they are, also __name__; but it takes pprof only. */
 static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_slice content,
                                    struct fg_err *err)
 {
@@ -134,10 +122,14 @@ static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_
     Push__V1__RawSample sample, *samples[] = {&sample};
     Push__V1__RawProfileSeries series, *all[] = {&series};
     Push__V1__PushRequest request;
+    enum fg_code code;
+    uint8_t *bytes;
+    size_t len;
 
     push__v1__raw_sample__init(&sample);
     push__v1__raw_profile_series__init(&series);
     push__v1__push_request__init(&request);
+    /* Borrowed: protobuf-c only reads it when it packs, hence the cast that drops const. */
     sample.raw_profile = (ProtobufCBinaryData){content.len, (uint8_t *)(uintptr_t)content.ptr};
     series.samples = samples;
     series.n_samples = 1;
@@ -147,7 +139,13 @@ static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_
     request.n_series = 1;
     if (series.labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "labels of too many bytes");
-    return send_request(pushing, &request, err);
+    len = push__v1__push_request__get_packed_size(&request);
+    bytes = fg_malloc(len);
+    (void)push__v1__push_request__pack(&request, bytes);
+    code = send_body(pushing, "/push.v1.PusherService/Push", "application/proto",
+                     fg_bytes(bytes, len), err);
+    free(bytes);
+    return code;
 }
 
 /* ---- a file ---- */
@@ -163,6 +161,7 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
 
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
+    /* Labels of a file .series are complete; a name may lack some of them. */
     if (pushing->series == NULL)
         code = send_by_name(pushing, format, content, err);
     else if (strcmp(format, "pprof") == 0)

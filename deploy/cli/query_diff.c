@@ -43,6 +43,7 @@ static enum fg_code read_side(const struct cli_query *query, struct fg_slice lab
                               const struct cli_selection_range *range, struct side *side,
                               struct fg_err *err)
 {
+    /* Before anything can fail, so that side_done() may always be called. */
     fg_tree_init(&side->tree);
     if (cli_ask_tree(query->client, query->type_id, labels, range, query->max_nodes, query->arena,
                      &side->tree, err) != FG_OK)
@@ -75,6 +76,7 @@ static struct diff_row *join(const struct cli_query *query, const struct side *b
     size_t i = 0, k = 0, n = 0;
 
     while (i < before->n_rows || k < now->n_rows) {
+        /* Both lists are sorted by name: a merge join, linear in their lengths. */
         int order = i == before->n_rows ? 1
                     : k == now->n_rows  ? -1
                                         : by_name(&before->rows[i], &now->rows[k]);
@@ -135,6 +137,8 @@ static void write_table(const struct diff_row *rows, size_t n, size_t n_all, str
 enum fg_code cli_query_diff(const struct cli_query *query, struct fg_err *err)
 {
     struct side before = {0}, now = {0};
+    /* The type was chosen for the query; the base is asked for the same, or shares would not
+     * compare. */
     enum fg_code code = read_side(query, query->base.labels, &query->base_range, &before, err);
 
     if (code == FG_OK)

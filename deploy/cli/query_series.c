@@ -21,6 +21,7 @@ static uint64_t friendly_step_s(const struct cli_selection_range *range)
     for (size_t i = 0; i < FG_COUNT(steps_s); i++)
         if (exact_s <= steps_s[i])
             return steps_s[i];
+    /* Whole days from here on. */
     return (exact_s / 86400 + 1) * 86400;
 }
 
@@ -60,6 +61,7 @@ static void write_lines(const struct shown_points *points, struct fg_slice unit,
 
         cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
         fg_buf_printf(out, "%s  ", time);
+        /* Converting a larger double would be undefined (C17 6.3.1.4). */
         cli_show_value(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
         fg_buf_putc(out, '\n');
     }

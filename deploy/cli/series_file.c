@@ -61,21 +61,10 @@ static enum fg_code take_labels(const struct fg_selector *selector, struct fg_ar
     return FG_OK;
 }
 
-static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
-                          struct fg_labels *ret_labels, struct fg_err *err)
-{
-    struct fg_selector selector = {0};
-    enum fg_code code = fg_selector_parse(fg_trim(text), arena, &selector, err);
-
-    if (code == FG_OK)
-        code = take_labels(&selector, arena, ret_labels, err);
-    fg_selector_done(&selector);
-    return code;
-}
-
 enum fg_code cli_series_file_read(const char *path, struct fg_arena *arena,
                                   struct fg_labels *ret_labels, struct fg_err *err)
 {
+    struct fg_selector selector = {0};
     enum fg_code code;
     struct fg_buf text;
 
@@ -84,7 +73,10 @@ enum fg_code cli_series_file_read(const char *path, struct fg_arena *arena,
     fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
     code = cli_upload_file_read(path, &text, err);
     if (code == FG_OK)
-        code = parse(fg_buf_slice(&text), arena, ret_labels, err);
+        code = fg_selector_parse(fg_trim(fg_buf_slice(&text)), arena, &selector, err);
+    if (code == FG_OK)
+        code = take_labels(&selector, arena, ret_labels, err);
+    fg_selector_done(&selector);
     fg_buf_done(&text);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", path);
 }

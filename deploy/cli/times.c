@@ -94,6 +94,7 @@ static bool take_clock(struct fg_slice *text, int64_t *ret_ns)
             *text = rest(*text, n);
         }
     }
+    /* A leap second becomes the first second of the next minute, as Unix time has none. */
     *ret_ns = hour * FG_HOUR_NS + minute * FG_MINUTE_NS + second * FG_SECOND_NS + fraction_ns;
     return true;
 }
@@ -107,6 +108,7 @@ static bool take_offset(struct fg_slice *text, int64_t *ret_ns)
     if (text->len == 0 || take(text, "Z") || take(text, "z"))
         return true;
     if (take(text, "+"))
+        /* East of Greenwich is ahead of UTC, so the offset is subtracted. */
         sign = -1;
     else if (take(text, "-"))
         sign = 1;
@@ -161,6 +163,7 @@ static bool parse_span(struct fg_slice text, int64_t *ret_ns)
         for (size_t i = 0; i < FG_COUNT(units); i++)
             if (fg_slice_is(fg_slice_sub(text, digits, end - digits), units[i].name))
                 ns = units[i].ns;
+        /* An unknown unit leaves ns at 0. Overflow is an error, not a wrong time. */
         if (ns == 0 || !fg_parse_i64(fg_slice_sub(text, 0, digits), &number) ||
             __builtin_mul_overflow(ns, number, &ns) || __builtin_add_overflow(sum, ns, &sum))
             return false;
@@ -195,6 +198,8 @@ static bool parse_number(struct fg_slice text, int64_t *ret_ns)
 {
     int64_t number, unit_ns = FG_SECOND_NS;
 
+    /* Fewer than 9 digits are a day such as 20260131, or a typo: 8 digits of seconds would be in
+     * 1973 or before. */
     if (count_digits(text) != text.len || text.len < 9 || !fg_parse_i64(text, &number))
         return false;
     /* As the server reads numbers (distributor/API.md#times): seconds, or 13, 16 and 19 digits. */

@@ -28,13 +28,6 @@ static void push_level(struct treebytes_decoder *decoder, uint32_t node, uint64_
     decoder->levels[decoder->n_levels++] = (struct treebytes_level){node, children};
 }
 
-static void read_root(struct treebytes_decoder *decoder)
-{
-    (void)fg_cur_lenbytes(&decoder->cur);
-    fg_tree_add(decoder->tree, FG_TREE_ROOT, (int64_t)fg_cur_varint(&decoder->cur));
-    push_level(decoder, FG_TREE_ROOT, fg_cur_count(&decoder->cur, RECORD_MIN_BYTES));
-}
-
 static void read_node(struct treebytes_decoder *decoder, uint32_t parent)
 {
     struct fg_slice name = fg_cur_lenbytes(&decoder->cur);
@@ -49,20 +42,6 @@ static void read_node(struct treebytes_decoder *decoder, uint32_t parent)
     push_level(decoder, node, children);
 }
 
-static void read_nodes(struct treebytes_decoder *decoder)
-{
-    while (decoder->n_levels > 0 && !decoder->cur.bad) {
-        struct treebytes_level *level = &decoder->levels[decoder->n_levels - 1];
-        uint32_t parent = level->node;
-
-        fg_assert(level->children > 0);
-        /* Popped before its last child, so that a chain of any length needs one level. */
-        if (--level->children == 0)
-            decoder->n_levels--;
-        read_node(decoder, parent);
-    }
-}
-
 enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree, struct fg_err *err)
 {
     struct treebytes_decoder decoder = {.cur = fg_cur(in), .tree = tree};
@@ -72,8 +51,19 @@ enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree, stru
     /* Numbers of nodes have 32 bits. */
     if (in.len / RECORD_MIN_BYTES >= FG_TREE_ROOT)
         return fg_fail(err, FG_E_DECODE, "tree of %zu bytes is too large", in.len);
-    read_root(&decoder);
-    read_nodes(&decoder);
+    (void)fg_cur_lenbytes(&decoder.cur); /* the root has no name */
+    fg_tree_add(tree, FG_TREE_ROOT, (int64_t)fg_cur_varint(&decoder.cur));
+    push_level(&decoder, FG_TREE_ROOT, fg_cur_count(&decoder.cur, RECORD_MIN_BYTES));
+    while (decoder.n_levels > 0 && !decoder.cur.bad) {
+        struct treebytes_level *level = &decoder.levels[decoder.n_levels - 1];
+        uint32_t parent = level->node;
+
+        fg_assert(level->children > 0);
+        /* Popped before its last child, so that a chain of any length needs one level. */
+        if (--level->children == 0)
+            decoder.n_levels--;
+        read_node(&decoder, parent);
+    }
     free(decoder.levels);
     if (!fg_cur_end(&decoder.cur))
         return fg_fail(err, FG_E_DECODE, "tree of %zu bytes is %s", in.len,

@@ -11,6 +11,7 @@ static enum fg_code read_all(FILE *file, struct fg_buf *out, struct fg_err *err)
     uint8_t *chunk = fg_malloc(CHUNK_BYTES);
     size_t len;
 
+    /* Read in pieces, since the size of a pipe is unknown and that of a file may grow. */
     while (!out->full && (len = fread(chunk, 1, CHUNK_BYTES, file)) > 0)
         fg_buf_append(out, chunk, len);
     free(chunk);
@@ -45,6 +46,7 @@ const char *cli_upload_file_format(const char *path, struct fg_slice content)
 {
     enum { LOOK_BYTES = 4096 };
 
+    /* gzip (RFC 1952 2.3.1): pprof files usually are; a recording has to be named .jfr. */
     if (fg_slice_starts(content, "\x1f\x8b"))
         return fg_slice_ends(fg_cstr(path), ".jfr") ? "jfr" : "pprof";
     for (size_t i = 0; i < FG_COUNT(endings); i++)
@@ -58,6 +60,8 @@ const char *cli_upload_file_format(const char *path, struct fg_slice content)
 
 bool cli_upload_file_is_format(const char *format)
 {
+    /* The formats of /ingest (distributor/API.md). "groups" and "collapsed" are its names for
+     * folded. */
     static const char *const known[] = {"pprof", "folded", "groups", "collapsed", "lines",
                                         "jfr",   "trie",   "tree",   "speedscope"};
 

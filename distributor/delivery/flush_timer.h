@@ -1,6 +1,6 @@
 /*
- * A thread that calls a function some time after it was started, and again as long as the function
- * says that there is more to do. Otherwise it sleeps: unlike a ticker it wakes no processor while
+ * A thread that calls a function some time after it was started, and again until the function says
+ * that nothing is left to do. Otherwise it sleeps: unlike a ticker it wakes no processor while
  * nothing waits.
  *
  * Thread: start from any; create, stop and destroy from the owner.

@@ -1,5 +1,5 @@
 /*
- *          a page             the last page             it ends or fails
+ *           a page            the last page             it ends or fails
  *   LIST -----------> READ -------------------> WATCH --------------------> PAUSE
  *    ^ ^                |                         ^                          | |
  *    | '-- more pages --'                         '--- a version is known ---' |

@@ -696,7 +696,7 @@ struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
 bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types)
 {
     (void)atomic_fetch_or(&series->seen, types);
-    /* Read `durable` first: whoever sets it has set `stored` before (ing_commit_item_set_marks()).
+    /* Read `durable` first: its writer has set `stored` before (ing_commit_item_set_marks()).
      */
     return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
 }

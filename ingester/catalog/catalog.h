@@ -15,15 +15,15 @@
  *     push under a guard has      is deleted; some may still work    were taken before it left
  *     found it                    with it
  *
- * Whoever uses a pointer to a service or series holds an epoch guard, from ing_catalog_enter() to
+ * Users of a pointer to a service or series hold an epoch guard, from ing_catalog_enter() to
  * ing_catalog_leave(): a push from being decoded until it is committed, a query, the build of a
  * segment. Guards are counted by epochs: an epoch ends when all guards are released that were taken
  * before it began. So
- *   - what is retired in an epoch is freed at the end of the next one;
- *   - what a push finds is marked with the current epoch, and is not retired before the next epoch
- *     has ended, too. By then that push has released its guard. So whatever a push works with stays
- *     and has its definition, and what is retired is used by no push: the two do not race.
- * It costs two atomic additions for each push, and a store if the mark is of an older epoch.
+ *   - an object that is retired in an epoch is freed at the end of the next one;
+ *   - a push marks the objects that it finds with the current epoch, and they are not retired
+ * before the next epoch has ended, too. By then that push has released its guard. So the objects of
+ * a push stay and keep their definitions, and no push uses a retired one: the two do not race. It
+ * costs two atomic additions for each push, and a store if the mark is of an older epoch.
  *
  * Thread: any, except for sweeping: the committer's. One lock inside, held for look-ups and copies
  * of some thousands of pointers; series are matched and counted without it.

@@ -1,6 +1,6 @@
 /*
  * Publishes a segment: reads the L0 manifest, makes a file of chunks, uploads the file, and swaps
- * an entry for it into the manifest. What is to be done when is decided by segments_core.h.
+ * an entry for it into the manifest. segments_core.h decides what to do and when.
  *
  * Thread: one that may wait.
  */

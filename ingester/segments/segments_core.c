@@ -291,9 +291,9 @@ static bool was_tried(const struct ing_segments_chunk *chunk)
 }
 
 /* Returns the last DRAIN that waits for no chunk; if `tried`, chunks that failed again do not
- * count. Before the first manifest none is done: it is unknown at which generations earlier starts
- * have committed what they had (drained_at()). Nor beside a copy, which may hold more under the
- * same name. */
+ * count. None is done before the first manifest, since it is unknown at which generations earlier
+ * starts committed their profiles (drained_at()), and none while a copy runs, which may hold more
+ * under the same name. */
 static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
 {
     uint64_t drained = core->started && !core->copied ? core->drains : 0;

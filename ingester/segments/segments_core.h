@@ -39,7 +39,7 @@
  *
  * Ranks. If several heads have the same profiles, one of them is the first for each shard, and the
  * others give it time: they find its segment (COMPARE) and make none. That only saves work: each
- * head may commit whatever it has at any time, and heads need not agree about ranks. A DRAIN waits
+ * head may commit all that it has at any time, and heads need not agree about ranks. A DRAIN waits
  * for nobody.
  *
  * Following. `seen` is the newest generation whose manifest was handed in; admission goes by it.
@@ -47,11 +47,12 @@
  * is in an object of a generation <= gen. Reads wait for it (fence-gen). In between the head
  * compares.
  *
- * Clean. Whoever deletes has to know when no head has anything any more that it had when it was
- * asked (compactor/completion_core.h). So the manifest has a number, `asked`, that is raised for
- * that. The greatest one seen is the era; a chunk has the era in which it began, or the least era
- * of what it took over. The least era of all chunks, committed ones included, is what this store is
- * clean of. Each commit says it, and a REPORT does if there is nothing to commit.
+ * Clean. The compactor has to know when every head has lost all profiles that it had when a
+ * deletion asked for it (compactor/completion_core.h). So the manifest has a number, `asked`, that
+ * the compactor raises then. The greatest one seen is the era; a chunk has the era in which it
+ * began, or the least era of what it took over. The least era of all chunks, committed ones
+ * included, is what this store is clean of. Each commit says it, and a REPORT does if there is
+ * nothing to commit.
  *
  * Thread: the one that writes the head (the committer's), between its batches: what
  * ing_segments_core_admit() allows is written before the next event is handed in, and what SEAL,

@@ -254,6 +254,7 @@ static void fill(struct fg_builder *builder, const uint32_t *profile_of)
         struct fg_profile *profile;
         uint32_t n;
 
+        /* A rule or a sample type has dropped it. */
         if (row->group == NO_GROUP)
             continue;
         profile = &batch->profiles[profile_of[row->group]];
@@ -281,6 +282,7 @@ static enum fg_code drop_stacks(struct fg_builder *builder, struct fg_err *err)
         return fg_builder_too_large(err);
     for (uint32_t p = 0; p < batch->n_profiles; p++)
         for (uint32_t i = 0; i < batch->profiles[p].n_samples; i++)
+            /* Marks now, new numbers below. */
             numbers[batch->profiles[p].stacks[i]] = 1;
     for (uint32_t s = 0; s < batch->n_stacks; s++) {
         if (numbers[s] == 0)
@@ -312,6 +314,7 @@ static enum fg_code make_profiles(struct fg_builder *builder, const struct fg_up
                           &batch->profiles[batch->n_profiles++], err) != FG_OK)
             return err->code;
     }
+    /* Counts are known, so columns were made in their final size and are filled in one pass. */
     fill(builder, profile_of);
     for (uint32_t g = 0; g < builder->n_groups; g++)
         fg_assert(builder->groups[g].n_rows == 0 ||
@@ -323,6 +326,7 @@ static enum fg_code make_profiles(struct fg_builder *builder, const struct fg_up
 enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
                                int64_t period, struct fg_err *err)
 {
+    /* A copy of the counts: whether this call dropped anything decides about the last step. */
     const struct fg_decode_counts *counts = builder->counts, before = *counts;
     bool move = false;
 

@@ -104,6 +104,7 @@ static void bind_events(struct jfr_decoder *decoder)
 
     decoder->has_settings = false;
     for (uint32_t number = 0; number < metadata->n_classes; number++)
+        /* Ten names for some hundred classes of a chunk; events then only look at the number. */
         for (size_t i = EVENT_NONE + 1; i < FG_COUNT(event_classes); i++)
             if (fg_slice_is(fg_jfr_class_name(metadata, number), event_classes[i].name))
                 bind_event(decoder, number, (uint8_t)i);
@@ -157,6 +158,7 @@ static enum fg_code read_setting(struct jfr_decoder *decoder, const uint64_t *va
         FG_OK)
         return err->code;
     value = fg_buf_slice(&decoder->text);
+    /* Chunks repeat their settings: without this each would take memory of the arena. */
     if (fg_slice_eq(value, decoder->setting))
         return FG_OK;
     decoder->setting = fg_arena_copy(decoder->arena, value);
@@ -192,6 +194,7 @@ static enum fg_code add_timed(struct jfr_decoder *decoder, enum fg_jfr_kind kind
 static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, unsigned state,
                                int64_t periods, struct fg_jfr_sample *sample, struct fg_err *err)
 {
+    /* async-profiler writes its mode into the setting "event". */
     bool wall = fg_slice_is(decoder->setting, "wall");
     bool is_cpu = event == EVENT_EXECUTION ? state != 0 && state != STATE_SLEEPING
                                            : wall && state == STATE_RUNNABLE;
@@ -211,6 +214,7 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct fg_jfr_event 
     bool has_amount = (class->bound & (1u << SLOT_AMOUNT)) != 0, is_event;
     struct fg_jfr_sample sample;
 
+    /* Most events of a recording are none of ours: they are passed over by their size. */
     if (what->event == EVENT_NONE)
         return FG_OK;
     if (read_values(decoder, event, values, err) != FG_OK)
@@ -253,29 +257,28 @@ static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code take_events(struct jfr_decoder *decoder, struct fg_err *err)
+static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t position = JFR_FIRST_EVENT;
     struct fg_jfr_event event;
+    enum fg_code code;
 
-    while (fg_jfr_event_next(&decoder->chunk, &position, &event))
-        if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
-            return fg_wrap(err, "event at byte %u", event.at);
-    return FG_OK;
-}
-
-static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
-{
     fg_jfr_profiles_next_chunk(&decoder->profiles);
     bind_events(decoder);
-    if (read_states(decoder, err) != FG_OK || find_setting(decoder, err) != FG_OK ||
-        take_events(decoder, err) != FG_OK)
-        return fg_wrap(err, "chunk at byte %llu", (unsigned long long)decoder->chunk.offset);
-    return FG_OK;
+    code = read_states(decoder, err);
+    if (code == FG_OK)
+        code = find_setting(decoder, err);
+    while (code == FG_OK && fg_jfr_event_next(&decoder->chunk, &position, &event))
+        if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
+            code = fg_wrap(err, "event at byte %u", event.at);
+    return code == FG_OK
+               ? FG_OK
+               : fg_wrap(err, "chunk at byte %llu", (unsigned long long)decoder->chunk.offset);
 }
 
 static enum fg_code take_all(struct jfr_decoder *decoder, struct fg_slice in, struct fg_err *err)
 {
+    /* A recording is a sequence of chunks, each with its own metadata and constants. */
     while (in.len > 0)
         if (fg_jfr_chunk_next(&decoder->chunk, &in, err) != FG_OK ||
             take_chunk(decoder, err) != FG_OK)

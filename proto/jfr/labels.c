@@ -71,6 +71,7 @@ static enum fg_code read_map(struct fg_slice in, uint64_t field, struct fg_arena
         if (!fg_ids_reserve(ids, arena, 1) ||
             !fg_arena_grow(arena, values, ids->count, 1, &cap, sizeof **values))
             return too_large(err);
+        /* Both arrays have the same index; fg_ids_add() counts. */
         (*values)[ids->count] = entry.bytes;
         fg_ids_add(ids, entry.key);
     }
@@ -115,6 +116,7 @@ enum fg_code fg_jfr_labels_of(const struct fg_jfr_labels *labels, uint32_t conte
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "labels of context %llu cannot be read",
                        (unsigned long long)labels->contexts.ids[context]);
+    /* Counted first, so that the caller can append `more` labels without a copy. */
     of.items = fg_arena_new(arena, struct fg_label, count + more);
     if (of.items == NULL)
         return too_large(err);
@@ -122,6 +124,7 @@ enum fg_code fg_jfr_labels_of(const struct fg_jfr_labels *labels, uint32_t conte
     while (next_entry(&cur, CONTEXT_LABELS, &entry)) {
         struct fg_label label = {text_of(labels, entry.key), text_of(labels, entry.number)};
 
+        /* A key that is not among the strings has no name to store it under. */
         if (label.name.len > 0)
             of.items[of.count++] = label;
     }

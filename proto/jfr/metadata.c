@@ -134,6 +134,7 @@ static enum fg_code read_field(struct fg_jfr_metadata *metadata, struct fg_jfr_c
             has_class = fg_parse_u64(value, &field.class_id);
         else if (fg_slice_is(attribute.key, "constantPool"))
             field.constant = fg_slice_is(value, "true");
+        /* The format knows arrays of one dimension only, so "1" is the only other value. */
         else if (fg_slice_is(attribute.key, "dimension"))
             field.array = !fg_slice_is(value, "0");
     }
@@ -199,6 +200,8 @@ static enum fg_code read_elements(struct fg_jfr_metadata *metadata, struct fg_jf
         uint32_t number = read_text_number(metadata, cur);
         struct fg_slice name = cur->in.bad ? FG_LIT("") : text_of(metadata, number);
 
+        /* Classes are children of the element "metadata", other elements ("region") are passed
+         * over. */
         if (!top && fg_slice_is(name, "class")) {
             if (read_class(metadata, cur, err) != FG_OK)
                 return err->code;
@@ -257,6 +260,7 @@ static bool is_plain(const struct fg_jfr_metadata *metadata, const struct fg_jfr
     return class->how == JFR_COMPOSITE;
 }
 
+/* Three passes, since each needs the result of the one before for all classes. */
 static void resolve(struct fg_jfr_metadata *metadata, bool fixed)
 {
     for (uint32_t i = 0; i < metadata->n_classes; i++)
@@ -298,6 +302,7 @@ struct fg_slice fg_jfr_class_name(const struct fg_jfr_metadata *metadata, uint32
     return text_of(metadata, metadata->classes[class].name);
 }
 
+/* A field of the expected name but of another kind is ignored: a newer JVM may have changed it. */
 static bool is_wanted(const struct fg_jfr_field *field, enum fg_jfr_want want)
 {
     switch (want) {
@@ -323,6 +328,7 @@ void fg_jfr_class_bind(struct fg_jfr_metadata *metadata, uint32_t class, const c
             continue;
         field->slot = slot;
         to->bound |= (uint16_t)(1u << slot);
+        /* Fields behind the last bound one need not be read at all. */
         to->n_read = FG_MAX(to->n_read, i + 1);
         return;
     }
@@ -397,6 +403,7 @@ static void skip_values(struct fg_jfr_metadata *metadata, enum fg_jfr_how how, u
         break;
     case JFR_COMPOSITE:
         count_work(metadata, cur);
+        /* All fields are varints: one loop over the bytes, without a look at each field. */
         if (composite->plain)
             fg_cur_skip_varint9(&cur->in, count * composite->n_fields);
         for (; !composite->plain && count > 0 && !cur->in.bad; count--) {

@@ -132,6 +132,7 @@ static bool forget(struct fg_arena *arena, uint32_t **numbers, uint32_t *cap, ui
     if (!fg_arena_grow(arena, numbers, 0, count, cap, sizeof **numbers))
         return false;
     if (count > 0)
+        /* UNKNOWN in every byte: numbers of constants have another meaning in each chunk. */
         memset(*numbers, 0xff, count * sizeof **numbers);
     return true;
 }
@@ -163,6 +164,7 @@ static enum fg_code group_add(struct fg_jfr_profiles *profiles, struct fg_jfr_pr
                               struct fg_err *err)
 {
     uint32_t max = profiles->request->upload.limits.sample_labels_max;
+    /* Without a context there is room for the name of the span alone. */
     struct fg_label own;
     struct fg_labels labels = {&own, 0};
 
@@ -189,6 +191,7 @@ static enum fg_code find_group(struct fg_jfr_profiles *profiles, struct fg_jfr_p
     uint32_t span = sample->span_name == 0
                         ? FG_IDS_NONE
                         : fg_ids_find(&profiles->labels.strings, sample->span_name);
+    /* Both numbers fit: ids are counted in 32 bits. */
     struct jfr_group made = {.key = (uint64_t)context << 32 | span};
     /* Seeded: contexts are the sender's choice. */
     uint64_t hash = fg_mix64(made.key ^ fg_hash_seed());
@@ -366,6 +369,7 @@ static enum fg_code finish_kind(struct fg_jfr_profiles *profiles, enum fg_jfr_ki
     items[upload.labels.count++] =
         (struct fg_label){FG_LIT(FG_LABEL_NAME), fg_cstr(kind_names[kind].name)};
     items[upload.labels.count++] = (struct fg_label){FG_LIT("jfr_event"), event};
+    /* Our own labels come last and win: they say what the kind is. */
     upload.labels.items = items;
     if (fg_builder_finish(profile->builder, &upload, kind_names[kind].timed ? period_ns : 0, err) !=
         FG_OK)
@@ -399,6 +403,7 @@ enum fg_code fg_jfr_profiles_finish(struct fg_jfr_profiles *profiles, struct fg_
         if (profiles->kinds[kind] != NULL &&
             finish_kind(profiles, kind, event, period_ns, err) != FG_OK)
             return err->code;
+    /* Before the first batch is given away: shares need the samples of all kinds. */
     set_shares(profiles);
     for (unsigned kind = 0; kind < JFR_KINDS; kind++)
         if (profiles->kinds[kind] != NULL && profiles->kinds[kind]->batch.n_profiles > 0 &&

@@ -72,6 +72,7 @@ static void put_unit(struct units *units, uint64_t unit)
     if (unit >= 0xd800 && unit < 0xdc00)
         units->first = (uint32_t)unit;
     else
+        /* A second half alone, and a varint beyond 16 bits, are no characters. */
         put_code(second || unit > 0xffff ? REPLACEMENT : (uint32_t)unit, units->out);
 }
 
@@ -126,10 +127,12 @@ static void put_chars(struct fg_jfr_cur *cur, struct fg_buf *out)
     struct units units = {out, 0};
 
     for (uint64_t left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--)
+        /* Uncompressed recordings have chars of two bytes, compressed ones varints. */
         put_unit(&units, cur->fixed ? fg_cur_be16(&cur->in) : fg_cur_varint9(&cur->in));
     end_units(&units);
 }
 
+/* Each byte of Latin-1 is the code point of the same number. */
 static void put_latin1(struct fg_slice text, struct fg_buf *out)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -142,6 +145,7 @@ uint64_t fg_jfr_text(struct fg_jfr_cur *cur, struct fg_buf *out)
     case TEXT_NULL:
     case TEXT_EMPTY:
         break;
+    /* The number of a constant in the pool of strings, which the caller looks up. */
     case TEXT_CONSTANT:
         return fg_jfr_long(cur);
     case TEXT_UTF8:

@@ -26,9 +26,9 @@
  *     1.8 or 1.9. If nothing is packed, so does field 2 without field 4, and field 4 without field
  *     2 means 1.10.
  *  4. Samples that contradict each other by these rules are an error.
- *  5. If no sample says anything: a Profile with field 8 as bytes is of 1.8; timestamps beside
- *     field 2 alone, in every such sample as many as field 2 has entries, mean that these are
- *     values, and 1.9; otherwise it is the newest.
+ *  5. If no sample decides: a Profile with field 8 as bytes means 1.8. Samples whose only lists are
+ *     timestamps and field 2, with as many entries of one as of the other in every such sample,
+ *     mean that field 2 has values, and 1.9. Otherwise it is the newest.
  *
  * JSON names its fields, so nothing has to be decided there; see json.h.
  */

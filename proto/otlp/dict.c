@@ -48,6 +48,7 @@ static enum fg_code check_bounds(struct fg_otlp_dict *dict, uint32_t field, uint
     if (index < count)
         return FG_OK;
     dict->dangling = true;
+    /* int32 in the schema: a negative index arrives as a varint of ten bytes. */
     if ((int64_t)index < 0)
         return fg_fail(err, FG_E_INVALID, "%s index %lld is negative", table_names[field],
                        (long long)index);
@@ -96,6 +97,7 @@ static bool find_entries(struct fg_otlp_dict *dict, struct fg_slice in, bool put
             continue;
         }
         if (put)
+            /* In bounds: the first pass has counted the same entries. */
             table->entries[table->count] = fg_cur_lenbytes(&cur);
         else
             (void)fg_cur_lenbytes(&cur);
@@ -157,6 +159,7 @@ static enum fg_code make_uses(struct fg_otlp_dict *dict, uint32_t field, uint32_
     return FG_OK;
 }
 
+/* Only of tables whose entries are translated into a batch; the others are read in place. */
 static enum fg_code make_all_uses(struct fg_otlp_dict *dict, struct fg_err *err)
 {
     if (make_uses(dict, OTLP_DICTIONARY_MAPPINGS, OTLP_FORMS, err) != FG_OK ||
@@ -175,6 +178,7 @@ static struct fg_slice string_at(const struct fg_otlp_dict *dict, uint64_t index
 
     if (index >= strings->count)
         return fg_bytes(NULL, 0);
+    /* An empty entry may have a NULL pointer, which means "out of bounds" here. */
     return strings->entries[index].len == 0 ? FG_LIT("") : strings->entries[index];
 }
 
@@ -206,6 +210,7 @@ static void read_any(struct fg_slice in, struct any *any, bool *bad)
 {
     struct fg_cur cur = fg_cur(in);
 
+    /* A oneof: of several fields on the wire the last one counts (protobuf). */
     *any = (struct any){.kind = ANY_OTHER};
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
@@ -234,6 +239,8 @@ static void read_any(struct fg_slice in, struct any *any, bool *bad)
             fg_pb_skip(&cur, tag);
         }
     }
+    /* Faults are kept and not returned: an attribute that no sample uses must not fail the
+     * request. */
     *bad |= cur.bad;
 }
 
@@ -282,6 +289,7 @@ static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
         if (ret_text->ptr == NULL)
             *fault = no_value;
     } else if (any.kind == ANY_INT) {
+        /* Integers are labels, too: agents send process ids and ports as numbers. */
         decimal = fg_arena_printf(dict->arena, "%lld", (long long)any.number);
         if (decimal == NULL)
             return too_large(err);
@@ -604,6 +612,7 @@ static enum fg_code read_mapping(struct fg_otlp_dict *dict, uint64_t index, stru
 {
     struct fg_cur cur = fg_cur(in);
     uint64_t filename = 0;
+    /* The number of keys: none was found. */
     size_t best = 3;
 
     mapping->build_id = FG_LIT("");
@@ -644,6 +653,7 @@ static enum fg_code read_mapping(struct fg_otlp_dict *dict, uint64_t index, stru
 
 static void set_form(struct fg_batch_mapping *mapping, enum form form)
 {
+    /* Frames without names are shown by these addresses. */
     if (form == FORM_ADDRESSES)
         return;
     mapping->start = mapping->limit = mapping->offset = 0;
@@ -713,6 +723,7 @@ static enum fg_code read_line(struct fg_otlp_dict *dict, struct fg_slice in, enu
         return err->code;
     if (number == NOTHING)
         return FG_OK;
+    /* The mapping then must not claim that all of its locations have files and lines. */
     if (line == 0 || batch->functions[number].filename.len == 0)
         *form = FORM_FUNCTIONS;
     if (!fg_arena_grow(dict->arena, &batch->lines, batch->n_lines, 1, &dict->cap_lines,
@@ -779,6 +790,7 @@ static enum fg_code use_location(struct fg_otlp_dict *dict, uint64_t index, uint
         return err->code;
     if (in.ptr != NULL) {
         if (read_location(dict, index, in, &location, err) != FG_OK) {
+            /* A location that fails leaves no lines behind, or the next one would get them. */
             batch->n_lines = n_lines;
             return err->code;
         }
@@ -851,6 +863,7 @@ enum fg_code fg_otlp_use_stack(struct fg_otlp_dict *dict, uint64_t index, struct
     if (in.ptr == NULL)
         return FG_OK;
     if (read_stack(dict, index, in, err) != FG_OK) {
+        /* The same for the frames of a stack that fails. */
         dict->n_frames = first;
         return err->code;
     }
@@ -858,6 +871,7 @@ enum fg_code fg_otlp_use_stack(struct fg_otlp_dict *dict, uint64_t index, struct
     if (!fg_arena_grow(dict->arena, &dict->used, dict->n_used, 1, &dict->cap_used,
                        sizeof *dict->used))
         return too_large(err);
+    /* Built later, when the locations of all stacks have their hashes. */
     dict->used[dict->n_used++] = (struct fg_otlp_stack){use, first, dict->n_frames - first};
     return FG_OK;
 }

@@ -2,13 +2,13 @@
  * The dictionary of an OTLP request, and what a batch takes out of it.
  *
  * All profiles of a request share one dictionary; one of an agent that sees hundreds of containers
- * is large, and each container uses little of it. So opening it only finds its entries, and an
- * entry is read, and found to be right or wrong, when a batch uses it: that costs each batch what
- * it uses, and what nobody uses harms nobody.
+ * is large, and each container uses little of it. So opening it only finds its entries. A batch
+ * reads and checks an entry when it uses it: a batch costs as much as it uses, and a faulty entry
+ * that no batch uses does no harm.
  *
- * Within a batch an entry is read once, and remembered by its number. What all batches together may
- * use is bounded in relation to the request's size (FG_E_TOO_LARGE): otherwise many tiny profiles
- * of one huge stack would cost their product.
+ * A batch reads an entry once, and remembers it by its number. A budget in proportion to the
+ * request's size bounds the use of all batches together (FG_E_TOO_LARGE): otherwise many tiny
+ * profiles of one huge stack would cost their product.
  */
 #ifndef FG_PROTO_OTLP_DICT_H
 #define FG_PROTO_OTLP_DICT_H

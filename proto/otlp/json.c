@@ -241,6 +241,7 @@ static void close_length(struct fg_buf *out, size_t body_at)
 
     if (out->full)
         return;
+    /* Four bytes with seven bits each: 256 MiB, four times the largest input. */
     fg_assert(len >> 7 * LENGTH_BYTES == 0); /* the input would have been too large */
     for (size_t i = 0; i < LENGTH_BYTES; i++) {
         out->ptr[body_at - LENGTH_BYTES + i] =
@@ -259,6 +260,8 @@ static enum fg_code put_number(struct writer *writer, const struct otlp_json_fie
     uint64_t value;
     int64_t number;
 
+    /* 64-bit integers may be numbers or strings (proto3 JSON mapping); both signs are one wire
+     * form. */
     if (fg_json_i64(&writer->json, &number))
         value = (uint64_t)number;
     else if (!fg_json_u64(&writer->json, &value))
@@ -273,6 +276,7 @@ static enum fg_code put_number(struct writer *writer, const struct otlp_json_fie
 static enum fg_code put_id(struct writer *writer, const struct otlp_json_field *field,
                            struct fg_slice text)
 {
+    /* Room for base64 of as many characters as hex has. */
     uint8_t bytes[2 * ID_MAX_BYTES + 2];
     size_t len = field->id_bytes;
 
@@ -297,6 +301,7 @@ static enum fg_code put_text(struct writer *writer, const struct otlp_json_field
 
 static enum fg_code open_message(struct writer *writer, const struct otlp_json_message *message)
 {
+    /* Fields of messages nest, and AnyValue nests in itself without an end. */
     if (writer->depth == LEVELS_MAX)
         return fail(writer, "messages are nested too deep");
     writer->levels[writer->depth++] =
@@ -389,14 +394,6 @@ static enum fg_code on_key(struct writer *writer)
     return field->repeated ? open_list(writer, field, token) : put_value(writer, field, token);
 }
 
-static void on_object_end(struct writer *writer)
-{
-    struct otlp_json_level *level = &writer->levels[--writer->depth];
-
-    if (writer->depth > 0)
-        close_length(writer->out, level->length_at);
-}
-
 /* One token, or a key with its value's first. */
 static enum fg_code step(struct writer *writer)
 {
@@ -409,7 +406,9 @@ static enum fg_code step(struct writer *writer)
         return on_element(writer, token);
     if (token == FG_JSON_KEY)
         return on_key(writer);
-    on_object_end(writer);
+    /* The end of a message. The request itself, at depth 0, has no length in front. */
+    if (--writer->depth > 0)
+        close_length(writer->out, level->length_at);
     return FG_OK;
 }
 

@@ -123,6 +123,7 @@ static enum fg_code add_attributes(struct otlp_decoder *decoder, struct fg_slice
         attribute = fg_otlp_attribute(&decoder->dict, index, err);
         if (attribute == NULL)
             return err->code;
+        /* A label without a name or value is none. */
         if (attribute->label.name.len == 0 || attribute->label.value.len == 0)
             continue;
         if (attribute->service != OTLP_NO_SERVICE) {
@@ -172,6 +173,7 @@ static enum fg_code read_sample(struct otlp_decoder *decoder, struct fg_slice in
             add_values(fg_pb_varints(&cur, tag), sample, &overflow, &cur);
             break;
         case FG_PB_TAG(OTLP_SAMPLE_TIMESTAMPS, FG_PB_LEN):
+            /* Packed fixed64: eight bytes each. */
             sample->n_timestamps += fg_cur_lenbytes(&cur).len / sizeof(uint64_t);
             break;
         case FG_PB_TAG(OTLP_SAMPLE_TIMESTAMPS, FG_PB_I64):
@@ -293,6 +295,7 @@ static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice i
     if (make_sample_refs(decoder, err) != FG_OK)
         return err->code;
     decoder->n_samples = decoder->n_lost = 0;
+    /* Labels of the profile before were released with its arena. */
     decoder->labels = NULL;
     decoder->cap_labels = 0;
     while (fg_pb_next(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &bytes)) {
@@ -300,6 +303,7 @@ static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice i
 
         fg_assert(number < decoder->profile.n_samples); /* as read_profile() counted them */
         decoder->samples[number] = (struct sample_ref){bytes, OTLP_NO_SERVICE, number, false};
+        /* No attribute names a service, so all samples are of the resource's: nothing to sort. */
         if (decoder->dict.n_services == 0)
             continue;
         decoder->dict.dangling = false;
@@ -564,6 +568,7 @@ static enum fg_code complete_profile(struct otlp_decoder *decoder, struct fg_err
         is_type(&profile->period_type, "cpu", "nanoseconds")) {
         profile->name = FG_LIT("process_cpu");
         profile->type = profile->period_type;
+        /* Samples times the period are nanoseconds, as Pyroscope stores CPU time. */
         profile->factor = profile->period;
     }
     return FG_OK;
@@ -685,6 +690,8 @@ static enum fg_code find_service(struct otlp_decoder *decoder, struct fg_err *er
         memcpy(text, unknown, len);
         if (executable.len > 0)
             memcpy(text + len, executable.ptr, executable.len);
+        /* Without an executable the ":" is left out, as OpenTelemetry's convention for service.name
+         * says. */
         service = fg_bytes(text, executable.len > 0 ? len + executable.len : len - 1);
     }
     decoder->service = service;
@@ -807,6 +814,7 @@ static enum fg_code decode_protobuf(struct otlp_decoder *decoder, struct fg_slic
 {
     if (decode_all(decoder, in, decoder->request->version, err) != FG_OK)
         return err->code;
+    /* Only of binary requests: JSON names its fields, so its version was found by names. */
     decoder->result.version = decoder->version;
     return FG_OK;
 }

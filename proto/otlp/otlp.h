@@ -3,12 +3,11 @@
  * into batches: one for each service of each profile of the request. The profiles share a
  * dictionary, which is looked through once; a batch costs what it uses of it (dict.h).
  *
- * A profile that is wrong is rejected, and the others go on: OTLP's partial success. The whole
- * request is refused when it or its dictionary cannot be read, or when all its profiles are
- * rejected: then with the code and text of the first. A
- * sample that refers to an entry that is not there goes alone, and is counted, if others of its
- * profile stay. Wrong are text that is not UTF-8, no sample type, sums beyond 64 bits, and what the
- * limits say.
+ * The decoder rejects a profile that is wrong and goes on with the others: OTLP's partial success.
+ * It refuses the whole request if it cannot read the request or its dictionary, or if all profiles
+ * are rejected; the error is then that of the first. It drops and counts a sample that refers to a
+ * missing entry, if other samples of the profile stay. A profile is wrong if a text is not UTF-8,
+ * it has no sample type, a sum exceeds 64 bits, or it exceeds a limit.
  *
  * What is made of a profile:
  *
@@ -23,9 +22,9 @@
  *   value         the sum of the sample's values; without values the number of its timestamps
  *   time          0 is the upload's; a duration of 0 is the upload's, or ten seconds
  *
- * Where we keep what Pyroscope refuses or loses: a type without a period is its own __name__
+ * We keep data that Pyroscope refuses or loses: a type without a period is its own __name__
  * ("events:events:count::"); several values with a period are summed; text and keys may be indexes
- * into the dictionary; service.name is found wherever it stands; a sample without value and time is
+ * into the dictionary; service.name is found at any position; a sample without value and time is
  * dropped alone, and counted; a frame without name and address leaves its stack (and is counted as
  * a dropped location) but not its sample; build ids other than GNU's are taken where that is
  * missing; requests without profiles are fine. Frames that have a name lose their address, which
@@ -60,8 +59,9 @@ struct fg_otlp_result {
 
 /*
  * in: an ExportProfilesServiceRequest, uncompressed. The batches' memory is in the arena, one after
- * the other in the same. What the sink got before an error stays with it. FG_E_INVALID of the sink,
- * which finds a profile too old perhaps, rejects that profile; its other errors end the decoding.
+ * the other in the same. The sink keeps the batches that it got before an error. If the sink
+ * returns FG_E_INVALID (a profile is too old, for example), that profile is rejected; other errors
+ * of the sink end the decoding.
  */
 enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
                             struct fg_arena *arena, fg_batch_sink sink, void *arg,

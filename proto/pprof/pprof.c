@@ -182,6 +182,7 @@ static enum fg_code check_strings(struct pprof_reader *reader, struct fg_err *er
     for (uint32_t i = 0; i < strings->count; i++) {
         struct fg_slice *text = &strings->entries[i];
 
+        /* Cut before the check: the cut falls between two characters. */
         *text = fg_symbol_cut(*text, &reader->request->upload.limits, reader->counts);
         if (!fg_utf8_valid(*text))
             return fg_fail(err, FG_E_INVALID, "invalid utf8 string: string %u of the profile", i);
@@ -269,6 +270,7 @@ static enum fg_code read_types(struct pprof_reader *reader, struct fg_err *err)
         if (fg_slice_find(type->type, '-') != SIZE_MAX)
             return fg_fail(err, FG_E_INVALID, "sample type contains -");
     }
+    /* Absent: an empty message, so both texts are string 0, which is empty. */
     return read_value_type(reader, reader->period_type, &batch->period_type, err);
 }
 
@@ -320,6 +322,7 @@ static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, 
         .filename = text_at(reader, filename, &bad),
         .start_line = (int64_t)start_line,
     };
+    /* Also of a function without names: ids have to keep the order of the table. */
     fg_ids_add(&reader->functions, id);
     reader->function_lost[number] = bad;
     if (cur.bad)
@@ -562,6 +565,7 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
     fg_ids_add(&reader->locations, id);
     if (mapping != 0) /* one that is not there is none: FG_NO_MAPPING */
         location.mapping = fg_ids_find(&reader->mappings, mapping);
+    /* Its lines go, too, or the next location would get them. */
     if (lost) {
         batch->n_lines = location.first_line;
         reader->location_of[number] = LOST;
@@ -642,6 +646,7 @@ static enum fg_code add_frame(struct pprof_reader *reader, uint64_t id, struct f
 static enum fg_code add_frames(struct pprof_reader *reader, struct fg_slice packed,
                                struct fg_err *err)
 {
+    /* Ids 1, 2, 3 … are their own places: no lookup is needed. */
     uint64_t n_plain = reader->locations.counted ? reader->locations.count : 0;
     struct fg_cur cur = fg_cur(packed);
 
@@ -779,6 +784,7 @@ static enum fg_code keep_sample(struct pprof_reader *reader, uint32_t n_values, 
                        "labels, actual: %u, limit: %u)",
                        reader->n_labels, max_labels);
     labels = (struct fg_labels){reader->labels, reader->n_labels};
+    /* Before the group is looked for: span ids would make a group of each sample. */
     linked = fg_link_take(&labels, &link);
     if (find_group(reader, &labels, &group, err) != FG_OK ||
         fg_builder_stack(reader->builder, reader->stack, reader->depth, &stack, err) != FG_OK)
@@ -822,6 +828,7 @@ static enum fg_code read_all(struct pprof_reader *reader, struct fg_slice in, st
         read_mappings(reader, err) != FG_OK || read_locations(reader, err) != FG_OK ||
         fg_pprof_rename(reader->batch, reader->request->quirks, reader->arena, err) != FG_OK)
         return err->code;
+    /* After renaming: the builder hashes names, and ids must be of the final ones. */
     reader->builder = fg_builder_create(reader->arena, &reader->request->upload.limits,
                                         reader->batch, reader->counts);
     if (reader->builder == NULL)
@@ -842,6 +849,7 @@ static enum fg_code complete_upload(struct pprof_reader *reader, struct fg_uploa
         upload->time_ns = reader->time_ns;
     else
         reader->counts->times_repaired += reader->time_ns != 0;
+    /* A negative or absent duration says nothing; that of the upload stays. */
     if (reader->duration_ns > 0)
         upload->duration_ns = reader->duration_ns;
     if (reader->request->name != NULL) {

@@ -8,7 +8,7 @@
  * It fails with FG_E_DECODE if the bytes are no message. It repairs: in a mapping with functions,
  * addresses of named locations and the mapping's address range become 0; samples that are negative
  * or empty go; a mapping that is missing is none. Unlike Pyroscope we keep every value: a location
- * without lines keeps its address and a mapping with addresses, whatever its mapping says of
+ * without lines keeps its address and a mapping with addresses, no matter what its mapping says of
  * functions; a location without lines and address leaves its stacks, but not its samples.
  */
 #ifndef FG_PROTO_PPROF_PPROF_H

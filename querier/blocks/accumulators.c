@@ -3,6 +3,7 @@
 void qry_accumulators_init(struct qry_accumulators *accumulators, const struct qry_reader *reader)
 {
     *accumulators = (struct qry_accumulators){.reader = reader};
+    /* Protects `idle`: tasks on several threads take and give accumulators. */
     fg_assert(pthread_mutex_init(&accumulators->lock, NULL) == 0);
 }
 
@@ -34,6 +35,8 @@ void qry_accumulators_begin(struct qry_accumulators *accumulators)
     uint64_t max_bytes = reader->blocks->memory_max_bytes, sums = sums_bytes(reader);
     uint64_t used = fg_arena_used_bytes(reader->arena);
     uint64_t left = max_bytes - FG_MIN(max_bytes, used);
+    /* Helpers get a quarter of what is left at most, and nothing of what the query's own
+     * accumulator needs. */
     uint64_t helpers = FG_MIN(left / 4, left - FG_MIN(left, sums)) / FG_MAX(sums, 1);
 
     /* One accumulator is for the query's own thread; each helper needs a further one. With little
@@ -93,6 +96,7 @@ uint64_t *qry_accumulator_sums(struct qry_accumulator *accumulator, const struct
 {
     size_t number = (size_t)(part - reader->batch);
 
+    /* Made when they are first used: a helper may see pages of few parts only. */
     if (accumulator->sums == NULL)
         accumulator->sums = fg_arena_new(accumulator->arena, uint64_t *, reader->n_batch);
     if (accumulator->sums == NULL)
@@ -107,6 +111,7 @@ void qry_accumulators_join(const struct qry_accumulators *accumulators, struct q
 {
     size_t number = (size_t)(part - accumulators->reader->batch);
 
+    /* Without the lock: all pages were added before, so no task takes or gives accumulators now. */
     for (const struct qry_accumulator *at = accumulators->idle; at != NULL; at = at->next) {
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 

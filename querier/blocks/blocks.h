@@ -3,7 +3,7 @@
  * results are the same, to the integer, as those of an ingester that holds the same profiles
  * (proto/inner.proto); collect.c and flamegraph.c merge both.
  *
- * What was read once cannot change, so it stays in a cache that all queries share, and in the disk
+ * Objects never change, so their parts stay in a cache that all queries share, and in the disk
  * cache if there is one. Reads go in waves: manifests, directories, parts, pages; each with a
  * bounded number of bytes under way.
  *
@@ -13,8 +13,8 @@
  * Errors: FG_E_NOT_FOUND: an object of the snapshot was deleted; take a fresh snapshot and repeat.
  * FG_E_CORRUPT: an object is damaged; the error names the object and the place. After both,
  * qry_blocks_leave_out() says whether to repeat without the object. FG_E_UNAVAILABLE,
- * FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. Whatever a query skips is reported with
- * qry_query_lacks().
+ * FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. The reader reports all that a query skips
+ * with qry_query_lacks().
  */
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_H
 #define FG_QUERIER_BLOCKS_BLOCKS_H

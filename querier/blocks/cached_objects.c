@@ -60,6 +60,7 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
         return code;
     }
     *ret_value = parsed;
+    /* What the arena was used for, not its limit: the cache evicts by this number. */
     *ret_bytes = sizeof *parsed + fg_arena_used_bytes(parsed->arena);
     return FG_OK;
 }
@@ -198,6 +199,7 @@ static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slic
                                size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                struct fg_err *err)
 {
+    /* Texts of an index are borrowed from the directory. */
     struct parsed *parsed = parsed_create(max_bytes, item->object->entry);
 
     return parsed_take(

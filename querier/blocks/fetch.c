@@ -415,13 +415,6 @@ static void load_destroy(struct qry_fetch *fetch, struct qry_load *load)
 
 /* ---- what comes back ---- */
 
-static void keep_tail(struct qry_tail *tail, struct qry_load *load)
-{
-    fg_buf_done(&tail->bytes);
-    tail->bytes = load->request.body;
-    fg_buf_init(&load->request.body, 0);
-}
-
 /* Ends the use of a load by one item. */
 static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
 {
@@ -429,8 +422,11 @@ static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
     if (--load->n_making > 0)
         return;
     /* Not before: items that are made point into the body, which moves to the tail. */
-    if (load->tail != NULL)
-        keep_tail(load->tail, load);
+    if (load->tail != NULL) {
+        fg_buf_done(&load->tail->bytes);
+        load->tail->bytes = load->request.body;
+        fg_buf_init(&load->request.body, 0);
+    }
     load_destroy(fetch, load);
 }
 

@@ -26,6 +26,8 @@ static enum fg_code add(const struct qry_query *query, struct qry_objects *objec
     added->name = fg_arena_text(arena, fg_cstr(name));
     if (added->name == NULL)
         return qry_query_too_large(err);
+    /* The name identifies the bytes for ever, since objects never change: caches use its hash as
+     * key. */
     added->id = fg_hash128(fg_cstr(name));
     if (added->derived != NULL && qry_lost_object(query, added))
         return FG_OK; /* its children are read */
@@ -72,6 +74,7 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
     char name[FG_NAME_MAX_BYTES];
 
     for (uint32_t i = 0; i < snapshot->n_tenants; i++)
+        /* Looked up once: the manifest has many segments, and each names tenants by number. */
         numbers[i] = fg_l0_tenant(l0, snapshot->tenants[i]);
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
@@ -84,6 +87,7 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
             .directory = {segment->directory_offset, segment->directory_bytes},
         };
 
+        /* None of the query's tenants has anything of the range there. */
         if (object.tenants == 0)
             continue;
         /* Else most of its bytes are of other tenants, and are not worth fetching with the head. */

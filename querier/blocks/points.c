@@ -299,15 +299,6 @@ static enum fg_code give(struct totals *totals, struct qry_points_list *into, st
     return FG_OK;
 }
 
-static enum fg_code read_all(struct totals *totals, struct fg_err *err)
-{
-    do {
-        if (qry_reader_next(&totals->reader, err) != FG_OK || read_batch(totals, err) != FG_OK)
-            return err->code;
-    } while (totals->reader.n_batch > 0);
-    return FG_OK;
-}
-
 /* ---- rollups whose profiles are gone ---- */
 
 static enum fg_code take_rollup_only(void *arg, const struct fg_labels *labels, uint64_t step,
@@ -362,8 +353,12 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
     code = qry_reader_open(&totals.reader, query, selection, selection->type_text,
                            qry_points_from_ns(selection, step_ns), selection->end_ns,
                            OBJECTS_PROFILES, false, err);
-    if (code == FG_OK)
-        code = read_all(&totals, err);
+    do {
+        if (code == FG_OK)
+            code = qry_reader_next(&totals.reader, err);
+        if (code == FG_OK)
+            code = read_batch(&totals, err);
+    } while (code == FG_OK && totals.reader.n_batch > 0);
     if (code == FG_OK)
         code = read_rollup_only(&totals, err);
     if (code == FG_OK)

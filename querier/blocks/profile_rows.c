@@ -111,6 +111,7 @@ static enum fg_code find_set(struct listing *listing, const struct qry_part *par
     struct fg_profile_type type;
     struct fg_labels labels;
 
+    /* Labels are made once for each match: a series has thousands of profiles. */
     if (*known == 0) {
         series = &part->index->series[part->matches[match].series];
         type = fg_block_profile_type(series, part->matches[match].type);
@@ -166,6 +167,7 @@ static enum fg_code add_spans(struct listing *listing, const struct fg_block_exe
 
         for (next = i; next < links->count && link_order(link, &links->items[next]) == 0; next++)
             fg_value_sum(&sum, links->items[next].values[type]);
+        /* Rows are of spans; a link may name a trace alone. */
         if (link->span_id == 0 || sum == 0)
             continue;
         row->value = (int64_t)sum;

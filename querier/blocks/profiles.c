@@ -80,6 +80,8 @@ static enum fg_code take_ids(struct each_profile *each, struct qry_part *part, u
 
 /* ---- spans and traces ---- */
 
+/* A reference keeps the page in memory until the samples of its profiles come, in the next
+ * phase. */
 static enum fg_code keep_links(struct each_profile *each, const struct qry_part *part,
                                uint32_t number, struct fg_cache_entry *entry, struct fg_err *err)
 {
@@ -156,6 +158,7 @@ static enum fg_code subtract_links(const struct each_profile *each,
 
         while (at < set->count && set->ranks[at] < link->rank)
             at++;
+        /* Both are sorted by stack: one pass, and a link without its sample is damage. */
         if (at == set->count || set->ranks[at] != link->rank)
             return fg_fail(err, FG_E_CORRUPT, "EXM: profile %u has no stack %u", link->profile,
                            link->rank);
@@ -297,6 +300,7 @@ static enum fg_code visit_profile(struct each_profile *each, const struct qry_pa
 
     if (make_samples(each, part, span, number, &samples, err) != FG_OK)
         return err->code;
+    /* All of its values are of types that were not asked for. */
     if (samples.count == 0)
         return FG_OK;
     each->reader.query->profiles++;

@@ -23,6 +23,7 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
         return qry_query_too_large(err);
     if (n > 0)
         memcpy(matchers, selection->selector.matchers, n * sizeof *matchers);
+    /* The type is one more matcher, on a label that fg_labels_with_type() makes. */
     if (profile_type != NULL)
         matchers[n++] = (struct fg_matcher){.op = FG_MATCH_EQ,
                                             .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
@@ -73,6 +74,7 @@ static enum fg_code add_parts_of(struct qry_reader *reader, struct qry_object *o
 static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     struct qry_reader *reader = arg;
+    /* The item has a pointer to const; the object is an element of our own array. */
     struct qry_object *object = &reader->objects.items[item->object - reader->objects.items];
 
     (void)err;
@@ -131,16 +133,6 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
     return qry_fetch_all(reader->query, &list, keep_directory, reader, err);
 }
 
-static enum fg_code find_parts(struct qry_reader *reader, struct qry_object *object,
-                               struct fg_err *err)
-{
-    for (uint32_t t = 0; t < reader->query->tenants.n; t++)
-        if ((object->tenants >> t & 1) != 0 && add_parts_of(reader, object, t, err) != FG_OK)
-            return err->code;
-    object->known = true;
-    return FG_OK;
-}
-
 enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
 {
     if (fetch_directories(reader, err) != FG_OK)
@@ -149,8 +141,12 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
-        if (object->entry != NULL && !object->known && find_parts(reader, object, err) != FG_OK)
-            return err->code;
+        if (object->entry == NULL || object->known)
+            continue;
+        for (uint32_t t = 0; t < reader->query->tenants.n; t++)
+            if ((object->tenants >> t & 1) != 0 && add_parts_of(reader, object, t, err) != FG_OK)
+                return err->code;
+        object->known = true;
     }
     reader->n_found = reader->n_parts;
     /* The array may have moved, and what is allocated from here on is of a batch. */
@@ -189,6 +185,7 @@ static void release_part(struct qry_part *part)
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
     fg_cache_unref(part->rollups_entry);
+    /* NULL, since qry_reader_close() visits the parts of all batches again. */
     part->tree_entry = part->index_entry = part->rollups_entry = NULL;
 }
 
@@ -347,17 +344,6 @@ static enum fg_code add_raw_spans(struct qry_reader *reader, struct qry_part *pa
     return FG_OK;
 }
 
-/* Adds spans for each stretch of time that deletions leave of the series. */
-static enum fg_code add_spans(struct qry_reader *reader, struct qry_part *part,
-                              uint32_t first_match, uint32_t n_matches, const struct fg_left *left,
-                              struct fg_err *err)
-{
-    for (uint32_t i = 0; i < left->count; i++)
-        if (add_raw_spans(reader, part, first_match, n_matches, left->spans[i], err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 static int span_order(const void *left, const void *right)
 {
     const struct qry_span *a = left, *b = right;
@@ -376,9 +362,12 @@ static enum fg_code make_spans(struct qry_reader *reader, struct qry_part *part,
 
         for (next = i + 1; next < part->n_matches && part->matches[next].series == number;)
             next++;
-        if (fg_leaving_of(leaving, &part->index->series[number].labels, &left, err) != FG_OK ||
-            add_spans(reader, part, i, next - i, &left, err) != FG_OK)
+        if (fg_leaving_of(leaving, &part->index->series[number].labels, &left, err) != FG_OK)
             return err->code;
+        /* A series has spans for each stretch of time that deletions leave of it. */
+        for (uint32_t s = 0; s < left.count; s++)
+            if (add_raw_spans(reader, part, i, next - i, left.spans[s], err) != FG_OK)
+                return err->code;
     }
     /* Matches come by series, profiles by time stripe: rows.h needs the order of profiles. */
     if (part->n_spans > 1)

@@ -36,6 +36,7 @@ static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t 
 {
     struct fg_time_span span = {entry->start_ns, fg_time_add(entry->end_ns, -1)};
 
+    /* Only objects of a week have rollups of single days (compactor/plan_core.h). */
     if (entry->end_ns != fg_time_add(entry->start_ns, 7 * DAY_NS) || time_ns < span.start_ns ||
         time_ns > span.end_ns)
         return span;
@@ -101,6 +102,7 @@ enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err)
 {
+    /* The latest of all: from then on the query can be answered as a whole. */
     int64_t end_ns = INT64_MIN;
 
     for (size_t t = 0; t < query->tenants.n; t++) {
@@ -215,6 +217,8 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_ro
 
     if (share.start_ns > end_ns || step > last)
         return FG_OK;
+    /* Beyond SHARES_MAX points only every stride-th gets a share, so the time for a row is
+     * bounded. */
     stride += (last - step) / SHARES_MAX;
     for (step = FG_MIN(step + stride - 1, last);; step = FG_MIN(step + stride, last)) {
         share.end_ns =

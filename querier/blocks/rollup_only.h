@@ -4,7 +4,8 @@
  *
  *   range    They cover whole weeks and their days (compactor/plan_core.h), or longer spans as a
  *            whole. A flame graph that begins or ends inside one is widened to its ends and says
- * so. points   Totals of the shortest spans, spread evenly over their time, so that sums stay the
+ *            so.
+ *   points   Totals of the shortest spans, spread evenly over their time, so that sums stay the
  *            same for any step.
  *   series   The labels that groups know.
  *

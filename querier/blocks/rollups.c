@@ -119,6 +119,7 @@ static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_
         return err->code;
     *ret_open = false;
     for (uint32_t i = 0; i < groups->n_groups; i++)
+        /* Open: some series of the group match and some may not, which only the index tells. */
         *ret_open = *ret_open || answers[i] == FG_GROUPS_OPEN;
     fg_arena_release(choosing->arena, mark);
     return FG_OK;
@@ -187,6 +188,7 @@ static enum fg_code find_series(struct rollups_choosing *choosing, const struct 
         while (at < n_matches && matches[at].series < all[i].series)
             at++;
         series[i].number = all[i].series;
+        /* Both lists ascend by series, so one pass finds the common ones. */
         series[i].matches = at < n_matches && matches[at].series == all[i].series;
     }
     source->series = series;
@@ -283,6 +285,7 @@ static enum fg_code take_plan(struct rollups_choosing *choosing, struct qry_part
         if (!put_raw(reader, &parts[plan->raws[i].source], &plan->raws[i]))
             return qry_query_too_large(err);
     for (uint32_t i = 0; i < n; i++) {
+        /* From here on only what the plan names is read of the part. */
         parts[i].chosen = true;
         if (parts[i].n_raws > 1)
             qsort(parts[i].raws, parts[i].n_raws, sizeof *parts[i].raws, raw_order);
@@ -364,6 +367,7 @@ static bool is_read(const struct qry_part *part)
 /* Finds the rollups of open objects, and the indexes that are needed to know what matches. */
 static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
 {
+    /* Rollups first: their groups decide which indexes are needed. */
     if (qry_rollups_find(choosing->reader, err) != FG_OK)
         return err->code;
     put_aside(choosing->reader, has_anything);

@@ -23,6 +23,7 @@ struct samples_summing {
 
 /* ---- which profiles ---- */
 
+/* Linear: clients ask for a few ids, and pages of ids are read only then. */
 static bool is_wanted_id(const struct qry_stack_filter *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
@@ -219,16 +220,6 @@ static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code add(const struct adding *adding, const struct qry_fetch_item *item,
-                        struct fg_err *err)
-{
-    if (adding->sums == NULL)
-        return qry_query_too_large(err);
-    if (item->type == &qry_cached_rollup)
-        return add_full(adding, err);
-    return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
-}
-
 /* ---- pages and rollups as tasks ---- */
 
 struct samples_page_task {
@@ -241,10 +232,11 @@ struct samples_page_task {
 static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
 {
     const struct samples_page_task *page = fg_container(task, struct samples_page_task, task);
+    const struct qry_fetch_item *item = page->item;
     struct samples_summing *summing = page->summing;
     struct adding adding = {.summing = summing,
-                            .part = page->item->part,
-                            .number = page->item->number,
+                            .part = item->part,
+                            .number = item->number,
                             .bytes = qry_page_of(page->entry)};
     enum fg_code code;
 
@@ -252,15 +244,21 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
         return err->code;
     adding.accumulator = qry_accumulators_take(&summing->accumulators);
     adding.sums = qry_accumulator_sums(adding.accumulator, &summing->reader, adding.part);
-    code = add(&adding, page->item, err);
+    if (adding.sums == NULL)
+        code = qry_query_too_large(err);
+    else if (item->type == &qry_cached_rollup)
+        code = add_full(&adding, err);
+    else
+        code = item->kind == FG_BLOCK_EXM ? add_exemplars(&adding, err) : add_samples(&adding, err);
     qry_accumulators_give(&summing->accumulators, adding.accumulator);
-    return code == FG_OK ? FG_OK : qry_fetch_fail(page->item, err);
+    return code == FG_OK ? FG_OK : qry_fetch_fail(item, err);
 }
 
 static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct samples_page_task *page = fg_container(task, struct samples_page_task, task);
 
+    /* Also of tasks that never ran, after a failure: each has a reference to its page. */
     (void)ran, (void)err;
     fg_cache_unref(page->entry);
     free(page);
@@ -447,8 +445,8 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     struct parts *parts = part->parts;
     struct samples_summing *summing = parts->summing;
 
-    /* Parts are taken in their order, whatever order they are made in: names and nodes of the
-     * result have the same numbers each time. */
+    /* Parts are made in any order and taken in theirs, so names and nodes of the result have the
+     * same numbers each time. */
     part->is_ready = ran;
     while (!parts->failed && parts->n_taken < summing->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
@@ -484,31 +482,26 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
     return code;
 }
 
-static enum fg_code read_batch(struct samples_summing *summing, struct fg_err *err)
-{
-    enum fg_code code;
-
-    qry_accumulators_begin(&summing->accumulators);
-    code = fetch_batch(summing, err);
-    if (code == FG_OK)
-        code = take_parts(summing, err);
-    qry_accumulators_end(&summing->accumulators);
-    return code;
-}
-
 static enum fg_code read_all(struct samples_summing *summing, struct fg_err *err)
 {
     struct qry_reader *reader = &summing->reader;
+    enum fg_code code;
 
-    for (;;) {
+    do {
+        /* Ids are looked for in each batch: those of the last one name parts that are
+         * released. */
         summing->n_wanted = 0;
         if (qry_reader_next(reader, err) != FG_OK)
             return err->code;
         if (reader->n_batch == 0)
             return FG_OK;
-        if (read_batch(summing, err) != FG_OK)
-            return err->code;
-    }
+        qry_accumulators_begin(&summing->accumulators);
+        code = fetch_batch(summing, err);
+        if (code == FG_OK)
+            code = take_parts(summing, err);
+        qry_accumulators_end(&summing->accumulators);
+    } while (code == FG_OK);
+    return code;
 }
 
 /* Estimates the stored bytes of samples in the range, by time. */
@@ -516,6 +509,7 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
 {
     int64_t from_ns = FG_MAX(part->t_min_ns, reader->start_ns);
     int64_t to_ns = FG_MIN(part->t_max_ns, reader->end_ns);
+    /* As if samples were spread evenly: the limit needs an order of magnitude only. */
     double time = ((double)to_ns - (double)from_ns + 1) /
                   ((double)part->t_max_ns - (double)part->t_min_ns + 1);
 
@@ -572,6 +566,7 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     code = qry_reader_open(&summing.reader, query, selection, selection->type_text,
                            selection->start_ns, selection->end_ns, which_objects(taker, rollups),
                            true, err);
+    /* Before rollups are chosen: the cost of a plan depends on which trees are read. */
     summing.reader.stacks = taker->stacks;
     if (code == FG_OK && rollups)
         code = choose(&summing, err);

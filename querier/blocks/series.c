@@ -34,6 +34,8 @@ static enum fg_code add_match(struct series_listing *listing, const struct qry_p
     struct fg_profile_type type = fg_block_profile_type(series, match->type);
     struct fg_arena *arena = listing->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
+    /* Labels are made to be looked up and given back; only a new set is copied, into the query's
+     * arena. */
     struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
     enum fg_code code = add_labels(listing, &labels, err);
 
@@ -63,6 +65,7 @@ static enum fg_code add_part(struct series_listing *listing, const struct qry_pa
     return qry_query_check(listing->reader.query, err);
 }
 
+/* Batch by batch: indexes of all parts together may exceed the memory of a query. */
 static enum fg_code read_all(struct series_listing *listing, struct fg_err *err)
 {
     do {
@@ -82,6 +85,7 @@ enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selecti
     struct series_listing listing = {.names = names, .n_names = n_names, .into = into};
     enum fg_code code;
 
+    /* Without a bucket there is no snapshot, and ingesters have everything. */
     if (query->snapshot == NULL)
         return FG_OK;
     code = qry_reader_open(&listing.reader, query, selection, NULL, selection->start_ns,

@@ -10,6 +10,7 @@ struct growing {
     struct fg_tree *into;
 };
 
+/* Runs on any thread of the task group; add_view() runs on the query's, part by part. */
 static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_arena *arena,
                               void **ret_made, struct fg_err *err)
 {
@@ -31,6 +32,7 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
 {
     const struct growing *growing = arg;
 
+    /* Lines and addresses are merged away, which keeps the sum small. */
     if (growing->names_only)
         fg_tree_names(made, growing->into);
     else

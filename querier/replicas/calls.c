@@ -22,13 +22,6 @@ void qry_calls_pending_init(struct qry_calls_pending *pending)
     (void)pthread_cond_init(&pending->none, NULL);
 }
 
-static void add_pending(struct qry_calls_pending *pending)
-{
-    (void)pthread_mutex_lock(&pending->lock);
-    pending->n++;
-    (void)pthread_mutex_unlock(&pending->lock);
-}
-
 static void remove_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
@@ -62,7 +55,9 @@ struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&calls->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    add_pending(pending);
+    (void)pthread_mutex_lock(&pending->lock);
+    pending->n++;
+    (void)pthread_mutex_unlock(&pending->lock);
     return calls;
 }
 
@@ -227,6 +222,8 @@ void qry_calls_wait(struct qry_calls *calls, size_t ended, int64_t until_mono_ns
 
     (void)pthread_mutex_lock(&calls->lock);
     while (calls->n_ended <= ended && rc == 0)
+        /* Wakes for replies that came since `ended` was read, so none is missed between two
+         * calls. */
         rc = pthread_cond_timedwait(&calls->changed, &calls->lock, &until);
     (void)pthread_mutex_unlock(&calls->lock);
 }

@@ -25,6 +25,7 @@ static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_
     matcher->op = match_op(from->op);
     matcher->name = fg_arena_text(arena, from->name);
     matcher->value = fg_arena_text(arena, from->value);
+    /* Regular expressions go as text: the ingester compiles them itself. */
     return matcher->name == NULL || matcher->value == NULL ? NULL : matcher;
 }
 
@@ -65,6 +66,7 @@ static enum fg_code make_deletions(const struct qry_query *query, const struct f
                                    const struct qry_replicas_head *head,
                                    struct qry_heads_tenant *tenant, struct fg_err *err)
 {
+    /* Made once for a tenant and shared by the requests to all of its ingesters. */
     tenant->deletions = fg_arena_new(query->arena, Fg__Inner__Deletion *, from->count);
     if (tenant->deletions == NULL)
         return qry_query_too_large(err);
@@ -114,6 +116,7 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
     *head->store = request->store == NULL ? (ProtobufCBinaryData){0}
                                           : (ProtobufCBinaryData){sizeof store, store};
     *head->shards = request->shards;
+    /* Not every message has these fields. */
     if (head->only_ids != NULL)
         *head->only_ids = request->only_ids;
     if (head->lenient != NULL)

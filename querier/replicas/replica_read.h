@@ -31,7 +31,7 @@ struct qry_replica_read {
 enum fg_code qry_replica_read_start(struct qry_replica_read *read,
                                     struct fg_err *err) fg_must_check;
 
-/* Goes on as far as possible without waiting. *ret_moved: something has happened, so step again.
+/* Makes all progress that needs no waiting. *ret_moved: something has happened, so step again.
  * Failures: those of qry_replica_read_core_step(). */
 enum fg_code qry_replica_read_step(struct qry_replica_read *read, bool *ret_moved,
                                    struct fg_err *err) fg_must_check;

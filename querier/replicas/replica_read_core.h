@@ -78,7 +78,7 @@ void qry_replica_read_core_failed(struct qry_replica_read_core *core,
                                   struct qry_replica_request *request, const struct fg_err *why);
 
 /*
- * Goes on as far as possible without waiting. *ret_moved: something has happened, so step again
+ * Makes all progress that needs no waiting. *ret_moved: something has happened, so step again
  * after the requests were sent. Failures: what members said of the query itself; FG_E_UNAVAILABLE:
  * not enough of them answered; FG_E_LIMIT and FG_E_DEADLINE: likewise, because of that;
  * FG_E_PRECONDITION: the ring or the snapshot is too old; FG_E_CORRUPT: a reply is damaged.

@@ -128,7 +128,7 @@ enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method
 
 /* ---- waiting ---- */
 
-/* Steps all reads as far as they can go. *ret_wake_mono_ns: when to step again at the latest. */
+/* Steps all reads until each has to wait. *ret_wake_mono_ns: when to step again at the latest. */
 static enum fg_code step_all(struct qry_replica_reads *reads, bool *ret_done,
                              int64_t *ret_wake_mono_ns, struct fg_err *err)
 {

@@ -5,6 +5,7 @@ static unsigned place_of(struct qry_roles *roles, uint32_t member)
 {
     unsigned i = 0;
 
+    /* Linear: a handful of members. */
     while (i < roles->n && roles->members[i] != member)
         i++;
     if (i == roles->n) {
@@ -25,11 +26,13 @@ void qry_roles_of(const struct fg_ring_view *view, uint16_t shard,
         for (unsigned i = 0; i < view->tables[r]->n_owners; i++) {
             uint32_t member = fg_ring_view_owner(view, r, shard, i);
 
+            /* A member that has drained a revision has nothing of it any more (reads_core.h). */
             if (fg_bits_has(among, member) &&
                 !fg_ring_is_done(&view->ring.members[member], view->tables[r]->revision))
                 times[place_of(ret_roles, member)]++;
         }
     for (unsigned i = 1; i < ret_roles->n; i++)
+        /* Greater, not equal: among equals the one of the newest revision stays. */
         if (times[i] > times[best])
             best = i;
     if (ret_roles->n > 0) {

@@ -157,19 +157,6 @@ static void read_own(struct shared_read *shared_read)
 
 /* ---- objects of another querier ---- */
 
-/* Notes if this querier itself has answered: then it is not called any more. */
-static void learn(const struct shared_read *shared_read)
-{
-    struct fg_slice head = shared_read->call.reply_head;
-    Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
-
-    /* The list of queriers has this one, too, by an address that only a call can recognise. Until
-     * then it calls itself, which works. */
-    if (reply != NULL && reply->start_id == shared_read->share->start_id)
-        atomic_store(&shared_read->member->self, true);
-    fg__inner__read_reply__free_unpacked(reply, NULL);
-}
-
 static void on_answer(struct fg_call *call)
 {
     struct shared_read *shared_read = fg_container(call, struct shared_read, call);
@@ -177,7 +164,14 @@ static void on_answer(struct fg_call *call)
     enum fg_code code = call->code;
 
     if (code == FG_OK) {
-        learn(shared_read);
+        struct fg_slice head = call->reply_head;
+        Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
+
+        /* The list of queriers has this one, too, by an address that only a call can recognise.
+         * Until then it calls itself, which works; from now on it does not. */
+        if (reply != NULL && reply->start_id == shared_read->share->start_id)
+            atomic_store(&shared_read->member->self, true);
+        fg__inner__read_reply__free_unpacked(reply, NULL);
         outer->code = FG_OK;
         fg_buf_init(&outer->body, outer->content_max_bytes);
         fg_buf_put(&outer->body, call->reply_payload);

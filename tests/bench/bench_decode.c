@@ -1,5 +1,5 @@
 /*
- * What decoding costs, format by format, beside what inflating the same file costs.
+ * What decoding costs, format by format, and what inflating the same file costs.
  *
  *     bench_decode FORMAT FILE...
  *

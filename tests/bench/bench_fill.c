@@ -17,7 +17,8 @@
  *
  * Can be stopped and started again with the same arguments: FOLDER/fill.json says what it is, the
  * bucket how far it is. FOLDER/jobs.log is the compactor's log. Its clock for durations is the CPU
- * time of this process, so `seconds` there are what a job costs, whoever else uses the machine.
+ * time of this process, so `seconds` there are what a job costs, even when others use the
+ * machine.
  */
 #include "common/base/time.h"
 #include "common/cluster/manifest/manifest.h"

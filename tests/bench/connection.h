@@ -1,6 +1,6 @@
 /*
  * One keep-alive connection of a load generator: sends a request of three pieces without copying
- * the body, reads the answer's status. Not blocking; whoever owns it waits with epoll.
+ * the body, reads the answer's status. It does not block; its owner waits with epoll.
  */
 #ifndef FG_TESTS_BENCH_CONNECTION_H
 #define FG_TESTS_BENCH_CONNECTION_H
@@ -38,7 +38,7 @@ enum fg_code connection_open(struct connection *connection, const struct sockadd
                              struct fg_err *err) fg_must_check;
 void connection_close(struct connection *connection);
 
-/* As far as it goes. head, payload, time and sent = 0 are set. */
+/* Sends as much as the socket takes. head, payload, time and sent = 0 are set. */
 enum progress connection_send(struct connection *connection);
 
 /* Once all is sent. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands push, query, labels and canary against a real server: what they print, and how they fail.
+"""The commands push, query, labels, rules and canary against a real server: what they print, and how they fail.
 
     cli_test.py [-k REGEX]
 """
@@ -188,6 +188,7 @@ def case_slips_of_the_fingers(cli):
                         (("bucket", "exprot"), r'did you mean "export"\?'),
                         (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
                         (("ring", "forgt"), r'did you mean "forget"\?'),
+                        (("rules", "crate"), r'did you mean "create"\?'),
                         (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
                         (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
                         (("server", "--dta", "x"), r'did you mean "--data"\?')):
@@ -197,7 +198,8 @@ def case_slips_of_the_fingers(cli):
 def case_completion(cli):
     check(cli.lines("completion", "words")[:3] == ["server", "bucket", "ring"], "commands")
     for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
-                        (("bucket", "export"), "--split"), (("ring",), "forget"), (("server",), "--data"),
+                        (("bucket", "export"), "--split"), (("ring",), "forget"), (("rules",), "delete"),
+                        (("rules", "create"), "--group-by"), (("server",), "--data"),
                         (("server",), "--config")):
         check(want in cli.lines("completion", "words", *words), "%s lacks %s", words, want)
     # Every option in --help.
@@ -214,7 +216,7 @@ def case_completion(cli):
 
 
 def case_man_pages(cli):
-    for command in ("push", "query", "labels", "bucket", "ring", "canary"):
+    for command in ("push", "query", "labels", "rules", "bucket", "ring", "canary"):
         page = cli.good("man", command).decode()
         check(page.startswith(".TH FLAMEGRID 1\n") and ".SH OPTIONS" in page, "%s", page[:200])
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
@@ -698,6 +700,50 @@ def case_ring(cli):
 
 
 PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
+
+
+def case_rules(cli):
+    check(cli.lines("rules", "list") == [] and json.loads(cli.good("rules", "list", "--json")) == [], "there are rules")
+    made = json.loads(cli.good("rules", "create", "--metric", "shop_cpu", "--match", CPU + '{service_name="shop"}', "--group-by",
+                               "pod, zone", "--label", "team=a,x=b=c", "--regex", "gc.*", "--self", "--share", "--id", "first",
+                               "--json"))
+    check(made == {"id": "first", "metric_name": "shop_cpu", "profile_type": CPU, "group_by": ["pod", "zone"],
+                   "matchers": ['{service_name="shop",__profile_type__="%s"}' % CPU], "generation": 1, "value": "SHARE",
+                   "external_labels": [{"name": "team", "value": "a"}, {"name": "x", "value": "b=c"}],
+                   "functions": {"names": [], "regex": "gc.*", "metric_type": "SELF"}}, "%s", made)
+    check(json.loads(cli.good("rules", "get", "first", "--json")) == made, "get")
+    # What get prints create takes, once: then the generation is another.
+    changed = json.loads(cli.good("rules", "create", "-", "--json", stdin=json.dumps({**made, "metric_name": "other"}).encode()))
+    check(changed == {**made, "metric_name": "other", "generation": 2}, "%s", changed)
+    code, _, err = cli.run("rules", "create", "-", stdin=json.dumps(made).encode())
+    check(code == 1 and "conflicting update" in err, "%d %s", code, err)
+    line, = cli.lines("rules", "create", "--metric", "top", "--match", CPU, "--top", "3")
+    check(re.fullmatch(r'\w{10}  top  sum of the top 3 \(total\)  \{__profile_type__="%s"\}' % CPU, line), "%s", line)
+    made = json.loads(cli.good("rules", "create", "--metric", "one", "--match", CPU, "--function", "f<a, b>", "--json"))
+    check(made["functions"] == {"names": ["f<a, b>"], "regex": "", "metric_type": "TOTAL"}, "%s", made)
+    with open(os.path.join(cli.folder, "rule.json"), "w", encoding="utf-8") as file:
+        json.dump({"metricName": "filtered", "matchers": ['{__profile_type__="%s"}' % CPU],
+                   "stacktraceFilter": {"functionName": {"functionName": "main"}}}, file)
+    made = json.loads(cli.good("rules", "create", "rule.json", "--json"))
+    check(made["stacktrace_filter"] == {"function_name": {"function_name": "main", "metric_type": "TOTAL"}}, "%s", made)
+    lines = cli.lines("rules", "list")
+    check(len(lines) == 4 and lines[0].startswith("first  other  share of regex gc.* (self) by pod, zone  {"), "%s", lines)
+    check([rule["metric_name"] for rule in json.loads(cli.good("rules", "list", "--json"))] == ["other", "top", "one", "filtered"],
+          "another order")
+    for rule in json.loads(cli.good("rules", "list", "--json"))[1:]:
+        check(cli.good("rules", "delete", rule["id"]) == b"", "delete prints something")
+    check(json.loads(cli.good("rules", "delete", "first", "--json")) == {"ok": True}, "delete")
+    check(cli.lines("rules", "list") == [], "something is left")
+    cli.bad(1, "no rule with id='first' found", "rules", "get", "first")
+    cli.bad(1, "no rule with ID='first' found", "rules", "delete", "first")
+    cli.bad(1, "metric_name .* is invalid", "rules", "create", "--metric", "a-b", "--match", CPU)
+    cli.bad(1, "needs the whole profile type", "rules", "create", "--metric", "a", "--match", "shop.cpu")
+    cli.bad(1, "--label: a is not NAME=VALUE", "rules", "create", "--metric", "a", "--match", CPU, "--label", "a")
+    cli.bad(1, "No such file", "rules", "create", "nowhere.json")
+    for words, want in ((("get",), "get: ID has to follow"), ((), "list, get, create or delete"), (("list", "x"), "too many words"),
+                        (("create",), "--metric and --match, or a FILE"), (("create", "--metric", "a"), "--metric and --match"),
+                        (("create", "rule.json", "--metric", "a"), "do not go together"), (("create", "--top", "101"), "100")):
+        cli.bad(2, want, "rules", *words)
 
 
 def all_settings():

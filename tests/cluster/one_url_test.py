@@ -60,6 +60,12 @@ def case_agents_grafana_and_cli_use_one_url():
         check(status == 200 and [row["name"] for row in json.loads(body)["functions"]] == ["work", "main"], "%d %s", status, body)
         status, body = client.send("POST", "/version.v1.Version/Version", b"{}", {"Content-Type": "application/json"})[:2]
         check(status == 200, "%d %s", status, body)
+        status, body = client.send("POST", "/settings.v1.RecordingRulesService/UpsertRecordingRule", json.dumps(
+            {"id": "a", "metricName": "cpu", "matchers": ['{__profile_type__="process_cpu:cpu:nanoseconds:cpu:nanoseconds"}']}),
+                                   {"Content-Type": "application/json"})[:2]
+        check(status == 200, "%d %s", status, body)
+        status, body = client.send("GET", "/api/metrics")[:2]
+        check(status == 200 and b'\nflamegrid_rule_complete{rule_id="a",metric="cpu"} 1\n' in body, "%d %s", status, body)
         status, page = client.send("GET", "/")[:2]
         check(status == 200 and b"<html" in page and client.send("GET", "/ui/app.js")[0] == 200, "the page: %d", status)
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",

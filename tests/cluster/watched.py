@@ -31,7 +31,7 @@ class Run:
                                         **shape)
         self.birds = []
         self.n_lines = [0] * max(len(tenants), 1)
-        self.others = 0  # profiles that were pushed beside the canaries'
+        self.others = 0  # profiles that were pushed besides the canaries'
 
     def __enter__(self):
         try:

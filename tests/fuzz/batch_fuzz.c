@@ -20,7 +20,8 @@ static void look(const struct fg_wire_batch *batch)
     }
 }
 
-/* Numbers beside it are sizes of its profiles, or refused; the input's own bytes stand for them. */
+/* Numbers that come with a batch are sizes of its profiles, or refused. Here they are bytes of the
+ * input. */
 static void give_sizes(struct fg_wire_batch *batch, const uint8_t *data, size_t size)
 {
     struct fg_cur cur = fg_cur(fg_bytes(data, size));

@@ -15,7 +15,7 @@ static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *e
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_otlp_request request = {.upload = {.limits = FG_DECODE_LIMITS_DEFAULT}};
-    struct fg_arena *arena = fg_arena_create(64 << 20), *beside = fg_arena_create(64 << 20);
+    struct fg_arena *arena = fg_arena_create(64 << 20), *follow = fg_arena_create(64 << 20);
     struct fg_decode_counts counts = {0};
     struct fg_otlp_result result;
     struct fg_err err;
@@ -23,10 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Shorter than what fuzzing comes up with, so that something is cut. */
     request.upload.limits.symbol_max_bytes = 5;
     request.upload.limits.stack_depth_max = 20;
-    if (fg_otlp_decode(fg_bytes(data, size), &request, arena, on_batch, beside, &result, &counts,
+    if (fg_otlp_decode(fg_bytes(data, size), &request, arena, on_batch, follow, &result, &counts,
                        &err) == FG_OK)
         fg_assert((result.rejected > 0) == (result.message[0] != '\0'));
-    fg_arena_destroy(beside);
+    fg_arena_destroy(follow);
     fg_arena_destroy(arena);
     return 0;
 }

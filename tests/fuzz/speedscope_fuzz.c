@@ -32,7 +32,7 @@ static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *e
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fg_arena *arena = fg_arena_create(64 << 20), *beside = fg_arena_create(64 << 20);
+    struct fg_arena *arena = fg_arena_create(64 << 20), *follow = fg_arena_create(64 << 20);
     struct fg_speedscope_request request = {.upload = {.limits = FG_DECODE_LIMITS_DEFAULT},
                                             .namer = name_series};
     struct fg_decode_counts counts = {0};
@@ -40,9 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     request.upload.limits.stack_depth_max = 20;
     request.upload.limits.symbol_max_bytes = 5;
-    (void)!fg_speedscope_decode(fg_bytes(data, size), &request, arena, on_batch, beside, &counts,
+    (void)!fg_speedscope_decode(fg_bytes(data, size), &request, arena, on_batch, follow, &counts,
                                 &err);
-    fg_arena_destroy(beside);
+    fg_arena_destroy(follow);
     fg_arena_destroy(arena);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* What a store's folder has beside RocksDB's tables: a log, read as far as it is whole, and a mark.
- */
+/* Files in a store's folder that are no tables: a log of RocksDB, read up to the first damage, and
+ * a mark. */
 #include "common/storage/store/log_scan.h"
 #include "common/storage/store/mark.h"
 

@@ -12,7 +12,7 @@ enum { REPACK_PAGES_MAX = 64 };
 struct repack_page {
     uint32_t kind;
     struct fg_block_page row;
-    struct fg_slice raw; /* to be replaced by whoever likes */
+    struct fg_slice raw; /* a test may replace it */
 };
 
 struct repack {

@@ -4,7 +4,7 @@
  *
  *   send --> (drawn) --delay--> ARRIVES --> inner --> ANSWERED --delay--> done()
  *
- * Without delays all of that happens within send, as far as the inner bucket lets it.
+ * Without delays all of that happens within send, if the inner bucket allows it.
  */
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/impl.h"

@@ -36,7 +36,7 @@ class Member:
     def __init__(self, cluster, kind, number, *more):
         self.kind, self.name = kind, "%s-%d" % (kind, number)
         self.folder = self.data = os.path.join(cluster.folder, self.name)
-        self.environment = {}  # variables beside those of the test's own process
+        self.environment = {}  # variables besides those of the test's own process
         self.log_path = self.folder + ".log"
         self.port, self.admin_port = flamegrid.free_port(), flamegrid.free_port()
         self.link = None

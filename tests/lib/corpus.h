@@ -1,6 +1,6 @@
 /*
- * The corpus of real profiles and nasty ones: in $FG_SHARED, else beside the repository, else that
- * part of it which is ours, in tests/data.
+ * The corpus of real and malformed profiles: in $FG_SHARED, else next to the repository, else the
+ * part of it that is ours, in tests/data.
  */
 #ifndef FG_TESTS_LIB_CORPUS_H
 #define FG_TESTS_LIB_CORPUS_H
@@ -12,7 +12,7 @@ const char *corpus_folder(void);
 /* The bytes of a file, by its name in the corpus; false: there is none. */
 bool corpus_read(const char *name, struct fg_buf *out);
 
-/* Whatever it is packed with; false: cannot be unpacked, or is too large. */
+/* Unpacks it, from any coding. false: it cannot be unpacked, or is too large. */
 bool corpus_unpack(const struct fg_buf *in, struct fg_buf *out);
 
 /* A line of manifest.tsv; borrowed from it. */

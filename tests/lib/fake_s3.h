@@ -1,6 +1,6 @@
 /*
- * An object store that speaks S3's protocol as far as we use it, keeps its objects in memory, and
- * does wrong what a test asks for. Requests with bodies of up to 32 KiB. STS answers at POST /.
+ * An object store that speaks the part of S3's protocol that we use, keeps its objects in memory,
+ * and does wrong what a test asks for. Requests with bodies of up to 32 KiB. STS answers at POST /.
  */
 #ifndef FG_TESTS_LIB_FAKE_S3_H
 #define FG_TESTS_LIB_FAKE_S3_H

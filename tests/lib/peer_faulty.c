@@ -4,7 +4,7 @@
  *
  *   send --> (drawn) --delay--> ARRIVES --> inner --> ANSWERED --delay--> done()
  *
- * Without delays all of that happens within send, as far as the inner peer lets it.
+ * Without delays all of that happens within send, if the inner peer allows it.
  */
 #include "tests/lib/peer_faulty.h"
 
@@ -171,7 +171,7 @@ static void step(struct faulty_call *passed)
 
 /* ---- its beginning ---- */
 
-/* Takes copies: whoever sends keeps head and payload only until send returns. */
+/* Takes copies: the sender keeps head and payload only until send returns. */
 static struct faulty_call *make(struct fg_peer_faulty *faulty, const struct fg_call *call,
                                 struct fg_call *outer)
 {

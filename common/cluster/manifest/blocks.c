@@ -175,6 +175,8 @@ static enum fg_code check_add(const struct fg_blocks *blocks, const struct fg_bl
     return entry->derived ? check_derived(blocks, change, entry, err) : FG_OK;
 }
 
+/* Covers and replacements first: a failure there means that another compactor was faster
+ * (FG_E_ABORTED), the usual case. */
 static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                                  const struct fg_blocks_change *change, struct fg_err *err)
 {
@@ -197,6 +199,8 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
 static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
                      struct fg_arena *arena)
 {
+    /* A parent rollup says itself what it was made of; all others were made of what the change
+     * replaces. */
     const struct fg_id *from = is_bound(entry) ? entry->from_blocks : change->replace;
     uint32_t n_segments = is_bound(entry) ? 0 : change->n_cover;
     uint32_t n_from = is_bound(entry) ? entry->n_from_blocks : change->n_replace;
@@ -272,6 +276,7 @@ static bool change_blocks(struct fg_blocks *next, const struct fg_blocks_change 
         return false;
     for (uint32_t i = 0; i < change->n_add; i++) {
         blocks[n] = change->add[i];
+        /* Fields of a newer program belong to entries that it wrote, not to new ones. */
         blocks[n].later = fg_bytes(NULL, 0);
         if (!set_from(&blocks[n++], change, arena))
             return false;
@@ -327,6 +332,7 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
     return true;
 }
 
+/* After the change and not before: it may replace more than it adds. */
 static enum fg_code check_limits(const struct fg_blocks *blocks, struct fg_err *err)
 {
     if (blocks->n_blocks > FG_BLOCKS_MAX || blocks->n_gone > FG_BLOCKS_GONE_MAX ||
@@ -384,6 +390,7 @@ enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l
             *ret_blocks = *blocks;
             return FG_OK;
         }
+    /* Before the change: an object must not be given up without a record of it. */
     if (n_lost > FG_BLOCKS_LOST_MAX - blocks->n_lost)
         return fg_fail(err, FG_E_LIMIT, "%u records of abandoned objects, and %u more",
                        blocks->n_lost, n_lost);

@@ -3,10 +3,10 @@
  * compactor that owns the tenant writes it; if two believe that they own it, the swap's condition
  * and the checks of the changes below protect it.
  *
- * Values as in l0.h. What always holds (fg_blocks_decode() checks what can be seen):
+ * Values as in l0.h. Invariants (fg_blocks_decode() checks those that one manifest shows):
  *   - every profile is in one block only that is not derived, or in one that is rollup-only
  *   - a segment with profiles of the tenant is covered (fg_blocks_covers()) exactly if all of them
- *     are in blocks or were deleted on purpose
+ *     are in blocks or were deleted deliberately
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
  *   - the sources of a derived entry are there and are not derived, and there is one such entry
  *     of a level and span at most; except entries that are rollup-only, whose sources are gone
@@ -15,7 +15,7 @@
  * these objects.
  *
  * covered_floor keeps the list of covered segments short: all segments of the tenant up to it are
- * covered. Changes raise it as far as their L0 manifest allows.
+ * covered. Each change raises it to the greatest number that its L0 manifest allows.
  */
 #ifndef FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
 #define FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
@@ -231,7 +231,7 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             struct fg_blocks *ret_blocks, bool *ret_changed,
                             struct fg_err *err) fg_must_check;
 
-/* What a deletion waits for next, if it has waited for `before` until now. */
+/* The next thing that a deletion waits for, if it has waited for `before` until now. */
 struct fg_blocks_await {
     struct fg_id tombstone;
     uint64_t before;

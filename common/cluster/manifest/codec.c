@@ -15,6 +15,8 @@ struct fg_id fg_manifest_get_id(struct fg_cur *cur)
     return cur->bad ? (struct fg_id){0} : fg_id_get(bytes.ptr);
 }
 
+/* A span is its start and its length: two times near each other take a few bytes less. Unsigned,
+ * since the length of all time does not fit an int64_t. */
 void fg_manifest_put_span(struct fg_buf *out, int64_t from, int64_t to)
 {
     fg_buf_zigzag(out, from);
@@ -25,6 +27,7 @@ void fg_manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to
 {
     *ret_from = fg_cur_zigzag(cur);
     *ret_to = (int64_t)((uint64_t)*ret_from + fg_cur_varint(cur));
+    /* The sum wrapped around: no encoder wrote this. */
     if (*ret_to < *ret_from)
         fg_cur_fail(cur);
 }

@@ -72,6 +72,8 @@ static void put_segment(struct fg_json_writer *json, const struct fg_l0 *l0,
 
 static void put_late_filter(struct fg_json_writer *json, const struct fg_late_filter *filter)
 {
+    /* "ever", and "nodes_only", "alone" and "nodes_…" below, are keys of earlier versions that
+     * scripts may read. */
     fg_json_begin_object(json, "ever");
     fg_json_put_u64(json, "below", filter->below);
     fg_json_put_u64(json, "above", filter->above);
@@ -161,6 +163,7 @@ static void put_object(struct fg_json_writer *json, struct fg_slice tenant, stru
     char name[FG_NAME_MAX_BYTES];
     struct fg_err err;
 
+    /* Does not fail: the manifest was read under a name made of this tenant. */
     if (fg_name_block(name, tenant, id, &err) == FG_OK)
         fg_json_put_text(json, "object", fg_cstr(name));
 }

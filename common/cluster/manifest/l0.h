@@ -6,7 +6,7 @@
  * a new value, which borrows from the old one and is written with a condition on the old one's
  * etag.
  *
- * What always holds of a value that was decoded or made here:
+ * Invariants of a value that was decoded or made here:
  *   - segments are sorted by generation, none twice; floor and all generations are <= generation
  *   - a segment that has left the list had a generation <= floor
  *   - a writer's cuts enter in order; writers[] has the last one, with its generation

@@ -4,8 +4,8 @@
  * of groups that no segment has held yet, and costs nothing.
  *
  * The filter may say yes too often, which costs a look, but never no wrongly. So it needs no memory
- * of years: it says yes to every window before `below`, whatever the shard, and to every window
- * from `above` on. In between, for some hours around now and for what wrong clocks put into the
+ * of years: it says yes to every window before `below`, for all shards, and to every window from
+ * `above` on. In between, for some hours around now and for what wrong clocks put into the
  * future, it is exact: it has runs of shards, since the shards of a service are next to each other.
  * `below` stays FG_LATE_FILTER_EXACT_WINDOWS behind the committed segments; older data is late, and
  * rare.

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+/* Fixed widths, so that names sort as their numbers do. */
 enum { HEX64 = 16, HEX_ID = 2 * FG_ID_BYTES };
 
 void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id)
@@ -28,25 +29,32 @@ static enum fg_code tenant_folder(char out[FG_NAME_MAX_BYTES], struct fg_slice t
     return FG_OK;
 }
 
-enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+/* "tenants/<tenant>/<object>" */
+static enum fg_code tenant_object(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                                  const char *object, struct fg_err *err)
 {
     char folder[FG_NAME_MAX_BYTES];
 
     if (tenant_folder(folder, tenant, err) != FG_OK)
         return err->code;
-    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/manifest", FG_S(fg_cstr(folder)));
+    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/%s", FG_S(fg_cstr(folder)), object);
     return FG_OK;
+}
+
+enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+{
+    return tenant_object(out, tenant, "manifest", err);
 }
 
 enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                               struct fg_err *err)
 {
-    char folder[FG_NAME_MAX_BYTES];
+    return tenant_object(out, tenant, "settings", err);
+}
 
-    if (tenant_folder(folder, tenant, err) != FG_OK)
-        return err->code;
-    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/settings", FG_S(fg_cstr(folder)));
-    return FG_OK;
+enum fg_code fg_name_rules(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_err *err)
+{
+    return tenant_object(out, tenant, "rules", err);
 }
 
 enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
@@ -107,6 +115,7 @@ static bool parse_tenant(struct fg_slice text, char out[FG_TENANT_MAX_BYTES + 1]
     struct fg_slice rest = fg_slice_sub(text, dot ? strlen("=2e") : 0, text.len);
     struct fg_err err;
 
+    /* Before snprintf(), which would cut the name and make it that of another tenant. */
     if (rest.len + dot > FG_TENANT_MAX_BYTES)
         return false;
     (void)snprintf(out, FG_TENANT_MAX_BYTES + 1, "%s%.*s", dot ? "." : "", FG_S(rest));

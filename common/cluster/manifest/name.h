@@ -62,10 +62,13 @@ enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
 enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
                            struct fg_err *err) fg_must_check;
 
-/* Writes the name of a tenant's object of settings (querier/tenant_settings.h), which
- * fg_name_parse() does not know: nothing but its owner touches it. FG_E_INVALID: as above. */
+/* Write the name of a tenant's object of settings (querier/tenant_settings.h), or of recording
+ * rules (querier/rules/store.h). fg_name_parse() does not know them: nothing but their owner
+ * touches them. FG_E_INVALID: as above. */
 enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                               struct fg_err *err) fg_must_check;
+enum fg_code fg_name_rules(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                           struct fg_err *err) fg_must_check;
 
 enum fg_name_kind {
     FG_NAME_IS_L0,

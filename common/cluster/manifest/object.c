@@ -31,6 +31,8 @@ enum fg_code fg_manifest_read_init(struct fg_manifest_read *read, struct fg_slic
     read->request.name = read->name;
     read->request.content_max_bytes = FG_MANIFEST_MAX_BYTES;
     read->request.deadline_mono_ns = deadline_mono_ns;
+    /* A conditional read costs the bucket no transfer and us no decoding while nothing has
+     * changed. */
     if (known_etag.len > 0) {
         read->request.condition = FG_BUCKET_IF_CHANGED;
         set_etag(&read->request, known_etag);
@@ -110,6 +112,8 @@ enum fg_code fg_manifest_swap(struct fg_bucket *bucket, struct fg_bucket_stop *s
 
     if (make_name(name, tenant, err) != FG_OK)
         return err->code;
+    /* Compare-and-swap: without an etag only a first write is allowed, so two writers never
+     * overwrite each other. */
     if (etag.len > 0) {
         put.condition = FG_BUCKET_IF_MATCH;
         set_etag(&put, etag);

@@ -61,7 +61,7 @@ struct fg_snapshots_how {
 enum fg_code fg_snapshots_take(struct fg_snapshots *snapshots, struct fg_snapshot *snapshot,
                                struct fg_snapshots_how *how, struct fg_err *err) fg_must_check;
 
-/* Completes the snapshot from the cache alone, whatever its age: fg_snapshot_take_known(). */
+/* Completes the snapshot from the cache alone, of any age: fg_snapshot_take_known(). */
 enum fg_code fg_snapshots_take_known(struct fg_snapshots *snapshots, struct fg_snapshot *snapshot,
                                      int64_t *ret_age_ns, struct fg_err *err) fg_must_check;
 

@@ -105,6 +105,7 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
     struct fg_blocks next = *blocks;
     uint32_t at = 0;
 
+    /* The request was carried out, and its answer was lost: the retry succeeds without a change. */
     if (find(blocks, tombstone->id) != NULL) {
         *ret_changed = false;
         *ret_blocks = next;
@@ -203,6 +204,7 @@ static bool add_ended(struct fg_blocks *next, const struct fg_blocks_tombstone *
 {
     struct fg_blocks_tombstone *ended =
         fg_arena_new(arena, struct fg_blocks_tombstone, (size_t)next->n_ended + 1);
+    /* In order of completion, so the first is the oldest. */
     uint32_t skip = next->n_ended == FG_BLOCKS_ENDED_MAX ? 1 : 0;
     uint32_t n = next->n_ended - skip;
 

@@ -1,10 +1,13 @@
 #include "common/cluster/membership/name.h"
 
+/* ASCII by hand: isalnum() depends on the locale of the process. */
 static bool is_letter_or_digit(uint8_t c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+/* A zone may be empty, a name may not; otherwise they have the same rules. They appear in pages,
+ * logs and metrics. */
 const char *fg_member_zone_fault(struct fg_slice zone)
 {
     if (zone.len > FG_MEMBER_NAME_MAX_BYTES)

@@ -74,12 +74,14 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
         fg_json_put_u64(json, "number", revision->number);
         fg_json_put_u64(json, "replicas", revision->replicas);
         put_names(json, "members", ring, revision, true);
+        /* The newest revision takes writes, so nobody drains it. */
         if (revision->number != newest)
             put_names(json, "waits_for", ring, revision, false);
         fg_json_end(json);
     }
     fg_json_end(json);
     fg_json_newline(json);
+    /* The key is of an earlier version, for the tenants' shard factors. */
     fg_json_begin_array(json, "spreads");
     for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
         fg_json_newline(json);

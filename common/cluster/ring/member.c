@@ -101,6 +101,7 @@ static void member_step(struct fg_ring_watch *watch, struct fg_ring_member_event
     fg_ring_member_step(&watch->member, event, &effects);
     watch->member_wake_mono_ns = effects.wake_mono_ns;
     on_moved_state(watch, before);
+    /* Once for each fault: the core retries until it succeeds, and the log would fill up. */
     if (watch->member.err.code != FG_OK && fault == FG_OK)
         fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->member.err.msg));
     if (effects.drain > 0)
@@ -152,6 +153,7 @@ enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring
 
     (void)pthread_mutex_lock(&watch->lock);
     while (code == FG_OK && fg_ring_watch_member_state(watch) != state) {
+        /* No move leads out of these states, so waiting would last until the deadline. */
         if (is_last(fg_ring_watch_member_state(watch)))
             code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
                            fg_ring_member_state_name(fg_ring_watch_member_state(watch)));

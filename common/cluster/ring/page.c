@@ -52,6 +52,7 @@ static void put_members(const struct fg_ring_view *view, const struct form *form
         FG_LIT("address"),
         FG_LIT("HTTP"),
     }};
+    /* Shards of the newest revision: those that a member still drains are not its share. */
     uint32_t *counts = fg_calloc(FG_MAX(view->ring.n_members, 1), sizeof *counts);
 
     fg_ring_view_count(view, counts);
@@ -98,6 +99,7 @@ static void put_revisions(const struct fg_ring *ring, const struct form *form, s
     }};
     struct fg_buf names;
 
+    /* Names of all members come from the ring, so they fit into its size. */
     fg_buf_init(&names, FG_RING_MAX_BYTES);
     form->put(out, &head, 4, true);
     for (uint32_t i = 0; i < ring->n_revisions; i++) {
@@ -110,6 +112,7 @@ static void put_revisions(const struct fg_ring *ring, const struct form *form, s
         }};
 
         fg_buf_clear(&names);
+        /* Nothing waits for the newest revision: it takes writes. */
         if (i < ring->n_revisions - 1)
             put_waited_for(ring, revision, &names);
         row.cells[3] = fg_buf_slice(&names);

@@ -95,6 +95,7 @@ struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)
     return FG_LIT("");
 }
 
+/* From the newest revision down: a member is gone only if it is done with all of them. */
 enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member)
 {
     for (uint32_t i = ring->n_revisions; i-- > 0;) {
@@ -138,6 +139,7 @@ const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty)
     if (address.len > FG_RING_ADDRESS_MAX_BYTES)
         return "is longer than 256 bytes";
     for (size_t i = 0; i < address.len; i++)
+        /* Addresses go to nng and into logs and pages as they are. */
         if (address.ptr[i] <= ' ' || address.ptr[i] >= 0x7f)
             return "contains a blank or a character that is not printable ASCII";
     return NULL;

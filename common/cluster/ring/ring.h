@@ -29,7 +29,7 @@
  * a new value, which borrows from the old one and is written with a condition on the old one's
  * etag.
  *
- * What always holds of a value that was decoded or made here:
+ * Invariants of a value that was decoded or made here:
  *   - members are sorted by name, none twice, and each is in some revision
  *   - revisions are sorted by number, places in them by member, none twice
  *   - drained and lost are not greater than the newest revision

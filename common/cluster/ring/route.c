@@ -11,6 +11,7 @@ static bool wants_json(struct fg_http_request *req)
 
     if (format.ptr != NULL)
         return fg_slice_is(format, "json");
+    /* Browsers accept anything, but name text/html: they get the page. */
     return fg_slice_search(accept, "application/json") != SIZE_MAX &&
            fg_slice_search(accept, "text/html") == SIZE_MAX;
 }
@@ -22,6 +23,7 @@ void fg_ring_respond(struct fg_http_request *req, struct fg_ring_watch *watch)
     struct fg_buf body;
     struct fg_err err;
 
+    /* 503 and not an empty ring, which would look as if no ingester had joined. */
     if (view == NULL) {
         (void)fg_fail(&err, FG_E_UNAVAILABLE, "the ring has not been read yet");
         fg_http_respond_error(req, &err);
@@ -38,6 +40,7 @@ void fg_ring_respond(struct fg_http_request *req, struct fg_ring_watch *watch)
         fg_http_respond_error(req, &err);
         return;
     }
+    /* Members choose names and addresses: no browser may take them for a script. */
     fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
     if (!json)
         fg_http_add_header(req, "Content-Security-Policy",

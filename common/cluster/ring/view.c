@@ -36,6 +36,8 @@ enum fg_code fg_ring_view_create(struct fg_slice bytes, struct fg_slice etag,
     /* Without an etag there is no ring yet: the view is of an empty one. */
     if (etag.len > 0 && fg_ring_decode(bytes, view->arena, &view->ring, err) != FG_OK)
         return err->code;
+    /* 65,536 shards for each new revision; views that only change members or shard factors cost
+     * nothing here. */
     make_tables(view, before);
     *ret_view = fg_take(view);
     return FG_OK;
@@ -58,6 +60,7 @@ void fg_ring_view_unref(struct fg_ring_view *view)
     free(view);
 }
 
+/* Writes go by the newest revision alone; older ones are only read (ring-history). */
 unsigned fg_ring_view_owners(const struct fg_ring_view *view, uint16_t shard,
                              const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX])
 {

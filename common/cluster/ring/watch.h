@@ -16,10 +16,10 @@
  *
  * An ingester is a member, and asks fg_ring_watch_admits() about each profile's revision.
  *
- * If the ring is lost, damaged or from a backup, members that have read a newer one put it back: it
- * says who there is, and that has not changed because an object has. Nobody changes the ring for a
- * while then, so that the newest copy wins. If nobody has a copy, no ring is made in a bucket that
- * was used (check_unused()).
+ * If the ring is lost, damaged or from a backup, members that have read a newer one put it back:
+ * the members are still those of the newer ring, whatever happened to the object. Then members
+ * change nothing for a while, so that the newest copy wins. If no member has a copy, no ring is
+ * made in a bucket that was used (check_unused()).
  *
  * Thread: any, if a function does not say otherwise.
  */
@@ -98,8 +98,8 @@ enum fg_ring_admission {
 enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch,
                                             uint64_t revision) fg_must_check;
 
-/* Makes the thread read the ring soon, because somebody knows of this revision (0: for another
- * reason). */
+/* Makes the thread read the ring soon. revision: the caller has heard of it; 0: there is another
+ * reason. */
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision);
 
 /*
@@ -136,7 +136,7 @@ enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_m
  * Returns a copy that was read after this call or, if the ring cannot be read, the copy that was
  * read *ret_age_ns ago (0: it is fresh) with the reason in *ret_why. Waits until deadline_mono_ns
  * at most; does not wait if the last read has failed, but starts the next one. Errors of
- * fg_ring_watch_fresh(), only if there is no copy at all.
+ * fg_ring_watch_fresh(), but only if there is no copy yet.
  */
 enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                                   struct fg_ring_view **ret_view, int64_t *ret_age_ns,

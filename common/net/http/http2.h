@@ -1,7 +1,7 @@
 /*
  * HTTP/2 (RFC 9113) among its files, on nghttp2, which reads and writes frames, keeps windows and
- * HPACK's tables, and refuses what breaks the rules. What is ours is what it cannot know: memory,
- * time, floods, and what becomes of a request.
+ * HPACK's tables, and refuses what breaks the rules. We do what it cannot know: memory,
+ * time, floods, and the fate of a request.
  *
  *     http2.c          the connection: events, timeouts, the end
  *     http2_in.c       requests, as nghttp2's callbacks bring them
@@ -11,7 +11,8 @@
  *
  * A request belongs to the connection's list from its first header until its stream is closed and
  * nobody has it any more: no handler, no worker, no write under way. A stream that the peer resets
- * leaves its request behind (stream_id 0) with whoever works on it; fg_http_gone() says so there.
+ * leaves its request behind (stream_id 0) with its handler or worker, and fg_http_gone() tells
+ * them.
  *
  * Flow control is the back-pressure: we always read, but a stream's window is only opened again by
  * as many bytes as the budget of requests has admitted. The first window of a stream
@@ -108,7 +109,7 @@ void fg_http2_submit_answer(struct fg_http_request *req);
 void fg_http2_control_put(struct fg_http2 *h2, struct fg_slice bytes);
 /* Writes what nghttp2 and the windows let us; false: nothing more now. */
 bool fg_http2_write_batch(struct fg_http_conn *conn);
-/* What was given to the socket has left. */
+/* Notes that all bytes given to the socket have left. */
 void fg_http2_release_batch(struct fg_http_conn *conn);
 
 #endif

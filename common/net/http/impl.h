@@ -7,7 +7,7 @@
  *     peers.c          ... its connections by address, and which of them are idle
  *     socket.c         TCP: what a connection wants done (struct fg_http_io), done with libuv
  *     secure.c         TLS between a socket and its connection
- *     conn.c           a connection, whatever it speaks; knows no sockets
+ *     conn.c           a connection of any version of HTTP; knows no sockets
  *     http1.c          HTTP/1.1 as a struct fg_http_protocol: the state machine
  *     http1_parse.c    ... its requests, found by llhttp
  *     http1_answer.c   ... and the form of its answers
@@ -16,7 +16,7 @@
  *     admit.c          what a request has to pass before its body is read
  *     doors.c          who may call a route
  *     hold.c           the memory of requests and answers, and how fast answers are read
- *     response.c       answers, errors and refusals, whatever the version
+ *     response.c       answers, errors and refusals, for all versions of HTTP
  *     encode.c         content codings of answers, on the workers
  *     stats.c          what is counted
  */
@@ -282,7 +282,8 @@ struct fg_http_protocol {
     void (*eof)(struct fg_http_conn *conn);     /* the peer sends no more, and may still read */
     void (*written)(struct fg_http_conn *conn); /* all that io->write() was given has left */
     void (*tick)(struct fg_http_conn *conn);    /* time has passed */
-    /* Goes as far as it can: parse, hand over, write, close. After anything has changed. */
+    /* Makes all progress that is possible: parse, hand over, write, close. Call it after any
+     * change. */
     void (*pump)(struct fg_http_conn *conn);
     /* The answer of a request is complete: it leaves when its turn comes. */
     void (*respond)(struct fg_http_request *req);
@@ -369,7 +370,7 @@ void fg_http_conn_unref(struct fg_http_conn *conn);
 
 /* Events, from the transport. */
 void fg_http_conn_input(struct fg_http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
-uv_buf_t fg_http_conn_room(struct fg_http_conn *conn); /* where to read to; len 0: wherever */
+uv_buf_t fg_http_conn_room(struct fg_http_conn *conn); /* read to here; len 0: anywhere */
 void fg_http_conn_eof(struct fg_http_conn *conn);
 void fg_http_conn_written(struct fg_http_conn *conn);
 void fg_http_conn_closed(struct fg_http_conn *conn); /* ends the transport's reference */
@@ -377,7 +378,7 @@ void fg_http_conn_tick(struct fg_http_conn *conn, int64_t now_mono_ns);
 
 /* Refuses a connection instead of reading from it. */
 void fg_http_conn_refuse(struct fg_http_conn *conn, enum fg_http_refusal why, int64_t now_mono_ns);
-void fg_http_conn_cut(struct fg_http_conn *conn); /* closes, whatever is under way */
+void fg_http_conn_cut(struct fg_http_conn *conn); /* closes at once */
 
 /* What a protocol does with it. */
 bool fg_http_conn_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
@@ -442,11 +443,11 @@ enum fg_http_event {
     HTTP_EVENTS,
 };
 
-/* Never freed: what it names may be scraped as long as the registry lives. registry NULL gives
- * NULL. */
+/* Creates the counters. They are never freed, because the registry may be scraped after the server
+ * has ended. Returns NULL if registry is NULL. */
 struct fg_http_stats *fg_http_stats_create(struct fg_registry *registry,
                                            const struct fg_http_route *routes, size_t n_routes);
-/* Where the request is counted, from its route and method; route SIZE_MAX: none of them. */
+/* Returns the index of the counters for a route and method; route SIZE_MAX: no known route. */
 unsigned fg_http_stats_of(const struct fg_http_stats *stats, size_t route,
                           enum fg_http_method method);
 /* All accept NULL. */

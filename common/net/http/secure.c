@@ -26,7 +26,7 @@ struct fg_http_secure {
     bool sending;    /* the socket has `cipher` */
     bool ending;     /* shut the socket down when all is sent */
     struct fg_buf cipher;
-    uv_buf_t plain[HTTP_WRITE_BUFS]; /* the connection's write, as far as it is not encrypted */
+    uv_buf_t plain[HTTP_WRITE_BUFS]; /* the rest of the connection's write, not encrypted yet */
     unsigned n_plain, at_plain;
 };
 

@@ -10,9 +10,9 @@
  * secret, add the new one as the second line everywhere, then make it the first, then remove the
  * old one.
  *
- * Neither the secret nor its key is ever sent; the key's identity is. Whoever records a handshake
- * can test guesses offline, as with any pre-shared key of TLS, so short secrets are refused. A key
- * is HMAC-SHA256(secret, "flamegrid rpc key 1"), its identity the first 8 bytes of
+ * Neither the secret nor its key is ever sent; the key's identity is. An attacker who records a
+ * handshake can test guesses offline, as with any pre-shared key of TLS, so short secrets are
+ * refused. A key is HMAC-SHA256(secret, "flamegrid rpc key 1"), its identity the first 8 bytes of
  * HMAC-SHA256(secret, "flamegrid rpc identity 1") in hexadecimal.
  */
 #ifndef FG_COMMON_NET_RPC_SECRET_H

@@ -6,7 +6,7 @@
  * the server name of the settings, or else the host of the address. Each must name a service,
  * "ingester.flamegrid" (rpc.tls_role_domain), which decides what calls it may make (kinds.h).
  *
- * A secret: a file that all services have (secret.h). Whoever knows it may make any call.
+ * A secret: a file that all services have (secret.h). Any process that knows it may make any call.
  *
  * tls_engine.h has OpenSSL do it, by the rules of HTTPS (common/net/tls_rules.h).
  *

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* Writers append pages of some KiB; one system call for many of them. */
 enum { BUFFER_BYTES = 256 * 1024 };
 
 struct fg_block_file {
@@ -18,6 +19,7 @@ struct fg_block_file {
 enum fg_code fg_block_file_create(const char *path, struct fg_block_file **ret_file,
                                   struct fg_err *err)
 {
+    /* Truncates: a program that was killed may have left a part of the same file. */
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     size_t size = strlen(path) + 1;
     struct fg_block_file *file;
@@ -51,6 +53,7 @@ static enum fg_code flush(struct fg_block_file *file, struct fg_err *err)
 {
     enum fg_code code = write_all(file, fg_buf_slice(&file->buf), err);
 
+    /* Also after a failure: the caller gives the file up, and a second write would repeat bytes. */
     fg_buf_clear(&file->buf);
     return code;
 }
@@ -81,6 +84,7 @@ void fg_block_file_destroy(struct fg_block_file *file)
     if (file == NULL)
         return;
     (void)close(file->fd);
+    /* Half a file is of no use to anybody, and takes room on the disk. */
     if (!file->finished)
         (void)unlink(file->path);
     fg_buf_done(&file->buf);

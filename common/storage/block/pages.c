@@ -5,6 +5,7 @@ uint32_t fg_block_page_of(const struct fg_block_pages *pages, uint32_t profile)
 {
     uint32_t from = 0, to = pages->count;
 
+    /* The first page that ends behind the profile; pages ascend without gaps. */
     while (from < to) {
         uint32_t mid = from + (to - from) / 2;
 

@@ -10,10 +10,10 @@
  * Directories, parts and trees never change, so they may be cached forever.
  *
  * It does not trust the input: before use it compares the checksum of every page and the bounds of
- * every number. What was parsed without an error has only valid indexes and is in order. Facts that
- * only several sections together show (totals, digests, uses) are left to fg_block_verify().
- * FG_E_CORRUPT names the fault and its place. FG_E_LIMIT: the arena or the given limit is too
- * small. FG_E_UNIMPLEMENTED: the bytes are not damaged, but a newer version wrote them, or they are
+ * every number. A result of a parser has only valid indexes and is in order. fg_block_verify()
+ * checks facts that only several sections together show (totals, digests, uses). FG_E_CORRUPT names
+ * the fault and its place. FG_E_LIMIT: the arena or the given limit is too small.
+ * FG_E_UNIMPLEMENTED: the bytes are not damaged, but a newer version wrote them, or they are
  * encrypted.
  *
  * Results live in the arena and do not refer to the given bytes unless stated.

@@ -107,17 +107,6 @@ static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, co
         writing->stacks[i] = nodes[node_of(part, i)] + 1;
 }
 
-static enum fg_code put(struct fg_block_writer *writer, struct function_tree_writing *writing,
-                        struct fg_err *err)
-{
-    if (fg_block_items_put(writer, FG_BLOCK_NMR, writing->n_stacks, encode_ranks, writing, err) !=
-            FG_OK ||
-        fg_block_items_put(writer, FG_BLOCK_NMT, writing->n_nodes, encode_nodes, writing, err) !=
-            FG_OK)
-        return err->code;
-    return fg_block_texts_put(writer, FG_BLOCK_NMS, writing->names, writing->n_names, err);
-}
-
 void fg_block_part_function_tree(struct fg_block_writer *writer,
                                  const struct fg_function_tree *names)
 {
@@ -148,7 +137,12 @@ enum fg_code fg_block_write_function_tree(struct fg_block_writer *writer, struct
     fg_assert(writing.stacks != NULL && writing.parents != NULL && writing.functions != NULL &&
               writing.names != NULL);
     fill(part, nodes, names, &writing);
-    code = put(writer, &writing, err);
+    code = fg_block_items_put(writer, FG_BLOCK_NMR, writing.n_stacks, encode_ranks, &writing, err);
+    if (code == FG_OK)
+        code =
+            fg_block_items_put(writer, FG_BLOCK_NMT, writing.n_nodes, encode_nodes, &writing, err);
+    if (code == FG_OK)
+        code = fg_block_texts_put(writer, FG_BLOCK_NMS, writing.names, writing.n_names, err);
     fg_arena_release(arena, mark);
     return code;
 }

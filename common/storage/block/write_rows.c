@@ -1,7 +1,7 @@
 /*
  * Profiles on their way to pages of IDX and PID:
  *
- *   IDX   chunks, as far as the page has them; SER says of which series they are, and how long
+ *   IDX   chunks, or the parts of them in the page; SER says of which series they are, and how long
  *   chunk columns of n: time (zigzag second differences), zigzag duration, period, shard, window
  *         (each - that before), varint samples; of each type a column's head (column.h), and where
  *         it has numbers n of them as varints
@@ -112,12 +112,6 @@ static void put_chunk(struct fg_block_writer *writer, const struct fg_block_row_
     put_totals(writer, rows, count);
 }
 
-static void put_sizes(struct fg_buf *out, const struct fg_block_row_out *rows, uint32_t count)
-{
-    PUT_STEPS(out, rows, count, size.known ? (int64_t)rows[put_i].size.wire_bytes + 1 : 0);
-    PUT_STEPS(out, rows, count, size.raw_bytes);
-}
-
 /* IDX, PID and USE get pages of the same profiles, so that a reader finds ids and sizes by the
  * number of the IDX page. */
 enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err)
@@ -141,7 +135,9 @@ enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *e
         return err->code;
     if (writer->version >= 3) {
         fg_buf_clear(&writer->raw);
-        put_sizes(&writer->raw, pages->rows, count);
+        PUT_STEPS(&writer->raw, pages->rows, count,
+                  size.known ? (int64_t)pages->rows[put_i].size.wire_bytes + 1 : 0);
+        PUT_STEPS(&writer->raw, pages->rows, count, size.raw_bytes);
         if (fg_block_page_put(writer, &writer->use, &pages->idx_span, err) != FG_OK)
             return err->code;
     }

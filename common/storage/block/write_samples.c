@@ -5,7 +5,7 @@
  *         for each varint bytes of the two streams of its numbers; then heads and all streams
  *   head  varint samples, varint bytes of its ranks in the second stream; for each type of its
  *         series a column's head (column.h), and where that has numbers varint bytes of them
- *   EXM   for each profile that has any: varint profile - that before (- 1 but for the first);
+ *   EXM   for each profile that has any: varint profile - that before (- 1, except for the first);
  *         varint n; n times: varint rank - that before, le64 span, trace 16 bytes, varint value of
  *         each type
  */
@@ -249,11 +249,6 @@ static const uint64_t *values_before(struct fg_block_pages_out *pages, uint32_t 
 
 /* ---- pages ---- */
 
-static size_t page_bytes(const struct fg_block_pages_out *pages)
-{
-    return pages->heads.len + pages->rank_bits.len + pages->ranks.len + pages->values_bytes;
-}
-
 static void put_ranks(struct fg_block_pages_out *pages)
 {
     size_t from = pages->ranks.len;
@@ -422,8 +417,10 @@ enum fg_code fg_block_samples_put(struct fg_block_writer *writer,
                                   struct fg_err *err)
 {
     struct fg_block_pages_out *pages = &writer->pages;
+    size_t page_bytes =
+        pages->heads.len + pages->rank_bits.len + pages->ranks.len + pages->values_bytes;
 
-    if (page_bytes(pages) >= FG_BLOCK_SMP_PAGE_BYTES && fg_block_smp_flush(writer, err) != FG_OK)
+    if (page_bytes >= FG_BLOCK_SMP_PAGE_BYTES && fg_block_smp_flush(writer, err) != FG_OK)
         return err->code;
     if (take_samples(writer, profile, err) != FG_OK || put_links(writer, profile, err) != FG_OK)
         return err->code;

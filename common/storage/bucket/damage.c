@@ -127,34 +127,21 @@ struct fg_damage *fg_damage_create(struct fg_conditions *conditions, struct fg_r
     return damage;
 }
 
-static void list_done(struct damage_list *list)
-{
-    struct damage_object *next;
-
-    fg_condition_destroy(list->condition);
-    for (struct damage_object *object = list->objects; object != NULL; object = next) {
-        next = object->next;
-        free(object);
-    }
-}
-
 void fg_damage_destroy(struct fg_damage *damage)
 {
     if (damage == NULL)
         return;
-    for (size_t i = 0; i < FG_COUNT(damage->lists); i++)
-        list_done(&damage->lists[i]);
+    for (size_t i = 0; i < FG_COUNT(damage->lists); i++) {
+        struct damage_object *object = damage->lists[i].objects, *next;
+
+        fg_condition_destroy(damage->lists[i].condition);
+        for (; object != NULL; object = next) {
+            next = object->next;
+            free(object);
+        }
+    }
     (void)pthread_mutex_destroy(&damage->lock);
     free(damage);
-}
-
-static struct damage_object *find(const struct damage_list *list, const char *name)
-{
-    struct damage_object *object = list->objects;
-
-    while (object != NULL && strcmp(object->name, name) != 0)
-        object = object->next;
-    return object;
 }
 
 void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code, const char *why)
@@ -169,7 +156,9 @@ void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code
     fg_metric_add(damage->metrics, list->kind->met, 1);
     (void)pthread_mutex_lock(&damage->lock);
     forget_old(damage, list);
-    object = find(list, name);
+    object = list->objects;
+    while (object != NULL && strcmp(object->name, name) != 0)
+        object = object->next;
     if (object == NULL && list->n < OBJECTS_MAX) {
         object = fg_new(struct damage_object);
         (void)snprintf(object->name, sizeof object->name, "%s", name);

@@ -117,16 +117,6 @@ static void on_ask(struct fg_msg *msg)
     fg_client_send(ask->s3->client, &ask->http);
 }
 
-static void post(struct ask *ask)
-{
-    fg_assert(sem_init(&ask->ended, 0, 0) == 0);
-    ask->msg.run = on_ask;
-    fg_loop_post(ask->s3->loop, &ask->msg);
-    while (sem_wait(&ask->ended) != 0)
-        fg_assert(errno == EINTR);
-    (void)sem_destroy(&ask->ended);
-}
-
 static void put_parameter(struct fg_buf *out, const char *name, const char *value)
 {
     fg_buf_printf(out, "&%s=", name);
@@ -192,7 +182,12 @@ static enum fg_code ask_sts(struct fg_s3 *s3, const char *url, struct fg_slice b
 
         (void)nanosleep(&pause, NULL);
         again = false;
-        post(&ask);
+        fg_assert(sem_init(&ask.ended, 0, 0) == 0);
+        ask.msg.run = on_ask;
+        fg_loop_post(s3->loop, &ask.msg);
+        while (sem_wait(&ask.ended) != 0)
+            fg_assert(errno == EINTR);
+        (void)sem_destroy(&ask.ended);
         code = read_answer(s3, &ask.http, &again, err);
         fg_client_clear(&ask.http);
     }

@@ -89,6 +89,8 @@ static struct hash day_key(const struct fg_s3_signable *what, const struct fg_s3
 
     fg_buf_init(&first, SIGNED_MAX_BYTES);
     fg_buf_printf(&first, "AWS4%s", keys->secret);
+    /* Signature Version 4: each key is the HMAC of the next part of the scope under the key
+     * before. */
     key = hmac(fg_buf_slice(&first), fg_bytes(what->date, DAY_BYTES));
     fg_buf_done(&first);
     key = hmac(hash_slice(&key), fg_cstr(what->region));

@@ -142,7 +142,7 @@ static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_
     return entry;
 }
 
-/* Removes an entry from the table: it is not found any more. Whoever has a reference may go on
+/* Removes an entry from the table: it is not found any more. Holders of a reference may go on
  * reading it. */
 static void hide(struct fg_cache_entry *entry)
 {

@@ -197,17 +197,6 @@ static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t
     place(cache, number, file, at);
 }
 
-/* Frees an entry of a file that is evicted. */
-static void forget(struct fg_disk_cache *cache, uint32_t number)
-{
-    /* A hidden entry was dropped before, and is not counted again. */
-    if (cache->entries[number].found)
-        count(cache, DISK_EVICTED);
-    hide(cache, number);
-    cache->entries[number].in_file = cache->free;
-    cache->free = number;
-}
-
 /* ---- eviction (ticker) ---- */
 
 static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
@@ -272,7 +261,12 @@ static void retire_entry(struct fg_disk_cache *cache, const struct fg_disk_file 
         place(cache, number, to, at);
         count(cache, DISK_KEPT);
     } else {
-        forget(cache, number);
+        /* A hidden entry was dropped before, and is not counted again. */
+        if (entry->found)
+            count(cache, DISK_EVICTED);
+        hide(cache, number);
+        entry->in_file = cache->free;
+        cache->free = number;
     }
     unlock(cache);
 }

@@ -142,8 +142,8 @@ static enum fg_code prepare(struct rollup_planning *planning, struct fg_err *err
 
 /* ---- what is made of others ---- */
 
-/* True if a derived source lies within the query's time and agrees with its children, as far as
- * these are there: number and digest of profiles. */
+/* True if a derived source lies within the query's time and agrees, in number and digest of
+ * profiles, with those of its children that are there. */
 static bool is_usable(const struct rollup_planning *planning, const struct fg_plan_source *derived)
 {
     uint64_t n_profiles = 0;

@@ -121,14 +121,6 @@ static enum fg_code verify_span(const struct fg_rollups *rollups, uint32_t *at, 
                    (unsigned long long)count, (long long)total);
 }
 
-static enum fg_code verify_spans(const struct fg_rollups *rollups, struct fg_err *err)
-{
-    for (uint32_t i = 0; i < rollups->n_rows;)
-        if (verify_span(rollups, &i, err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_err *err)
 {
     const struct fg_rollups *rollups = &verifying->rollups;
@@ -177,10 +169,11 @@ enum fg_code fg_rollup_verify_spans(const struct fg_block_part *part, struct fg_
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
     struct fg_block_range nod = fg_rollup_ranges(part).nod;
     struct fg_rollups rollups;
+    enum fg_code code =
+        fg_rollups_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &rollups, err);
 
-    if (fg_rollups_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &rollups, err) !=
-            FG_OK ||
-        verify_spans(&rollups, err) != FG_OK)
-        return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
-    return FG_OK;
+    for (uint32_t i = 0; code == FG_OK && i < rollups.n_rows;)
+        code = verify_span(&rollups, &i, err);
+    return code == FG_OK ? FG_OK
+                         : fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
 }

@@ -97,27 +97,25 @@ static bool choose_groups(struct fg_rollup_whole *whole)
                             &whole->groups, &err) == FG_OK;
 }
 
+/* Returns false if the sums would need too much memory: then there is no rollup. */
 static bool make_sums(struct fg_rollup_whole *whole)
 {
     size_t count;
 
-    whole->n_ranks = fg_block_part_n_stacks(whole->block);
-    count = (size_t)whole->n_types * whole->n_ranks;
-    if (count * sizeof *whole->sums > SUMS_MAX_BYTES)
-        return false;
-    whole->sums = fg_calloc(count, sizeof *whole->sums);
-    return true;
-}
-
-static bool prepare(struct fg_rollup_whole *whole)
-{
     whole->of = fg_arena_new(whole->arena, struct whole_series, whole->n_series);
     if (whole->of == NULL)
         return false;
     for (uint32_t i = 0; i < whole->n_series; i++)
         if (!set_types(whole, i))
             return false;
-    return choose_groups(whole) && make_sums(whole);
+    if (!choose_groups(whole))
+        return false;
+    whole->n_ranks = fg_block_part_n_stacks(whole->block);
+    count = (size_t)whole->n_types * whole->n_ranks;
+    if (count * sizeof *whole->sums > SUMS_MAX_BYTES)
+        return false;
+    whole->sums = fg_calloc(count, sizeof *whole->sums);
+    return true;
 }
 
 struct fg_rollup_whole *fg_rollup_whole_create(struct fg_block_writer *block,
@@ -135,7 +133,7 @@ struct fg_rollup_whole *fg_rollup_whole_create(struct fg_block_writer *block,
     whole->tree = tree;
     whole->series = series;
     whole->n_series = n_series;
-    if (prepare(whole))
+    if (make_sums(whole))
         return whole;
     fg_rollup_whole_destroy(whole);
     return NULL;

@@ -270,17 +270,6 @@ static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_va
     judge(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
 }
 
-/* Frees a part that is not kept, and cuts a kept one to its size. */
-static void settle(struct fg_rollup_out_part *part)
-{
-    if (!part->kept) {
-        part_done(part);
-        *part = (struct fg_rollup_out_part){0};
-    } else if (part->count > 0) {
-        part->numbers = fg_realloc(part->numbers, part->count * sizeof *part->numbers);
-    }
-}
-
 static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
                      struct fg_rollup_out_row *row)
 {
@@ -296,8 +285,17 @@ static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_val
         put_column((const int64_t *)value->full, writer->options.n_ranks, &full->bytes);
         judge(writer, FG_ROLLUP_FULL, value->replaces_bytes, full);
     }
-    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
-        settle(&row->parts[form]);
+    /* Frees parts that are not kept, and cuts kept ones to their size. */
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++) {
+        struct fg_rollup_out_part *part = &row->parts[form];
+
+        if (!part->kept) {
+            part_done(part);
+            *part = (struct fg_rollup_out_part){0};
+        } else if (part->count > 0) {
+            part->numbers = fg_realloc(part->numbers, part->count * sizeof *part->numbers);
+        }
+    }
 }
 
 /* ---- adding ---- */

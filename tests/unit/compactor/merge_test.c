@@ -555,7 +555,7 @@ static void write_above(struct fixture *f, struct parent_source *sources, uint32
         *part = (struct cmp_merge_parent_part){.id = {i + 1, 0}};
         must(cmp_merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
         if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
-            parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->nodes);
+            parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->rollups);
         parent.n_parts++;
     }
     must(cmp_merge_parent_plan(&parent, &err), &err);

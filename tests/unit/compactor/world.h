@@ -1,7 +1,7 @@
 /*
  * A little world for tests of the whole compactor, against a bucket in memory: segments arrive, the
- * clock is moved, rounds are made; and whatever happens, the manifests lead to each profile exactly
- * once. The list of these is kept beside, in the slow and obvious form of tests/lib/made.h.
+ * clock moves, rounds run, and at each moment the manifests lead to each profile exactly once. The
+ * world has a second list of the profiles, in the slow and obvious form of tests/lib/made.h.
  *
  * Nothing here returns an error: what goes wrong fails the test.
  */
@@ -111,7 +111,7 @@ struct world_shape world_shape_of(struct world *world);
 
 void world_expect_status(struct world *world, const char *has);
 
-/* `flamegrid bucket verify` makes every node anew, and says this. */
+/* `flamegrid bucket verify` computes every rollup again, and says this. */
 void world_verify(struct world *world, const char *says);
 
 #endif

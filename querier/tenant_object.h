@@ -1,0 +1,51 @@
+/*
+ * An object of one tenant in the bucket that clients change a little at a time: a protobuf message
+ * with its crc32c in front (u32, little-endian), replaced by compare-and-swap. Settings and
+ * recording rules are such objects.
+ *
+ * A change is a function from one version to the next. If somebody else was faster it is called
+ * again, with what they wrote. A write whose answer was lost may have been done: the next read
+ * shows it, so a change has to do no harm when it is made again.
+ *
+ * Fields that this version does not know stay in the object. What could not be read back is never
+ * written.
+ *
+ * Thread: any that may wait for the bucket. Memory: messages are in the arena of the caller.
+ * Errors: FG_E_CORRUPT: the object is damaged; it names the object, and nothing overwrites it.
+ * FG_E_LIMIT: it is too large. FG_E_INVALID: a field cannot be stored. FG_E_ABORTED: others changed
+ * the object again and again. Errors of the bucket.
+ */
+#ifndef FG_QUERIER_TENANT_OBJECT_H
+#define FG_QUERIER_TENANT_OBJECT_H
+
+#include "common/base/arena.h"
+#include "common/storage/bucket/bucket.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct qry_tenant_object {
+    struct fg_bucket *bucket;
+    const char *name; /* of the object */
+    const char *what; /* for errors: "the settings of a tenant" */
+    const ProtobufCMessageDescriptor *type;
+    size_t max_bytes; /* of the message */
+    struct fg_arena *arena;
+    int64_t deadline_mono_ns;
+};
+
+/* Reads the message; one without fields if there is no object. */
+enum fg_code qry_tenant_object_read(const struct qry_tenant_object *object,
+                                    ProtobufCMessage **ret_message,
+                                    struct fg_err *err) fg_must_check;
+
+/* Changes a message in place. *ret_changed is false before; left so, nothing is written. */
+typedef enum fg_code (*qry_tenant_object_change)(void *arg, struct fg_arena *arena,
+                                                 ProtobufCMessage *message, bool *ret_changed,
+                                                 struct fg_err *err);
+
+/* Changes the object. Returns the error of `change` if it fails. */
+enum fg_code qry_tenant_object_swap(const struct qry_tenant_object *object,
+                                    qry_tenant_object_change change, void *arg,
+                                    struct fg_err *err) fg_must_check;
+
+#endif
