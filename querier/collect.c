@@ -75,6 +75,71 @@ enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selectio
     return qry_fanout_run(query, &fanout.base, err);
 }
 
+/* --- SELECT, divided by a label --- */
+
+struct groups_fanout {
+    struct qry_fanout base;
+    const struct qry_selection *selection;
+    const char *label;
+};
+
+static enum fg_code take_groups(struct qry_query *query, const struct fg_call *call, void *arg,
+                                struct fg_err *err)
+{
+    bool grouped;
+
+    if (qry_fanout_take_select(query, call, &grouped, err) != FG_OK)
+        return err->code;
+    /* A program that does not know of groups gives the sum of all. */
+    if (!grouped)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "an ingester of an older version cannot divide profiles by a label");
+    if (qry_groups_take(arg, call->reply_payload, err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    return FG_OK;
+}
+
+static enum fg_code read_groups(struct qry_query *query, struct qry_fanout *base,
+                                struct fg_err *err)
+{
+    const struct groups_fanout *fanout = fg_container(base, struct groups_fanout, base);
+
+    return qry_blocks_groups(query, fanout->selection, fanout->label, base->into, err);
+}
+
+static void restart_groups(struct qry_fanout *base)
+{
+    qry_groups_clear(base->into);
+}
+
+enum fg_code qry_collect_groups(struct qry_query *query, const struct qry_selection *selection,
+                                const char *label, struct qry_groups *into, struct fg_err *err)
+{
+    static const struct qry_stack_filter all;
+    Fg__Inner__SelectHead head;
+    Fg__Inner__Selection inner;
+    struct groups_fanout fanout = {
+        .base = {.method = FG_RPC_SELECT,
+                 .generation = &inner.generation,
+                 .take = take_groups,
+                 .read = read_groups,
+                 .restart = restart_groups,
+                 .into = into},
+        .selection = selection,
+        .label = label,
+    };
+
+    if (qry_fanout_begin(query, err) != FG_OK ||
+        qry_blocks_need_profiles(query, selection, "instances", err) != FG_OK ||
+        qry_fanout_select_head(query, selection, &all, true, &inner, &head, err) != FG_OK)
+        return err->code;
+    head.group_by = fg_arena_text(query->arena, fg_cstr(label));
+    if (head.group_by == NULL)
+        return qry_query_too_large(err);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    return qry_fanout_run(query, &fanout.base, err);
+}
+
 /* --- SERIES --- */
 
 struct series_fanout {

@@ -20,6 +20,12 @@ enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selectio
                               const struct qry_stack_filter *stacks, bool names_only,
                               struct fg_tree *into, struct fg_err *err) fg_must_check;
 
+/* Merges the selected stacks by function names into empty groups, one for each value of a label.
+ * FG_E_INVALID: only rollups are left of some of the time, or there are too many groups. */
+enum fg_code qry_collect_groups(struct qry_query *query, const struct qry_selection *selection,
+                                const char *label, struct qry_groups *into,
+                                struct fg_err *err) fg_must_check;
+
 /* Merges the label sets of the selected series into an initialised `into`, sorted. names: keeps
  * only these labels; none: all. */
 enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,

@@ -5,6 +5,7 @@
 #include "common/runtime/log.h"
 #include "querier/adhoc/adhoc.h"
 #include "querier/api.h"
+#include "querier/compare/compare.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
 #include "querier/label_list.h"
@@ -332,15 +333,17 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
     fg_http_server_route(server, &wanted);
 }
 
+/* posts: a plain route may also have its parameters in a body. */
 static void add_query_route(struct querier *querier, struct fg_http_server *server,
                             struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
-                            enum fg_http_kind kind)
+                            enum fg_http_kind kind, bool posts)
 {
+    unsigned plain = posts ? FG_HTTP_GET | FG_HTTP_POST : FG_HTTP_GET;
     bool connect = endpoint->type != NULL;
 
     add_route(querier, server, binding, endpoint,
-              (struct fg_http_route){.methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
-                                     .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
+              (struct fg_http_route){.methods = connect ? FG_CONNECT_METHODS : plain,
+                                     .body_max_bytes = connect || posts ? REQUEST_MAX_BYTES : 0,
                                      .kind = kind});
 }
 
@@ -353,7 +356,7 @@ static void add_adhoc_route(struct querier *querier, struct fg_http_server *serv
 
     switch (adhoc->kind) {
     case QRY_ADHOC_READS:
-        add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_READS);
+        add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_READS, false);
         return;
     case QRY_ADHOC_UPLOADS:
         wanted.body_max_bytes = (file_max + 2) / 3 * 4 + FILE_REST_MAX_BYTES;
@@ -376,16 +379,18 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         const struct qry_endpoint *endpoints;
         size_t n;
         enum fg_http_kind kind;
-        bool scraped;
+        bool scraped, posts;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false},
-        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false},
-        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false},
-        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false},
-        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false},
-        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false},
-        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true},
+        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false, false},
+        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false, false},
+        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false, false},
+        /* Two selectors may be too long for a URL. */
+        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_READS, false, true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -396,7 +401,8 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     binding = querier->bindings = fg_calloc(n, sizeof *querier->bindings);
     for (size_t t = 0; t < FG_COUNT(tables); t++)
         for (size_t i = 0; i < tables[t].n; i++, binding++) {
-            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].kind);
+            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].kind,
+                            tables[t].posts);
             binding->scraped = tables[t].scraped;
         }
     for (size_t i = 0; i < qry_n_adhoc_endpoints; i++)

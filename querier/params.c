@@ -3,8 +3,8 @@
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 
-static enum fg_code read_time(const struct qry_query *query, struct fg_slice text, const char *name,
-                              int64_t otherwise_ns, int64_t *ret_ms, struct fg_err *err)
+enum fg_code qry_params_time(const struct qry_query *query, struct fg_slice text, const char *name,
+                             int64_t otherwise_ns, int64_t *ret_ms, struct fg_err *err)
 {
     int64_t ns = otherwise_ns;
 
@@ -21,8 +21,9 @@ static enum fg_code read_range(struct qry_query *query, struct qry_selection *se
     const struct qry_render_params *params = &query->params;
     int64_t now_ns = fg_wall_ns(query->querier->clock), start_ms = 0, end_ms = 0;
 
-    if (read_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) != FG_OK ||
-        read_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK)
+    if (qry_params_time(query, params->from, "from", now_ns - FG_HOUR_NS, &start_ms, err) !=
+            FG_OK ||
+        qry_params_time(query, params->until, "until", now_ns, &end_ms, err) != FG_OK)
         return err->code;
     return qry_selection_range(query, selection, start_ms, end_ms, err);
 }

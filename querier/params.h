@@ -23,6 +23,11 @@ enum fg_code qry_params_series(struct qry_query *query, struct qry_selection *se
 enum fg_code qry_params_flag(struct fg_slice text, const char *name, bool *ret_flag,
                              struct fg_err *err) fg_must_check;
 
+/* Reads a time; an empty text is otherwise_ns. FG_E_INVALID names the parameter. */
+enum fg_code qry_params_time(const struct qry_query *query, struct fg_slice text, const char *name,
+                             int64_t otherwise_ns, int64_t *ret_ms,
+                             struct fg_err *err) fg_must_check;
+
 /* Reads a number from min to max; an empty text is `otherwise`. FG_E_INVALID names the parameter.
  */
 enum fg_code qry_params_number(struct fg_slice text, const char *name, int64_t otherwise,

@@ -30,6 +30,8 @@ struct querier *qry_create(const struct qry_config *config)
     querier->refine_max_bytes = config->refine_max_bytes;
     querier->adhoc_upload_max_bytes = config->adhoc_upload_max_bytes;
     querier->adhoc_decode_max_bytes = config->adhoc_decode_max_bytes;
+    querier->instance_labels =
+        config->instance_labels != NULL ? config->instance_labels : QRY_INSTANCE_LABELS_DEFAULT;
     /* Without a bucket ingesters are all there is, as in tests of replicas. */
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){

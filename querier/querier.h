@@ -24,12 +24,16 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/disk_cache.h"
 
+/* What agents and collectors call an instance of a service, the most exact first. */
+#define QRY_INSTANCE_LABELS_DEFAULT "pod,instance,hostname,service_instance_id"
+
 /* Settings, section "querier". */
 struct qry_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns, rules_delay_ns;
+    char *instance_labels;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
@@ -69,7 +73,8 @@ struct qry_config {
     int64_t rules_delay_ns;           /* so late is a minute evaluated by recording rules */
     /* Of ad hoc profiles: of a file, 0: there are none; and to decode it. */
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
-    struct fg_disk_cache *disk; /* of segment and block data; NULL: none */
+    const char *instance_labels; /* of comparisons, separated by commas; NULL: the default */
+    struct fg_disk_cache *disk;  /* of segment and block data; NULL: none */
 };
 
 struct fg_program;

@@ -63,6 +63,7 @@ struct querier {
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
+    const char *instance_labels; /* of comparisons, separated by commas */
 };
 
 /* Parameters of the plain routes, read on the loop. ptr NULL: not given. */
@@ -70,8 +71,9 @@ struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
     struct fg_slice label, limit, page, function, regex, sort, prefix, growth, name, type;
-    struct fg_slice path; /* of the request, decoded */
-    struct fg_slice body; /* as received */
+    struct fg_slice by, instance, min_share, q, show; /* of comparisons */
+    struct fg_slice path;                             /* of the request, decoded */
+    struct fg_slice body;                             /* as received */
     enum fg_http_method method;
     struct fg_slice group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;

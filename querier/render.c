@@ -63,6 +63,11 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"type", &params->type},
         {"prefix", &params->prefix},
         {"growth", &params->growth},
+        {"by", &params->by},
+        {"instance", &params->instance},
+        {"min_share", &params->min_share},
+        {"q", &params->q},
+        {"show", &params->show},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)

@@ -26,6 +26,10 @@ const struct fg_conf_field qry_fields[] = {
      .doc = "Maximum age of cached lists of segments and blocks. A larger value costs fewer "
             "requests and does not change results, except that deletions take effect that much "
             "later if the compactor is another process."},
+    {"instance_labels", FG_CONF_STRING, CONF(instance_labels), .def = QRY_INSTANCE_LABELS_DEFAULT,
+     .max = "1000",
+     .doc = "Labels that may name an instance of a service, separated by commas, at most 8. "
+            "Comparisons (/api/compare) take the first one that both sides have."},
     {"rules_delay", FG_CONF_NS, CONF(rules_delay_ns), .def = "2m", .min = "0s", .max = "1h",
      .doc =
          "How long after its end a minute is evaluated by recording rules. Profiles of the minute "

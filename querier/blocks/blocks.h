@@ -28,6 +28,7 @@
 #include "common/storage/cache/disk_cache.h"
 #include "common/storage/rollup/crown_sum.h"
 #include "querier/cardinality.h"
+#include "querier/groups.h"
 #include "querier/merge.h"
 #include "querier/query.h"
 #include "querier/selection.h"
@@ -108,6 +109,11 @@ struct qry_flamegraph_facts {
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
                                const struct qry_stack_filter *stacks, bool full,
                                struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               struct fg_err *err) fg_must_check;
+
+/* Adds the selected stacks to groups, one for each value of a label. As qry_collect_groups(). */
+enum fg_code qry_blocks_groups(struct qry_query *query, const struct qry_selection *selection,
+                               const char *label, struct qry_groups *into,
                                struct fg_err *err) fg_must_check;
 
 /* Add series, points, single profiles and counts. As qry_collect_series(), _points(), _rows() and

@@ -90,7 +90,7 @@ def push_all(cli):
 def case_version_and_help(cli):
     check(re.fullmatch(r"flamegrid \d+\.\d+\.\d+( \([0-9a-f]{7,}\))?\n", cli.good("version").decode()), "version")
     overview = cli.good("--help").decode()
-    for command in ("push", "query", "labels"):
+    for command in ("push", "query", "compare", "labels"):
         check(command in overview, "--help lacks %s", command)
         text = cli.good(command, "--help").decode()
         check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
@@ -432,6 +432,30 @@ def case_query_diff(cli):
                                      "share_now": 0.75}, "%s", answer)
     cli.bad(1, "no profiles of .*nobody.* to compare", "query", "differs", "--diff", "nobody")
     cli.bad(2, "--diff-from and --diff-until need --diff", "query", "differs", "--diff-from", "2h")
+
+
+def case_compare(cli):
+    cli.file("before.folded", b"main;a 5000\nmain;b 5000\n")
+    cli.file("after.folded", b"main;a 9000\nmain;c 1000\n")
+    for number in range(5):
+        cli.good("push", "before.folded", "--name", "compares{version=1,pod=a%d}" % number)
+        cli.good("push", "after.folded", "--name", "compares{version=2,pod=b%d}" % number)
+    sides = ("compare", 'compares{version="1"}', 'compares{version="2"}')
+    lines = cli.lines(*sides)
+    check(lines[0] == "5 and 5 instances (pod); by share" and lines[2].split()[:3] == ["STATE", "CHANGE", "FROM"], "%s", lines)
+    rows = {line.split()[-1]: line.split() for line in lines[3:] if line.split() and line.split()[0] in ("up", "gone", "new")}
+    check(set(rows) == {"a", "b", "c"} and rows["a"][:2] == ["up", "+80.0%"] and rows["a"][4:] == ["50.00%", "90.00%", "a"], "%s",
+          lines)
+    check(rows["b"][:2] == ["gone", "-"] and rows["c"][:2] == ["new", "-"], "%s", lines)
+    check(any("could hide here" in line for line in lines), "%s", lines)
+    answer = json.loads(cli.good(*sides, "--json", "--all", "--sort", "name", "--by", "rate"))
+    check(answer["by"] == "rate" and [row["name"] for row in answer["changes"]] == ["a", "b", "c", "main"], "%s", answer)
+    check(b"SEEN" in cli.good(*sides, "--all"), "--all")
+    check(b"no function changed" in cli.good("compare", "compares", "compares"), "the same twice")
+    cli.bad(2, "two SELECTORs", "compare")
+    cli.bad(2, "--before-from", "compare", "compares")
+    cli.bad(1, "by: .*size.* is none of share, rate", *sides, "--by", "size")
+    cli.bad(1, "no profiles of .*nobody.* to compare", "compare", "compares", "nobody")
 
 
 def case_query_failures(cli):

@@ -150,7 +150,11 @@ def folded(data):
                     lines.append(dict((part, what) for part, _, what in fields(content))[1])
             locations[location] = lines
         elif field == 2:
-            samples.append([numbers(kind_of, content) for part, kind_of, content in fields(value) if part in (1, 2)])
+            parts = {1: [], 2: []}
+            for part, kind_of, content in fields(value):
+                if part in parts:  # packed, or one by one
+                    parts[part] += numbers(kind_of, content)
+            samples.append((parts[1], parts[2]))
     found = {}
     for stack, values in samples:
         names = tuple(strings[functions[line]] for location in reversed(stack) for line in reversed(locations[location]))

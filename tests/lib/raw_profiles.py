@@ -94,3 +94,28 @@ def merged(profiles, start_ms, end_ms):
 
 def newest_first(profiles, start_ms, end_ms):
     return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)
+
+
+def figures(stacks):
+    """{(function, "self" or "total"): value}, of stacks with values; recursion counts once."""
+    found = {}
+    for stack, value in stacks.items():
+        for key in [(stack[-1], "self")] + [(name, "total") for name in set(stack)]:
+            found[key] = found.get(key, 0) + value
+    return found
+
+
+def compared(left, right):
+    """{(function, "self" or "total"): (value, value)} of the merged stacks of two sides. A total that is the self value on both
+    sides is told once."""
+    sides = figures(left), figures(right)
+    found = {key: (sides[0].get(key, 0), sides[1].get(key, 0)) for key in {*sides[0], *sides[1]}}
+    return {(name, of): values for (name, of), values in found.items() if of == "self" or values != found.get((name, "self"))}
+
+
+def instances_of(profiles, start_ms, end_ms, label):
+    """{instance: its profiles} of a range."""
+    found = {}
+    for profile in in_range(profiles, start_ms, end_ms):
+        found.setdefault(profile.labels.get(label, ""), []).append(profile)
+    return found

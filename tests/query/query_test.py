@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, folder) for folder in ("lib", "bucket")]
 
+import compare_test  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -428,6 +429,28 @@ def check_sandwich(answer, stacks, meant):
     check(bars_of(answer["callers"]) == prefixes_of(callers), "%s: %s instead of %s", meant, answer["callers"], callers)
 
 
+def check_compare(world, client):
+    """Every figure of both sides of a comparison, to the integer."""
+    sides = [world.range_ms(), world.range_ms()]
+    label = world.rng.choice(["pod", "zone", "pod,zone", "none,pod"])
+    parameters = {"show": "all", "min_share": 0, "limit": 100000, "instance": label, "by": world.rng.choice(["share", "rate"])}
+    for name, (start_ms, end_ms) in zip(("left", "right"), sides):
+        parameters |= {name + "Query": CPU + SELECTOR, name + "From": start_ms, name + "Until": end_ms}
+    answer = asked(client, "/api/compare", **parameters)
+    stacks = [raw_profiles.merged(world.profiles, *side) for side in sides]
+    want = raw_profiles.compared(*stacks)
+    found = {(row["name"], row["of"]): (row["a"]["value"], row["b"]["value"]) for row in answer["changes"]}
+    check(found == want and len(answer["changes"]) == len(want), "%s: %s instead of %s", parameters, found, want)
+    for side, merged, range_ms in zip("ab", stacks, sides):
+        check(answer[side]["total"] == sum(merged.values()), "%s: %s", side, answer)
+        if answer["instance"] is not None:
+            instances = raw_profiles.instances_of(world.profiles, *range_ms, answer["instance"])
+            check(answer[side]["instances"] == len(instances), "%s instead of %s", answer, instances.keys())
+    body = json.dumps(parameters)
+    again = json.loads(client.send("POST", "/api/compare", body, {"Content-Type": "application/json"})[1])
+    check(again["changes"] == answer["changes"], "%s by POST instead of %s", again, answer)
+
+
 def check_svg(text, want):
     """A bar for each stack and each beginning of one, as wide as its share."""
     places = {}
@@ -445,7 +468,7 @@ def check_svg(text, want):
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics,
+        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics, check_compare,
                      check_messages):
             try:
                 case(world, client)
@@ -490,6 +513,7 @@ def wrong_requests(_):
         server.start().wait_ready()
         client = flamegrid.Client(server.port)
         query = urllib.parse.quote(CPU + "{}")
+        compare = "/api/compare?leftQuery=" + query + "&rightQuery=" + query
         for target, want, text in (
                 ("/api/profiles", 400, b'"query\\" is required'),
                 ("/api/profiles?query=" + query + "&limit=0", 400, b"limit"),
@@ -505,6 +529,23 @@ def wrong_requests(_):
                 ("/api/sandwich?query=" + query + "&function=a&regex=b", 400, b"one of function and regex"),
                 ("/api/sandwich?query=" + query + "&regex=(", 400, b"regex"),
                 ("/api/sandwich?query=" + query + "&function=a&max-nodes=0", 400, b"max-nodes"),
+                ("/api/compare?rightQuery=" + query, 400, b"leftQuery is missing"),
+                ("/api/compare?leftQuery=" + query, 400, b"rightQuery is missing"),
+                (compare + "&by=size", 400, b"share, rate"),
+                (compare + "&q=1", 400, b"q: "),
+                (compare + "&q=0", 400, b"no finding"),
+                (compare + "&min_share=x", 400, b"min_share"),
+                (compare + "&min_share=nan", 400, b"min_share"),
+                (compare + "&sort=size", 400, b"delta, change, p, name"),
+                (compare + "&show=none", 400, b"changed, all"),
+                (compare + "&limit=0", 400, b"limit"),
+                (compare + "&page=x", 400, b"page"),
+                (compare + "&instance=,a", 400, b"instance"),
+                (compare + "&instance=a,b,c,d,e,f,g,h,i", 400, b"8 at most"),
+                (compare + "&leftFrom=99999999999999999999", 400, b"leftFrom"),
+                (compare + "&rightFrom=now&rightUntil=now-1h", 400, b"rightFrom, rightUntil"),
+                ("/api/compare?leftQuery=" + query + "&rightQuery=" + urllib.parse.quote("a:b:c:d:e{}"), 400, b"different types"),
+                (compare, 200, b'"changes":[]'),
                 ("/pyroscope/render?query=" + query + "&from=now-1h&function=a&regex=b", 400, b"one of function and regex"),
                 ("/pyroscope/render?query=" + query + "&from=now-1h&regex=(", 400, b"regex"),
                 ("/pyroscope/render?query=" + query + "&from=now-1h" + "&callSite=a" * 513, 400, b"callSite: 513 functions"),
@@ -516,6 +557,11 @@ def wrong_requests(_):
                 ("/api/profiles?query=" + query, 200, b'"profiles":[]')):
             status, body = client.send("GET", target)
             check(status == want and text in body, "%s: %d %s", target, status, body)
+        for body, want, text in ((b"{", 400, b"body"), (b"[]", 400, b"body: "), (b'{"a":"b"}', 400, b"no parameter"),
+                                 (b'{"by":["share"]}', 400, b"neither a text nor a number"), (b'{"by":"x"} 1', 400, b"body"),
+                                 (b"{}", 400, b"leftQuery is missing"), (b"", 400, b"leftQuery is missing")):
+            status, answer = client.send("POST", "/api/compare", body)
+            check(status == want and text in answer, "%s: %d %s", body, status, answer)
 
 
 LIMITS = """overrides:
@@ -597,7 +643,7 @@ def check_queue(server):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, limits_of_tenants):
+    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 
