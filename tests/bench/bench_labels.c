@@ -122,7 +122,7 @@ static void write_service(const struct bench *bench, struct fg_block_writer *wri
 {
     uint32_t n = bench->series / bench->services, uses[] = {0, n};
     struct bench_series *made = fg_calloc(n, sizeof *made);
-    struct bench_series **sorted = fg_calloc(n, sizeof *sorted);
+    struct bench_series **sorted = fg_calloc(n, sizeof(void *));
     char name[TEXT_BYTES];
     struct fg_tree tree;
     struct fg_err err;
@@ -136,7 +136,7 @@ static void write_service(const struct bench *bench, struct fg_block_writer *wri
         make_series(&made[i], fg_cstr(name), service * n + i, i % NEW_OF == 0 ? day : 0);
         sorted[i] = &made[i];
     }
-    qsort(sorted, n, sizeof *sorted, series_order);
+    qsort(sorted, n, sizeof(void *), series_order);
     for (uint32_t i = 0; i < n; i++)
         write_series(writer, sorted[i], service * n + (uint32_t)(sorted[i] - made), day);
     must(fg_block_part_end(writer, &err), &err);

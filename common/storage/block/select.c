@@ -166,10 +166,11 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
 {
     struct fg_block_match *matches;
     uint32_t count = 0;
-    bool *live;
+    bool *live = NULL;
 
     if (fg_block_select_series(index, selector, arena, &live, err) != FG_OK)
         return err->code;
+    fg_assert(live != NULL);
     if (collect(index, selector, live, arena, NULL, &count, err) != FG_OK)
         return err->code;
     matches = fg_arena_new(arena, struct fg_block_match, count);
