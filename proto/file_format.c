@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 
+/* A page: stacks as text show in their first lines what they are. */
 enum { LOOK_BYTES = 4096 };
 
 static const char *const names[] = {
@@ -32,6 +33,7 @@ const char *fg_file_format_name(enum fg_file_format format)
 
 bool fg_file_format_parse(struct fg_slice name, enum fg_file_format *ret_format)
 {
+    /* Names that /ingest takes for the same format. */
     if (fg_slice_is(name, "groups") || fg_slice_is(name, "collapsed"))
         name = FG_LIT("folded");
     for (size_t i = 0; i < FG_COUNT(names); i++)
@@ -42,6 +44,7 @@ bool fg_file_format_parse(struct fg_slice name, enum fg_file_format *ret_format)
     return false;
 }
 
+/* In any case of letters: CPU.JFR is a recording, too. */
 static bool ends_with(struct fg_slice name, const char *ending)
 {
     size_t len = strlen(ending);
@@ -68,8 +71,10 @@ static bool is_text(struct fg_slice content)
 
 enum fg_file_format fg_file_format_find(struct fg_slice name, struct fg_slice content)
 {
+    /* Endings of compression say nothing of what is inside. */
     struct fg_slice plain = without_ending(without_ending(name, ".gz"), ".zst");
 
+    /* The magic number comes before any name: nothing else begins with it. */
     if (content.len >= 4 && memcmp(content.ptr, "FLR\0", 4) == 0)
         return FG_FILE_JFR;
     for (size_t i = 0; i < FG_COUNT(endings); i++)
@@ -77,5 +82,6 @@ enum fg_file_format fg_file_format_find(struct fg_slice name, struct fg_slice co
             return endings[i].format;
     if (!is_text(content)) /* which also says that it is compressed */
         return FG_FILE_PPROF;
+    /* Of the formats that are text only speedscope begins so. */
     return fg_slice_starts(fg_trim(content), "{") ? FG_FILE_SPEEDSCOPE : FG_FILE_FOLDED;
 }

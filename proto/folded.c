@@ -25,6 +25,7 @@ static struct fg_slice next_line(struct fg_slice *text)
 
 static size_t last_blank(struct fg_slice line)
 {
+    /* The last one, since names of frames may have blanks. */
     const uint8_t *hit = line.len == 0 ? NULL : memrchr(line.ptr, ' ', line.len);
 
     return hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
@@ -51,15 +52,19 @@ static enum fg_code read_stack(struct folded_reader *reader, struct fg_arena *ar
     uint32_t frames = count_frames(text);
 
     if (frames > reader->cap) {
+        /* Twice as much, since an arena frees nothing: all arrays together stay below twice the
+         * last. */
         reader->cap = FG_MAX(frames, 2 * reader->cap);
         reader->stack = fg_arena_alloc(arena, reader->cap * sizeof *reader->stack);
         if (reader->stack == NULL)
             return fg_fail(err, FG_E_TOO_LARGE, "stack of %u frames", frames);
     }
+    /* Filled from the end: the text is root first, stacks are leaf first. */
     for (uint32_t i = frames; i > 0; i--) {
         size_t end = fg_slice_find(text, ';');
         struct fg_slice name = fg_slice_sub(text, 0, end);
 
+        /* Names go into JSON and protobuf, which have no other bytes than UTF-8. */
         if (!fg_utf8_valid(name))
             return fg_fail(err, FG_E_DECODE, "a frame's name is not UTF-8");
         if (fg_builder_name(reader->builder, name, &reader->stack[i - 1], err) != FG_OK)

@@ -62,6 +62,7 @@ static bool make_map(struct fg_ids *ids, struct fg_arena *arena)
 {
     uint32_t slots = SLOTS_MIN;
 
+    /* At most half full, so that walks stay short. */
     while (slots / 2 < ids->count)
         slots *= 2;
     if (ids->cap_slots < slots) {

@@ -96,9 +96,11 @@ static enum fg_code name_speedscope(const struct fg_speedscope_profile *profile,
     case FG_SPEEDSCOPE_NONE:
         ret_series->type = reading->file->untyped;
         break;
+    /* speedscope has units but no types: "space" and "wall" are pprof's usual names for them. */
     case FG_SPEEDSCOPE_BYTES:
         ret_series->type = (struct fg_value_type){FG_LIT("space"), FG_LIT("bytes")};
         break;
+    /* The decoder turns all units of time into nanoseconds. */
     case FG_SPEEDSCOPE_NANOSECONDS:
     case FG_SPEEDSCOPE_MICROSECONDS:
     case FG_SPEEDSCOPE_MILLISECONDS:
@@ -111,6 +113,7 @@ static enum fg_code name_speedscope(const struct fg_speedscope_profile *profile,
 
 static enum fg_code read_speedscope(struct file_reading *reading, struct fg_err *err)
 {
+    /* The namer decides on types, since each profile of a file has a unit of its own. */
     const struct fg_speedscope_request request = {.upload = upload_of(reading, named(reading)),
                                                   .namer = name_speedscope,
                                                   .namer_arg = reading};
@@ -146,6 +149,7 @@ enum fg_code fg_profile_file_decode(const struct fg_profile_file *file, struct f
         return read_tree(&reading, FG_FORMAT_TRIE, err);
     case FG_FILE_TREE:
         return read_tree(&reading, FG_FORMAT_TREE, err);
+    /* Read after the switch, where the compiler wants an answer for any value. */
     case FG_FILE_SPEEDSCOPE:
         break;
     }

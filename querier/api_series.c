@@ -37,6 +37,8 @@ static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_p
 
     for (size_t i = 0; points != NULL && i < from->n; i++) {
         const struct qry_point *point = &from->items[i];
+        /* The mean of the step's profiles, of all sources together: merged points have sum and
+         * count. */
         double count = grid->average && point->count > 0 ? (double)point->count : 1;
 
         points[i]->value = (double)point->sum / count;

@@ -62,6 +62,7 @@ static uint32_t find_place(const struct qry_cardinality *cardinality,
 
 static bool has_room(const struct qry_print_set *set, uint64_t more)
 {
+    /* Linear probing: beyond three quarters the walks grow quickly. */
     return set->n + more <= (uint64_t)set->n_places / 4 * 3;
 }
 
@@ -227,6 +228,7 @@ static bool count_posting(const struct qry_cardinality *cardinality,
         uint8_t news = cardinality->news[posting->series[i]];
 
         in_range += news & NEW_IN_RANGE;
+        /* NEW_AT_ALL is bit 1. */
         at_all += news >> 1;
     }
     count(cardinality, counts, in_range, at_all);
@@ -413,6 +415,8 @@ static void push(struct qry_cardinality *cardinality, struct qry_value_run run)
     }
     run.items = fg_realloc(run.items, run.n * sizeof *run.items);
     cardinality->runs[cardinality->n_runs++] = run;
+    /* Each run stays more than twice as long as the next one. So a value is merged O(log n) times,
+     * and CARDINALITY_RUNS_MAX runs hold any number of values. */
     while (cardinality->n_runs > 1 && cardinality->runs[cardinality->n_runs - 2].n / 2 <=
                                           cardinality->runs[cardinality->n_runs - 1].n)
         fold(cardinality, cardinality->n_runs - 1);
@@ -517,6 +521,7 @@ void qry_cardinality_restart(struct qry_cardinality *cardinality)
     clear_flags(&cardinality->values, mine);
     forget(cardinality, &cardinality->n_series);
     if (cardinality->config.names_only) {
+        /* Names without numbers do not say which range they are of, so all go. */
         cardinality->n_names = 0;
         fg_map_clear(&cardinality->by_name);
     }
@@ -537,6 +542,7 @@ static void count_of_types(struct qry_cardinality *cardinality, const uint32_t *
         uint32_t n_range = 0, n_all = 0;
         struct qry_label_name *name;
 
+        /* 64 sums for each of six names, instead of six for each series. */
         for (unsigned mask = 0; mask <= TYPE_MASK; mask++) {
             n_range += (mask >> i & 1) != 0 ? in_range[mask] : 0;
             n_all += (mask >> i & 1) != 0 ? at_all[mask] : 0;
@@ -584,12 +590,15 @@ static void find_new(struct qry_cardinality *cardinality, const struct fg_label_
             cardinality->series_cut = true;
             continue;
         }
+        /* A series may be known with other types. The low bits of flags are its types in the
+         * earlier range, whichever range is counted. */
         added = types & ~(unsigned)(flags >> shift);
         in_range[added]++;
         at_all[added & ~(unsigned)flags]++;
         is_new = (flags & mine) == 0;
         is_fresh = is_new && (flags & FLAG_BEFORE) == 0;
         cardinality->news[i] = (uint8_t)((is_new ? NEW_IN_RANGE : 0) | (is_fresh ? NEW_AT_ALL : 0));
+        /* Prints from n_series on are those of pairs, which are no series (label_index.h). */
         n_new += is_new && i < index->n_series;
         n_fresh += is_fresh && i < index->n_series;
     }
@@ -702,6 +711,7 @@ void qry_rank(const void *items, uint32_t n, qry_rank_key key, uint32_t k, uint3
         return;
     for (uint32_t i = 0; i < k; i++)
         picked[i] = i;
+    /* A heap of the best k: O(n log k), and the items, which may be a million, are not moved. */
     for (uint32_t i = k / 2; i-- > 0;)
         sift_down(&ranking, i);
     for (uint32_t i = k; i < n; i++)
@@ -709,6 +719,7 @@ void qry_rank(const void *items, uint32_t n, qry_rank_key key, uint32_t k, uint3
             picked[0] = i;
             sift_down(&ranking, 0);
         }
+    /* The worst of the heap goes to its end each time, which leaves the best in front. */
     while (ranking.n > 1) {
         uint32_t last = picked[0];
 

@@ -37,6 +37,7 @@ static int by_self(const void *left, const void *right)
 
     if (a->self != b->self)
         return a->self > b->self ? -1 : 1;
+    /* By name, so that pages of one table never overlap. */
     return fg_slice_cmp(a->name, b->name);
 }
 
@@ -131,6 +132,7 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
     size_t max_nodes;
     enum fg_code code;
 
+    /* Parameters first: a wrong one costs no query. */
     if (qry_params_number(query->params.max_nodes, "max-nodes", FG_FLAME_NODES_DEFAULT, 1,
                           FG_FLAME_NODES_MAX, &max_nodes, err) != FG_OK ||
         qry_function_match_read(query->params.function, query->params.regex, &meant, err) != FG_OK)

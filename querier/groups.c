@@ -81,6 +81,7 @@ static void settle(struct qry_groups *groups, struct qry_group *group)
     struct qry_group_value *items = group->items;
     size_t kept = 0;
 
+    /* The tree is shared, so it may have grown through other groups. */
     if (groups->cap_sums < groups->tree->n_nodes) {
         free(groups->sums);
         groups->cap_sums = FG_MAX((size_t)groups->tree->n_nodes, groups->cap_sums * 2);
@@ -111,6 +112,7 @@ static enum fg_code make_room(struct qry_groups *groups, struct qry_group *group
     /* Half must be free, or the list would be sorted for every few values. */
     if (group->n <= group->cap / 2 && group->cap > 0)
         return FG_OK;
+    /* Counted before it is asked for, and together with the tree, which all groups share. */
     groups->bytes += (cap - group->cap) * sizeof *group->items;
     if (groups->bytes + fg_tree_bytes(groups->tree) > groups->max_bytes)
         return too_large(groups, err);
@@ -148,6 +150,7 @@ static void add_nodes(struct qry_groups *groups, const struct fg_tree *tree, uin
     struct fg_tree *into = groups->tree;
 
     for (uint32_t i = 0; i < tree->n_nodes; i++)
+        /* Parents come first, so nodes[] of a parent is known. */
         nodes[i] = fg_tree_child(
             into, tree->parents[i] == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[tree->parents[i]],
             fg_symbols_name_location(&into->symbols, fg_tree_name(tree, i)));
@@ -189,6 +192,7 @@ static enum fg_code take_values(struct qry_groups *groups, struct fg_cur *cur,
     for (uint64_t i = 0; i < n; i++) {
         int64_t value;
 
+        /* Damaged input may make it wrap around: the comparison with n_nodes catches that. */
         node += (uint64_t)fg_cur_zigzag(cur);
         value = fg_cur_zigzag(cur);
         if (cur->bad)

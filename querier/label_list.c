@@ -98,6 +98,7 @@ static enum fg_code count_series(struct qry_query *query, struct label_listing *
                                  struct fg_err *err)
 {
     if (list->has_before) {
+        /* The earlier range comes first, so that the later one can tell which series are new. */
         qry_cardinality_in(&list->found, CARDINALITY_BEFORE);
         if (qry_collect_labels(query, &list->before, &list->found, err) != FG_OK)
             return fg_wrap(err, "growth");
@@ -150,6 +151,7 @@ static enum fg_code sum_values(struct qry_query *query, struct label_listing *li
         for (size_t p = 0; p < series[i].n; p++) {
             size_t at = find_value(list, fg_labels_get(&series[i].labels, list->label));
 
+            /* Values that prefix or regex leave out count in the whole, of which shares are. */
             list->total = fg_value_add(list->total, series[i].items[p].sum);
             if (at < list->n)
                 list->totals[at] = fg_value_add(list->totals[at], series[i].items[p].sum);
@@ -197,6 +199,7 @@ static enum fg_code pick(struct qry_query *query, struct label_listing *list, st
     qry_rank_key key = key_of(list);
 
     list->from = FG_MIN(list->from, list->n);
+    /* Rows of earlier pages are picked again: which they are only a ranking says. */
     list->n_picked = list->from + FG_MIN(list->limit, list->n - list->from);
     if (key == NULL)
         return FG_OK;
@@ -279,6 +282,7 @@ static void put_head(const struct label_listing *list, struct fg_json_writer *js
         fg_json_put_i64(json, "from", list->before.start_ns / FG_MS_NS);
         fg_json_put_i64(json, "until", list->before.end_ns / FG_MS_NS);
         fg_json_end(json);
+        /* null: growth was asked for, and limits leave no earlier range. */
     } else if (list->growth) {
         fg_json_put_null(json, "before");
     }
@@ -361,6 +365,7 @@ static enum fg_code values(struct qry_query *query, const ProtobufCMessage *in, 
     const char *label;
 
     (void)in;
+    /* A zero byte would end the name early and select another label. */
     if (text.len == 0 || text.len > LABEL_MAX_BYTES || fg_slice_find(text, '\0') != SIZE_MAX)
         return fg_fail(err, FG_E_INVALID,
                        "the name of the label is missing, or too long: " PATH

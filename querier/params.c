@@ -47,6 +47,7 @@ enum fg_code qry_params_series(struct qry_query *query, struct qry_selection *se
 enum fg_code qry_params_flag(struct fg_slice text, const char *name, bool *ret_flag,
                              struct fg_err *err)
 {
+    /* No "1" or "yes": a flag that is not understood has to be an error, and not false. */
     bool flag = fg_slice_is(text, "true");
 
     if (text.len > 0 && !flag && !fg_slice_is(text, "false"))

@@ -4,6 +4,7 @@
 #include "common/base/cursor.h"
 #include "common/net/pbjson.h"
 
+/* SWAPS_MAX bounds how long a worker tries while others change the object. */
 enum { SWAPS_MAX = 8, CRC_BYTES = 4 };
 
 struct object_version {
@@ -21,6 +22,7 @@ static enum fg_code decode(const struct qry_tenant_object *object, struct fg_sli
     if (cur.bad || fg_crc32c(content) != crc)
         return fg_fail(err, FG_E_CORRUPT, "%s: the checksum is not that of its content",
                        object->name);
+    /* Messages borrow their bytes, and read_version() frees the response of the bucket. */
     content = fg_arena_copy(object->arena, content);
     if (content.ptr == NULL && content.len > 0)
         return fg_fail(err, FG_E_LIMIT, "%s: too large", object->name);
@@ -98,6 +100,7 @@ static enum fg_code write_version(const struct qry_tenant_object *object,
     if (len > object->max_bytes)
         return fg_fail(err, FG_E_LIMIT, "%s exceed %zu bytes", object->what, object->max_bytes);
     fg_buf_init(&bytes, SIZE_MAX);
+    /* Room for the checksum, which is known when the message is packed. */
     fg_buf_le32(&bytes, 0);
     (void)fg_buf_reserve(&bytes, len + 1);
     bytes.len += protobuf_c_message_pack(version->message, bytes.ptr + bytes.len);
@@ -135,6 +138,7 @@ enum fg_code qry_tenant_object_swap(const struct qry_tenant_object *object,
     for (unsigned i = 0; i < SWAPS_MAX; i++) {
         bool changed = false;
 
+        /* Each try reads again: the change applies to what is stored, and never to a stale copy. */
         if (read_version(object, &version, err) != FG_OK ||
             change(arg, object->arena, version.message, &changed, err) != FG_OK)
             return err->code;

@@ -3,6 +3,7 @@
 #include "common/cluster/manifest/name.h"
 #include "querier/tenant_object.h"
 
+/* Linear, of at most SETTINGS_MAX. */
 static size_t find(const Settings__V1__GetSettingsResponse *all, const char *name)
 {
     size_t i = 0;
@@ -26,11 +27,13 @@ static enum fg_code put_setting(void *arg, struct fg_arena *arena, ProtobufCMess
     size_t at = find(all, setting->name);
     Settings__V1__Setting **grown;
 
+    /* As Pyroscope: the time that clients send decides, and an older change is a conflict (409). */
     if (at < all->n_settings && all->settings[at]->modifiedat > setting->modifiedat)
         return fg_fail(err, FG_E_EXISTS, "failed to update %s: newer update already written",
                        setting->name);
     if (at == all->n_settings && at >= SETTINGS_MAX)
         return fg_fail(err, FG_E_LIMIT, "a tenant has at most %d settings", SETTINGS_MAX);
+    /* The decoder made the array as long as the list, so one more needs a new one. */
     grown = fg_arena_new(arena, Settings__V1__Setting *, all->n_settings + 1);
     if (grown == NULL)
         return fg_fail(err, FG_E_LIMIT, "settings: no memory");
@@ -39,6 +42,7 @@ static enum fg_code put_setting(void *arg, struct fg_arena *arena, ProtobufCMess
     grown[at] = setting;
     all->n_settings += at == all->n_settings;
     all->settings = grown;
+    /* Sorted when it changes, so that reading, which is usual, gives a stable order for nothing. */
     qsort(grown, all->n_settings, sizeof(void *), by_name);
     *ret_changed = true;
     return FG_OK;
@@ -52,6 +56,7 @@ static enum fg_code remove_setting(void *arg, struct fg_arena *arena, ProtobufCM
 
     (void)arena;
     (void)err;
+    /* Not to be there is what a deletion wants: no error, and nothing is written. */
     *ret_changed = at < all->n_settings;
     for (; at + 1 < all->n_settings; at++)
         all->settings[at] = all->settings[at + 1];

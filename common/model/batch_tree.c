@@ -10,6 +10,7 @@ struct planting {
     uint32_t *nodes;     /* by stack: its last node, NO_STACK or UNKNOWN */
 };
 
+/* 0xff in all bytes is UNKNOWN. */
 static uint32_t *new_numbers(uint32_t count)
 {
     uint32_t *numbers = fg_calloc(FG_MAX(count, 1), sizeof *numbers);
@@ -25,6 +26,7 @@ static uint32_t plant(struct planting *planting, const struct fg_stack *stack)
 
     if (stack->depth == 0)
         return NO_STACK;
+    /* Stacks are leaf first, trees grow from the root. */
     for (uint32_t i = stack->depth; i-- > 0;) {
         uint32_t number = planting->batch->stack_locations[stack->first + i];
 
@@ -46,6 +48,7 @@ static enum fg_code add_profile(struct planting *planting, const struct fg_profi
 
         if (values[i] == 0)
             continue;
+        /* Only a new stack makes the tree grow, so the size is looked at once for each. */
         if (*node == UNKNOWN) {
             *node = plant(planting, &planting->batch->stacks[profile->stacks[i]]);
             if (fg_tree_bytes(planting->tree) > max_bytes)

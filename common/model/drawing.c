@@ -59,6 +59,7 @@ static int64_t put_events(const struct fg_function_tree *functions, const int64_
     int64_t at = 0;
 
     for (uint32_t i = 0; i < functions->n_nodes; i++) {
+        /* speedscope wants events to nest: frames below the new node's parent close first. */
         while (depth > 0 && path[depth - 1] != functions->parents[i])
             put_event(json, "C", functions->functions[path[--depth]], at);
         put_event(json, "O", functions->functions[i], at);
@@ -97,6 +98,7 @@ void fg_drawing_speedscope(const struct fg_tree *tree, struct fg_slice title, st
     fg_json_begin_object(&json, NULL);
     fg_json_put_cstr(&json, "type", "evented");
     fg_json_put_text(&json, "name", title);
+    /* The file format has these units only; others are plain numbers. */
     fg_json_put_text(&json, "unit", is_known_unit(unit) ? unit : FG_LIT("none"));
     fg_json_put_u64(&json, "startValue", 0);
     fg_json_begin_array(&json, "events");
@@ -147,6 +149,7 @@ static void put_firefox_meta(const struct fg_drawing_range *range, double interv
     fg_json_begin_object(json, "meta");
     fg_json_put_fixed(json, "interval", interval_ms, 6);
     fg_json_put_i64(json, "startTime", FG_MAX(range->start_ns, 0) / FG_MS_NS);
+    /* 0: the default process, in the numbers of Gecko. */
     fg_json_put_u64(json, "processType", 0);
     fg_json_put_text(json, "product", range->title);
     fg_json_put_cstr(json, "importedFrom", "flamegrid");
@@ -222,6 +225,7 @@ static void put_firefox_tables(const struct fg_function_tree *functions,
             fg_json_put_u64(json, NULL, functions->parents[i]);
     }
     fg_json_end(json);
+    /* Columns of a table have to be equally long, also those that say nothing. */
     put_same(json, "category", n, "0");
     put_same(json, "subcategory", n, "0");
     fg_json_put_u64(json, "length", n);
@@ -320,6 +324,7 @@ void fg_drawing_firefox(const struct fg_tree *tree, const struct fg_drawing_rang
 /* XML 1.0 has no control characters, not even escaped; bytes that are no UTF-8 end the picture. */
 static void put_xml(struct fg_buf *out, struct fg_slice text, size_t max)
 {
+    /* Looked at as a whole: a text that is broken anywhere shows '?' for all its higher bytes. */
     bool valid = fg_utf8_valid(text);
 
     for (size_t i = 0; i < text.len; i++) {
@@ -344,6 +349,7 @@ static void put_bar(struct fg_buf *out, const struct fg_flame *flame, const int6
                     double y, double width, struct fg_slice unit)
 {
     struct fg_slice name = flame->names[bar[3]];
+    /* The color is the name's, so that a function looks the same in every picture. */
     uint64_t hash = fg_hash64(name);
     char value[FG_VALUE_TEXT_BYTES];
 
@@ -376,7 +382,9 @@ static void put_bars(struct fg_buf *out, const struct fg_flame *flame, struct fg
             const int64_t *bar = &flame->values[i];
             double width = (double)bar[1] * scale;
 
+            /* Values of a level are offsets from the end of the bar before (flamebearer). */
             at += (double)bar[0];
+            /* Narrower bars cannot be seen, and only make the file larger. */
             if (width >= 0.1)
                 put_bar(out, flame, bar, at * scale, SVG_TOP + (double)level * SVG_ROW, width,
                         unit);
@@ -405,6 +413,7 @@ void fg_drawing_svg(const struct fg_tree *tree, struct fg_slice title, struct fg
                   SVG_WIDTH, height, SVG_WIDTH, height);
     put_xml(out, title, SIZE_MAX);
     fg_buf_printf(out, ", total %s</text>\n", value);
+    /* Without values there is no scale. */
     if (flame.total > 0)
         put_bars(out, &flame, unit);
     fg_buf_puts(out, "</svg>\n");

@@ -27,6 +27,7 @@ int64_t fg_flame_nth_largest(const int64_t *values, size_t count, size_t rank)
         for (size_t i = 0; i < count; i++)
             if ((sort_key(values[i]) & mask) == known)
                 counts[sort_key(values[i]) >> shift & 255]++;
+        /* Ends: of the values that agree with the answer so far there are at least `rank`. */
         for (; rank > counts[byte]; byte--)
             rank -= counts[byte];
         known |= (uint64_t)byte << shift;

@@ -11,6 +11,7 @@ const char *const fg_label_names_of_type[FG_LABEL_NAMES_OF_TYPE] = {
     FG_LABEL_PERIOD_TYPE,  FG_LABEL_PERIOD_UNIT, FG_LABEL_SERVICE_COPY,
 };
 
+/* Linear: there are six names, and most of them differ in length. */
 static int number_of(struct fg_slice name)
 {
     for (int i = 0; i < FG_LABEL_NAMES_OF_TYPE; i++)
@@ -36,6 +37,7 @@ struct fg_slice fg_label_of_type(unsigned at, const struct fg_profile_type *type
 
 struct fg_id fg_label_pair_print(struct fg_id series, struct fg_slice value)
 {
+    /* A sum, so that the series' print is computed once for all values. */
     return fg_id_add(series, fg_hash128_seed(value, PAIR_SEED));
 }
 
@@ -76,10 +78,12 @@ void fg_label_indexing_init(struct fg_label_indexing *indexing, const char *labe
 static bool intern(struct fg_arena *arena, struct fg_map *map, struct fg_label **labels,
                    uint32_t *n, uint32_t *cap, const struct fg_label *label, uint32_t *ret_at)
 {
+    /* Mixed on one side, so that (a, b) and (b, a) have different hashes. */
     uint64_t hash = fg_hash64_table(label->name) + fg_mix64(fg_hash64_table(label->value));
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(map, hash, &walk); i != FG_MAP_NONE; i = fg_map_next(map, &walk))
+        /* Values first: names are often the same, values rarely. */
         if (fg_slice_eq((*labels)[i].value, label->value) &&
             fg_slice_eq((*labels)[i].name, label->name)) {
             *ret_at = i;
@@ -102,6 +106,7 @@ static bool use(struct fg_label_indexing *indexing, const struct fg_label *label
         !fg_arena_grow(indexing->arena, &indexing->uses, indexing->n_uses, 1, &indexing->cap_uses,
                        sizeof *indexing->uses))
         return false;
+    /* One list for all labels: arrays that grow apart would leave holes all over the arena. */
     indexing->uses[indexing->n_uses++] = (uint64_t)at << 32 | series;
     return true;
 }
@@ -119,6 +124,7 @@ bool fg_label_indexing_series(struct fg_label_indexing *indexing, const struct f
         return false;
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
+        /* In an index of a label that is made from types, only add_pair() adds uses. */
         bool wanted = indexing->label == NULL
                           ? !fg_label_is_of_type(label->name)
                           : indexing->of_type < 0 && fg_slice_is(label->name, indexing->label);
@@ -163,6 +169,7 @@ bool fg_label_indexing_type(struct fg_label_indexing *indexing, const struct fg_
                                  fg_label_of_type(i, type, text, indexing->service)};
         uint32_t at;
 
+        /* A label without a value is none; a period type may be missing. */
         if (label.value.len == 0)
             continue;
         *mark |= (uint8_t)(1U << i);
@@ -179,6 +186,7 @@ bool fg_label_indexing_type(struct fg_label_indexing *indexing, const struct fg_
 
 bool fg_label_indexing_set(struct fg_label_indexing *indexing, const struct fg_labels *labels)
 {
+    /* The print is that of the stored labels, so those that were added for queries go first. */
     struct fg_labels stored = {fg_arena_new(indexing->arena, struct fg_label, labels->count), 0};
     struct fg_slice text = fg_labels_get(labels, FG_LABEL_PROFILE_TYPE);
     struct fg_profile_type type;
@@ -213,6 +221,8 @@ static struct fg_label_posting *make_postings(struct fg_label_indexing *indexing
 
     if (postings == NULL || series == NULL)
         return NULL;
+    /* A counting sort: two passes over the uses, and each posting is ascending, as series come in
+     * ascending order. */
     for (uint32_t i = 0; i < indexing->n_uses; i++)
         postings[indexing->uses[i] >> 32].n_series++;
     for (uint32_t i = 0; i < indexing->n_labels; i++) {
@@ -220,6 +230,7 @@ static struct fg_label_posting *make_postings(struct fg_label_indexing *indexing
         postings[i].value = indexing->labels[i].value;
         postings[i].series = series;
         series += postings[i].n_series;
+        /* Counts again from 0 while the series are filled in. */
         postings[i].n_series = 0;
     }
     for (uint32_t i = 0; i < indexing->n_uses; i++) {
@@ -241,6 +252,7 @@ enum fg_code fg_label_indexing_end(struct fg_label_indexing *indexing,
     struct fg_label_posting *postings = make_postings(indexing);
 
     if (indexing->n_pairs > 0) {
+        /* Pairs follow the series in one array, as postings count them. */
         prints = fg_arena_new(indexing->arena, struct fg_id, n_prints);
         marks = fg_arena_alloc(indexing->arena, n_prints);
     }
@@ -285,6 +297,7 @@ static void encode_series(const struct fg_label_posting *posting, struct fg_buf 
 
     fg_buf_varint(out, posting->n_series);
     for (uint32_t i = 0; i < posting->n_series; i++) {
+        /* Differences: a label that many series have takes a byte for each. */
         fg_buf_varint(out, posting->series[i] - last);
         last = posting->series[i];
     }
@@ -307,6 +320,7 @@ static void encode_postings(const struct fg_label_index *index, struct fg_buf *o
 
     for (uint32_t from = 0; from < index->n_postings; from = end_of_name(index, from))
         n_names++;
+    /* Names once for all their values: a label may have a million. */
     fg_buf_varint(out, n_names);
     for (uint32_t from = 0; from < index->n_postings; from = to) {
         to = end_of_name(index, from);
@@ -344,6 +358,7 @@ struct decoding {
 static bool decode_prints(struct decoding *decoding)
 {
     struct fg_label_index *index = &decoding->index;
+    /* A print and a mark for each. */
     uint64_t n_series = fg_cur_count(&decoding->cur, FG_ID_BYTES + 1);
     struct fg_slice series = fg_cur_take(&decoding->cur, n_series * FG_ID_BYTES);
     struct fg_slice marks = fg_cur_take(&decoding->cur, n_series);
@@ -384,6 +399,7 @@ static bool decode_posting(struct decoding *decoding, struct fg_slice name)
     uint64_t n = fg_cur_count(cur, 1), last = 0;
     uint32_t at = decoding->index.n_postings;
 
+    /* Postings have to ascend: they are searched by halves, and merged with those of others. */
     if (cur->bad || n > decoding->index.n_prints || posting.value.len == 0 ||
         (at > 0 && label_cmp(decoding->postings[at - 1].name, decoding->postings[at - 1].value,
                              name, posting.value) >= 0)) {
@@ -429,6 +445,7 @@ static bool decode_postings(struct decoding *decoding)
 
 static bool decode_of_types(struct decoding *decoding)
 {
+    /* The lengths of the name and of the value take a byte each. */
     uint64_t n = fg_cur_count(&decoding->cur, 2);
     struct fg_label *labels = fg_arena_new(decoding->arena, struct fg_label, n);
 

@@ -79,6 +79,7 @@ static json_t *time_of(const json_t *object, const char *key)
     const json_t *ms = json_object_get(object, key);
     int64_t ns;
 
+    /* A server may send any integer; one that is no time is left out. */
     if (!json_is_integer(ms) || __builtin_mul_overflow(json_integer_value(ms), FG_MS_NS, &ns))
         return NULL;
     return cli_json_time(ns);
@@ -104,11 +105,13 @@ static enum fg_code send_file(struct adhoc_command *command, const char *file, j
 
     fg_buf_init(&content, UPLOAD_FILE_MAX_BYTES);
     fg_buf_init(&path, SIZE_MAX);
+    /* The name alone: the server has no use for the folders of this machine. */
     fg_buf_puts(&path, ROOT "?name=");
     fg_buf_url(&path, strcmp(file, "-") == 0 ? FG_LIT("stdin") : fg_cstr(name));
     fg_buf_putc(&path, '\0');
     code = cli_upload_file_read(file, &content, err);
     if (code == FG_OK)
+        /* The server finds the format by the name and the content. */
         code = cli_client_post(command->client, (const char *)path.ptr, "application/octet-stream",
                                fg_buf_slice(&content), &reply, err);
     if (code == FG_OK) {
@@ -154,6 +157,7 @@ static enum fg_code upload(struct adhoc_command *command, struct fg_err *err)
             printf("%s\n", text_of(made, "id"));
         }
         if (results != NULL)
+            /* The fault is read only if nothing was made. */
             (void)json_array_append_new(results, json_of_upload(command, file, made, &fault));
         json_decref(made);
     }
@@ -204,6 +208,7 @@ static enum fg_code list(struct adhoc_command *command, struct fg_err *err)
     if (code == FG_OK)
         code = read_object(&reply, &answer, err);
     cli_client_reply_done(&reply);
+    /* After a failure there is no answer: jansson takes NULL for an empty array. */
     json_array_foreach(json_object_get(answer, "profiles"), i, profile)
     {
         if (rows == NULL)
@@ -234,6 +239,7 @@ static enum fg_code get(struct adhoc_command *command, struct fg_err *err)
 
     fg_buf_init(&path, SIZE_MAX);
     put_path(command, &path);
+    /* An empty type means the first one of the file. */
     fg_buf_puts(&path, command->json ? "?type=" : "/raw");
     if (command->json && command->type != NULL)
         fg_buf_url(&path, fg_cstr(command->type));
@@ -319,6 +325,7 @@ static int run(struct adhoc_command *command, const struct cli_args_command *arg
         return cli_args_refuse(args, &err);
     if (verb->run(command, &err) != FG_OK)
         return cli_args_fail(args, &err);
+    /* Other files were uploaded, but scripts have to learn that one was not. */
     return command->failed ? CLI_FAILED : CLI_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <math.h>
 
+/* As large as a response may be by default (querier.answer_max_bytes). */
 enum { OUTPUT_MAX_BYTES = 256 * 1024 * 1024 };
 
 static const char about[] =
@@ -65,6 +66,7 @@ static enum fg_code check(struct compare *compare, int words, struct fg_err *err
         if (cli_selection_parse(fg_cstr(compare->words[i]), compare->arena, &compare->sides[i],
                                 err) != FG_OK)
             return fg_wrap(err, "%s", compare->words[i]);
+    /* BEFORE has the range of AFTER, unless it has one of its own. */
     if (cli_selection_range(compare->before_from != NULL ? compare->before_from : compare->from,
                             compare->before_until != NULL ? compare->before_until : compare->until,
                             now_ns, &compare->ranges[0], err) != FG_OK)
@@ -128,10 +130,12 @@ static void write_request(const struct compare *compare, struct fg_buf *out)
     put_side(compare, 1, right, &json);
     put_text(&json, "by", compare->by);
     put_text(&json, "instance", compare->instance);
+    /* Numbers go as texts: the server takes both, and its errors name the parameter. */
     put_text(&json, "min_share", compare->min_share);
     put_text(&json, "q", compare->q);
     put_text(&json, "sort", compare->sort);
     put_text(&json, "show", compare->all ? "all" : "changed");
+    /* The most that the server gives. */
     fg_json_put_u64(&json, "limit", compare->limit == 0 ? 100000 : compare->limit);
     fg_json_end(&json);
 }
@@ -144,6 +148,7 @@ static enum fg_code ask(struct compare *compare, struct cli_client_reply *ret_re
 
     fg_buf_init(&request, OUTPUT_MAX_BYTES);
     write_request(compare, &request);
+    /* A body, since two selectors may be too long for a URL. */
     code = cli_client_post(compare->client, "/api/compare", "application/json",
                            fg_buf_slice(&request), ret_reply, err);
     fg_buf_done(&request);
@@ -171,6 +176,7 @@ static void put_percent(const json_t *value, struct fg_buf *out)
 
     if (!json_is_number(value))
         fg_buf_puts(out, "       -");
+    /* Columns keep their width: a function that was next to nothing may grow a millionfold. */
     else if (fabs(percent) < 1000)
         fg_buf_printf(out, "%+7.1f%%", percent);
     else
@@ -192,6 +198,8 @@ static void put_row(const json_t *row, bool all, struct fg_buf *out)
     const json_t *interval = json_object_get(row, "interval"),
                  *moved = json_object_get(row, "moved");
 
+    /* Long names of states that are no finding would widen the column for what is of least
+     * interest. */
     fg_buf_printf(out, "%-8s ",
                   strcmp(text_of(row, "state"), "not_significant") == 0   ? "-"
                   : strcmp(text_of(row, "state"), "too_little_data") == 0 ? "?"
@@ -206,6 +214,7 @@ static void put_row(const json_t *row, bool all, struct fg_buf *out)
         put_percent(json_object_get(row, "detectable"), out);
     }
     fg_buf_puts(out, "  ");
+    /* With --all each function of a move has a row, so names of the others would only repeat. */
     if (moved != NULL && !all) {
         put_names(json_object_get(moved, "from"), out);
         fg_buf_puts(out, " -> ");
@@ -243,11 +252,13 @@ static void put_end(const json_t *answer, struct fg_buf *out)
 {
     const json_t *detectable = json_object_get(answer, "detectable"),
                  *whole = json_object_get(json_object_get(answer, "whole"), "change");
+    /* The server counts all rows, also those behind the limit. */
     double more =
         number_of(answer, "count") - (double)json_array_size(json_object_get(answer, "changes"));
 
     if (more > 0)
         fg_buf_printf(out, "%.0f more; --limit 0 shows all\n", more);
+    /* The server leaves it out if no function that both sides have was tested. */
     if (detectable != NULL)
         fg_buf_printf(out,
                       "\n%.0f figures of functions with at least %.3g %% were tested. No change "

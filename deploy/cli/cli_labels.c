@@ -157,6 +157,7 @@ static enum fg_code print_rows(const struct labels *labels, struct fg_err *err)
         cli_label_rows_print(labels->client, &rows, labels->json, &out, &truncated, err);
     if (code == FG_OK)
         code = cli_output_write(NULL, fg_buf_slice(&out), err);
+    /* On standard error: the list that goes to standard output may be read by a program. */
     if (truncated != NULL)
         (void)fprintf(stderr, "flamegrid labels: the list is not complete: %s\n", truncated);
     free(truncated);
@@ -175,6 +176,7 @@ static enum fg_code read_match(struct labels *labels, struct fg_err *err)
         cli_selection_with_type(&selection, labels->arena, &matcher, err) != FG_OK)
         return fg_wrap(err, "--match");
     labels->matcher = fg_arena_text(labels->arena, matcher);
+    /* The server sums values of the type in front of a selector; as a matcher it only selects. */
     labels->query = matcher;
     if (cli_selection_is_full_type(selection.type)) {
         const char *text = fg_arena_printf(labels->arena, "%.*s%.*s", FG_S(selection.type),
@@ -193,6 +195,7 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID, "one label at a time");
     if (labels->types && words > 0)
         return fg_fail(err, FG_E_INVALID, "--types and a label's name do not go together");
+    /* Types have no numbers of series: they come from another method. */
     if (labels->types && wants_rows(labels))
         return fg_fail(err, FG_E_INVALID, "--types lists names only");
     if (cli_selection_range(labels->from, labels->until, fg_wall_ns(fg_clock_real()),
@@ -233,6 +236,7 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
 
     if (check(labels, words, &err) != FG_OK)
         return cli_args_refuse(command, &err);
+    /* Only if it is needed: Connect lists also come from servers without /api/labels. */
     if (wants_rows(labels))
         return print_rows(labels, &err) == FG_OK ? CLI_OK : cli_args_fail(command, &err);
     if (ask(labels, &list, &err) != FG_OK)

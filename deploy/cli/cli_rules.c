@@ -120,6 +120,7 @@ static void put_functions(json_t *document, const Settings__V1__RecordingRule *r
 /* Returns the rule in the form that create reads. */
 static json_t *as_json(const Settings__V1__RecordingRule *rule)
 {
+    /* jansson's "o" and _new() take the reference over, so nothing here is freed by itself. */
     json_t *document = json_object(), *labels = json_array();
 
     for (size_t i = 0; i < rule->n_external_labels; i++)
@@ -272,6 +273,7 @@ static enum fg_code read_file(struct rules_command *command,
     struct fg_buf content;
     enum fg_code code;
 
+    /* JSON of settings.v1, so that what get --json prints needs no reader of its own. */
     fg_buf_init(&content, FILE_MAX_BYTES);
     code = cli_upload_file_read(command->word, &content, &command->err);
     if (code == FG_OK && fg_pbjson_read(fg_buf_slice(&content),
@@ -321,6 +323,7 @@ static enum fg_code read_labels(struct rules_command *command,
         return no_memory(command);
     for (size_t i = 0; i < n; i++) {
         Types__V1__LabelPair *pair = fg_arena_new(command->arena, Types__V1__LabelPair, 1);
+        /* The first one: values may have '=', names may not. */
         char *equals = strchr(parts[i], '=');
 
         if (pair == NULL)
@@ -350,6 +353,7 @@ static enum fg_code read_functions(struct rules_command *command,
     settings__v1__rule_functions__init(functions);
     settings__v1__rule_top__init(top);
     functions->metric_type = top->metric_type = type;
+    /* 0 is not given: the option begins at 1. */
     top->functions = (uint32_t)command->top;
     if (command->top > 0)
         request->top = top;
@@ -374,10 +378,12 @@ static enum fg_code read_match(struct rules_command *command,
             FG_OK ||
         cli_selection_with_type(&selection, command->arena, &matcher, &command->err) != FG_OK)
         return fg_wrap(&command->err, "--match");
+    /* Types are not asked for, as other commands do: a rule has to mean the same type for ever. */
     if (selection.type.len > 0 && !cli_selection_is_full_type(selection.type))
         return fg_fail(&command->err, FG_E_INVALID,
                        "--match: a rule needs the whole profile type; flamegrid labels --types "
                        "lists them");
+    /* One matcher has all: a server reads each as a whole selector. */
     request->n_matchers = 1;
     request->matchers = fg_arena_new(command->arena, char *, 1);
     if (request->matchers == NULL)
@@ -395,6 +401,7 @@ static enum fg_code read_options(struct rules_command *command,
     if (request == NULL)
         return no_memory(command);
     settings__v1__upsert_recording_rule_request__init(request);
+    /* protobuf-c has no const texts; requests are only packed, never written to. */
     request->metric_name = (char *)(uintptr_t)command->metric;
     if (command->id != NULL)
         request->id = (char *)(uintptr_t)command->id;
@@ -503,6 +510,7 @@ int cli_rules(int argc, char **argv)
                                           options, FG_COUNT(options)};
     int words, code;
 
+    /* Shell completion asks for words: verbs come from here, options from cli_args_begin(). */
     if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0)
         for (size_t i = 0; i < FG_COUNT(verbs); i++)
             puts(verbs[i].name);

@@ -21,6 +21,7 @@ static const char *text_key(const struct cli_label_rows *rows)
 
 static void put_param(struct fg_buf *out, const char *name, struct fg_slice value)
 {
+    /* The server takes an absent parameter for its default. */
     if (value.len == 0)
         return;
     fg_buf_printf(out, "&%s=", name);
@@ -82,6 +83,8 @@ static enum fg_code ask_all(struct cli_client *client, const struct cli_label_ro
 
     while (more && json_array_size(all) < wanted) {
         uint64_t n = FG_MIN(wanted - json_array_size(all), (uint64_t)PAGE_ROWS);
+        /* The server counts rows, not pages: the next page begins with the first row that is
+         * missing. */
         size_t before = json_array_size(all);
         json_t *answer = NULL;
 
@@ -91,6 +94,7 @@ static enum fg_code ask_all(struct cli_client *client, const struct cli_label_ro
                                 json_object_get(answer, rows->label == NULL ? "labels" : "values"));
         /* A page without rows that says there are more would be asked for for ever. */
         more = json_object_get(answer, "next") != NULL && json_array_size(all) > before;
+        /* The first answer has what is said once: the unit, and what was cut. */
         if (*ret_first == NULL)
             *ret_first = answer;
         else
@@ -111,6 +115,7 @@ static const struct label_column columns[] = {
     {"values", "VALUES"}, {"values_before", "BEFORE"}, {"values_new", "NEW"},
 };
 
+/* The first row speaks for all: rows of one answer have the same members. */
 static bool has(const json_t *all, const char *key)
 {
     return json_object_get(json_array_get(all, 0), key) != NULL;
@@ -160,6 +165,7 @@ static void put_json(const struct cli_label_rows *rows, json_t *all, struct fg_b
     char *text;
 
     for (size_t i = 0; i < json_array_size(all); i++)
+        /* Without _new: the rows belong to `all`. */
         (void)json_array_append(
             texts, rows->numbers ? json_array_get(all, i)
                                  : json_object_get(json_array_get(all, i), text_key(rows)));

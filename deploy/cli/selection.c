@@ -53,6 +53,7 @@ bool cli_selection_is_full_type(struct fg_slice type)
 static struct fg_slice take_suffix(struct fg_slice *name)
 {
     for (size_t i = 0; i < FG_COUNT(suffixes); i++) {
+        /* The order of the table does not matter: a dot has to come before the suffix. */
         size_t len = strlen(suffixes[i].suffix);
 
         /* The service before the dot needs a character: ".cpu" is no service. */
@@ -70,6 +71,7 @@ static enum fg_code write_labels(const struct fg_selector *selector, struct fg_a
 {
     struct fg_buf text;
 
+    /* Longer ones are refused here, since no server parses them. */
     fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
     fg_selector_write(selector, &text);
     struct fg_slice labels = fg_arena_copy(arena, fg_buf_slice(&text));
@@ -180,6 +182,7 @@ static bool is_type(struct fg_slice id, struct fg_slice wanted)
     struct fg_profile_type type;
     struct fg_err err;
 
+    /* The error is of no use: what is no type is not the one that is wanted. */
     if (fg_profile_type_parse(id, &type, &err) != FG_OK)
         return false;
     split_short(wanted, &name, &sample_type);
@@ -195,6 +198,7 @@ static void list_ids(const struct fg_slice *ids, size_t n_ids, struct fg_slice w
     for (size_t i = 0; i < n_ids; i++) {
         if (wanted.len > 0 && !is_type(ids[i], wanted))
             continue;
+        /* An error has a limit of its own, which would cut a name in two. */
         if (out->len + ids[i].len > LIST_MAX_BYTES) {
             fg_buf_puts(out, ", ...");
             return;

@@ -43,6 +43,7 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
 static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, uint32_t stack,
                             const struct fg_link *link)
 {
+    /* 2^64 divided by the golden ratio spreads the small numbers of groups over all bits. */
     uint64_t hash = builder->batch->stacks[stack].id.hi ^ (uint64_t)group * 0x9e3779b97f4a7c15u;
 
     if (link != NULL)

@@ -34,12 +34,14 @@ static enum fg_code run(struct qry_query *query, const ProtobufCMessage *in, adh
     struct adhoc adhoc = {.query = query};
     enum fg_code code;
 
+    /* An upload needs one owner, whose limits it counts in. */
     if (query->tenants.n != 1)
         return fg_fail(err, FG_E_INVALID,
                        "ad hoc profiles are those of one tenant, not of several");
     if (querier->adhoc_upload_max_bytes == 0)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "ad hoc profiles are turned off (querier.adhoc_upload_max_bytes)");
+    /* Held until the answer is there: the store points into these limits. */
     adhoc.limits = fg_tenants_limits(querier->tenants, query->tenants.ids[0]);
     adhoc.store = (struct qry_adhoc_store){
         .bucket = querier->blocks == NULL ? NULL : querier->blocks->bucket,
@@ -67,6 +69,7 @@ static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
 {
     const struct querier *querier = adhoc->query->querier;
 
+    /* Decoding is work like reading: a tenant that looks at many files waits for others in turn. */
     if (qry_query_charge(adhoc->query, content.len, err) != FG_OK)
         return err->code;
     return qry_adhoc_flame_make(
@@ -103,6 +106,7 @@ static enum fg_code upload(const struct adhoc *adhoc, struct fg_slice name, stru
 {
     char file[FG_ADHOC_FILE_MAX_BYTES + 1];
 
+    /* As the name is stored, so that the format found now is found again later. */
     fg_adhoc_file_write(name, file);
     if (content.len == 0)
         return fg_fail(err, FG_E_INVALID, "the file is empty");
@@ -196,6 +200,7 @@ static enum fg_code connect_upload(struct adhoc *adhoc, const ProtobufCMessage *
     /* Before memory for the file is asked for. */
     if (text.len / 4 * 3 > adhoc->store.file_max_bytes + 2)
         return qry_adhoc_admit(&adhoc->store, text.len / 4 * 3, err);
+    /* A last group without padding has up to two bytes more than whole groups say. */
     content = fg_arena_alloc(adhoc->query->arena, text.len / 4 * 3 + 5);
     if (content == NULL)
         return qry_api_too_large(err);
@@ -259,6 +264,7 @@ static enum fg_code common_types(const struct adhoc *adhoc, const struct qry_adh
     out->profile_types = called;
     for (size_t i = 0; i < left->n_types; i++)
         for (size_t k = 0; k < right->n_types; k++)
+            /* In place: never more types are kept than were looked at. */
             if (fg_slice_eq(left->types[i].called, right->types[k].called)) {
                 called[out->n_profile_types++] = called[i];
                 break;
@@ -308,6 +314,7 @@ static enum fg_code connect_diff(struct adhoc *adhoc, const ProtobufCMessage *in
         return qry_api_too_large(err);
     if (qry_selection_max_nodes(asked->max_nodes, &max_nodes, err) != FG_OK)
         return err->code;
+    /* One after the other, so that memory for decoding is needed once. */
     code = open_file(adhoc, fg_cstr(asked->left_id), type, &sides[0], err);
     if (code == FG_OK)
         code = open_file(adhoc, fg_cstr(asked->right_id), type, &sides[1], err);
@@ -424,6 +431,7 @@ static enum fg_code plain_raw(struct adhoc *adhoc, struct fg_slice id, struct fg
         return qry_api_too_large(err);
     if (qry_adhoc_read(&adhoc->store, &entry, &content, err) != FG_OK)
         return err->code;
+    /* The content becomes the body without a copy. */
     fg_buf_done(&query->body);
     query->body = content;
     return FG_OK;
@@ -477,6 +485,7 @@ static enum fg_code plain_one(struct adhoc *adhoc, const ProtobufCMessage *in, s
     (void)in;
     if (params->method == FG_HTTP_DELETE)
         return plain_delete(adhoc, id, err);
+    /* No id ends so: fg_adhoc_file_write() leaves no '/' in names. */
     if (fg_slice_ends(id, RAW))
         return plain_raw(adhoc, fg_slice_sub(id, 0, id.len - strlen(RAW)), err);
     return plain_flame(adhoc, id, err);

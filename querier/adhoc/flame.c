@@ -8,6 +8,7 @@
 #include "querier/flame_json.h"
 
 enum {
+    /* Of names in an error, which come from the file and may have any length. */
     TYPE_SHOWN_BYTES = 100,
     FRAME_BYTES = 48, /* of a node of a function tree, with its share of growing arrays */
 };
@@ -28,6 +29,8 @@ static bool is_called(const struct qry_adhoc_type *type, struct fg_slice name)
     struct fg_slice rest = name;
     const struct fg_slice parts[] = {type->kind, type->type, type->unit};
 
+    /* Short and long names are both taken: of two files that are compared only one may need the
+     * long one. */
     if (fg_slice_eq(type->type, name))
         return true;
     for (size_t i = 0; i < FG_COUNT(parts); i++) {
@@ -79,6 +82,7 @@ static enum fg_code call_types(struct qry_adhoc_flame *flame, struct fg_arena *a
         bool alone = true;
         char *parts;
 
+        /* Quadratic in at most ADHOC_TYPES_MAX types. */
         for (size_t k = 0; alone && k < flame->n_types; k++)
             alone = k == i || !fg_slice_eq(flame->types[k].type, type->type);
         type->called = type->type;
@@ -113,6 +117,7 @@ static enum fg_code take_batch(struct fg_batch *batch, void *arg, struct fg_err 
 
         if (note_type(decoding, kind, &batch->types[t], &at, err) != FG_OK)
             return err->code;
+        /* The first type that fits stays: JFR sends several batches, and their trees add up. */
         if (!decoding->is_chosen && (wanted.len == 0 || is_called(&flame->types[at], wanted))) {
             decoding->is_chosen = true;
             flame->chosen = at;
@@ -131,6 +136,7 @@ static enum fg_code unknown_type(const struct adhoc_decoding *decoding, struct f
     char known[FG_ERR_MSG_MAX_BYTES / 2] = "";
     size_t len = 0;
 
+    /* snprintf() returns the length that it wanted, so a list that is cut ends the loop. */
     for (size_t i = 0; i < flame->n_types && len < sizeof known; i++)
         len += (size_t)snprintf(known + len, sizeof known - len, "%s%.*s", i == 0 ? "" : ", ",
                                 FG_S(fg_slice_sub(flame->types[i].called, 0, TYPE_SHOWN_BYTES)));
@@ -296,6 +302,7 @@ enum fg_code qry_adhoc_flame_write_diff(const struct qry_adhoc_flame *left,
     struct fg_crown_sum sums[2];
     struct qry_diff diff = {0};
 
+    /* Both sides are drawn on one axis, which has one unit. */
     if (!fg_slice_eq(left_unit, right_unit))
         return fg_fail(err, FG_E_INVALID, "the units differ: \"%.*s\" and \"%.*s\"",
                        FG_S(fg_slice_sub(left_unit, 0, TYPE_SHOWN_BYTES)),

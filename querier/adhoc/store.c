@@ -39,6 +39,7 @@ static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
     if (!fg_name_parse_adhoc(fg_cstr(entry->name), &found.name) ||
         has_expired(listing->store, &found.name))
         return true;
+    /* The list ends with a flag: a callback has no error of its own. */
     listing->full = listing->n == ENTRIES_MAX ||
                     !fg_arena_grow(listing->store->arena, &listing->entries, listing->n, 1,
                                    &listing->cap, sizeof *listing->entries);
@@ -54,6 +55,7 @@ static int newest_first(const void *left, const void *right)
 
     if (a->name.uploaded_ms != b->name.uploaded_ms)
         return a->name.uploaded_ms > b->name.uploaded_ms ? -1 : 1;
+    /* By id, so that files of one millisecond keep their order from list to list. */
     return strcmp(a->name.id, b->name.id);
 }
 
@@ -82,6 +84,7 @@ enum fg_code qry_adhoc_find(const struct qry_adhoc_store *store, struct fg_slice
 {
     struct fg_slice bits = fg_slice_sub(id, 0, FG_ADHOC_ID_CHARS);
     struct fg_slice file = fg_slice_sub(id, FG_ADHOC_ID_CHARS, SIZE_MAX);
+    /* One entry: an id is random, so no two objects begin with the same one. */
     struct fg_bucket_request list = {
         .verb = FG_BUCKET_LIST, .page_max = 1, .deadline_mono_ns = store->deadline_mono_ns};
     char folder[FG_NAME_ADHOC_MAX_BYTES], prefix[FG_NAME_ADHOC_MAX_BYTES + FG_ADHOC_ID_CHARS + 1];
@@ -125,10 +128,12 @@ enum fg_code qry_adhoc_admit(const struct qry_adhoc_store *store, uint64_t bytes
     uint64_t total = bytes;
     size_t n = 0;
 
+    /* Before the list, which is a request to the bucket. */
     if (bytes > store->file_max_bytes)
         return fg_fail(err, FG_E_TOO_LARGE,
                        "the file has %llu bytes, more than %llu (querier.adhoc_upload_max_bytes)",
                        (unsigned long long)bytes, (unsigned long long)store->file_max_bytes);
+    /* Without a lock: uploads of one moment may exceed the limits, one for each worker. */
     if (qry_adhoc_list(store, &entries, &n, err) != FG_OK)
         return err->code;
     if (n >= limits->adhoc_profiles_max)
@@ -161,6 +166,7 @@ enum fg_code qry_adhoc_add(const struct qry_adhoc_store *store, struct fg_slice 
     enum fg_code code;
     struct fg_id bits;
 
+    /* Up to 256 bytes getrandom() neither fails nor stops early (getrandom(2)). */
     fg_assert(getrandom(&bits, sizeof bits, 0) == sizeof bits);
     fg_adhoc_id_write(bits, entry.name.id);
     fg_adhoc_file_write(file, entry.name.file);
@@ -225,6 +231,7 @@ enum fg_code qry_adhoc_read(const struct qry_adhoc_store *store,
                       (unsigned long long)entry->bytes, (unsigned long long)store->file_max_bytes);
     else if (code != FG_OK)
         *err = get.err;
+    /* The checksum is in the name, since the content belongs to the user, byte for byte. */
     else if (fg_crc32c(fg_buf_slice(&get.body)) != entry->name.crc)
         code =
             fg_fail(err, FG_E_CORRUPT, "object %s is damaged: its checksum does not match", object);

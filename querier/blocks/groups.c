@@ -181,6 +181,7 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
         page_destroy(page);
         return FG_OK;
     }
+    /* Without a lock: end_page() runs on the query's thread only. */
     page->next = *pages;
     *pages = page;
     grouping->pages_bytes += page->cap_values * sizeof *page->values +
@@ -276,6 +277,7 @@ static void want_nodes(const struct grouped_page *page, struct grouped_part *par
     enum { WANTED = 0 };
 
     for (uint32_t i = 0; i < page->n_values; i++)
+        /* Ends at a node that is wanted already, as are all above it: each is visited once. */
         for (uint32_t node = part->functions->nodes[page->values[i].rank];
              node != FG_TREE_ROOT && part->placed[node] != WANTED;
              node = part->functions->parents[node])
@@ -288,6 +290,7 @@ static void place_nodes(const struct grouping *grouping, struct grouped_part *pa
     struct fg_tree *tree = grouping->into->tree;
 
     for (uint32_t i = 0; i < functions->n_nodes; i++) {
+        /* Parents have lower numbers, so a parent is placed before its children. */
         uint32_t parent = functions->parents[i];
 
         if (part->placed[i] != FG_MAP_NONE)
@@ -344,6 +347,7 @@ static enum fg_code take_part(struct grouping *grouping, uint32_t number, struct
     taking.functions = qry_function_tree_of(part->tree_entry);
     taking.placed = fg_malloc(((size_t)taking.functions->n_nodes + 1) * sizeof *taking.placed);
     taking.groups = fg_malloc(((size_t)part->n_matches + 1) * sizeof *taking.groups);
+    /* All bits set are FG_MAP_NONE here and SIZE_MAX below. */
     memset(taking.placed, 0xff, taking.functions->n_nodes * sizeof *taking.placed);
     memset(taking.groups, 0xff, part->n_matches * sizeof *taking.groups);
     for (const struct grouped_page *page = grouping->pages[number]; page != NULL; page = page->next)
@@ -384,6 +388,7 @@ static enum fg_code read_batch(struct grouping *grouping, struct fg_err *err)
             code = err->code;
         if (code == FG_OK)
             code = take_part(grouping, i, err);
+        /* After a failure, too: pages are on the heap, which no arena frees. */
         drop_pages(grouping, i);
     }
     return code;

@@ -55,6 +55,7 @@ static enum fg_code leave_out(struct qry_reader *reader, const struct qry_part *
     const struct fg_block_part *entry = part->entry;
     struct fg_leaving leaving;
 
+    /* A part in the range that no deletion touches is taken whole, without a look at chunks. */
     if (!fg_deletions_touch(deletions, entry->service, entry->t_min_ns, entry->t_max_ns)) {
         if (entry->t_min_ns >= reader->start_ns && entry->t_max_ns <= reader->end_ns)
             return FG_OK; /* all of it is in the range */
@@ -96,9 +97,11 @@ static enum fg_code find_types(struct qry_reader *reader, const struct qry_roste
 
     if (fg_block_select_types(class->row, &reader->selector, reader->arena, &types, err) != FG_OK)
         return err->code;
+    /* One for each bit of `seen`. */
     ret_types->items = fg_arena_new(reader->arena, struct class_type, 64);
     if (ret_types->items == NULL)
         return qry_query_too_large(err);
+    /* Types that a schema has without a value in any profile of the class are no types of it. */
     for (types &= class->seen; types != 0; types &= types - 1) {
         struct class_type *type = &ret_types->items[ret_types->n++];
 
@@ -137,6 +140,7 @@ static enum fg_code find_classes(struct qry_reader *reader, const struct qry_par
             return err->code;
         if (classes[i].n == 0)
             continue;
+        /* The print is never used: of this index only the mark and the values are taken. */
         if (!fg_label_indexing_series(indexing, &roster->classes[i].row->labels,
                                       &(struct fg_id){0}) ||
             !index_types(indexing, &classes[i]))
@@ -189,6 +193,7 @@ static enum fg_code add_selected(struct labels_listing *listing, const struct qr
         marks[i] = live[i] ? classes[roster->class_of[i]].mark : 0;
         reader->query->series += marks[i] != 0;
     }
+    /* All other labels go without a copy, by the postings of the index itself. */
     if (label != NULL && fg_label_is_of_type(fg_cstr(label)))
         return add_pairs(listing, part, roster, marks, classes, err);
     qry_cardinality_add(listing->into, &(struct fg_label_index){.prints = roster->prints,
@@ -214,6 +219,7 @@ static enum fg_code add_part(struct labels_listing *listing, const struct qry_pa
         leave_out(reader, part, live, err) != FG_OK ||
         add_selected(listing, part, live, err) != FG_OK)
         return fg_wrap(err, "%s", part->object->name);
+    /* A failure above ends the query, and with it the whole arena. */
     fg_arena_release(reader->arena, mark);
     return qry_query_check(reader->query, err);
 }

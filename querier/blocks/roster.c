@@ -13,6 +13,7 @@ static uint32_t name_of(const struct fg_block_series_row *row)
 
 static bool is_of(const struct qry_roster_class *class, const struct fg_block_series_row *row)
 {
+    /* Schemas by address: at worst two equal ones make two classes with the same answers. */
     return class->seen == row->seen && class->row->schema == row->schema &&
            name_of(class->row) == name_of(row);
 }
@@ -20,6 +21,7 @@ static bool is_of(const struct qry_roster_class *class, const struct fg_block_se
 static uint32_t class_of(struct qry_roster *roster, struct fg_map *map,
                          const struct fg_block_series_row *row)
 {
+    /* An address may be hashed, since the map ends with qry_roster_make(). */
     uint64_t hash =
         fg_mix64((uint64_t)(uintptr_t)row->schema ^ fg_mix64(row->seen)) ^ fg_mix64(name_of(row));
     struct fg_map_walk walk;
@@ -27,6 +29,7 @@ static uint32_t class_of(struct qry_roster *roster, struct fg_map *map,
     for (uint32_t i = fg_map_first(map, hash, &walk); i != FG_MAP_NONE; i = fg_map_next(map, &walk))
         if (is_of(&roster->classes[i], row))
             return i;
+    /* Doubling from 8: classes are few (roster.h). */
     if (roster->n_classes == roster->cap_classes) {
         roster->cap_classes = FG_MAX(8, roster->cap_classes * 2);
         roster->classes =
@@ -46,6 +49,7 @@ struct qry_roster *qry_roster_make(const struct fg_block_index *index)
     roster->prints = fg_malloc(FG_MAX(index->n_series, 1) * sizeof *roster->prints);
     roster->class_of = fg_malloc(FG_MAX(index->n_series, 1) * sizeof *roster->class_of);
     for (uint32_t i = 0; i < index->n_series; i++) {
+        /* Hashed once: the roster lives as long as its index (cached_objects.h). */
         roster->prints[i] = fg_labels_hash(&index->series[i].labels);
         roster->class_of[i] = class_of(roster, &map, &index->series[i]);
     }

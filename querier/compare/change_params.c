@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* ROWS_MAX bounds the JSON of one page; `flamegrid compare --limit 0` asks for that many. */
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
 
 /* Texts of the parameters; empty: not given. */
@@ -76,6 +77,8 @@ static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, s
         struct fg_slice name = fg_json_text(json, arena), text;
         struct fg_slice *into = name.ptr == NULL ? NULL : find(texts, name);
 
+        /* An unknown name is refused: it is misspelled, and without it the answer would be to
+         * another question. */
         if (into == NULL)
             return fg_fail(err, FG_E_INVALID, "body: there is no parameter \"%.*s\"",
                            (int)FG_MIN(name.len, (size_t)64),
@@ -122,6 +125,7 @@ static enum fg_code read_side(struct qry_query *query, const struct texts *texts
     if (texts->queries[side].len == 0)
         return fg_fail(err, FG_E_INVALID, "%s is missing: TYPE{selector} of %s", query_names[side],
                        side == 0 ? "what is compared with" : "what is compared");
+    /* Without times a side is the last hour, as on the other plain routes. */
     if (qry_params_time(query, texts->from[side], from_names[side], now_ns - FG_HOUR_NS, &start_ms,
                         err) != FG_OK ||
         qry_params_time(query, texts->until[side], until_names[side], now_ns, &end_ms, err) !=
@@ -152,6 +156,7 @@ static enum fg_code read_choice(struct fg_slice text, const char *name, const ch
 {
     struct fg_buf list;
 
+    /* The first choice is the default: it is the one that an empty text matches. */
     *ret_choice = 0;
     for (size_t i = 0; i < n; i++)
         if (text.len == 0 || fg_slice_is(text, choices[i])) {
@@ -211,6 +216,7 @@ static enum fg_code read_texts(struct qry_query *query, const struct texts *text
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
         if (read_side(query, texts, side, &params->sides[side], err) != FG_OK)
             return err->code;
+    /* Figures of different types have no common unit, so no quotient of them means anything. */
     if (strcmp(params->sides[0].type_text, params->sides[1].type_text) != 0)
         return fg_fail(err, FG_E_INVALID, "leftQuery and rightQuery: %s and %s are different types",
                        params->sides[0].type_text, params->sides[1].type_text);
@@ -224,6 +230,7 @@ static enum fg_code read_texts(struct qry_query *query, const struct texts *text
             FG_OK ||
         qry_params_number(texts->page, "page", 0, 0, INT32_MAX, &params->page, err) != FG_OK)
         return err->code;
+    /* Benjamini and Hochberg reject p <= q k / n, so with q = 0 nothing is ever rejected. */
     if (params->q == 0)
         return fg_fail(err, FG_E_INVALID, "q: 0 allows no finding at all");
     params->rate = by_choice == 1;
@@ -237,6 +244,7 @@ enum fg_code qry_change_params_read(struct qry_query *query, struct qry_change_p
 {
     struct texts texts = {0};
 
+    /* Members of the body replace parameters of the same name in the URL. */
     *ret_params = (struct qry_change_params){0};
     read_url(&query->params, &texts);
     if (query->params.method == FG_HTTP_POST && query->params.body.len > 0 &&

@@ -63,6 +63,8 @@ struct group {
     size_t n, of; /* n of the `of` units that a mean was taken of */
 };
 
+/* Returns m / (m - 1) times the squares (README.md): the ratio takes one degree of freedom of the m
+ * units, so their squares alone are too small. */
 static double variance_of(const struct group *group)
 {
     return group->of < 2 ? 0 : group->squares * (double)group->of / (double)(group->of - 1);
@@ -88,6 +90,8 @@ static void add_known(double variance, struct qry_change *change)
 {
     double all = change->variance + variance;
 
+    /* A known variance has infinite degrees of freedom: in Satterthwaite's formula it adds to the
+     * numerator only. */
     if (change->variance > 0)
         change->df *= all * all / (change->variance * change->variance);
     change->variance = all;
@@ -164,6 +168,7 @@ static double dispersion_of(const struct qry_change_config *config, const struct
         double expected = change->ratios[side] * units->exposures[i];
         double off = change->values[side][i] - expected;
 
+        /* Chi-squared of the counts v / quantum, written in values: one division less. */
         sum += off * off / (expected * config->quantum);
     }
     return sum;
@@ -204,6 +209,7 @@ static double find_dispersion(const struct qry_change_config *config,
         if (df[0] + df[1] > 0)
             found[n_found++] = sum / (double)(df[0] + df[1]);
     }
+    /* The median: a few functions that vary greatly must not hide the changes of all others. */
     dispersion = fmax(median(found, n_found), DISPERSION_MIN);
     free(found);
     return dispersion;
@@ -304,6 +310,8 @@ static double difference(const struct qry_change_config *config, const struct qr
         return 1 / sqrt(large_variance);
     small_variance = fmax(small_variance, 1 / count_of(config, change, small));
     times = change->ratios[large] / change->ratios[small];
+    /* With t = L / S, the delta method gives var(L - S) / S^2 = var log S + t^2 var log L - 2 t
+     * cov. */
     both = fmax(small_variance + large_variance - change->variance, 0); /* twice the covariance */
     return (times - 1) / sqrt(fmax(small_variance + times * times * large_variance - times * both,
                                    change->variance));

@@ -36,6 +36,7 @@ static double quantum_of(const struct comparison *comparison)
 
     if (fg_slice_is(type->unit, "bytes"))
         return (double)sample_bytes;
+    /* Other units are counts: a sample is one of them. */
     if (!fg_slice_is(type->unit, "nanoseconds"))
         return 1;
     return (double)(quantum >= sample_least_ns && quantum <= sample_most_ns ? quantum : sample_ns);
@@ -57,8 +58,10 @@ static enum fg_code configure(struct comparison *comparison, bool rate,
 {
     const struct qry_change_sides *sides = &comparison->sides;
 
+    /* The exposures decide what a figure is: of totals a share, of covered seconds a rate. */
     *config = (struct qry_change_config){
         .design = sides->design, .quantum = comparison->quantum, .q = comparison->params.q};
+    /* The sides always list partners, but too few pairs must not be tested as pairs. */
     if (sides->design == QRY_CHANGE_PAIRED)
         config->partners = sides->partners;
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
@@ -97,6 +100,7 @@ static enum fg_code test_rows(struct comparison *comparison, struct fg_err *err)
     for (size_t i = 0; i < tables->n_rows; i++) {
         const int64_t *values = tables->rows[i].values;
 
+        /* The tests take a plain array of changes, so the pure core need not know rows. */
         changes[i] = tables->rows[i].change;
         changes[i].skip = (double)FG_MAX(values[0], values[1]) < SAMPLES_MIN * comparison->quantum;
     }
@@ -110,6 +114,7 @@ static enum fg_code test_rows(struct comparison *comparison, struct fg_err *err)
 
 static bool is_finding(const struct qry_change_row *row)
 {
+    /* Relies on the order of enum qry_change_state: findings come first. */
     return row->change.state < QRY_CHANGE_NOT_SIGNIFICANT;
 }
 
@@ -157,6 +162,7 @@ static enum fg_code thin(struct comparison *comparison, struct fg_err *err)
     }
     if (qry_change_edges(tables, marked, comparison->scales, arena, &edges, &n_edges, err) != FG_OK)
         return err->code;
+    /* Shares of both sides add up to 2 at most; rates have no such bound. */
     qry_thin(comparison->thin, tables->n_rows,
              comparison->params.rate ? INFINITY : (double)QRY_CHANGE_SIDES, functions->names,
              functions->n_names, edges, n_edges);
@@ -180,6 +186,7 @@ static double sort_key(const struct shown_row *item)
     case QRY_CHANGE_BY_CHANGE:
         return tested ? -fabs(row->change.effect) : 0;
     case QRY_CHANGE_BY_P:
+        /* 2 is above any probability, so rows without a test come last. */
         return tested ? row->change.p : 2;
     case QRY_CHANGE_BY_NAME:
         return 0;
@@ -259,6 +266,7 @@ static const char *state_name(const struct comparison *comparison, size_t row)
         [QRY_CHANGE_TOO_LITTLE_DATA] = "too_little_data",
     };
 
+    /* A move explains the change, so "up" or "down" alone would mislead. */
     if (comparison->thin[row].moved != QRY_THIN_NONE)
         return "moved";
     return names[comparison->tables.rows[row].change.state];
@@ -323,6 +331,7 @@ static void put_row(const struct comparison *comparison, size_t number, struct f
     put_side_of_row(comparison, row, 0, "a", json);
     put_side_of_row(comparison, row, 1, "b", json);
     put_confidence(&row->change, json);
+    /* Callers that were folded have no line of their own, except with show=all. */
     if (thin->folded > 0)
         fg_json_put_u64(json, "folded_into", thin->folded);
     if (thin->moved != QRY_THIN_NONE) {
@@ -401,6 +410,7 @@ static enum fg_code write_answer(const struct comparison *comparison, struct fg_
 {
     struct qry_query *query = comparison->query;
     struct fg_json_writer json = fg_json_writer(&query->body);
+    /* A page behind the end is empty and no error: rows may vanish between two requests. */
     size_t from = FG_MIN(comparison->params.page, comparison->n_shown);
     size_t to = from + FG_MIN(comparison->params.limit, comparison->n_shown - from);
 
@@ -433,6 +443,7 @@ static enum fg_code compare(struct comparison *comparison, struct fg_err *err)
         qry_change_tables_make(&comparison->sides, comparison->params.min_share, query->arena,
                                &comparison->tables, err) != FG_OK)
         return err->code;
+    /* After the tables, which find the divisor that all values share. */
     comparison->quantum = quantum_of(comparison);
     set_scales(comparison);
     if (qry_query_check(query, err) != FG_OK ||
@@ -449,6 +460,7 @@ static enum fg_code answer(struct qry_query *query, const ProtobufCMessage *in, 
     enum fg_code code;
 
     (void)in;
+    /* Before anything can fail: what is freed below may be half done. */
     qry_change_sides_init(&comparison.sides, query);
     code = compare(&comparison, err);
     qry_change_tables_done(&comparison.tables);

@@ -27,6 +27,7 @@ double qry_stat_digamma(double x)
         x += 1;
     }
     y = 1 / (x * x);
+    /* Coefficients: B(2k) / 2k of the Bernoulli numbers (Abramowitz and Stegun 6.3.18). */
     return sum + log(x) - 0.5 / x -
            y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y / 132))));
 }
@@ -41,6 +42,7 @@ double qry_stat_trigamma(double x)
         x += 1;
     }
     y = 1 / (x * x);
+    /* Coefficients: the Bernoulli numbers B(2k) (Abramowitz and Stegun 6.4.12). */
     return sum + 1 / x + y / 2 +
            y / x * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * 5 / 66))));
 }
@@ -55,6 +57,7 @@ static double tetragamma(double x)
         x += 1;
     }
     y = 1 / (x * x);
+    /* The series of trigamma, differentiated term by term. */
     return sum -
            y * (1 + 1 / x + y * (0.5 - y * (1.0 / 6 - y * (1.0 / 6 - y * (3.0 / 10 - y * 5 / 6)))));
 }
@@ -69,6 +72,7 @@ double qry_stat_trigamma_inverse(double y)
         return 1 / sqrt(y);
     if (y < 1e-6)
         return 1 / y;
+    /* Smyth's start, from which no step overshoots: all go down, so only -step is compared. */
     x = 0.5 + 1 / y;
     for (int i = 0; i < NEWTON_STEPS; i++) {
         double is = qry_stat_trigamma(x), step = is * (1 - is / y) / tetragamma(x);
@@ -128,6 +132,7 @@ static double beta_of(double a, double b, double x, double y)
     if (y <= 0)
         return 1;
     front = exp(a * log(x) + b * log(y) + log_gamma(a + b) - log_gamma(a) - log_gamma(b));
+    /* On the slow side of the fraction: I_x(a, b) = 1 - I_(1-x)(b, a) (DLMF 8.17.4). */
     if (x < (a + 1) / (a + b + 2))
         return front * beta_fraction(a, b, x) / a;
     return 1 - front * beta_fraction(b, a, y) / b;
@@ -150,8 +155,10 @@ double qry_stat_t_both(double t, double df)
         return NAN;
     if (df > df_normal)
         return erfc(fabs(t) / sqrt(2));
+    /* Else the quotients below are infinity by infinity. */
     if (isinf(square))
         return 0;
+    /* Abramowitz and Stegun 26.5.27. */
     return beta_of(df / 2, 0.5, df / (df + square), square / (df + square));
 }
 
@@ -179,6 +186,7 @@ double qry_stat_t_quantile(double p, double df)
     fg_assert(p > 0 && p < 1 && df > 0);
     if (p == 0.5)
         return 0;
+    /* Below 1e150 so that the square of the next bound, four times as large, stays finite. */
     while (qry_stat_t_both(high, df) / 2 > tail && high < 1e150)
         low = high, high *= 4;
     t = (low + high) / 2;
@@ -225,6 +233,7 @@ void qry_stat_bh(const double *p, size_t n, double *q)
     for (size_t i = 0; i < n; i++)
         items[i] = (struct bh_item){p[i], i};
     qsort(items, n, sizeof *items, by_p);
+    /* From the largest down: an adjusted value is never above the one of a larger p. */
     for (size_t i = n; i-- > 0;) {
         least = fmin(least, items[i].p * (double)n / (double)(i + 1));
         q[items[i].at] = least;
@@ -240,6 +249,7 @@ static bool solve(double matrix[QRY_STAT_TREND_MAX][QRY_STAT_TREND_MAX + 1], siz
                   double *ret_x)
 {
     for (size_t i = 0; i < n; i++) {
+        /* No pivoting: a matrix of normal equations is positive semidefinite. */
         if (fabs(matrix[i][i]) < 1e-6)
             return false;
         for (size_t k = 0; k < n; k++) {
@@ -316,6 +326,7 @@ void qry_stat_prior_fit(const double *variances, const double *df, const double 
     logs = fg_calloc(n, sizeof *logs);
     for (size_t i = 0; i < n; i++) {
         fg_assert(variances[i] > 0 && df[i] > 0);
+        /* Smyth's e_g: its expectation does not depend on the test's own degrees of freedom. */
         logs[i] = log(variances[i]) - qry_stat_digamma(df[i] / 2) + log(df[i] / 2);
         noise += qry_stat_trigamma(df[i] / 2) / (double)n;
     }
@@ -334,8 +345,10 @@ void qry_stat_prior_fit(const double *variances, const double *df, const double 
     squares += sqrt(fmax(fourths - squares * squares, 0) / (double)n) - noise;
     if (squares > 0) {
         prior.df = 2 * qry_stat_trigamma_inverse(squares);
+        /* The trend is that of e_g, whose mean is log s0^2 - digamma(d0 / 2) + log(d0 / 2). */
         prior.trend[0] += qry_stat_digamma(prior.df / 2) - log(prior.df / 2);
     } else {
+        /* The logarithms spread no more than sampling alone explains. */
         prior.df = INFINITY;
     }
     *ret_prior = prior;

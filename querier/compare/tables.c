@@ -4,6 +4,7 @@
 
 /* ---- sums ---- */
 
+/* Returns a zeroed value for each node: sums by node need no look-up then. */
 static int64_t *new_dense(const struct qry_change_sides *sides)
 {
     return fg_calloc((size_t)sides->tree.n_nodes + 1, sizeof(int64_t));
@@ -31,6 +32,7 @@ static bool is_large(const struct qry_change_tables *tables, const int64_t *cons
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
         double all = (double)tables->values[side].all, value = (double)figures[side][function];
 
+        /* Also without a minimum a function needs a value: 0 of 0 is no share. */
         if (value > 0 && value >= min_share * all)
             return true;
     }
@@ -57,6 +59,8 @@ static size_t list_rows(struct qry_change_tables *tables, double min_share)
 
     for (uint32_t i = 0; i < tables->functions.n_names; i++) {
         bool self = is_large(tables, selfs, i, min_share);
+        /* A total that is the self value on both sides would be the same test twice, and make the
+         * correction for many tests stricter for nothing. */
         bool total = is_large(tables, totals, i, min_share) &&
                      !(self && selfs[0][i] == totals[0][i] && selfs[1][i] == totals[1][i]);
 
@@ -73,6 +77,7 @@ static enum fg_code make_rows(struct qry_change_tables *tables, double min_share
                               const struct qry_change_sides *sides, struct fg_arena *arena,
                               struct fg_err *err)
 {
+    /* Two passes, one to count: the array in the arena fits exactly. */
     size_t n = list_rows(tables, min_share);
 
     tables->rows = fg_arena_new(arena, struct qry_change_row, n + 1);
@@ -110,6 +115,7 @@ static int64_t divisor(int64_t a, int64_t b)
 /* Makes the quantum divide a unit's values as well. */
 static void divide(const struct fg_function_values *values, uint32_t n, int64_t *quantum)
 {
+    /* Self values only, since totals are sums of them. At 1 nothing can change any more. */
     for (uint32_t i = 0; i < n && *quantum != 1; i++)
         if (values->self[i] > 0 && (*quantum == 0 || values->self[i] % *quantum != 0))
             *quantum = divisor(values->self[i], *quantum);
@@ -124,6 +130,7 @@ static void fill_unit(const struct fg_function_values *values, size_t side, size
         /* Ours until the rows are complete. */
         double *into = (double *)(uintptr_t)row->change.values[side];
 
+        /* The tests take no negative values: sums need a logarithm (changes_core.h). */
         into[unit] = fmax((double)figures[row->function], 0);
         row->n_units[side] += into[unit] > 0;
     }
@@ -131,6 +138,7 @@ static void fill_unit(const struct fg_function_values *values, size_t side, size
 
 static void fill_units(const struct qry_change_sides *sides, struct qry_change_tables *tables)
 {
+    /* One dense array serves all units, one after another: memory follows the nodes alone. */
     struct fg_function_values values;
     int64_t *self = new_dense(sides);
 
@@ -172,6 +180,7 @@ void qry_change_tables_done(struct qry_change_tables *tables)
 
 void qry_change_firsts(const struct fg_function_tree *functions, uint32_t *firsts)
 {
+    /* Backwards, so that the first node of a function is the last one to write. */
     memset(firsts, 0xff, functions->n_names * sizeof *firsts);
     for (uint32_t i = functions->n_nodes; i-- > 0;)
         firsts[functions->functions[i]] = i;

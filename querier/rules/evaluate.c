@@ -91,6 +91,7 @@ static enum fg_code add_rows(struct evaluation *evaluation, const struct fg_prof
 
         group->sum = fg_value_add(group->sum, row->value);
         group->profiles++;
+        /* The labels of a set decide its group, so one mark for each set serves all groups. */
         group->series += !counted[row->set];
         counted[row->set] = true;
     }
@@ -143,6 +144,8 @@ static enum fg_code find_groups(struct evaluation *evaluation, struct rule_group
         return code;
     drop_empty(ret_groups);
     if (ret_groups->n > 0)
+        /* By labels, so that every querier keeps the same groups within series_max, minute by
+         * minute. */
         qsort(ret_groups->items, ret_groups->n, sizeof *ret_groups->items, by_labels);
     for (size_t i = 0; i < ret_groups->n; i++)
         evaluation->values->profiles += ret_groups->items[i].profiles;
@@ -250,8 +253,10 @@ static enum fg_code sum_functions(struct evaluation *evaluation, const struct fg
         uint8_t *known = &meant[tree->locations[i]];
         uint32_t parent = tree->parents[i];
 
+        /* A location is on many stacks: each name is matched once, however large the expression. */
         if (*known == 0)
             *known = qry_rule_means(rule, fg_tree_name(tree, i)) ? 2 : 1;
+        /* Parents come before their children, so below[parent] is known. */
         below[i] = *known == 2 || (!rule->self && parent != FG_TREE_ROOT && below[parent]);
         whole = fg_value_add(whole, tree->self[i]);
         if (below[i])
@@ -305,6 +310,7 @@ static enum fg_code give_greatest(struct evaluation *evaluation, const struct ru
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         whole = fg_value_add(whole, tree->self[i]);
     rows = fg_flame_top(tree, &n);
+    /* They come sorted by total. */
     if (evaluation->rule->self && n > 0)
         qsort(rows, n, sizeof *rows, by_self);
     code = add_rows_of(evaluation, group, rows, n, whole, err);
@@ -383,6 +389,7 @@ static enum fg_code give_functions(struct evaluation *evaluation, const struct r
         return FG_OK;
     if (evaluation->rule->kind == QRY_RULE_FUNCTIONS)
         return give_rest(evaluation, groups, n, &done, err);
+    /* Without their stacks nobody knows the greatest functions of these groups: they only count. */
     evaluation->values->n_rest += groups->n - n;
     return FG_OK;
 }
@@ -433,6 +440,7 @@ static enum fg_code make_room(struct evaluation *evaluation, const struct rule_g
     struct qry_rule_values *values = evaluation->values;
     size_t each = FG_MAX(evaluation->rule->n_top, (size_t)1), most = evaluation->series_max;
 
+    /* The division keeps the product from overflowing. */
     most = groups->n > most / each ? most : groups->n * each;
     values->items = fg_arena_new(values->arena, struct qry_rule_series, most);
     return values->items == NULL ? qry_query_too_large(err) : FG_OK;

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* A text that is cut ends in '~' and 16 digits of a hash: shorter than the maximum before it is
+ * escaped, and still another one for another text. */
 enum { TEXT_MAX_BYTES = 1024, TEXT_KEPT_BYTES = 1000 };
 
 static const double MINUTE_S = 60;
@@ -15,6 +17,7 @@ void qry_expose_number(double number, struct fg_buf *out)
 {
     char text[40];
 
+    /* IEEE 754: 15 digits keep 0.1 short, and 17 are enough for every double. */
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, number);
         if (strtod(text, NULL) == number) /* NOLINT(clang-diagnostic-float-equal): exactly */
@@ -30,6 +33,7 @@ static void put_escaped(struct fg_slice text, struct fg_buf *out)
         size_t len = 1;
         bool valid = fg_utf8_next(text, &rune, &len);
 
+        /* The format knows three escapes in label values: \\, \" and \n. */
         if (!valid) {
             len = 1;
             fg_buf_putc(out, '?');
@@ -67,6 +71,7 @@ static void put_label(const char *name, struct fg_slice value, struct fg_buf *ou
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
     for (size_t i = 0; i < text.len; i++) {
+        /* HELP takes \\ as a backslash; a line break would end the line. */
         if (text.ptr[i] == '\\')
             fg_buf_putc(out, '\\');
         fg_buf_putc(out, text.ptr[i] == '\n' ? ' ' : text.ptr[i]);
@@ -108,6 +113,7 @@ static void put_series(const struct qry_exposed_rule *exposed, const struct qry_
 
     if (share && !(fabs(series->whole) > 0))
         return;
+    /* Ids are letters only (rule.c), so this text needs no escapes. */
     fg_buf_printf(out, "%s{" RULE_LABEL_ID "=\"%s\"", message->metric_name, message->id);
     for (size_t i = 0; i < message->n_external_labels; i++)
         put_label(message->external_labels[i]->name, fg_cstr(message->external_labels[i]->value),
@@ -117,6 +123,7 @@ static void put_series(const struct qry_exposed_rule *exposed, const struct qry_
     for (size_t i = 0; !overflow && i < message->n_group_by; i++) {
         struct fg_slice value = fg_labels_get(&series->labels, message->group_by[i]);
 
+        /* For Prometheus an empty label is an absent one. */
         if (value.len > 0)
             put_label(message->group_by[i], value, out);
     }
@@ -136,6 +143,7 @@ static void put_values(const struct qry_exposed_rule *exposed, int64_t end_ms, s
 
     for (size_t i = 0; i < values->n; i++)
         put_series(exposed, &values->items[i], false, end_ms, out);
+    /* The rest of a rule of the greatest has a number of groups, but no value (evaluate.h). */
     if (values->n_rest > 0 && exposed->rule->kind != QRY_RULE_TOP)
         put_series(exposed, &values->rest, true, end_ms, out);
 }
@@ -193,6 +201,7 @@ static void put_health(const struct qry_exposed_rule *rules, size_t n, struct fg
          "Series that exceed the budget of the tenant or of a rule"},
     };
 
+    /* Rules in the inner loop: the format wants all lines of a metric together. */
     for (size_t g = 0; g < FG_COUNT(gauges); g++) {
         fg_buf_printf(out, "# HELP %s %s\n# TYPE %s gauge\n", gauges[g].name, gauges[g].help,
                       gauges[g].name);
@@ -223,6 +232,7 @@ void qry_expose(const struct qry_exposed_rule *rules, size_t n, int64_t minute_n
             fg_buf_putc(out, '\n');
             continue;
         }
+        /* Several rules may share a metric, and HELP and TYPE may stand only once. */
         if (strcmp(last, rules[i].message->metric_name) != 0)
             put_help(&rules[i], out);
         last = rules[i].message->metric_name;

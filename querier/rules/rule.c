@@ -38,6 +38,7 @@ static void fault_number(struct faults *faults, const char *what, size_t most)
 
 /* ---- names ---- */
 
+/* Not isalpha(), which depends on the locale. */
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -57,6 +58,7 @@ static void check_id(const char *id, struct faults *faults)
 {
     size_t i = 0;
 
+    /* As Pyroscope checks ids. */
     while (is_letter(id[i]))
         i++;
     if (i == 0 || id[i] != '\0')
@@ -69,6 +71,7 @@ static void check_metric(const char *name, struct faults *faults)
 {
     if (name[0] == '\0')
         fault(faults, "metric_name is required", NULL, "");
+    /* Prometheus's data model: metrics may have ':', labels may not. */
     else if (!is_name(name, ':'))
         fault(faults, "metric_name", name, " is invalid: must match ^[a-zA-Z_:][a-zA-Z0-9_:]*$");
     else if (strncmp(name, "flamegrid_", strlen("flamegrid_")) == 0)
@@ -83,6 +86,7 @@ static bool is_reserved(const struct qry_rule *rule, const char *name)
 {
     return strcmp(name, FG_LABEL_NAME) == 0 || strcmp(name, RULE_LABEL_ID) == 0 ||
            strcmp(name, RULE_LABEL_OVERFLOW) == 0 ||
+           /* Only rules of the greatest make this label; for others the name is free. */
            (rule->kind == QRY_RULE_TOP && strcmp(name, RULE_LABEL_FUNCTION) == 0);
 }
 
@@ -101,6 +105,7 @@ static void check_label(const struct qry_rule *rule, const char *what, const cha
 static void check_twice(const Settings__V1__RecordingRule *message, const char *name, size_t before,
                         size_t before_external, struct faults *faults)
 {
+    /* Quadratic, of at most 2 RULE_LABELS_MAX labels, which check_labels() ensures before. */
     bool twice = false;
 
     for (size_t i = 0; i < before; i++)
@@ -155,6 +160,7 @@ static size_t take_type(struct fg_selector *selector, struct fg_slice *ret_type,
             fault(faults, "matcher", FG_LABEL_PROFILE_TYPE, " must have type \"=\"");
         else
             *ret_type = matcher->value;
+        /* The selector forgets this matcher, so it would not free the expression either. */
         fg_regex_destroy(matcher->regex);
     }
     selector->n_matchers = kept;
@@ -199,6 +205,7 @@ static enum fg_code keep_type(struct qry_rule *rule, struct fg_slice id, struct 
         return FG_OK;
     }
     rule->instant = is_instant(&rule->type);
+    /* Written anew, since a type may be written in several ways and queries compare this text. */
     fg_buf_init(&five, SIZE_MAX);
     fg_profile_type_write(&rule->type, &five);
     rule->type_id = fg_arena_text(faults->arena, fg_buf_slice(&five));
@@ -216,6 +223,7 @@ static enum fg_code read_matchers(struct qry_rule *rule, struct fg_selector *sel
         enum fg_code code =
             fg_selector_parse(fg_cstr(message->matchers[i]), faults->arena, selector, err);
 
+        /* A full arena is no fault of the rule, and later matchers would only fail again. */
         if (code == FG_E_LIMIT)
             return code;
         if (code == FG_OK)
@@ -244,6 +252,7 @@ static void read_functions(struct qry_rule *rule, const Settings__V1__RuleFuncti
     rule->self = functions->metric_type == SETTINGS__V1__METRIC_TYPE__SELF;
     rule->names = functions->names;
     rule->n_names = functions->n_names;
+    /* Both, or none of them. */
     if ((functions->n_names > 0) == (functions->regex[0] != '\0'))
         fault(faults, "functions: one of names and regex says which functions are meant", NULL, "");
     if (functions->n_names > RULE_NAMES_MAX)
@@ -293,6 +302,7 @@ static enum fg_code read_all(struct qry_rule *rule, struct faults *faults, struc
     struct fg_selector selector = {0};
     enum fg_code code;
 
+    /* First of all checks, since it bounds the loops of the others. */
     if (protobuf_c_message_get_packed_size(&message->base) > RULE_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "a rule has at most %d bytes", RULE_MAX_BYTES);
     check_id(message->id, faults);
@@ -355,8 +365,10 @@ static char *make_id(struct fg_arena *arena)
 
     if (id == NULL)
         return NULL;
+    /* Up to 256 bytes getrandom() neither fails nor stops early (getrandom(2)). */
     fg_assert(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random);
     for (size_t i = 0; i < RULE_ID_LETTERS; i++)
+        /* 64 bits for one of 52 letters: the bias of the remainder is below 2^-58. */
         id[i] = letters[random[i] % (sizeof letters - 1)];
     id[RULE_ID_LETTERS] = '\0';
     return id;

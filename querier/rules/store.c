@@ -10,6 +10,7 @@ enum { STORE_MAX_BYTES = 16 * 1024 * 1024 }; /* a thousand rules of the largest 
 
 typedef Settings__V1__ListRecordingRulesResponse rules;
 
+/* Linear: a list has at most limits.max_recording_rules, and reading it costs more. */
 static size_t find(const rules *all, const char *id)
 {
     size_t i = 0;
@@ -37,6 +38,7 @@ static enum fg_code grow(struct store_change *change, struct fg_arena *arena, ru
         return fg_fail(err, FG_E_LIMIT,
                        "a tenant has at most %zu recording rules (limits.max_recording_rules)",
                        change->store->rules_max);
+    /* A new array: the decoder made the old one as long as the list. */
     grown = fg_arena_new(arena, Settings__V1__RecordingRule *, all->n_rules + 1);
     if (grown == NULL)
         return fg_fail(err, FG_E_LIMIT, "recording rules: no memory");
@@ -54,6 +56,8 @@ static enum fg_code put_rule(void *arg, struct fg_arena *arena, ProtobufCMessage
     rules *all = (rules *)message;
     size_t at = find(all, change->rule->id);
 
+    /* A client names the generation that it has read. So of two that change the same rule the
+     * second one fails, and does not undo what it has not seen. */
     if (at == all->n_rules) {
         if (grow(change, arena, all, err) != FG_OK)
             return err->code;
@@ -78,6 +82,7 @@ static enum fg_code remove_rule(void *arg, struct fg_arena *arena, ProtobufCMess
     (void)arena;
     if (at == all->n_rules)
         return fg_fail(err, FG_E_NOT_FOUND, "no rule with ID='%s' found", change->id);
+    /* Moved up one by one: lists keep the order in which rules were created. */
     for (; at + 1 < all->n_rules; at++)
         all->rules[at] = all->rules[at + 1];
     all->n_rules--;
@@ -152,6 +157,8 @@ enum fg_code qry_rule_store_get(const struct qry_rule_store *store, const char *
 enum fg_code qry_rule_store_put(const struct qry_rule_store *store,
                                 Settings__V1__RecordingRule *rule, struct fg_err *err)
 {
+    /* A swap may call put_rule() several times, and each call sets rule->generation: so the
+     * client's is kept apart. */
     struct store_change change = {.store = store, .rule = rule, .generation = rule->generation};
 
     return swap(store, put_rule, &change, err);
