@@ -586,10 +586,11 @@ bool qry_replica_read_core_is_part(const struct qry_replica_read_core *core,
 enum fg_code qry_replica_read_core_stats(const struct qry_replica_read_core *core,
                                          Fg__Inner__StatsReply *ret_joined, struct fg_err *err)
 {
-    Fg__Inner__StatsReply joined = FG__INNER__STATS_REPLY__INIT;
+    Fg__Inner__StatsReply joined;
     struct answers answers;
     bool any = false;
 
+    fg__inner__stats_reply__init(&joined);
     fg_assert(core->state == REPLICA_READ_DONE && has_ring(core));
     if (read_answers(core, &answers, err) != FG_OK ||
         qry_compare_greatest(answers.items, answers.n, core->requests.arena, &joined.profiles,
