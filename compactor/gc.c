@@ -193,15 +193,17 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
 
 /* Each file has its upload's time in its name, and no manifest lists it. */
 static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name *name,
-                          const char *object)
+                          const struct fg_bucket_entry *entry)
 {
     struct fg_limits *limits = fg_tenants_limits(sweeping->tenants, fg_cstr(name->tenant));
+    int64_t kept_ns = limits->values.adhoc_retention_period_ns;
 
     fg_assert(sweeping->n_expired < FG_BUCKET_PAGE_MAX);
-    if (fg_adhoc_has_expired(name, limits->values.adhoc_retention_period_ns,
-                             sweeping->wall_ns / FG_MS_NS))
+    /* By the store's clock as well: that of the querier that took the upload may have been late. */
+    if (fg_adhoc_has_expired(name, kept_ns, sweeping->wall_ns / FG_MS_NS) &&
+        sweeping->wall_ns >= fg_time_add(entry->modified_wall_ns, kept_ns))
         (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
-                       object);
+                       entry->name);
     fg_limits_unref(limits);
 }
 
@@ -215,7 +217,7 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     struct fg_name name;
 
     if (fg_name_parse_adhoc(fg_cstr(entry->name), &adhoc)) {
-        look_at_adhoc(sweeping, &adhoc, entry->name);
+        look_at_adhoc(sweeping, &adhoc, entry);
         return FG_OK;
     }
     /* Names that are not ours parse to nothing and stay: the bucket may be shared with other

@@ -81,6 +81,7 @@ struct forwarded {
     struct fg_loop *home;
     struct fg_msg msg;
     const char *method;
+    bool once; /* it changes something, so it is not sent again once a querier may have it */
     struct fg_slice body_in; /* of the request, until it is answered, as the next two */
     const char *path;        /* with the query */
     const char *headers[HEADERS_MAX + 1];
@@ -278,13 +279,15 @@ static void on_answer(struct fg_client_request *request)
 
     if (request->code == FG_E_UNAVAILABLE || gone ||
         (request->code == FG_OK && request->status == 503)) {
+        bool may_be_done = forwarded->once && (request->sent || request->code == FG_OK);
+
         /* One line each time that it goes away, not one for each query. */
         if (forwarded->querier->avoid_until_mono_ns <= now_ns)
             fg_log_warn("querier is unavailable, asking it last for 10 s",
                         fg_lb("url", forwarded->querier->url),
                         fg_ls("err", request->code == FG_OK ? "status 503" : request->err.msg));
         forwarded->querier->avoid_until_mono_ns = now_ns + AVOID_NS;
-        other = choose(forwarded);
+        other = may_be_done ? NULL : choose(forwarded);
         if (other != NULL && now_ns < forwarded->deadline_mono_ns) {
             fg_metric_add(proxy->metrics, PROXY_RETRIES, 1);
             ask(forwarded, other);
@@ -425,15 +428,15 @@ static const char *method_of(const struct fg_http_request *req)
     }
 }
 
-static void handle(struct fg_http_request *req, void *arg)
+static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy, bool changes)
 {
-    struct dist_query_proxy *proxy = arg;
     struct forwarded *forwarded = fg_new(struct forwarded);
 
     forwarded->proxy = proxy;
     forwarded->req = req;
     forwarded->home = fg_http_loop(req);
     forwarded->method = method_of(req);
+    forwarded->once = changes && strcmp(forwarded->method, "GET") != 0;
     forwarded->body_in = fg_http_body(req);
     forwarded->start_mono_ns = fg_mono_ns(fg_clock_real());
     forwarded->deadline_mono_ns = forwarded->start_mono_ns + proxy->config.settings->timeout_ns;
@@ -449,6 +452,16 @@ static void handle(struct fg_http_request *req, void *arg)
     fg_buf_init(&forwarded->url, SIZE_MAX);
     forwarded->msg.run = begin;
     fg_loop_post(proxy->loop, &forwarded->msg);
+}
+
+static void on_read(struct fg_http_request *req, void *arg)
+{
+    forward(req, arg, false);
+}
+
+static void on_change(struct fg_http_request *req, void *arg)
+{
+    forward(req, arg, true);
 }
 
 void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_server *server)
@@ -470,6 +483,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
         /* The querier knows which of these change something. For it the request comes from no
          * browser, so whether a page of another site may send it is decided here. */
         {"/api/", "query_proxy", true, CALL | FG_HTTP_PUT | FG_HTTP_DELETE, FG_HTTP_CHANGES, false},
+        {"/api/compare", "query_proxy", false, CALL, FG_HTTP_READS, false},
         {"/api/adhoc", "query_proxy", false, CALL, FG_HTTP_CHANGES, true},
         {"/adhocprofiles.v1.AdHocProfileService/", "query_proxy", true, CALL, FG_HTTP_CHANGES,
          true},
@@ -490,7 +504,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
                                  .path = routes[i].path,
                                  .prefix = routes[i].prefix,
                                  .body_max_bytes = routes[i].uploads ? upload_max : QUERY_MAX_BYTES,
-                                 .handler = handle,
+                                 .handler = routes[i].kind == FG_HTTP_CHANGES ? on_change : on_read,
                                  .arg = proxy,
                                  .name = routes[i].name,
                                  .kind = routes[i].kind,

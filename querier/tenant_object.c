@@ -12,6 +12,15 @@ struct object_version {
     ProtobufCMessage *message;
 };
 
+enum fg_code qry_tenant_object_fault(struct fg_err *err)
+{
+    if (err->code == FG_E_DENIED || err->code == FG_E_NOT_FOUND)
+        err->code = FG_E_UNAVAILABLE; /* an operator mends it, and clients may try again */
+    else if (err->code == FG_E_INVALID || err->code == FG_E_TOO_LARGE)
+        err->code = FG_E_INTERNAL;
+    return err->code;
+}
+
 static enum fg_code decode(const struct qry_tenant_object *object, struct fg_slice bytes,
                            struct object_version *version, struct fg_err *err)
 {
@@ -61,6 +70,7 @@ static enum fg_code read_version(const struct qry_tenant_object *object,
         code = begin(object, version, err);
     } else {
         *err = get.err;
+        code = qry_tenant_object_fault(err);
     }
     fg_bucket_clear(&get);
     return code;
@@ -111,7 +121,7 @@ static enum fg_code write_version(const struct qry_tenant_object *object,
     code = check_readable(object, fg_slice_sub(put.content, CRC_BYTES, len), err);
     if (code == FG_OK && fg_bucket_call(object->bucket, &put) != FG_OK) {
         *err = put.err;
-        code = put.code;
+        code = qry_tenant_object_fault(err); /* FG_E_PRECONDITION stays */
     }
     fg_bucket_clear(&put);
     fg_buf_done(&bytes);

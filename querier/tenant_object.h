@@ -48,4 +48,8 @@ enum fg_code qry_tenant_object_swap(const struct qry_tenant_object *object,
                                     qry_tenant_object_change change, void *arg,
                                     struct fg_err *err) fg_must_check;
 
+/* Turns an error of the bucket into the server's, since the client is at fault for none: our
+ * credentials, a bucket that is gone, an object that the store refuses. Returns its code. */
+enum fg_code qry_tenant_object_fault(struct fg_err *err);
+
 #endif

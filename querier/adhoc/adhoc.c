@@ -3,6 +3,7 @@
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/model/flame.h"
+#include "common/runtime/log.h"
 #include "proto/adhoc_v1.pb-c.h"
 #include "querier/adhoc/flame.h"
 #include "querier/adhoc/store.h"
@@ -193,10 +194,14 @@ static enum fg_code connect_upload(struct adhoc *adhoc, const ProtobufCMessage *
     const Adhocprofiles__V1__UploadRequest *asked = (const Adhocprofiles__V1__UploadRequest *)in;
     struct fg_slice text = fg_cstr(asked->profile);
     struct adhoc_opened opened = {0};
+    struct fg_err ignored;
     uint8_t *content;
     enum fg_code code;
-    size_t len;
+    size_t len, max_nodes;
 
+    /* Before the file is stored. */
+    if (qry_selection_max_nodes(asked->max_nodes, &max_nodes, err) != FG_OK)
+        return err->code;
     /* Before memory for the file is asked for. */
     if (text.len / 4 * 3 > adhoc->store.file_max_bytes + 2)
         return qry_adhoc_admit(&adhoc->store, text.len / 4 * 3, err);
@@ -207,8 +212,12 @@ static enum fg_code connect_upload(struct adhoc *adhoc, const ProtobufCMessage *
     if (!fg_parse_base64(text, content, &len))
         return fg_fail(err, FG_E_INVALID, "profile: no base64");
     code = upload(adhoc, fg_cstr(asked->name), fg_bytes(content, len), &opened, err);
-    if (code == FG_OK)
+    if (code == FG_OK) {
         code = reply_opened(adhoc, &opened, asked->max_nodes, err);
+        /* The client does not learn the id, and may send the file again. */
+        if (code != FG_OK && qry_adhoc_delete(&adhoc->store, &opened.entry, &ignored) != FG_OK)
+            fg_log_warn("ad hoc profile whose upload failed is kept", fg_ls("err", ignored.msg));
+    }
     qry_adhoc_flame_done(&opened.flame);
     return code;
 }
@@ -300,6 +309,51 @@ static enum fg_code reply_diff(const struct adhoc *adhoc, const struct qry_adhoc
     return code;
 }
 
+/* Finds the first type of the left file that the right one has, too. Copied, since it belongs to a
+ * flame; empty: there is none. FG_E_LIMIT. */
+static enum fg_code find_common(const struct adhoc *adhoc, const struct adhoc_opened sides[2],
+                                struct fg_slice *ret_type, struct fg_err *err)
+{
+    const struct qry_adhoc_flame *left = &sides[0].flame, *right = &sides[1].flame;
+
+    *ret_type = fg_bytes(NULL, 0);
+    for (size_t i = 0; i < left->n_types; i++)
+        for (size_t k = 0; k < right->n_types; k++)
+            if (fg_slice_eq(left->types[i].called, right->types[k].called)) {
+                *ret_type = fg_arena_copy(adhoc->query->arena, left->types[i].called);
+                return ret_type->ptr == NULL ? qry_api_too_large(err) : FG_OK;
+            }
+    return FG_OK;
+}
+
+/* Opens both files anew if those that were opened do not show the same type. Files of formats
+ * without types, which have one each, are compared as they are. */
+static enum fg_code agree_on_type(const struct adhoc *adhoc, struct fg_slice left_id,
+                                  struct fg_slice right_id, struct adhoc_opened sides[2],
+                                  struct fg_err *err)
+{
+    const struct fg_slice ids[2] = {left_id, right_id};
+    struct fg_slice type;
+
+    if (find_common(adhoc, sides, &type, err) != FG_OK)
+        return err->code;
+    if (type.len == 0 && sides[0].flame.n_types == 1 && sides[1].flame.n_types == 1)
+        return FG_OK;
+    if (type.len == 0)
+        return fg_fail(err, FG_E_INVALID, "the files have no type in common");
+    for (size_t i = 0; i < 2; i++) {
+        const struct qry_adhoc_flame *flame = &sides[i].flame;
+
+        if (fg_slice_eq(flame->types[flame->chosen].called, type))
+            continue;
+        qry_adhoc_flame_done(&sides[i].flame);
+        sides[i] = (struct adhoc_opened){0};
+        if (open_file(adhoc, ids[i], type, &sides[i], err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
 static enum fg_code connect_diff(struct adhoc *adhoc, const ProtobufCMessage *in,
                                  struct fg_err *err)
 {
@@ -318,6 +372,8 @@ static enum fg_code connect_diff(struct adhoc *adhoc, const ProtobufCMessage *in
     code = open_file(adhoc, fg_cstr(asked->left_id), type, &sides[0], err);
     if (code == FG_OK)
         code = open_file(adhoc, fg_cstr(asked->right_id), type, &sides[1], err);
+    if (code == FG_OK && type.len == 0)
+        code = agree_on_type(adhoc, fg_cstr(asked->left_id), fg_cstr(asked->right_id), sides, err);
     if (code == FG_OK)
         code = reply_diff(adhoc, &sides[0].flame, &sides[1].flame, max_nodes, err);
     qry_adhoc_flame_done(&sides[0].flame);
