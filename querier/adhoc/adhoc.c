@@ -326,8 +326,9 @@ static enum fg_code find_common(const struct adhoc *adhoc, const struct adhoc_op
     return FG_OK;
 }
 
-/* Opens both files anew if those that were opened do not show the same type. Files of formats
- * without types, which have one each, are compared as they are. */
+/* Opens both files anew if those that were opened do not show the same type. A file with
+ * one type, as those of formats without types, is compared with what the other shows, if the units
+ * are the same. */
 static enum fg_code agree_on_type(const struct adhoc *adhoc, struct fg_slice left_id,
                                   struct fg_slice right_id, struct adhoc_opened sides[2],
                                   struct fg_err *err)
@@ -337,7 +338,7 @@ static enum fg_code agree_on_type(const struct adhoc *adhoc, struct fg_slice lef
 
     if (find_common(adhoc, sides, &type, err) != FG_OK)
         return err->code;
-    if (type.len == 0 && sides[0].flame.n_types == 1 && sides[1].flame.n_types == 1)
+    if (type.len == 0 && (sides[0].flame.n_types == 1 || sides[1].flame.n_types == 1))
         return FG_OK;
     if (type.len == 0)
         return fg_fail(err, FG_E_INVALID, "the files have no type in common");
