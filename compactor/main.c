@@ -63,20 +63,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
-                                 struct fg_err *err)
-{
-    const struct compactor_service *service = program->service;
-
-    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
-}
-
 /* The bucket may be slow to answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct compactor_service *service = program->service;
 
-    if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK)
+    if (fg_program_check_bucket(program, service->bucket, err) != FG_OK)
         return err->code;
     return cmp_start(service->compactor, err);
 }

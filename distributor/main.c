@@ -112,13 +112,11 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_scrape_manager(service, program, err);
 }
 
-static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
-                              struct fg_err *err)
+static enum fg_code read_ring(void *watch, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    const struct distributor_service *service = program->service;
     fg_auto(fg_ring_view) *view = NULL;
 
-    return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
+    return fg_ring_watch_fresh(watch, deadline_mono_ns, &view, err);
 }
 
 /* Waits for the ring, which says where a profile goes. Does not check the bucket by writing to it:
@@ -129,7 +127,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     struct distributor_service *service = program->service;
 
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_program_await_bucket(program, read_ring, err) != FG_OK)
+        fg_program_await_bucket(program, read_ring, service->watch, err) != FG_OK)
         return err->code;
     return dist_scrape_manager_start(service->scrape_manager, err);
 }

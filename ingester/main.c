@@ -82,14 +82,6 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
-                                 struct fg_err *err)
-{
-    const struct ingester_service *service = program->service;
-
-    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
-}
-
 static enum fg_code open_bucket(struct ingester_service *service, struct fg_program *program,
                                 struct fg_err *err)
 {
@@ -101,7 +93,7 @@ static enum fg_code open_bucket(struct ingester_service *service, struct fg_prog
     if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK)
         return err->code;
-    return fg_program_await_bucket(program, prove_bucket, err);
+    return fg_program_check_bucket(program, service->bucket, err);
 }
 
 static enum fg_code check_unused(void *arg, struct fg_err *err)

@@ -113,22 +113,11 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-/* Called until it succeeds: a bucket may be unreachable for a while when a cluster starts. */
-static enum fg_code check_bucket(struct fg_program *program, int64_t deadline_mono_ns,
-                                 struct fg_err *err)
+static enum fg_code read_ring(void *watch, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    const struct querier_service *service = program->service;
-
-    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
-}
-
-static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
-                              struct fg_err *err)
-{
-    const struct querier_service *service = program->service;
     fg_auto(fg_ring_view) *view = NULL;
 
-    return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
+    return fg_ring_watch_fresh(watch, deadline_mono_ns, &view, err);
 }
 
 /* Waits for the ring, since the bucket may be slow and no query can be answered without it. */
@@ -136,9 +125,9 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct querier_service *service = program->service;
 
-    if (fg_program_await_bucket(program, check_bucket, err) != FG_OK ||
+    if (fg_program_check_bucket(program, service->bucket, err) != FG_OK ||
         fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_program_await_bucket(program, read_ring, err) != FG_OK)
+        fg_program_await_bucket(program, read_ring, service->watch, err) != FG_OK)
         return err->code;
     return service->server == NULL ? FG_OK
                                    : fg_rpc_server_start(service->server, share.listen, err);

@@ -432,17 +432,16 @@ static const int64_t AWAIT_ATTEMPT_NS = 30 * FG_SECOND_NS;
 static const int64_t AWAIT_PAUSE_MIN_NS = FG_SECOND_NS / 4, AWAIT_PAUSE_MAX_NS = 10 * FG_SECOND_NS;
 
 enum fg_code fg_program_await_bucket(struct fg_program *program,
-                                     enum fg_code (*attempt)(struct fg_program *program,
-                                                             int64_t deadline_mono_ns,
+                                     enum fg_code (*attempt)(void *arg, int64_t deadline_mono_ns,
                                                              struct fg_err *err),
-                                     struct fg_err *err)
+                                     void *arg, struct fg_err *err)
 {
     struct fg_condition *away = fg_condition_create(program->conditions, "bucket_away");
     int64_t pause_ns = AWAIT_PAUSE_MIN_NS;
     enum fg_code code;
 
     for (;;) {
-        code = attempt(program, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
+        code = attempt(arg, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
         /* Everything else (wrong credentials, a store that fails the startup check) does not
          * pass by waiting. */
         if (code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
@@ -459,6 +458,17 @@ enum fg_code fg_program_await_bucket(struct fg_program *program,
     fg_condition_clear(away);
     fg_condition_destroy(away);
     return code;
+}
+
+static enum fg_code check_bucket(void *bucket, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    return fg_bucket_startup_check(bucket, deadline_mono_ns, err);
+}
+
+enum fg_code fg_program_check_bucket(struct fg_program *program, struct fg_bucket *bucket,
+                                     struct fg_err *err)
+{
+    return fg_program_await_bucket(program, check_bucket, bucket, err);
 }
 
 /* ---- start and stop ---- */

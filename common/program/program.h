@@ -148,15 +148,18 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
 struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
 
 /*
- * Calls attempt() until it succeeds, which needs the bucket. While it fails with FG_E_UNAVAILABLE
- * or FG_E_DEADLINE the program stays up and is not ready, the condition bucket_away has the reason,
- * and the pause between two calls doubles up to ten seconds. Returns any other error at once. From
- * ready() only. FG_E_CANCELED: the program was told to stop.
+ * Calls attempt(arg) until it succeeds, which needs the bucket. While it fails with
+ * FG_E_UNAVAILABLE or FG_E_DEADLINE the program stays up and is not ready, the condition
+ * bucket_away has the reason, and the pause between two calls doubles up to ten seconds. Returns
+ * any other error at once. From ready() only. FG_E_CANCELED: the program was told to stop.
  */
 enum fg_code fg_program_await_bucket(struct fg_program *program,
-                                     enum fg_code (*attempt)(struct fg_program *program,
-                                                             int64_t deadline_mono_ns,
+                                     enum fg_code (*attempt)(void *arg, int64_t deadline_mono_ns,
                                                              struct fg_err *err),
+                                     void *arg, struct fg_err *err) fg_must_check;
+
+/* Runs the startup check of the bucket (fg_bucket_startup_check()), and waits for it as above. */
+enum fg_code fg_program_check_bucket(struct fg_program *program, struct fg_bucket *bucket,
                                      struct fg_err *err) fg_must_check;
 
 #endif

@@ -55,6 +55,47 @@ int cli_args_unknown(const char *program, const char *what, const char *word,
     return CLI_USAGE;
 }
 
+/* ---- verbs ---- */
+
+static const char *verb_name(const struct cli_args_verbs *verbs, size_t i)
+{
+    const char *name;
+
+    memcpy(&name, (const char *)verbs->table + i * verbs->size, sizeof name);
+    return name;
+}
+
+const void *cli_args_find_verb(const struct cli_args_verbs *verbs, const char *name)
+{
+    for (size_t i = 0; i < verbs->n; i++)
+        if (strcmp(name, verb_name(verbs, i)) == 0)
+            return (const char *)verbs->table + i * verbs->size;
+    return NULL;
+}
+
+int cli_args_unknown_verb(const struct cli_args_verbs *verbs, const char *word)
+{
+    const char **known = fg_calloc(verbs->n, sizeof *known);
+    int code;
+
+    for (size_t i = 0; i < verbs->n; i++)
+        known[i] = verb_name(verbs, i);
+    code = cli_args_unknown(verbs->program, "verb", word, known, verbs->n);
+    free(known);
+    return code;
+}
+
+bool cli_args_complete_verbs(const struct cli_args_verbs *verbs, int argc, char **argv)
+{
+    if (argc == 0 || strcmp(argv[0], ARGS_FORM_WORDS) != 0)
+        return false;
+    for (size_t i = 0; i < verbs->n; i++)
+        puts(verb_name(verbs, i));
+    return true;
+}
+
+/* ---- options ---- */
+
 static enum fg_code set_number(const struct cli_args_option *option, const char *value,
                                struct fg_err *err)
 {

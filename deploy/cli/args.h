@@ -77,6 +77,29 @@ bool cli_args_begin(const struct cli_args_command *command, int argc, char **arg
 int cli_args_unknown(const char *program, const char *what, const char *word,
                      const char *const *known, size_t n_known);
 
+/* The verbs of a command: a table of structs of any type whose first member is the name, a const
+ * char *. */
+struct cli_args_verbs {
+    const char *program; /* "flamegrid bucket" */
+    const void *table;
+    size_t n, size; /* of the table, of an entry */
+};
+#define CLI_ARGS_VERBS(program, table)                                                             \
+    {                                                                                              \
+        program, table, FG_COUNT(table), sizeof(table)[0]                                          \
+    }
+
+/* Returns the entry of the verb `name`, or NULL. */
+const void *cli_args_find_verb(const struct cli_args_verbs *verbs, const char *name);
+
+/* Says on standard error that there is no verb `word`, as cli_args_unknown() does. Returns
+ * CLI_USAGE. */
+int cli_args_unknown_verb(const struct cli_args_verbs *verbs, const char *word);
+
+/* If argv asks for words to complete (ARGS_FORM_WORDS), prints the verbs to standard output, a line
+ * each, and returns true. Options are printed by cli_args_wants_help(). */
+bool cli_args_complete_verbs(const struct cli_args_verbs *verbs, int argc, char **argv);
+
 /* Prints "flamegrid push: <err>; see flamegrid push --help" to standard error. Returns CLI_USAGE.
  */
 int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err);

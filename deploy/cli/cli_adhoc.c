@@ -286,27 +286,12 @@ static const struct adhoc_verb verbs[] = {
     {"delete", 1, 1, "delete takes one id", delete_one},
 };
 
-static const struct adhoc_verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        if (strcmp(name, verbs[i].name) == 0)
-            return &verbs[i];
-    return NULL;
-}
-
-static int unknown(const char *word)
-{
-    const char *known[FG_COUNT(verbs)];
-
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        known[i] = verbs[i].name;
-    return cli_args_unknown("flamegrid adhoc", "verb", word, known, FG_COUNT(known));
-}
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid adhoc", verbs);
 
 static int run(struct adhoc_command *command, const struct cli_args_command *args, int words,
                char **argv)
 {
-    const struct adhoc_verb *verb = words == 0 ? NULL : find_verb(argv[0]);
+    const struct adhoc_verb *verb = words == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
     struct fg_err err;
 
     if (words == 0) {
@@ -314,7 +299,7 @@ static int run(struct adhoc_command *command, const struct cli_args_command *arg
         return cli_args_refuse(args, &err);
     }
     if (verb == NULL)
-        return unknown(argv[0]);
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
     command->n_words = words - 1;
     command->words = argv + 1;
     if (command->n_words < verb->least || (verb->most >= 0 && command->n_words > verb->most)) {
@@ -345,6 +330,7 @@ int cli_adhoc(int argc, char **argv)
                                           options, FG_COUNT(options)};
     int words, code;
 
+    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
     if (!cli_args_begin(&args, argc, argv, &words, &code))
         return code;
     code = run(&command, &args, words, argv);

@@ -258,15 +258,10 @@ static const struct bucket_verb verbs[] = {
     {"rebuild", NAME_NEEDED, rebuild, JSON_REPORT},
     {"repair", NAME_NEEDED, repair, JSON_REPORT},
     {"quarantine", NAME_NEEDED, quarantine, JSON_REPORT},
+    {"export", NAME_NONE, NULL, JSON_NONE}, /* cli_bucket_export(), which has options of its own */
 };
 
-static const struct bucket_verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        if (strcmp(name, verbs[i].name) == 0)
-            return &verbs[i];
-    return NULL;
-}
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid bucket", verbs);
 
 static int fail(const struct bucket_verb *verb, const struct bucket_command *command,
                 enum cli_exit code)
@@ -382,7 +377,7 @@ static bool wants_help(int argc, char **argv)
 
 static int run_with(const struct fg_program_def *def, int argc, char **argv)
 {
-    const struct bucket_verb *verb = find_verb(argv[0]);
+    const struct bucket_verb *verb = cli_args_find_verb(&all_verbs, argv[0]);
     struct bucket_command command = {0};
     struct fg_program program;
     int n_flags, code, words;
@@ -404,16 +399,6 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
     return code;
 }
 
-static int unknown(const char *word)
-{
-    const char *known[FG_COUNT(verbs) + 1];
-
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        known[i] = verbs[i].name;
-    known[FG_COUNT(verbs)] = "export";
-    return cli_args_unknown("flamegrid bucket", "verb", word, known, FG_COUNT(known));
-}
-
 int cli_bucket(int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
@@ -423,19 +408,15 @@ int cli_bucket(int argc, char **argv)
         (void)fputs(help, stdout);
         return CLI_OK;
     }
-    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0) {
-        for (size_t i = 0; i < FG_COUNT(verbs); i++)
-            puts(verbs[i].name);
-        puts("export");
+    if (cli_args_complete_verbs(&all_verbs, argc, argv))
         return CLI_OK;
-    }
     if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0) {
         const struct cli_args_command page = {"bucket", "VERB", help, "", NULL, 0};
 
         return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
     }
-    if (argc > 0 && find_verb(argv[0]) == NULL)
-        return unknown(argv[0]);
+    if (argc > 0 && cli_args_find_verb(&all_verbs, argv[0]) == NULL)
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
     if (argc == 0) {
         (void)fputs(help, stderr);
         return CLI_USAGE;

@@ -120,22 +120,7 @@ static const struct ring_verb verbs[] = {
     {"replicate", "N", replicate},
 };
 
-static const struct ring_verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        if (strcmp(name, verbs[i].name) == 0)
-            return &verbs[i];
-    return NULL;
-}
-
-static int unknown(const char *word)
-{
-    const char *known[FG_COUNT(verbs)];
-
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        known[i] = verbs[i].name;
-    return cli_args_unknown("flamegrid ring", "verb", word, known, FG_COUNT(known));
-}
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid ring", verbs);
 
 static enum fg_code run(const struct ring_verb *verb, struct ring_command *command)
 {
@@ -186,16 +171,14 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     const struct cli_args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
                                           about,   notes,
                                           options, FG_COUNT(options)};
-    const struct ring_verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
+    const struct ring_verb *verb = argc == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
     int words = verb != NULL && verb->word != NULL ? 2 : 1;
 
-    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0)
-        for (size_t i = 0; i < FG_COUNT(verbs); i++)
-            puts(verbs[i].name);
+    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
     if (cli_args_wants_help(&args, argc, argv))
         return CLI_OK;
     if (verb == NULL && argc > 0)
-        return unknown(argv[0]);
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
     if (verb == NULL) {
         (void)fg_fail(&command.err, FG_E_INVALID, "ls, forget or replicate has to follow");
         return cli_args_refuse(&args, &command.err);

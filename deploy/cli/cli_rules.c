@@ -441,22 +441,7 @@ static const struct rules_verb verbs[] = {
     {"delete", "ID", delete},
 };
 
-static const struct rules_verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        if (strcmp(name, verbs[i].name) == 0)
-            return &verbs[i];
-    return NULL;
-}
-
-static int unknown(const char *word)
-{
-    const char *known[FG_COUNT(verbs)];
-
-    for (size_t i = 0; i < FG_COUNT(verbs); i++)
-        known[i] = verbs[i].name;
-    return cli_args_unknown("flamegrid rules", "verb", word, known, FG_COUNT(known));
-}
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid rules", verbs);
 
 static enum fg_code check(struct rules_command *command, const struct rules_verb *verb, int words)
 {
@@ -511,14 +496,12 @@ int cli_rules(int argc, char **argv)
     int words, code;
 
     /* Shell completion asks for words: verbs come from here, options from cli_args_begin(). */
-    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0)
-        for (size_t i = 0; i < FG_COUNT(verbs); i++)
-            puts(verbs[i].name);
+    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
     if (!cli_args_begin(&args, argc, argv, &words, &code))
         return code;
-    const struct rules_verb *verb = words == 0 ? NULL : find_verb(argv[0]);
+    const struct rules_verb *verb = words == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
     if (verb == NULL && words > 0)
-        return unknown(argv[0]);
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
     if (verb == NULL) {
         (void)fg_fail(&command.err, FG_E_INVALID, "list, get, create or delete has to follow");
         return cli_args_refuse(&args, &command.err);

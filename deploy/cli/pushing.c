@@ -93,6 +93,9 @@ static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *
     write_path(pushing, format, &path);
     code = send_body(pushing, (const char *)path.ptr, "application/octet-stream", content, err);
     fg_buf_done(&path);
+    /* A trap of the interface: of text, what follows the last dot of a name is the type. */
+    if (code != FG_OK && strstr(err->msg, "unknown profile type") != NULL)
+        return fg_wrap(err, "the name of %s ends in its type, as shop.cpu does", format);
     return code;
 }
 

@@ -295,14 +295,6 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_compactor(server, program, err);
 }
 
-static enum fg_code check_bucket(struct fg_program *program, int64_t deadline_mono_ns,
-                                 struct fg_err *err)
-{
-    const struct server *server = program->service;
-
-    return fg_bucket_startup_check(server->bucket, deadline_mono_ns, err);
-}
-
 /* Opens the store and starts the services in the background: reading what the last run has left may
  * take a while, in which uploads and queries get 503. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
@@ -312,7 +304,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     /* The check before the ingester: it commits to the bucket as soon as it runs. A store without
      * conditional writes would lose commits of two writers in silence. */
     if (open_store(server, err) != FG_OK ||
-        fg_program_await_bucket(program, check_bucket, err) != FG_OK ||
+        fg_program_check_bucket(program, server->bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||

@@ -238,7 +238,7 @@ def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
     cli.bad(1, r"empty: failed, .*empty", "push", "empty", "--name", "a")
-    cli.bad(1, r"unknown profile type: app", "push", "a.folded", "--name", "my.app")
+    cli.bad(1, r"ends in its type, as shop\.cpu does.*unknown profile type: app", "push", "a.folded", "--name", "my.app")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
     # A failed file does not stop the others.
