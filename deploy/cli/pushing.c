@@ -7,6 +7,7 @@
 #include "proto/file_format.h"
 #include "proto/push_v1.pb-c.h"
 
+#include <string.h>
 #include <time.h>
 
 #define NS_OF_19_DIGITS INT64_C(1000000000000000000)

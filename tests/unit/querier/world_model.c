@@ -133,7 +133,7 @@ static struct fg_slice name_of(const struct fg_symbols *symbols, uint32_t functi
 }
 
 /* A location of make_location() is in one file or in none. */
-static struct fg_slice address_name(const struct world *world, const struct fg_location *location)
+static struct fg_slice address_name(struct fg_arena *arena, const struct fg_location *location)
 {
     uint64_t address = location->address;
     bool inside = address >= 16 && address < 48;
@@ -141,14 +141,14 @@ static struct fg_slice address_name(const struct world *world, const struct fg_l
     if (address == 0)
         return FG_LIT("[unknown]");
     return fg_cstr(location->mapping == FG_NO_MAPPING
-                       ? fg_arena_printf(world->arena, "0x%x", (unsigned)address)
-                       : fg_arena_printf(world->arena, "x.so+0x%x",
+                       ? fg_arena_printf(arena, "0x%x", (unsigned)address)
+                       : fg_arena_printf(arena, "x.so+0x%x",
                                          (unsigned)(inside ? address - 16 + 4096 : address)));
 }
 
 /* Writes the functions of a stack that is not empty, outermost first; returns their number. */
-static size_t qry_function_tree_of(const struct world *world, uint32_t node,
-                                   struct fg_slice names[256])
+static size_t functions_of(const struct world *world, uint32_t node, struct fg_arena *arena,
+                           struct fg_slice names[256])
 {
     const struct fg_symbols *symbols = &world->tree.symbols;
     const struct fg_location *location;
@@ -156,20 +156,20 @@ static size_t qry_function_tree_of(const struct world *world, uint32_t node,
 
     if (node == FG_TREE_ROOT)
         return 0;
-    n = qry_function_tree_of(world, world->tree.parents[node], names);
+    n = functions_of(world, world->tree.parents[node], arena, names);
     location = &symbols->locations[world->tree.locations[node]];
     if (location->n_lines == 0)
-        names[n++] = address_name(world, location);
+        names[n++] = address_name(arena, location);
     for (uint32_t i = location->n_lines; i > 0; i--)
         names[n++] = name_of(symbols, symbols->lines[location->first_line + i - 1].function);
     return n;
 }
 
 static bool site_matches(const struct world *world, const struct qry_stack_filter *stacks,
-                         uint32_t node)
+                         uint32_t node, struct fg_arena *arena)
 {
     struct fg_slice names[256];
-    size_t n = qry_function_tree_of(world, node, names);
+    size_t n = functions_of(world, node, arena, names);
 
     if (node == FG_TREE_ROOT)
         names[n++] = FG_LIT("[no stack]");
@@ -182,15 +182,15 @@ static bool site_matches(const struct world *world, const struct qry_stack_filte
 }
 
 static void add_profile(const struct world *world, const struct world_profile *profile,
-                        uint32_t type, const struct qry_stack_filter *stacks, int64_t *self,
-                        int64_t *root_self)
+                        uint32_t type, const struct qry_stack_filter *stacks,
+                        struct fg_arena *arena, int64_t *self, int64_t *root_self)
 {
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         const struct world_sample *sample = &profile->samples[i];
         uint64_t value = sample->values[type] * times_wanted(stacks, sample);
         uint32_t node = sample->stack == 0 ? FG_TREE_ROOT : sample->stack - 1;
 
-        if (!site_matches(world, stacks, node))
+        if (!site_matches(world, stacks, node, arena))
             continue;
         if (node == FG_TREE_ROOT)
             *root_self = fg_value_add(*root_self, (int64_t)value);
@@ -203,6 +203,8 @@ void world_select(const struct world *world, const struct world_query *query,
                   const struct qry_stack_filter *stacks, bool names_only, struct fg_tree *into)
 {
     struct fg_tree all = world->tree; /* a view with its own values */
+    /* Not the world's: several threads select at a time. */
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
 
     all.root_self = 0;
     all.self = fg_calloc(all.n_nodes, sizeof *all.self);
@@ -212,13 +214,14 @@ void world_select(const struct world *world, const struct world_query *query,
         for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++)
             if (is_answered(world, query, profile) && in_range(query, profile) &&
                 type_matches(world, query, profile, t) && id_wanted(stacks, profile->id))
-                add_profile(world, profile, t, stacks, all.self, &all.root_self);
+                add_profile(world, profile, t, stacks, arena, all.self, &all.root_self);
     }
     if (names_only)
         fg_tree_names(&all, into);
     else
         fg_tree_merge(into, &all);
     free(all.self);
+    fg_arena_destroy(arena);
 }
 
 /* ---- POINTS ---- */
