@@ -40,7 +40,7 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Threads that decode uploads; as many others answer queries. 0: one of each kind per processor."},
     {"ingest_queue_max", FG_CONF_UINT, CONF(ingest_queue_max), .def = "1024", .min = "1", .max = "1000000",
      .doc = "Uploads that may wait for a decoding thread. Further uploads are refused with 429."},
-    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "64", .min = "1", .max = "1000000",
+    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "1024", .min = "1", .max = "1000000",
      .doc = "Queries that may wait for a worker. Further queries are refused with 429. With `multitenancy_enabled`, the next query is one of the tenant whose queries have read the fewest bytes so far. A tenant may then have at most as many queries waiting as the queue has free slots, and at most as many running as there are idle workers. A tenant that is alone therefore gets half of the queue and half of the workers."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
      .doc = "Memory budget of the process. Queues, caches and dictionaries without a size of their own get a share of it."},
