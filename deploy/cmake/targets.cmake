@@ -98,7 +98,7 @@ function(fg_test_properties test label)
     TIMEOUT 300
     WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
     ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${CMAKE_SOURCE_DIR}/deploy/cmake/tsan.supp")
+      "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1:second_deadlock_stack=1:suppressions=${CMAKE_SOURCE_DIR}/deploy/cmake/tsan.supp")
 endfunction()
 
 # A library of messages: protoc-c over .proto files of this folder. The generated header is included
