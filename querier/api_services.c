@@ -1,4 +1,4 @@
-/* The small services beside querier.v1: settings of a tenant, and what the server can do. */
+/* The small services next to querier.v1: settings of a tenant, and what the server can do. */
 #include "proto/capabilities_v1.pb-c.h"
 #include "querier/api.h"
 #include "querier/blocks/blocks_impl.h"

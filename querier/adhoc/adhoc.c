@@ -326,7 +326,7 @@ static enum fg_code find_common(const struct adhoc *adhoc, const struct adhoc_op
     return FG_OK;
 }
 
-/* Opens both files anew if those that were opened do not show the same type. A file with
+/* Opens both files again if those that were opened do not show the same type. A file with
  * one type, as those of formats without types, is compared with what the other shows, if the units
  * are the same. */
 static enum fg_code agree_on_type(const struct adhoc *adhoc, struct fg_slice left_id,

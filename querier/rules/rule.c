@@ -205,7 +205,8 @@ static enum fg_code keep_type(struct qry_rule *rule, struct fg_slice id, struct 
         return FG_OK;
     }
     rule->instant = is_instant(&rule->type);
-    /* Written anew, since a type may be written in several ways and queries compare this text. */
+    /* Written in one form, since a type may be written in several ways and queries compare this
+     * text. */
     fg_buf_init(&five, SIZE_MAX);
     fg_profile_type_write(&rule->type, &five);
     rule->type_id = fg_arena_text(faults->arena, fg_buf_slice(&five));

@@ -8,10 +8,10 @@
  *
  * FILEs are pprofs. The bucket is FOLDER/bucket. Profiles end at --end, by default at the last half
  * hour before now, so that the last hour is still segments; each instance has one every 10 s, or
- * with --sparse one in so many seconds, but for the last 26 hours, or as many as --dense says, and
- * two hours before and after the first day's end, where questions of 30 days begin. Every seventh
- * day all instances change to another version. --memory is the compactor's, in MiB; a server of 1
- * GiB gives it 256.
+ * with --sparse one in so many seconds, except in the last 26 hours, or as many as --dense says,
+ * and two hours before and after the first day's end, where questions of 30 days begin. Every
+ * seventh day all instances change to another version. --memory is the compactor's, in MiB; a
+ * server of 1 GiB gives it 256.
  * --segments keeps all segments in DIR, too, and takes those that are there: another compactor can
  * have the same ones, in half the time.
  *

@@ -324,7 +324,7 @@ def main():
         what = json.load(file)
     print("%d days of %d instances, one profile in 10 s%s, until %s UTC\n" % (
         what["days"], what["instances"],
-        "" if what["sparse_s"] == 10 else " (in %d s but for the last 26 hours and where 30 days begin)" % what["sparse_s"],
+        "" if what["sparse_s"] == 10 else " (in %d s except in the last 26 hours and where 30 days begin)" % what["sparse_s"],
         time.strftime("%Y-%m-%d %H:%M", time.gmtime(what["end_s"]))))
     show_levels(bucket)
     show_jobs(os.path.join(arguments.folder, "jobs.log"))

@@ -5,7 +5,7 @@
 
 A cluster for each, on this machine: three ingesters, and a service all of which is in their heads. The same
 question is asked over and over; counted is the processor time of all ingesters, less what they use while
-nobody asks. A Markdown row for each number of stacks in a profile; binaries beside FG_BINARY.
+nobody asks. A Markdown row for each number of stacks in a profile; all programs are in the folder of FG_BINARY.
 """
 
 import argparse

@@ -169,7 +169,7 @@ def from_blocks():
         check_all(client, deletion=False)  # and manifests are known, and young
         delete(server)
         check_all(client)
-        wait_for("the blocks anew", lambda: deletions(server)[0]["profiles_removed"] > 0)
+        wait_for("the rewritten blocks", lambda: deletions(server)[0]["profiles_removed"] > 0)
         check_all(client)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
 

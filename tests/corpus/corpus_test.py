@@ -4,7 +4,7 @@
     corpus_test.py [-k REGEX]
 
 Each file goes to a service of its own; then the total of each of its sample types is asked for. The
-files are $FG_SHARED/corpus (default ../shared beside the repository), explained in the README there,
+files are $FG_SHARED/corpus (default ../shared next to the repository), explained in the README there,
 and without it those of them that are ours (tests/data). A case is named after its file. Captured
 requests are in captured.py.
 """

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (fg_disk_entry_read(fg_slice_sub(file, (size_t)at, DISK_ENTRY_BYTES), at, size, &entry)) {
         fg_assert(entry.key.len <= size && at + DISK_ENTRY_BYTES <= size - entry.key.len);
         fg_disk_entry_write(&entry, again);
-        /* But for four bytes that are 0 now, and the checksum that depends on them. */
+        /* Except for four bytes that are 0 now, and the checksum that depends on them. */
         fg_assert(memcmp(again + 8, data + at + 8, DISK_ENTRY_BYTES - 8 - 4) == 0);
         at += DISK_ENTRY_BYTES + entry.key.len;
     }

@@ -5,7 +5,7 @@
     golden_test.py --all [-k REGEX]      whatever matches; what differs is shown, and at the end come
                                          the lines that cases.txt would have
 
-The cases are $FG_SHARED/golden (default ../shared beside the repository); without it all are skipped.
+The cases are $FG_SHARED/golden (default ../shared next to the repository); without it all are skipped.
 """
 
 import os

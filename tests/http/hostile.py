@@ -77,7 +77,7 @@ def unread(port, data):
     return sock
 
 
-class Beside(threading.Thread):
+class Bystander(threading.Thread):
     """A well-behaved client: its probes and pushes must be answered all the time."""
 
     def __init__(self, port):
@@ -86,7 +86,7 @@ class Beside(threading.Thread):
         self.over = threading.Event()
 
     def run(self):
-        push = "/ingest?name=beside.cpu&format=folded&from=now-10s&until=now"
+        push = "/ingest?name=bystander.cpu&format=folded&from=now-10s&until=now"
         try:
             while not self.over.wait(0.05):
                 for method, target, body in (("GET", "/healthz", None), ("POST", push, "main;work 1\n")):
@@ -101,9 +101,9 @@ class Beside(threading.Thread):
     def end(self):
         self.over.set()
         self.join()
-        check(self.fault is None, "the client beside: %s", self.fault)
-        check(self.asked > 10, "the client beside was answered %d times", self.asked)
-        print("     %d answers beside it, the slowest after %.3f s" % (self.asked, self.slowest_s))
+        check(self.fault is None, "the bystander: %s", self.fault)
+        check(self.asked > 10, "the bystander was answered %d times", self.asked)
+        print("     %d answers to it meanwhile, the slowest after %.3f s" % (self.asked, self.slowest_s))
 
 
 def check_memory(server, before_mib, name):
@@ -128,8 +128,8 @@ def unread_answers():
         server.start().wait_ready()
         path, _ = large_answer(server)
         request = ("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode()
-        before, beside, socks = rss_mib(server), Beside(server.port), []
-        beside.start()
+        before, bystander, socks = rss_mib(server), Bystander(server.port), []
+        bystander.start()
         for number in range(CONNECTIONS):
             socks.append(unread(server.port, request * 16))
             socks[-1].recv(1)  # it has begun to answer
@@ -150,7 +150,7 @@ def unread_answers():
         wait_for(is_served, "a client that reads is not served: %s" % said)
         check(said <= {(200, None), (503, "1"), (429, "1")}, "%s", said)
         check(metric(server, 'flamegrid_http_slow_readers_total{reason="stalled"}') > 0, "nobody was cut off")
-        beside.end()
+        bystander.end()
         for sock in socks:
             sock.close()
         check_calm(server)
@@ -175,8 +175,8 @@ def shut_windows():
         head = b"".join(literal(*field) for field in ((":method", "GET"), (":path", path), (":scheme", "http"),
                                                       (":authority", "localhost")))
         begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, 0))
-        before, beside, socks = rss_mib(server), Beside(server.port), []
-        beside.start()
+        before, bystander, socks = rss_mib(server), Bystander(server.port), []
+        bystander.start()
         for number in range(10):
             socks.append(unread(server.port, begin))
             for stream in range(1, 17, 2):
@@ -186,7 +186,7 @@ def shut_windows():
                 check_memory(server, before, "%d connections of 8 streams" % (number + 1))
         wait_for(lambda: metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
         check_memory(server, before, "all")
-        beside.end()
+        bystander.end()
         for sock in socks:
             sock.close()
         check_calm(server)
@@ -202,8 +202,8 @@ def header_bomb():
     with flamegrid.Server() as server:
         server.environment = SANITIZERS
         server.start().wait_ready()
-        beside = Beside(server.port)
-        beside.start()
+        bystander = Bystander(server.port)
+        bystander.start()
         sent, until = 0, time.monotonic() + 3
         while time.monotonic() < until:
             sock = unread(server.port, begin + frame(1, 5, 1, block))
@@ -211,7 +211,7 @@ def header_bomb():
                 continue
             sock.close()
             sent += 1
-        beside.end()
+        bystander.end()
         check(metric(server, 'flamegrid_http2_closed_total{reason="flood"}') == sent, "not all of %d were closed", sent)
         print("     %d connections, each ended" % sent)
         check(server.terminate() == 0, "%s", server.log_tail())
@@ -224,8 +224,8 @@ def many_scrapes():
         server.start().wait_ready()
         size = len(server.metrics())
         check(size < 64 * 1024, "/metrics of an empty server has %d bytes", size)
-        before, beside, socks = rss_mib(server), Beside(server.port), []
-        beside.start()
+        before, bystander, socks = rss_mib(server), Bystander(server.port), []
+        bystander.start()
         request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 16
         until = time.monotonic() + 3
         while time.monotonic() < until:
@@ -241,7 +241,7 @@ def many_scrapes():
                 socks.pop(0).close()
         grown = rss_mib(server) - before
         check(grown < GROWTH_MIB, "the process has grown by %d MiB", grown)
-        beside.end()
+        bystander.end()
         for sock in socks:
             sock.close()
         check(server.operate("GET", "/ready")[0] == 200, "operators are kept out")

@@ -1,4 +1,4 @@
-"""Answers at the edges: times beside whole milliseconds, selections of nothing, options that do not exist yet."""
+"""Answers at the edges: times next to whole milliseconds, selections of nothing, options that do not exist yet."""
 
 import json
 import json

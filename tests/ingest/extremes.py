@@ -1,4 +1,4 @@
-"""Values as large as they get: sums that do not fit in 64 bits saturate, those that do are exact beside them. The
+"""Values as large as they get: sums that do not fit in 64 bits saturate, those that do stay exact. The
 server has the undefined behaviour sanitizer: one sum that overflows ends it."""
 
 import json

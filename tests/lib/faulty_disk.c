@@ -115,7 +115,7 @@ static struct {
         dev_t device;
         ino_t inode;
     } files[FDS_MAX];   /* what they were: stdio closes without us, and numbers come again */
-    bool torn[FDS_MAX]; /* the next write fails for want of room */
+    bool torn[FDS_MAX]; /* the next write fails: no room */
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- libc's own ---- */

@@ -63,7 +63,7 @@ void h2_frame(struct h2_client *client, unsigned type, unsigned flags, int32_t s
               const void *payload, size_t len);
 /* Frames of 16 KiB at most, the last one with END_STREAM if so wanted. */
 void h2_data(struct h2_client *client, int32_t stream, const void *bytes, size_t len, bool end);
-/* As far as the windows let us, hearing until they do; ends early when it was answered. */
+/* Sends what the windows allow and reads until they allow more; ends early once it is answered. */
 void h2_upload(struct h2_client *client, int32_t stream, const void *bytes, size_t len, bool end);
 void h2_reset(struct h2_client *client, int32_t stream, uint32_t code);
 void h2_window(struct h2_client *client, int32_t stream, uint32_t by);

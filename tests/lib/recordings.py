@@ -1,7 +1,7 @@
 """Compares the answers of flamegrid with recorded answers of another server.
 
 Which cases have to pass says a list, a ratchet: one case a line, then the steps of it that may differ. "-STEP" may
-answer anything, "STEP=STATUS" has to answer with that status. Why they differ is for a README beside the list.
+answer anything, "STEP=STATUS" has to answer with that status. Why they differ is for the README next to the list.
 
 What a recording is, a Recordings says: names() of its cases, and steps(name), which sends the steps of one in order
 and yields for each (step, status of our answer, difference to the recorded one as lines).

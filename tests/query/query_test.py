@@ -50,7 +50,7 @@ class World:
             labels["zone"] = "z%d" % rng.randrange(2)
         time_ns = None
         while time_ns is None or time_ns in self.drawn:
-            # Often at the very bounds of a step, or right beside them.
+            # Often at the very bounds of a step, or right next to them.
             time_ns = self.start_s * 10**9 + rng.randrange(40) * STEP_MS * 10**6 + rng.choice(
                 [0, 1, -1, 10**6, 999_999, rng.randrange(STEP_MS * 10**6)])
         self.drawn.add(time_ns)

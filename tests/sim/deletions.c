@@ -126,7 +126,7 @@ void leave_out(const struct fg_blocks *blocks, struct items *items, struct taken
     items->n = kept;
 }
 
-/* The first block that has some of it is written anew. *ret_found: there was one. */
+/* Rewrites the first block that has some of it. *ret_found: there was one. */
 static enum io rewrite_one(struct compactor *compactor, uint32_t tenant,
                            const struct fg_blocks *blocks, bool *ret_found)
 {

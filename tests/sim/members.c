@@ -175,7 +175,7 @@ static void turn(struct ing_member *member)
         step(member, &tick);
 }
 
-/* Drains beside the rest: the ring is followed meanwhile. */
+/* Drains while the ring is followed. */
 static void drainer(void *arg)
 {
     struct ing_member *member = arg;

@@ -101,7 +101,7 @@ struct shape {
     int64_t length_ns;
     bool calm;                   /* no faults, no operator, right clocks */
     bool trace;                  /* what happens, on the standard output */
-    void (*script)(void *world); /* a fiber that does all there is to do but for what heads do by
+    void (*script)(void *world); /* a fiber that does everything except what heads do by
                                     themselves, of which repair is left to it, too; NULL: everybody
                                     acts by chance */
 };

@@ -3,7 +3,7 @@
     FG_BINARY=build/release/flamegrid python3 tests/data/stored/make.py tests/data/stored/v3
 
 It holds the data folder of a server that was killed: of two tenants a block (hour 0), a live segment (the
-first half of hour 1), and profiles that are in the head alone (the second half). answers.json beside it is what
+first half of hour 1), and profiles that are in the head alone (the second half). answers.json in the same folder is what
 that server answered; tests/bucket/versions.py asks a newer one the same.
 """
 

@@ -44,7 +44,7 @@ struct node *world_node(struct world *world, struct fg_slice name)
 
 /* ---- the object ---- */
 
-/* A revision that leaves has ended: each of its members was done with it, as far as it still says
+/* A revision that leaves has ended: each of its members was done with it, if it still says
  * so. */
 static void check_ended(struct world *world, const struct fg_ring *now)
 {

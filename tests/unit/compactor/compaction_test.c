@@ -70,7 +70,7 @@ static bool is_there(struct world *world, const char *name)
 
 /*
  * A tenant's manifest is lost once its blocks are all there is: they are no orphans, however old,
- * and no new manifest begins beside them; other tenants go on. When it is back all is as before.
+ * and no second manifest begins; other tenants go on. When it is back all is as before.
  */
 static void blocks_of_a_lost_manifest_are_kept(void **state)
 {

@@ -90,7 +90,7 @@ static void a_deletion_ends_after_two_quiet_times(void **state)
     fg_arena_destroy(world.arena);
 }
 
-/* One that was not quiet begins it anew. */
+/* One that was not quiet starts it again. */
 static void a_removal_restarts_the_quiet_times(void **state)
 {
     struct world world = begin();

@@ -49,7 +49,7 @@ static void blocks_enter_once_whatever_gets_lost(void **state)
     cmp_edit_init(&edit, &task, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_SWAPPING);
-    cmp_edit_swapped(&edit, false, 100); /* as far as is known; but it is there */
+    cmp_edit_swapped(&edit, false, 100); /* according to the store; but it is there */
     assert_int_equal(edit.state, EDIT_READING);
     assert_true(edit.not_before_mono_ns >= 100);
     world.blocks = edit.blocks;

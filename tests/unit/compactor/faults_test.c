@@ -1,4 +1,4 @@
-/* Whatever fails, or whenever it is stopped and started anew, nothing is lost. */
+/* Whatever fails, or whenever it is stopped and started again, nothing is lost. */
 #include "common/runtime/log.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/unit/compactor/world.h"

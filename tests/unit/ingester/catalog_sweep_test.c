@@ -48,7 +48,7 @@ static void series_never_stored_are_retired(void **state)
     assert_true(ing_catalog_bytes(catalog) > bytes + 500);
     ing_catalog_leave(catalog, entered);
     cat_sweep_all(store, catalog, 0);
-    /* But for the arrays. */
+    /* Except the arrays. */
     assert_true(ing_catalog_bytes(catalog) < bytes + 2000);
     assert_int_equal(ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all)->number, 1);
     ing_catalog_close(catalog);

@@ -251,7 +251,7 @@ static struct head_query random_query(const struct slow *slow, uint64_t *random)
     return query;
 }
 
-/* Bounds are times of profiles, and beside them. */
+/* Bounds are times of profiles, and times next to them. */
 static void random_deletions(const struct slow *slow, uint64_t *random, struct fg_arena *arena,
                              struct fg_deletions *deletions)
 {

@@ -258,7 +258,7 @@ static void batches_are_decoded_as_encoded(void **state)
     }
 }
 
-/* Sizes that are beside a batch reach its profiles; without them, as a distributor of before sends
+/* Sizes that come with a batch reach its profiles; without them, as a distributor of before sends
  * it, they are unknown. */
 static void sizes_are_read_back_or_unknown(void **state)
 {

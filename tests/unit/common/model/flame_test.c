@@ -101,7 +101,7 @@ static void small_nodes_become_other(void **state)
     fg_tree_done(&tree);
 }
 
-/* Golden case 076, but for what is below the function "other". */
+/* Golden case 076, except what is below the function "other". */
 static void unusual_names_are_kept(void **state)
 {
     static const struct stack stacks[] = {

@@ -71,7 +71,7 @@ static void usage_is_read_back(void **state)
 }
 
 /* Whatever the weights are, shares add up to the whole, and a larger weight has no smaller share
- * (but for rounding). */
+ * (except for rounding). */
 static void shares_add_up_to_the_whole(void **state)
 {
     uint64_t random = 1;

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Says it in pieces of one byte, each a packet of its own as far as we can make it. */
+/* Says it in pieces of one byte, each if possible a packet of its own. */
 static void say_slowly(int fd, const char *text)
 {
     for (; *text != '\0'; text++)

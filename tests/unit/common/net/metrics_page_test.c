@@ -1,4 +1,4 @@
-/* GET /metrics over real HTTP, beside a hook that blocks for as long as the test likes. */
+/* GET /metrics over real HTTP, next to a hook that blocks for as long as the test likes. */
 #include "common/net/metrics_page.h"
 #include "tests/lib/http_run.h"
 #include "tests/lib/served.h"

@@ -101,7 +101,7 @@ static void test_half_closed(void **state)
     tls_client_close(&client);
 }
 
-/* Each byte a packet of its own, as far as we can make it. */
+/* Each byte is a packet of its own, if possible. */
 static void test_byte_by_byte(void **state)
 {
     struct tls_run *f = *state;

@@ -286,7 +286,7 @@ static void unregistered_tables_are_not_written(void **state)
     fg_metrics_unregister(registry, one);
     assert_string_equal(text_of(registry),
                         "# HELP fg_c C.\n# TYPE fg_c counter\nfg_c{p=\"2\"} 2\n");
-    one = fg_metrics_register(registry, first, 1); /* begins anew */
+    one = fg_metrics_register(registry, first, 1); /* starts again */
     assert_int_equal(fg_metric_get(one, 0), 0);
     fg_metrics_unregister(registry, one);
     fg_metrics_unregister(registry, two);

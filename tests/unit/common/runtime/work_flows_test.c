@@ -90,7 +90,7 @@ static void flow_that_asks_one_by_one_keeps_its_costs(void **state)
     add(world, 2);
     (void)run(world, 0);
     for (;;) {
-        /* Flow 1 asks its next question beside many of the other. */
+        /* Flow 1 asks its next question among many of the other. */
         if (light == 0)
             add(world, 1);
         add(world, 2);

@@ -1,4 +1,4 @@
-/* Labels, spans and traces of events: their contexts are beside the recording. */
+/* Labels, spans and traces of events: their contexts come with the recording. */
 #include "tests/lib/jfr_make.h"
 #include "tests/lib/pprof_make.h"
 #include "tests/unit/proto/jfr/run.h"

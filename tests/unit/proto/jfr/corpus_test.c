@@ -2,8 +2,8 @@
  * JFR recordings of real profilers, and nasty ones: what Pyroscope and the JDK's own tools say of
  * them has to come out, and what is to be refused is refused, within the memory of one upload.
  *
- * Some of the recordings are not ours, and lie beside the repository or where FG_SHARED says; tests
- * that need these are skipped without.
+ * Some of the recordings are not ours, and lie next to the repository or where FG_SHARED says;
+ * tests that need these are skipped without.
  */
 #include "common/base/cursor.h"
 #include "common/base/str.h"

@@ -1,6 +1,6 @@
 /*
  * Compactors around their list: each name is one's only, who falls silent or leaves is followed,
- * whose a tenant is hears what others were asked about it, and a broken list is written anew.
+ * whose a tenant is hears what others were asked about it, and a broken list is replaced.
  */
 #include "common/base/crc32c.h"
 #include "common/base/envelope.h"

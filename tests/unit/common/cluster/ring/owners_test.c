@@ -196,7 +196,7 @@ static void members_own_equal_shares(void **state)
     }
 }
 
-/* Shards beside each other, as one service has them, are spread as well as any others. */
+/* Neighbouring shards, as one service has them, are spread as well as any others. */
 static void neighbouring_shards_are_spread_evenly(void **state)
 {
     struct made made;

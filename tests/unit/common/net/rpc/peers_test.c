@@ -95,7 +95,7 @@ static void idle_ones_are_closed(void **state)
     fg_peers_put(f->peers, second);
     fg_peers_sweep(f->peers);
     assert_int_equal(fg_peers_count(f->peers), 0);
-    first = get(f, f->urls[0]); /* and is made anew */
+    first = get(f, f->urls[0]); /* and is created again */
     rpc_run_connected(first);
     fg_peers_put(f->peers, first);
 }

@@ -388,7 +388,7 @@ static void requests_that_never_end_stay_in_the_budget(void **state)
     assert_int_equal(metric(f, "\nflamegrid_rpc_refused_total{reason=\"busy\"} "), CALLERS - begun);
     assert_true(resident_bytes() < before + GROWTH_MAX);
     assert_int_equal(push(f, MIB), FG_OK);
-    assert_int_equal(push(f, 3 * MIB), FG_OK); /* beside the one that waits */
+    assert_int_equal(push(f, 3 * MIB), FG_OK); /* in addition to the one that waits */
     for (unsigned i = 0; i < CALLERS; i++)
         nng_close(sockets[i]);
     for (unsigned i = 0; i < 500 && fg_rpc_server_request_bytes(f->server) > 0; i++)

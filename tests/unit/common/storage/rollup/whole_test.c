@@ -51,7 +51,7 @@ static void make_series(struct fixture *f)
     }
 }
 
-/* Functions call the one before, or begin anew; each twice, as two lines of it. */
+/* Functions call the one before, or begin again; each twice, as two lines of it. */
 static void make_tree(struct fixture *f)
 {
     char name[16];

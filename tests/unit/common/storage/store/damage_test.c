@@ -24,7 +24,7 @@ static int set_up(void **state)
 }
 
 /*
- * Writes in a process of its own, started anew since RocksDB's threads do not survive a fork, and
+ * Writes in a process of its own, started again since RocksDB's threads do not survive a fork, and
  * ends it without a close: so what is there is the log, tables, and a MANIFEST that knows of them.
  * The last write comes more than a second after the one before, and so after a mark of it.
  */

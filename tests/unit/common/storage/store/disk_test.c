@@ -78,7 +78,7 @@ static void writes_fail_and_reads_continue_on_a_full_disk(void **state)
     fg_store_close(store);
 }
 
-/* Nothing but heal() is called, as where nobody pushes; it is full again while it is opened anew.
+/* Nothing but heal() is called, as where nobody pushes; it is full again while it is opened again.
  */
 static void a_disk_that_fills_up_again_heals_later(void **state)
 {
