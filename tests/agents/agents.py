@@ -15,7 +15,7 @@ import threading
 import flamegrid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOCKS = os.path.join(HERE, "locks")
+LOCKS = os.path.join(HERE, os.pardir, os.pardir, "deploy", "locks")
 BUILD = os.path.join(flamegrid.ROOT, "build", "agents")
 STEP_TIMEOUT_S = 900
 MOST_REASON = 600  # characters
