@@ -49,8 +49,8 @@ static enum fg_code read_sum(struct qry_query *query, struct qry_fanout *base, s
 
     if (fanout->stacks->n_call_site > 0)
         return read_site(query, fanout, err);
-    return qry_blocks_crowns(query, fanout->selection, fanout->stacks, fanout->full,
-                             base->into, &fanout->facts, err);
+    return qry_blocks_crowns(query, fanout->selection, fanout->stacks, fanout->full, base->into,
+                             &fanout->facts, err);
 }
 
 static void restart_sum(struct qry_fanout *base)
@@ -64,9 +64,9 @@ static void restart_sum(struct qry_fanout *base)
 
 /* Adds up a selection, into an empty sum. full: as of qry_blocks_crowns(). */
 static enum fg_code add_up(struct qry_query *query, const struct qry_selection *selection,
-                           const struct qry_stack_filter *stacks, const struct qry_crowns_full *full,
-                           struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
-                           struct fg_err *err)
+                           const struct qry_stack_filter *stacks,
+                           const struct qry_crowns_full *full, struct fg_crown_sum *into,
+                           struct qry_flamegraph_facts *facts, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;

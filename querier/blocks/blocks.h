@@ -113,8 +113,8 @@ struct qry_crowns_full {
  * are ignored. Adds to *facts. */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
                                const struct qry_stack_filter *stacks,
-                               const struct qry_crowns_full *full,
-                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               const struct qry_crowns_full *full, struct fg_crown_sum *into,
+                               struct qry_flamegraph_facts *facts,
                                struct fg_err *err) fg_must_check;
 
 /* Adds the selected stacks to groups, one for each value of a label. As qry_collect_groups(). */

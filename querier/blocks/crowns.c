@@ -12,7 +12,7 @@
 struct crowning {
     const struct qry_blocks *blocks;
     struct fg_task_group *task_group;
-    uint32_t max_nodes; /* of a part */
+    bool full; /* all nodes of a part, else its crown */
     struct fg_crown_sum *into;
     struct qry_flamegraph_facts *facts;
     struct qry_layers layers; /* of a batch of parts, or of the crowns of rollups */
@@ -65,7 +65,7 @@ static struct fg_crown_layer *make_crown(const struct crowning *crowning,
 
     fg_function_values_init(&values, functions);
     fg_function_values_set(&values, functions, sums);
-    fg_crown_make(functions, &values, crowning->max_nodes, &crown);
+    fg_crown_make(functions, &values, crowning->blocks->crown_nodes, &crown);
     layer = fg_crown_layer_of_crown(functions, qry_function_names_of(tree_entry), &crown);
     fg_crown_done(&crown);
     fg_function_values_done(&values);
@@ -113,9 +113,11 @@ static void begin_parts(void *arg, uint32_t count)
 static enum fg_code make_part(void *arg, const struct qry_part *part, struct fg_arena *arena,
                               void **ret_made, struct fg_err *err)
 {
+    const struct crowning *crowning = arg;
+
     (void)arena, (void)err;
-    *ret_made = is_plain(part)
-                    ? make_crown(arg, part->tree_entry, (const int64_t *)part->sums)
+    *ret_made = !crowning->full && is_plain(part)
+                    ? make_crown(crowning, part->tree_entry, (const int64_t *)part->sums)
                     : make_whole(part->tree_entry, part->sums);
     return FG_OK;
 }
@@ -228,9 +230,9 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
     if (ran) {
         crowning->facts->negatives = crowning->facts->negatives || crown->has_negatives;
         /* Items have an order, so the number depends on what is read only. */
-        code = qry_layers_put(&crowning->layers,
-                              (uint32_t)(crown->item - crown->crowns->list.items), crown->layer,
-                              err);
+        code =
+            qry_layers_put(&crowning->layers, (uint32_t)(crown->item - crown->crowns->list.items),
+                           crown->layer, err);
     }
     if (code != FG_OK)
         (void)qry_fetch_fail(crown->item, err);
@@ -319,9 +321,8 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
  * sums. */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
                                const struct qry_stack_filter *stacks,
-                               const struct qry_crowns_full *full,
-                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
-                               struct fg_err *err)
+                               const struct qry_crowns_full *full, struct fg_crown_sum *into,
+                               struct qry_flamegraph_facts *facts, struct fg_err *err)
 {
     const struct qry_blocks *blocks = query->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
@@ -341,6 +342,6 @@ enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selecti
     if (query->snapshot == NULL)
         return FG_OK;
     crowning.task_group = query->snapshot->task_group;
-    crowning.max_nodes = full != NULL ? UINT32_MAX : blocks->crown_nodes;
+    crowning.full = full != NULL;
     return qry_samples_sum(query, selection, stacks, &taker, &facts->sample_bytes, err);
 }

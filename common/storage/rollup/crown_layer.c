@@ -90,15 +90,12 @@ static void rename_both(const struct fg_crown_names *a, const struct fg_crown_na
 {
     uint32_t i = 0, k = 0;
 
-    renaming->both =
-        names_create((size_t)a->count + b->count, a->text_bytes + b->text_bytes);
+    renaming->both = names_create((size_t)a->count + b->count, a->text_bytes + b->text_bytes);
     renaming->a = fg_malloc(FG_MAX((size_t)a->count, 1) * sizeof *renaming->a);
     renaming->b = fg_malloc(FG_MAX((size_t)b->count, 1) * sizeof *renaming->b);
     while (i < a->count || k < b->count) {
         uint32_t number = renaming->both->count;
-        int order = i == a->count   ? 1
-                    : k == b->count ? -1
-                                    : fg_slice_cmp(a->items[i], b->items[k]);
+        int order = i == a->count ? 1 : k == b->count ? -1 : fg_slice_cmp(a->items[i], b->items[k]);
 
         put_name(renaming->both, order <= 0 ? a->items[i] : b->items[k]);
         if (order <= 0)
@@ -196,8 +193,8 @@ struct fg_crown_layer *fg_crown_layer_of_crown(const struct fg_function_tree *fu
         layer->nodes[i] =
             (struct fg_crown_node){depths[node], functions->functions[node], crown->self[i]};
         if (cut)
-            layer->known[i] = (struct fg_crown_known){
-                crown->rest[i], hidden(crown, crown->rest[i]), crown->cut_max};
+            layer->known[i] = (struct fg_crown_known){crown->rest[i], hidden(crown, crown->rest[i]),
+                                                      crown->cut_max};
     }
     free(depths);
     layer->n_nodes = crown->n_nodes;
@@ -277,8 +274,7 @@ static void put_node(struct fg_crown_layer *into, uint64_t key, int64_t self)
 
 static struct fg_crown_known known_of(const struct list *list)
 {
-    return list->layer->known == NULL ? (struct fg_crown_known){0}
-                                      : list->layer->known[list->at];
+    return list->layer->known == NULL ? (struct fg_crown_known){0} : list->layer->known[list->at];
 }
 
 /* Takes the next node of one list. */
@@ -294,14 +290,13 @@ static void take_one(struct fg_crown_layer *into, struct list *list, uint64_t ke
 /* Takes the next node of both lists, which is the same. */
 static void take_both(struct fg_crown_layer *into, struct list *a, struct list *b, uint64_t key)
 {
-    put_node(into, key,
-             fg_value_add(a->layer->nodes[a->at].self, b->layer->nodes[b->at].self));
+    put_node(into, key, fg_value_add(a->layer->nodes[a->at].self, b->layer->nodes[b->at].self));
     if (into->known != NULL) {
         struct fg_crown_known left = known_of(a), right = known_of(b);
 
-        into->known[into->n_nodes] = (struct fg_crown_known){
-            fg_value_add(left.rest, right.rest), add_sat(left.slack, right.slack),
-            add_sat(left.seen, right.seen)};
+        into->known[into->n_nodes] = (struct fg_crown_known){fg_value_add(left.rest, right.rest),
+                                                             add_sat(left.slack, right.slack),
+                                                             add_sat(left.seen, right.seen)};
     }
     into->n_nodes++;
     a->at++;
@@ -341,8 +336,8 @@ struct fg_crown_layer *fg_crown_layer_add(const struct fg_crown_layer *a,
 {
     struct renaming renaming = renaming_of(a, b);
     struct list left = {a, renaming.a, 0}, right = {b, renaming.b, 0};
-    struct fg_crown_layer *sum =
-        layer_create(renaming.both, (size_t)a->n_nodes + b->n_nodes, a->known != NULL || b->known != NULL);
+    struct fg_crown_layer *sum = layer_create(renaming.both, (size_t)a->n_nodes + b->n_nodes,
+                                              a->known != NULL || b->known != NULL);
 
     fg_assert((uint64_t)a->n_nodes + b->n_nodes < UINT32_MAX);
     add_lists(sum, &left, &right);

@@ -150,8 +150,9 @@ bool fg_crown_sum_has_below(const struct fg_crown_sum *sum, struct fg_slice name
     for (uint32_t i = 0; i < tree->n_nodes && !found; i++) {
         uint32_t parent = tree->parents[i];
 
-        found = (parent != FG_TREE_ROOT && called[tree->locations[parent]]) ||
-                (called[tree->locations[i]] && (sum->known[i].rest != 0 || sum->known[i].slack > 0));
+        found =
+            (parent != FG_TREE_ROOT && called[tree->locations[parent]]) ||
+            (called[tree->locations[i]] && (sum->known[i].rest != 0 || sum->known[i].slack > 0));
     }
     free(called);
     return found;
