@@ -9,6 +9,8 @@
 #include "querier/blocks/layers.h"
 #include "querier/blocks/samples.h"
 
+enum { CROWNS_MIN = 4 }; /* times a crown's nodes has a tree of which one is made */
+
 struct crowning {
     const struct qry_blocks *blocks;
     struct fg_task_group *task_group;
@@ -43,12 +45,17 @@ static enum fg_code end_layers(struct crowning *crowning, bool failed, struct fg
 
 /* ---- parts ---- */
 
-/* Returns true if the part can become a crown. Values below zero, of which a crown says little, and
- * sums beyond 63 bits, which it cannot hold, make the part be added as a whole. */
-static bool is_plain(const struct qry_part *part)
+/* Returns true if the part should become a crown. Values below zero, of which a crown says little,
+ * and sums beyond 63 bits, which it cannot hold, make the part be added as a whole. So does a tree
+ * that is not much larger than a crown: choosing the nodes costs more than adding all of them, and
+ * nothing is uncertain then. */
+static bool is_for_crown(const struct crowning *crowning, const struct qry_part *part)
 {
+    const struct fg_function_tree *functions = qry_function_tree_of(part->tree_entry);
     uint64_t all = 0;
 
+    if (crowning->full || functions->n_nodes / CROWNS_MIN < crowning->blocks->crown_nodes)
+        return false;
     for (uint32_t i = 0; i < part->entry->n_stacks; i++)
         if (part->sums[i] > INT64_MAX || (all += part->sums[i]) > INT64_MAX)
             return false;
@@ -116,7 +123,7 @@ static enum fg_code make_part(void *arg, const struct qry_part *part, struct fg_
     const struct crowning *crowning = arg;
 
     (void)arena, (void)err;
-    *ret_made = !crowning->full && is_plain(part)
+    *ret_made = is_for_crown(crowning, part)
                     ? make_crown(crowning, part->tree_entry, (const int64_t *)part->sums)
                     : make_whole(part->tree_entry, part->sums);
     return FG_OK;

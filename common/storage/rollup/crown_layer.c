@@ -12,6 +12,7 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
 struct fg_crown_names {
     _Atomic uint32_t refs;
     uint32_t count;
+    size_t cap;             /* of items */
     struct fg_slice *items; /* into text */
     uint8_t *text;
     size_t text_bytes, text_cap;
@@ -24,6 +25,7 @@ static struct fg_crown_names *names_create(size_t count, size_t text_bytes)
     atomic_init(&names->refs, 1);
     names->items = fg_malloc(FG_MAX(count, 1) * sizeof *names->items);
     names->text = fg_malloc(FG_MAX(text_bytes, 1));
+    names->cap = count;
     names->text_cap = text_bytes;
     return names;
 }
@@ -54,7 +56,7 @@ struct fg_crown_names *fg_crown_names_create(const struct fg_function_tree *func
 
 size_t fg_crown_names_bytes(const struct fg_crown_names *names)
 {
-    return sizeof *names + names->count * sizeof *names->items + names->text_cap;
+    return sizeof *names + names->cap * sizeof *names->items + names->text_cap;
 }
 
 struct fg_crown_names *fg_crown_names_ref(struct fg_crown_names *names)
@@ -79,7 +81,7 @@ const struct fg_slice *fg_crown_layer_names(const struct fg_crown_layer *layer, 
     return layer->names->items;
 }
 
-/* Numbers of the names of two layers in those of their sum. NULL: they are the same. */
+/* Numbers of the names of two layers in those of their sum. NULL: they are the same numbers. */
 struct renaming {
     struct fg_crown_names *both;
     uint32_t *a, *b;
@@ -105,6 +107,17 @@ static void rename_both(const struct fg_crown_names *a, const struct fg_crown_na
     }
 }
 
+/* Takes the names of one side for both if the other has no others: services mostly have the same
+ * names from one segment to the next, and their layers are compared no more. */
+static void share_names(struct renaming *renaming, struct fg_crown_names *names, uint32_t **numbers)
+{
+    if (*numbers == NULL || renaming->both->count != names->count)
+        return;
+    fg_crown_names_unref(renaming->both);
+    renaming->both = fg_crown_names_ref(names);
+    free(fg_take(*numbers));
+}
+
 static struct renaming renaming_of(const struct fg_crown_layer *a, const struct fg_crown_layer *b)
 {
     struct renaming renaming = {0};
@@ -113,6 +126,8 @@ static struct renaming renaming_of(const struct fg_crown_layer *a, const struct 
         renaming.both = fg_crown_names_ref(a->names);
     else
         rename_both(a->names, b->names, &renaming);
+    share_names(&renaming, a->names, &renaming.a);
+    share_names(&renaming, b->names, &renaming.b);
     return renaming;
 }
 
