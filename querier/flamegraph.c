@@ -1,6 +1,7 @@
 #include "querier/flamegraph.h"
 
 #include "querier/blocks/blocks.h"
+#include "querier/blocks/blocks_impl.h"
 #include "querier/fanout.h"
 #include "querier/flamegraph_cut.h"
 
@@ -10,7 +11,7 @@ struct sum_fanout {
     struct qry_fanout base;
     const struct qry_selection *selection;
     const struct qry_stack_filter *stacks;
-    bool full;
+    const struct qry_crowns_full *full;
     struct qry_flamegraph_facts facts;
 };
 
@@ -22,7 +23,7 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     fg_tree_init(&tree);
     enum fg_code code = qry_fanout_take_tree(query, call, &tree, err);
     if (code == FG_OK)
-        fg_crown_sum_take_tree(arg, &tree);
+        fg_crown_sum_add_tree(arg, &tree);
     fg_tree_done(&tree);
     return code;
 }
@@ -37,7 +38,7 @@ static enum fg_code read_site(struct qry_query *query, const struct sum_fanout *
     fg_tree_init(&tree);
     enum fg_code code = qry_blocks_tree(query, fanout->selection, fanout->stacks, true, &tree, err);
     if (code == FG_OK)
-        fg_crown_sum_take_tree(fanout->base.into, &tree);
+        fg_crown_sum_add_tree(fanout->base.into, &tree);
     fg_tree_done(&tree);
     return code;
 }
@@ -61,11 +62,11 @@ static void restart_sum(struct qry_fanout *base)
     fg_crown_sum_init(base->into);
 }
 
-/* Adds up a selection, into an empty sum. */
+/* Adds up a selection, into an empty sum. full: as of qry_blocks_crowns(). */
 static enum fg_code add_up(struct qry_query *query, const struct qry_selection *selection,
-                           const struct qry_stack_filter *stacks, bool full,
-                           struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
-                           struct fg_err *err)
+                           const struct qry_stack_filter *stacks,
+                           const struct qry_crowns_full *full, struct fg_crown_sum *into,
+                           struct qry_flamegraph_facts *facts, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
@@ -90,6 +91,7 @@ static enum fg_code add_up(struct qry_query *query, const struct qry_selection *
     /* Of both sides: refine() reads both again. */
     facts->sample_bytes += fanout.facts.sample_bytes;
     facts->negatives = facts->negatives || fanout.facts.negatives;
+    fg_crown_sum_finish(into);
     return FG_OK;
 }
 
@@ -114,28 +116,37 @@ static void clear_sums(struct flamegraph_query *graph)
         fg_crown_sum_done(&graph->sums[i]);
 }
 
-static enum fg_code add_up_sides(struct flamegraph_query *graph, bool full,
+/* full NULL: from crowns. Its limit is one of all sides together. */
+static enum fg_code add_up_sides(struct flamegraph_query *graph, const struct qry_crowns_full *full,
                                  struct qry_flamegraph_facts *ret_facts, struct fg_err *err)
 {
     struct qry_flamegraph_facts facts = {0};
 
     for (unsigned i = 0; i < graph->n_sides; i++)
         fg_crown_sum_init(&graph->sums[i]);
-    for (unsigned i = 0; i < graph->n_sides; i++)
-        if (graph->stacks[i] != NULL &&
-            add_up(graph->query, &graph->selections[i], graph->stacks[i], full, &graph->sums[i],
-                   &facts, err) != FG_OK) {
+    for (unsigned i = 0; i < graph->n_sides; i++) {
+        struct qry_crowns_full rest;
+
+        if (graph->stacks[i] == NULL)
+            continue;
+        if (full != NULL)
+            rest.max_sample_bytes =
+                full->max_sample_bytes - FG_MIN(full->max_sample_bytes, facts.sample_bytes);
+        if (add_up(graph->query, &graph->selections[i], graph->stacks[i],
+                   full == NULL ? NULL : &rest, &graph->sums[i], &facts, err) != FG_OK) {
             clear_sums(graph);
             return err->code;
         }
+    }
     *ret_facts = facts;
     return FG_OK;
 }
 
-/* Adds everything up again, in full, for an exact flame graph. It may take half of the time that is
- * left: if that, or the memory, is not enough, the flame graph with its bound is the answer. */
+/* Adds everything up in full, for an exact flame graph, if the samples are few enough. It may take
+ * half of the time that is left: if that, or the memory, is not enough, the flame graph with its
+ * bound is the answer. *refined: whether it was drawn. */
 static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdict *verdict,
-                           struct fg_err *err)
+                           bool *refined, struct fg_err *err)
 {
     struct qry_query *query = graph->query;
     int64_t deadline_mono_ns = query->deadline_mono_ns;
@@ -146,11 +157,13 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
     query->profiles = 0; /* the same profiles are counted again */
     query->series = 0;
-    enum fg_code code = add_up_sides(graph, true, &facts, err);
+    enum fg_code code = add_up_sides(
+        graph, &(struct qry_crowns_full){query->querier->refine_max_bytes}, &facts, err);
     query->deadline_mono_ns = deadline_mono_ns;
     if (code == FG_OK) {
         graph->draw(graph, verdict);
         clear_sums(graph);
+        *refined = true;
         return FG_OK;
     }
     query->profiles = profiles;
@@ -179,23 +192,48 @@ static enum fg_code fit_sides(struct flamegraph_query *graph, struct fg_err *err
     return FG_OK;
 }
 
+/* Draws what crowns have. */
+static enum fg_code draw_crowns(struct flamegraph_query *graph, struct fg_crown_verdict *verdict,
+                                uint64_t *ret_sample_bytes, struct fg_err *err)
+{
+    static const struct qry_crowns_full all = {UINT64_MAX};
+    struct qry_flamegraph_facts facts;
+
+    if (add_up_sides(graph, graph->query->refine ? &all : NULL, &facts, err) != FG_OK)
+        return err->code;
+    graph->draw(graph, verdict);
+    /* Before refine(), which needs the memory. */
+    clear_sums(graph);
+    verdict->exact = verdict->exact && !facts.negatives; /* bounds hold for positive values only */
+    *ret_sample_bytes = facts.sample_bytes;
+    return FG_OK;
+}
+
+/* Returns whether crowns have fewer nodes than are to be shown, so that they would be read for
+ * nothing if all samples can be read, too. */
+static bool is_beyond_crowns(const struct flamegraph_query *graph)
+{
+    const struct qry_blocks *blocks = graph->query->querier->blocks;
+
+    return blocks != NULL && !graph->query->refine && graph->max_nodes > blocks->crown_nodes;
+}
+
 static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_err *err)
 {
     struct qry_query *query = graph->query;
+    bool beyond = is_beyond_crowns(graph), refined = false;
     struct fg_crown_verdict verdict;
-    struct qry_flamegraph_facts facts;
+    uint64_t sample_bytes = 0;
 
     if (fit_sides(graph, err) != FG_OK)
         return err->code;
-    if (add_up_sides(graph, query->refine, &facts, err) != FG_OK)
+    if (beyond && refine(graph, &verdict, &refined, err) != FG_OK)
         return err->code;
-    graph->draw(graph, &verdict);
-    /* Before refine(), which needs the memory. */
-    clear_sums(graph);
-    verdict.exact = verdict.exact && !facts.negatives; /* bounds hold for positive values only */
+    if (!refined && draw_crowns(graph, &verdict, &sample_bytes, err) != FG_OK)
+        return err->code;
     /* An exact result reads all samples; querier.refine_max_bytes says how much that may be. */
-    if (!verdict.exact && facts.sample_bytes <= query->querier->refine_max_bytes &&
-        refine(graph, &verdict, err) != FG_OK)
+    if (!refined && !beyond && !verdict.exact && sample_bytes <= query->querier->refine_max_bytes &&
+        refine(graph, &verdict, &refined, err) != FG_OK)
         return err->code;
     query->inexact = query->inexact || !verdict.exact;
     query->bound = FG_MAX(query->bound, verdict.bound);

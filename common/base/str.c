@@ -134,14 +134,25 @@ void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len)
 
 void fg_buf_u64(struct fg_buf *buf, uint64_t value)
 {
+    /* Two digits a division: flame graphs have hundreds of thousands of numbers. */
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     /* 2^64 has 20 digits. */
     uint8_t digits[20];
     size_t at = sizeof digits;
 
-    do {
-        digits[--at] = (uint8_t)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
+    for (; value >= 100; value /= 100) {
+        at -= 2;
+        memcpy(digits + at, pairs + value % 100 * 2, 2);
+    }
+    if (value >= 10) {
+        at -= 2;
+        memcpy(digits + at, pairs + value * 2, 2);
+    } else {
+        digits[--at] = (uint8_t)('0' + value);
+    }
     fg_buf_append(buf, digits + at, sizeof digits - at);
 }
 

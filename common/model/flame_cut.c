@@ -10,31 +10,50 @@ static uint64_t sort_key(int64_t value)
     return (uint64_t)value ^ UINT64_C(1) << 63;
 }
 
+/* Keeps the keys that have this byte; returns how many. */
+static size_t keep_keys(uint64_t *keys, size_t count, unsigned shift, unsigned byte)
+{
+    size_t n = 0;
+
+    /* Each is written, kept or not: a branch would be mispredicted for many. */
+    for (size_t i = 0; i < count; i++) {
+        uint64_t key = keys[i];
+
+        keys[n] = key;
+        n += (key >> shift & 255) == byte;
+    }
+    return n;
+}
+
 /*
- * A byte of the answer at a time, from the highest: count how the values that agree with the answer
- * so far go on. Eight passes; quickselect would need about three, but a client could choose values
- * for which it needs as many as there are values.
+ * A byte of the answer at a time, from the highest: count how the keys that agree with the answer
+ * so far go on, and keep those that agree with it further. Eight passes at most, over fewer and
+ * fewer keys; quickselect would need about three, but a client could choose values for which it
+ * needs as many as there are values.
  */
 int64_t fg_flame_nth_largest(const int64_t *values, size_t count, size_t rank)
 {
-    uint64_t known = 0, mask = 0;
+    uint64_t *keys = fg_malloc(count * sizeof *keys), known = 0;
 
     fg_assert(rank > 0 && rank <= count);
-    for (unsigned shift = 56;; shift -= 8) {
+    for (size_t i = 0; i < count; i++)
+        keys[i] = sort_key(values[i]);
+    for (unsigned shift = 64; shift > 0;) {
         size_t counts[256] = {0};
         unsigned byte = 255;
 
+        shift -= 8;
         for (size_t i = 0; i < count; i++)
-            if ((sort_key(values[i]) & mask) == known)
-                counts[sort_key(values[i]) >> shift & 255]++;
-        /* Ends: of the values that agree with the answer so far there are at least `rank`. */
+            counts[keys[i] >> shift & 255]++;
+        /* Ends: of the keys that agree with the answer so far there are at least `rank`. */
         for (; rank > counts[byte]; byte--)
             rank -= counts[byte];
         known |= (uint64_t)byte << shift;
-        mask |= UINT64_C(255) << shift;
-        if (shift == 0)
-            return (int64_t)(known ^ UINT64_C(1) << 63);
+        if (counts[byte] < count)
+            count = keep_keys(keys, count, shift, byte);
     }
+    free(keys);
+    return (int64_t)(known ^ UINT64_C(1) << 63);
 }
 
 /* ---- the cut ---- */

@@ -482,6 +482,13 @@ static void write_enum(int value, const ProtobufCEnumDescriptor *type, struct fg
         fg_json_put_cstr(json, NULL, known->name);
 }
 
+static void write_i64(int64_t value, struct fg_buf *out)
+{
+    fg_buf_putc(out, '"');
+    fg_buf_i64(out, value);
+    fg_buf_putc(out, '"');
+}
+
 static void write_value(const ProtobufCFieldDescriptor *field, const void *slot,
                         struct fg_json_writer *json)
 {
@@ -501,10 +508,7 @@ static void write_value(const ProtobufCFieldDescriptor *field, const void *slot,
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        out = fg_json_value(json, NULL);
-        fg_buf_putc(out, '"');
-        fg_buf_i64(out, *(const int64_t *)slot);
-        fg_buf_putc(out, '"');
+        write_i64(*(const int64_t *)slot, fg_json_value(json, NULL));
         break;
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
@@ -540,11 +544,35 @@ static void write_value(const ProtobufCFieldDescriptor *field, const void *slot,
     }
 }
 
+static bool is_i64(const ProtobufCFieldDescriptor *field)
+{
+    return field->type == PROTOBUF_C_TYPE_INT64 || field->type == PROTOBUF_C_TYPE_SINT64 ||
+           field->type == PROTOBUF_C_TYPE_SFIXED64;
+}
+
+/* Flame graphs are hundreds of thousands of these: nothing is looked up for each. */
+static void write_i64s(const int64_t *values, size_t n, struct fg_json_writer *json)
+{
+    struct fg_buf *out = fg_json_value(json, NULL);
+
+    fg_buf_putc(out, '[');
+    for (size_t i = 0; i < n && !out->full; i++) {
+        if (i > 0)
+            fg_buf_putc(out, ',');
+        write_i64(values[i], out);
+    }
+    fg_buf_putc(out, ']');
+}
+
 static void write_repeated(const ProtobufCFieldDescriptor *field, const void *items, size_t n,
                            struct fg_json_writer *json)
 {
     size_t size = element_size(field->type);
 
+    if (is_i64(field)) {
+        write_i64s(items, n, json);
+        return;
+    }
     fg_json_begin_array(json, NULL);
     for (size_t i = 0; i < n && !json->out->full; i++)
         write_value(field, (const char *)items + i * size, json);

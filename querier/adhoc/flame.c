@@ -310,6 +310,7 @@ enum fg_code qry_adhoc_flame_write_diff(const struct qry_adhoc_flame *left,
     for (size_t i = 0; i < FG_COUNT(sums); i++) {
         fg_crown_sum_init(&sums[i]);
         fg_crown_sum_add_tree(&sums[i], i == 0 ? &left->tree : &right->tree);
+        fg_crown_sum_finish(&sums[i]);
     }
     qry_diff_make(&sums[0], &sums[1], max_nodes, &diff, &verdict);
     fg_json_put_u64(json, "version", 1);

@@ -103,12 +103,18 @@ struct qry_flamegraph_facts {
     bool negatives;   /* some crown has values below zero, for which its bound does not hold */
 };
 
+/* Asks for all of each part. */
+struct qry_crowns_full {
+    uint64_t max_sample_bytes; /* if the samples in the range have more, none is read: FG_E_LIMIT */
+};
+
 /* Adds the selected stacks by function names to a sum of crowns: of each part a crown, made from
- * samples or stored as a rollup; full: all of the part. Call sites in `stacks` are ignored. Adds to
- * *facts. */
+ * samples or stored as a rollup, or, unless `full` is NULL, all of the part. Call sites in `stacks`
+ * are ignored. Adds to *facts. */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
-                               const struct qry_stack_filter *stacks, bool full,
-                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               const struct qry_stack_filter *stacks,
+                               const struct qry_crowns_full *full, struct fg_crown_sum *into,
+                               struct qry_flamegraph_facts *facts,
                                struct fg_err *err) fg_must_check;
 
 /* Adds the selected stacks to groups, one for each value of a label. As qry_collect_groups(). */

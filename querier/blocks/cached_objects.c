@@ -21,6 +21,7 @@ struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
     bool own_functions;           /* `functions` is not the arena's */
+    struct fg_crown_names *names; /* of `functions`, for layers; NULL: it is no function tree */
     bool is_index;                /* `index` and `roster` are meant */
     union {
         struct {
@@ -45,6 +46,7 @@ static void parsed_destroy(void *value)
         fg_function_tree_done(&parsed->functions);
     if (parsed->is_index)
         qry_roster_destroy(atomic_load(&parsed->roster));
+    fg_crown_names_unref(parsed->names);
     fg_arena_destroy(parsed->arena);
     fg_cache_unref(parsed->below);
     free(parsed);
@@ -311,6 +313,13 @@ static enum fg_code get_function_tree(const struct qry_fetch_item *item, struct 
     return FG_OK;
 }
 
+/* Keeps the names apart for layers, which live longer than an entry. Returns their memory. */
+static size_t keep_names(struct parsed *parsed)
+{
+    parsed->names = fg_crown_names_create(&parsed->functions);
+    return fg_crown_names_bytes(parsed->names);
+}
+
 static enum fg_code make_function_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
                                        size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                        struct fg_err *err)
@@ -320,6 +329,7 @@ static enum fg_code make_function_tree(const struct qry_fetch_item *item, struct
     if (parsed_take(parsed, get_function_tree(item, bytes, max_bytes, parsed, err), ret_value,
                     ret_bytes) != FG_OK)
         return err->code;
+    *ret_bytes += keep_names(parsed);
     if (parsed->own_functions)
         /* It has memory of its own, which the arena does not count. */
         *ret_bytes += fg_function_tree_bytes(&parsed->functions);
@@ -337,6 +347,11 @@ const struct fg_function_tree *qry_function_tree_of(const struct fg_cache_entry 
     return &((const struct parsed *)fg_cache_value(entry))->functions;
 }
 
+struct fg_crown_names *qry_function_names_of(const struct fg_cache_entry *entry)
+{
+    return ((const struct parsed *)fg_cache_value(entry))->names;
+}
+
 /* ---- rollups ---- */
 
 static enum fg_code make_rollup_functions(const struct qry_fetch_item *item, struct fg_slice bytes,
@@ -347,11 +362,14 @@ static enum fg_code make_rollup_functions(const struct qry_fetch_item *item, str
     struct parsed *parsed = parsed_create(max_bytes, NULL);
     size_t tree_bytes = rollups->names.bytes; /* the dictionary follows */
 
-    return parsed_take(parsed,
-                       fg_rollup_functions_parse(rollups, fg_slice_sub(bytes, 0, tree_bytes),
-                                                 fg_slice_sub(bytes, tree_bytes, SIZE_MAX),
-                                                 parsed->arena, &parsed->functions, err),
-                       ret_value, ret_bytes);
+    if (parsed_take(parsed,
+                    fg_rollup_functions_parse(rollups, fg_slice_sub(bytes, 0, tree_bytes),
+                                              fg_slice_sub(bytes, tree_bytes, SIZE_MAX),
+                                              parsed->arena, &parsed->functions, err),
+                    ret_value, ret_bytes) != FG_OK)
+        return err->code;
+    *ret_bytes += keep_names(parsed);
+    return FG_OK;
 }
 
 const struct qry_cached_type qry_cached_rollup_functions = {

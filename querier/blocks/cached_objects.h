@@ -9,6 +9,7 @@
 #ifndef FG_QUERIER_BLOCKS_CACHED_OBJECTS_H
 #define FG_QUERIER_BLOCKS_CACHED_OBJECTS_H
 
+#include "common/storage/rollup/crown_layer.h"
 #include "querier/blocks/fetch.h"
 #include "querier/blocks/roster.h"
 
@@ -23,6 +24,7 @@ const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
 const struct fg_function_tree *
 qry_function_tree_of(const struct fg_cache_entry *entry); /* of rollups, too */
+struct fg_crown_names *qry_function_names_of(const struct fg_cache_entry *entry); /* of it */
 const struct fg_rollups *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* of a rollup, too */
 

@@ -433,7 +433,9 @@ static void drop_part(const struct qry_samples_taker *taker, struct part_task *p
 static enum fg_code take_part(const struct qry_samples_taker *taker, struct part_task *part,
                               struct fg_err *err)
 {
-    enum fg_code code = part->made == NULL ? FG_OK : taker->take(taker->arg, part->made, err);
+    uint32_t number = (uint32_t)(part - part->parts->tasks);
+    void *made = fg_take(part->made);
+    enum fg_code code = made == NULL ? FG_OK : taker->take(taker->arg, number, made, err);
 
     drop_part(taker, part);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", part->part->object->name);
@@ -461,12 +463,15 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
 {
     struct qry_reader *reader = &summing->reader;
     struct fg_task_group *task_group = reader->query->snapshot->task_group;
+    const struct qry_samples_taker *taker = summing->taker;
     struct parts parts = {.summing = summing};
     enum fg_code code;
 
     parts.tasks = fg_arena_new(reader->arena, struct part_task, reader->n_batch);
     if (parts.tasks == NULL)
         return qry_query_too_large(err);
+    if (taker->begin != NULL)
+        taker->begin(taker->arg, reader->n_batch);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
@@ -478,7 +483,9 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
     code = fg_task_group_finish(task_group, err);
     /* After a failure: what was made and not taken. */
     for (uint32_t i = parts.n_taken; i < reader->n_batch; i++)
-        drop_part(summing->taker, &parts.tasks[i]);
+        drop_part(taker, &parts.tasks[i]);
+    if (taker->end != NULL && taker->end(taker->arg, code != FG_OK, err) != FG_OK)
+        return err->code;
     return code;
 }
 
@@ -548,8 +555,17 @@ static enum fg_code choose(struct samples_summing *summing, struct fg_err *err)
                            crowns && !taker->full ? FG_ROLLUP_CROWN : FG_ROLLUP_FULL, crowns,
                            err) != FG_OK)
         return err->code;
-    return taker->take_crowns == NULL ? FG_OK
-                                      : taker->take_crowns(taker->arg, &summing->reader, err);
+    return FG_OK;
+}
+
+static enum fg_code read_chosen(struct samples_summing *summing, bool rollups, struct fg_err *err)
+{
+    const struct qry_samples_taker *taker = summing->taker;
+
+    if (rollups && taker->take_crowns != NULL &&
+        taker->take_crowns(taker->arg, &summing->reader, err) != FG_OK)
+        return err->code;
+    return read_all(summing, err);
 }
 
 enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection *selection,
@@ -560,6 +576,7 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     struct samples_summing summing = {.stacks = stacks, .taker = taker};
     /* Spans, traces and profile ids are not in rollups. */
     bool rollups = stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
+    uint64_t bytes = 0;
     enum fg_code code;
 
     qry_accumulators_init(&summing.accumulators, &summing.reader);
@@ -571,9 +588,13 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     if (code == FG_OK && rollups)
         code = choose(&summing, err);
     if (code == FG_OK)
-        *sample_bytes += bytes_asked_for(&summing.reader);
+        bytes = bytes_asked_for(&summing.reader);
+    if (code == FG_OK && bytes > taker->max_sample_bytes)
+        code = fg_fail(err, FG_E_LIMIT, "the samples have %llu bytes", (unsigned long long)bytes);
     if (code == FG_OK)
-        code = read_all(&summing, err);
+        code = read_chosen(&summing, rollups, err);
+    if (code == FG_OK)
+        *sample_bytes += bytes;
     qry_accumulators_done(&summing.accumulators);
     qry_reader_close(&summing.reader);
     return code;

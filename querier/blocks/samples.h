@@ -14,14 +14,21 @@ struct qry_samples_taker {
      * full: full rollups are used if there are any, crowns for parts whose profiles are gone. */
     enum fg_code (*take_crowns)(void *arg, struct qry_reader *reader, struct fg_err *err);
     bool full;
+    uint64_t max_sample_bytes; /* if the samples in the range have more, none is read: FG_E_LIMIT */
     const struct qry_cached_type *stacks; /* what ranks mean: qry_cached_tree or _names */
     /* Makes what take() wants of a part that has values: its sums are in part->sums, its stacks in
      * part->tree_entry. Any thread, for several parts at a time. */
     enum fg_code (*make)(void *arg, const struct qry_part *part, struct fg_arena *arena,
                          void **ret_made, struct fg_err *err);
-    /* Takes what was made, part after part in their order. The query's thread. */
-    enum fg_code (*take)(void *arg, void *made, struct fg_err *err);
-    void (*drop)(void *made); /* frees what is not in the arena; NULL: nothing is */
+    /* Begins and ends the parts of a batch: there are `count`, or fewer. Called in pairs, if
+     * begin() has succeeded; failed: a part could not be made or taken. The query's thread. NULL:
+     * there is nothing to do. */
+    void (*begin)(void *arg, uint32_t count);
+    enum fg_code (*end)(void *arg, bool failed, struct fg_err *err);
+    /* Takes what was made, part after part in their order, and owns what is not in the arena, after
+     * a failure too. number: of the part in its batch. The query's thread. */
+    enum fg_code (*take)(void *arg, uint32_t number, void *made, struct fg_err *err);
+    void (*drop)(void *made); /* frees what was not taken; NULL: all of it is in the arena */
     void *arg;
 };
 

@@ -28,10 +28,11 @@ static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_
     return FG_OK;
 }
 
-static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
+static enum fg_code add_view(void *arg, uint32_t number, void *made, struct fg_err *err)
 {
     const struct growing *growing = arg;
 
+    (void)number;
     /* Lines and addresses are merged away, which keeps the sum small. */
     if (growing->names_only)
         fg_tree_names(made, growing->into);
@@ -48,8 +49,11 @@ enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection
                              struct fg_tree *into, struct fg_err *err)
 {
     struct growing growing = {query->querier->blocks, stacks, names_only, into};
-    struct qry_samples_taker taker = {
-        .stacks = &qry_cached_tree, .make = make_view, .take = add_view, .arg = &growing};
+    struct qry_samples_taker taker = {.max_sample_bytes = UINT64_MAX,
+                                      .stacks = &qry_cached_tree,
+                                      .make = make_view,
+                                      .take = add_view,
+                                      .arg = &growing};
     uint64_t sample_bytes = 0;
 
     if (query->snapshot == NULL)

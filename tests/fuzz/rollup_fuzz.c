@@ -108,15 +108,13 @@ static void put_directory(struct fg_buf *out, const struct fg_slice *parts, cons
 static void use_crown(const struct fg_function_tree *names, const struct fg_crown *crown)
 {
     struct fg_crown_verdict verdict;
-    struct fg_crown_adding adding;
     struct fg_crown_sum sum;
     struct fg_tree cut;
 
     fg_crown_sum_init(&sum);
-    fg_crown_adding_init(&adding, &sum, names);
-    fg_crown_add(&adding, crown);
-    fg_crown_add(&adding, crown);
-    fg_crown_adding_done(&adding);
+    fg_crown_sum_add_crown(&sum, names, crown);
+    fg_crown_sum_add_crown(&sum, names, crown);
+    fg_crown_sum_finish(&sum);
     fg_tree_init(&cut);
     fg_crown_sum_truncate(&sum, 3, &cut, &verdict);
     fg_tree_done(&cut);

@@ -15,274 +15,217 @@ void fg_crown_sum_init(struct fg_crown_sum *sum)
 
 void fg_crown_sum_done(struct fg_crown_sum *sum)
 {
+    for (unsigned i = 0; i < FG_CROWN_SUM_LAYERS_MAX; i++)
+        fg_crown_layer_destroy(sum->layers[i]);
     fg_tree_done(&sum->tree);
     free(sum->known);
-    free(sum->strings);
     *sum = (struct fg_crown_sum){0};
 }
 
 size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum)
 {
-    return fg_tree_bytes(&sum->tree) + sum->cap * sizeof *sum->known +
-           sum->n_strings * sizeof *sum->strings;
-}
+    size_t bytes = fg_tree_bytes(&sum->tree) + sum->tree.n_nodes * sizeof *sum->known;
 
-/* Extends `known` as the tree grows. New nodes have nothing in them yet, and follow each other:
- * `next` guesses that the nodes of the next crown come in the same order. */
-static void follow(struct fg_crown_sum *sum)
-{
-    uint32_t cap = sum->tree.cap_nodes;
-
-    if (cap == sum->cap)
-        return;
-    sum->known = fg_realloc(sum->known, cap * sizeof *sum->known);
-    for (uint32_t i = sum->cap; i < cap; i++)
-        sum->known[i] = (struct fg_crown_known){.next = i + 1};
-    sum->cap = cap;
-}
-
-static void follow_strings(struct fg_crown_sum *sum)
-{
-    uint32_t count = sum->tree.symbols.cap_strings;
-
-    if (count == sum->n_strings)
-        return;
-    sum->strings = fg_realloc(sum->strings, count * sizeof *sum->strings);
-    for (uint32_t i = sum->n_strings; i < count; i++)
-        sum->strings[i] = (struct fg_crown_name){FG_MAP_NONE, i + 1};
-    sum->n_strings = count;
+    for (unsigned i = 0; i < FG_CROWN_SUM_LAYERS_MAX; i++)
+        bytes += sum->layers[i] == NULL ? 0 : fg_crown_layer_bytes(sum->layers[i]);
+    return bytes;
 }
 
 /* ---- adding ---- */
 
-static uint32_t *new_numbers(uint32_t count)
+/* Returns the sum of both, which are freed. The first may be NULL. */
+static struct fg_crown_layer *join(struct fg_crown_layer *a, struct fg_crown_layer *b)
 {
-    uint32_t *numbers = fg_malloc(FG_MAX((size_t)count, 1) * sizeof *numbers);
+    struct fg_crown_layer *both;
 
-    memset(numbers, 0xff, count * sizeof *numbers); /* FG_MAP_NONE in every byte */
-    return numbers;
+    if (a == NULL)
+        return b;
+    both = fg_crown_layer_add(a, b);
+    fg_crown_layer_destroy(a);
+    fg_crown_layer_destroy(b);
+    return both;
 }
 
-void fg_crown_adding_init(struct fg_crown_adding *adding, struct fg_crown_sum *sum,
-                          const struct fg_function_tree *names)
+void fg_crown_sum_put(struct fg_crown_sum *sum, struct fg_crown_layer *layer)
 {
-    *adding = (struct fg_crown_adding){
-        .sum = sum,
-        .names = names,
-        .nodes = new_numbers(names->n_nodes),
-        .locations = new_numbers(names->n_names),
-        .last = FG_TREE_ROOT,
-    };
-}
+    unsigned i = 0;
 
-void fg_crown_adding_done(struct fg_crown_adding *adding)
-{
-    free(adding->nodes);
-    free(adding->locations);
-    *adding = (struct fg_crown_adding){0};
-}
-
-/* Tries the name that followed in the crown before, else looks it up by hash: crowns of
- * neighbouring spans have mostly the same names in the same order. */
-static uint32_t find_string(struct fg_crown_adding *adding, struct fg_slice name)
-{
-    struct fg_crown_sum *sum = adding->sum;
-    struct fg_symbols *symbols = &sum->tree.symbols;
-    uint32_t string;
-
-    follow_strings(sum);
-    string = sum->strings[adding->last_string].next;
-    if (string >= symbols->n_strings || !fg_slice_eq(fg_symbols_text(symbols, string), name)) {
-        string = fg_symbols_string(symbols, name);
-        follow_strings(sum);
-        sum->strings[adding->last_string].next = string;
+    /* As a binary number is counted up: each node is added log2(n) times, not n times. */
+    for (; sum->layers[i] != NULL; i++) {
+        layer = join(sum->layers[i], layer);
+        sum->layers[i] = NULL;
     }
-    adding->last_string = string;
-    return string;
+    sum->layers[i] = layer;
 }
 
-static uint32_t find_location(struct fg_crown_adding *adding, struct fg_slice name)
+void fg_crown_sum_add_crown(struct fg_crown_sum *sum, const struct fg_function_tree *functions,
+                            const struct fg_crown *crown)
 {
-    uint32_t number = find_string(adding, name); /* which may move the strings */
-    struct fg_crown_name *string = &adding->sum->strings[number];
+    struct fg_crown_names *names = fg_crown_names_create(functions);
 
-    if (string->location == FG_MAP_NONE) /* it adds no string: this one is there */
-        string->location = fg_symbols_name_location(&adding->sum->tree.symbols, name);
-    return string->location;
-}
-
-/* Finds the node of a location under a parent by hash; creates it if there is none. */
-static uint32_t look_for_node(struct fg_crown_sum *sum, uint32_t parent, uint32_t location)
-{
-    uint32_t node = fg_tree_child(&sum->tree, parent, location);
-
-    follow(sum);
-    sum->known[node].parent = parent;
-    sum->known[node].location = location;
-    return node;
-}
-
-/* Tries the node that followed in the crown before, as find_string() does. */
-static uint32_t find_node(struct fg_crown_adding *adding, uint32_t parent, uint32_t location)
-{
-    struct fg_crown_sum *sum = adding->sum;
-    uint32_t node = adding->last == FG_TREE_ROOT ? 0 : sum->known[adding->last].next;
-
-    if (node >= sum->tree.n_nodes || sum->known[node].parent != parent ||
-        sum->known[node].location != location) {
-        node = look_for_node(sum, parent, location);
-        if (adding->last != FG_TREE_ROOT)
-            sum->known[adding->last].next = node;
-    }
-    adding->last = node;
-    return node;
-}
-
-static uint32_t place_node(struct fg_crown_adding *adding, uint32_t node)
-{
-    const struct fg_function_tree *names = adding->names;
-    uint32_t name = names->functions[node], above = names->parents[node];
-    uint32_t *location = &adding->locations[name], parent = FG_TREE_ROOT;
-
-    if (*location == FG_MAP_NONE)
-        *location = find_location(adding, names->names[name]);
-    if (above != FG_TREE_ROOT) {
-        parent = adding->nodes[above];
-        fg_assert(parent != FG_MAP_NONE);
-    }
-    adding->nodes[node] = find_node(adding, parent, *location);
-    return adding->nodes[node];
-}
-
-/* Returns the most that one child can have of a rest. With negative values, a rest is no bound. */
-static uint64_t hidden(const struct fg_crown *crown, int64_t rest)
-{
-    if (crown->has_negatives)
-        return crown->cut_max;
-    return FG_MIN(crown->cut_max, (uint64_t)rest);
-}
-
-void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown)
-{
-    struct fg_crown_sum *sum = adding->sum;
-
-    for (uint32_t i = 0; i < crown->n_nodes; i++) {
-        uint32_t node = adding->nodes[crown->nodes[i]];
-        struct fg_crown_known *known;
-
-        if (node == FG_MAP_NONE)
-            node = place_node(adding, crown->nodes[i]);
-        known = &sum->known[node];
-        sum->tree.self[node] = fg_value_add(sum->tree.self[node], crown->self[i]);
-        known->rest = fg_value_add(known->rest, crown->rest[i]);
-        known->slack = add_sat(known->slack, hidden(crown, crown->rest[i]));
-        known->seen = add_sat(known->seen, crown->cut_max);
-    }
-    sum->root_rest = fg_value_add(sum->root_rest, crown->root_rest);
-    sum->root_slack = add_sat(sum->root_slack, hidden(crown, crown->root_rest));
-    sum->cut = add_sat(sum->cut, crown->cut_max);
-}
-
-/* Notes the nodes from `first` on, which came with a tree. */
-static void know_nodes(struct fg_crown_sum *sum, uint32_t first)
-{
-    follow(sum);
-    for (uint32_t i = first; i < sum->tree.n_nodes; i++) {
-        sum->known[i].parent = sum->tree.parents[i];
-        sum->known[i].location = sum->tree.locations[i];
-    }
+    fg_crown_sum_put(sum, fg_crown_layer_of_crown(functions, names, crown));
+    fg_crown_names_unref(names);
 }
 
 void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree)
 {
-    uint32_t before = sum->tree.n_nodes;
-
-    fg_tree_merge(&sum->tree, tree);
-    know_nodes(sum, before);
+    fg_crown_sum_put(sum, fg_crown_layer_of_tree(tree));
 }
 
-void fg_crown_sum_take_tree(struct fg_crown_sum *sum, struct fg_tree *tree)
-{
-    struct fg_tree empty = sum->tree;
+/* ---- the tree ---- */
 
-    if (empty.n_nodes > 0) {
-        fg_crown_sum_add_tree(sum, tree);
-        return;
+/* Returns the deepest depth + 1. */
+static size_t count_levels(const struct fg_crown_layer *layer)
+{
+    size_t levels = 0;
+
+    for (uint32_t i = 0; i < layer->n_nodes; i++)
+        levels = FG_MAX(levels, (size_t)layer->nodes[i].depth + 1);
+    return levels;
+}
+
+static uint32_t *add_names(const struct fg_crown_layer *layer, struct fg_tree *tree)
+{
+    uint32_t count;
+    const struct fg_slice *names = fg_crown_layer_names(layer, &count);
+    uint32_t *locations = fg_malloc(FG_MAX((size_t)count, 1) * sizeof *locations);
+
+    for (uint32_t i = 0; i < count; i++)
+        locations[i] = fg_symbols_name_location(&tree->symbols, names[i]);
+    return locations;
+}
+
+static void make_tree(const struct fg_crown_layer *layer, struct fg_tree *tree)
+{
+    uint32_t *path = fg_malloc(FG_MAX(count_levels(layer), 1) * sizeof *path);
+    uint32_t *locations = add_names(layer, tree);
+
+    for (uint32_t i = 0; i < layer->n_nodes; i++) {
+        const struct fg_crown_node *node = &layer->nodes[i];
+        uint32_t parent = node->depth == 0 ? FG_TREE_ROOT : path[node->depth - 1];
+
+        path[node->depth] = fg_tree_append(tree, parent, locations[node->name]);
+        tree->self[i] = node->self;
     }
-    /* Taken over without a copy: trees of raw data are large. */
-    fg_tree_add(tree, FG_TREE_ROOT, empty.root_self);
-    sum->tree = *tree;
-    *tree = empty;
-    know_nodes(sum, 0);
+    tree->root_self = layer->root_self;
+    free(locations);
+    free(path);
+}
+
+void fg_crown_sum_finish(struct fg_crown_sum *sum)
+{
+    struct fg_crown_layer *all = NULL;
+
+    for (unsigned i = 0; i < FG_CROWN_SUM_LAYERS_MAX; i++)
+        if (sum->layers[i] != NULL)
+            all = join(all, fg_take(sum->layers[i]));
+    if (all == NULL)
+        return;
+    make_tree(all, &sum->tree);
+    sum->known = fg_take(all->known);
+    if (sum->known == NULL)
+        sum->known = fg_calloc(FG_MAX((size_t)all->n_nodes, 1), sizeof *sum->known);
+    sum->root_rest = all->root_rest;
+    sum->root_slack = all->root_slack;
+    sum->cut = all->cut;
+    fg_crown_layer_destroy(all);
 }
 
 /* ---- folding ---- */
 
-static bool is_called(const struct fg_crown_sum *sum, uint32_t node, struct fg_slice name)
+static bool *find_called(const struct fg_tree *tree, struct fg_slice name)
 {
-    return node != FG_TREE_ROOT && fg_slice_eq(fg_tree_name(&sum->tree, node), name);
+    bool *called = fg_calloc(FG_MAX((size_t)tree->symbols.n_locations, 1), sizeof *called);
+
+    for (uint32_t i = 0; i < tree->symbols.n_locations; i++)
+        called[i] = fg_slice_eq(fg_tree_location_name(tree, i), name);
+    return called;
 }
 
 bool fg_crown_sum_has_below(const struct fg_crown_sum *sum, struct fg_slice name)
 {
     const struct fg_tree *tree = &sum->tree;
-    bool *called = fg_calloc(FG_MAX((size_t)tree->symbols.n_locations, 1), sizeof *called);
-    bool found = false;
+    bool *called = find_called(tree, name), found = false;
 
-    for (uint32_t i = 0; i < tree->symbols.n_locations; i++)
-        called[i] = fg_slice_eq(fg_tree_location_name(tree, i), name);
     for (uint32_t i = 0; i < tree->n_nodes && !found; i++) {
-        const struct fg_crown_known *known = &sum->known[i];
+        uint32_t parent = tree->parents[i];
 
-        found = (known->parent != FG_TREE_ROOT && called[tree->locations[known->parent]]) ||
-                (called[known->location] && (known->rest != 0 || known->slack > 0));
+        found =
+            (parent != FG_TREE_ROOT && called[tree->locations[parent]]) ||
+            (called[tree->locations[i]] && (sum->known[i].rest != 0 || sum->known[i].slack > 0));
     }
     free(called);
     return found;
 }
 
-static void fold_node(const struct fg_crown_sum *sum, uint32_t from, struct fg_slice name,
-                      struct fg_crown_sum *into, uint32_t node)
-{
-    const struct fg_crown_known *known = &sum->known[from];
-    struct fg_crown_known *to = &into->known[node];
+/* A sum on its way to one in which a function has no descendants. */
+struct folding {
+    const struct fg_crown_sum *sum;
+    struct fg_crown_sum *into;
+    struct fg_symbols_import import;
+    bool *called;     /* by location of the sum */
+    bool *inside;     /* by node of the sum: the function, or a descendant of it */
+    uint32_t *placed; /* by node of the sum */
+};
 
-    fg_tree_add(&into->tree, node, sum->tree.self[from]);
-    to->seen = add_sat(to->seen, known->seen);
-    if (is_called(into, node, name)) {
-        fg_tree_add(&into->tree, node, known->rest);
-    } else {
-        to->rest = fg_value_add(to->rest, known->rest);
-        to->slack = add_sat(to->slack, known->slack);
+/* Adds a descendant of the function to it. */
+static void fold_into(struct folding *folding, uint32_t node, uint32_t above)
+{
+    struct fg_tree *tree = &folding->into->tree;
+
+    folding->inside[node] = true;
+    folding->placed[node] = folding->placed[above];
+    fg_tree_add(tree, folding->placed[above], folding->sum->tree.self[node]);
+    fg_tree_add(tree, folding->placed[above], folding->sum->known[node].rest);
+}
+
+static void fold_node(struct folding *folding, uint32_t node, uint32_t above)
+{
+    const struct fg_tree *from = &folding->sum->tree;
+    const struct fg_crown_known *known = &folding->sum->known[node];
+    struct fg_tree *tree = &folding->into->tree;
+    uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : folding->placed[above];
+    uint32_t place = fg_tree_append(
+        tree, parent, fg_symbols_import_location(&folding->import, from->locations[node]));
+
+    folding->inside[node] = folding->called[from->locations[node]];
+    folding->placed[node] = place;
+    fg_tree_add(tree, place, from->self[node]);
+    folding->into->known[place] = *known;
+    if (folding->inside[node]) {
+        fg_tree_add(tree, place, known->rest);
+        folding->into->known[place] = (struct fg_crown_known){.seen = known->seen};
     }
 }
 
 void fg_crown_sum_fold(const struct fg_crown_sum *sum, struct fg_slice name,
                        struct fg_crown_sum *into)
 {
-    uint32_t *placed = new_numbers(sum->tree.n_nodes);
+    size_t count = FG_MAX((size_t)sum->tree.n_nodes, 1);
+    struct folding folding = {.sum = sum,
+                              .into = into,
+                              .called = find_called(&sum->tree, name),
+                              .inside = fg_malloc(count * sizeof *folding.inside),
+                              .placed = fg_malloc(count * sizeof *folding.placed)};
 
+    into->known = fg_malloc(count * sizeof *into->known);
+    fg_symbols_import_init_new(&folding.import, &into->tree.symbols, &sum->tree.symbols);
     for (uint32_t i = 0; i < sum->tree.n_nodes; i++) {
-        uint32_t above = sum->known[i].parent;
-        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above];
+        uint32_t above = sum->tree.parents[i];
 
-        if (is_called(into, parent, name)) {
-            placed[i] = parent;
-            fg_tree_add(&into->tree, parent, sum->tree.self[i]);
-            fg_tree_add(&into->tree, parent, sum->known[i].rest);
-        } else {
-            struct fg_slice text = fg_tree_name(&sum->tree, i);
-
-            placed[i] =
-                look_for_node(into, parent, fg_symbols_name_location(&into->tree.symbols, text));
-            fold_node(sum, i, name, into, placed[i]);
-        }
+        if (above != FG_TREE_ROOT && folding.inside[above])
+            fold_into(&folding, i, above);
+        else
+            fold_node(&folding, i, above);
     }
+    fg_symbols_import_done(&folding.import);
     fg_tree_add(&into->tree, FG_TREE_ROOT, sum->tree.root_self);
-    into->root_rest = fg_value_add(into->root_rest, sum->root_rest);
-    into->root_slack = add_sat(into->root_slack, sum->root_slack);
-    into->cut = add_sat(into->cut, sum->cut);
-    free(placed);
+    into->root_rest = sum->root_rest;
+    into->root_slack = sum->root_slack;
+    into->cut = sum->cut;
+    free(folding.placed);
+    free(folding.inside);
+    free(folding.called);
 }
 
 /* ---- pictures ---- */

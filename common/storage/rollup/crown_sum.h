@@ -6,37 +6,24 @@
  * most the rest of the nearest ancestor that was kept. So each node of the sum has an error bound:
  * its total is too small by at most that much, and never too large (if no value is negative).
  *
- * Crowns of one block share a function tree: the node of the sum is looked up once per node of the
- * tree, and later by an array index. Crowns of different blocks are similar: a node is mostly
- * followed by the same node as in the previous crown, and only otherwise looked up by hash.
+ * Crowns and trees are layers (crown_layer.h), which are added up two by two, so that the sum of n
+ * of them costs log2(n) passes over lists. fg_crown_sum_finish() makes the tree that is read.
  *
- * Thread: one at a time. Memory: 70 bytes per node of the sum.
+ * Thread: one at a time. Memory: 72 bytes per node of the sum, and up to twice 40 meanwhile.
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_CROWN_SUM_H
 #define FG_COMMON_STORAGE_ROLLUP_CROWN_SUM_H
 
-#include "common/storage/rollup/crown.h"
+#include "common/storage/rollup/crown_layer.h"
 
-/* Data of a node of the sum. */
-struct fg_crown_known {
-    int64_t rest;              /* cut below it, or below one of its children in another crown */
-    uint64_t slack;            /* how much of the total of a child may be in rest */
-    uint64_t seen;             /* sum of cut_max of the crowns that have it */
-    uint32_t next;             /* the node that followed it in the last crown */
-    uint32_t parent, location; /* copies of those of the tree, in the same cache line */
-};
-
-/* Data of a string of the symbols. */
-struct fg_crown_name {
-    uint32_t location; /* or FG_MAP_NONE */
-    uint32_t next;     /* the string that followed it in the last crown */
-};
+enum { FG_CROWN_SUM_LAYERS_MAX = 64 };
 
 struct fg_crown_sum {
-    struct fg_tree tree;           /* a function tree with self values */
-    struct fg_crown_known *known;  /* [cap], by node */
-    struct fg_crown_name *strings; /* [n_strings] */
-    uint32_t cap, n_strings;
+    struct fg_crown_layer *layers[FG_CROWN_SUM_LAYERS_MAX]; /* [i]: of 2^i that were put; or NULL */
+
+    /* Set by fg_crown_sum_finish(). */
+    struct fg_tree tree; /* a function tree with self values, in canonical order, to be read only */
+    struct fg_crown_known *known; /* [tree.n_nodes] */
     int64_t root_rest;
     uint64_t root_slack;
     uint64_t cut; /* sum of cut_max of all crowns */
@@ -49,36 +36,24 @@ void fg_crown_sum_done(struct fg_crown_sum *sum);
 /* Returns the memory of the sum in bytes. */
 size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum);
 
-/* Adds crowns of one function tree to a sum. */
-struct fg_crown_adding {
-    struct fg_crown_sum *sum;
-    const struct fg_function_tree *names;
-    uint32_t *nodes;      /* by node of names: the node in the sum, or FG_MAP_NONE */
-    uint32_t *locations;  /* by function of names: the location in the sum, or FG_MAP_NONE */
-    uint32_t last;        /* the last node in the sum, or FG_TREE_ROOT */
-    uint32_t last_string; /* of the last function */
-};
+/* Adds a layer, which is taken over. */
+void fg_crown_sum_put(struct fg_crown_sum *sum, struct fg_crown_layer *layer);
 
-/* Begins. Both are borrowed until fg_crown_adding_done(). */
-void fg_crown_adding_init(struct fg_crown_adding *adding, struct fg_crown_sum *sum,
-                          const struct fg_function_tree *names);
-/* Frees it; the sum stays. */
-void fg_crown_adding_done(struct fg_crown_adding *adding);
-/* Adds a crown. */
-void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown);
+/* Adds a crown of a function tree. */
+void fg_crown_sum_add_crown(struct fg_crown_sum *sum, const struct fg_function_tree *functions,
+                            const struct fg_crown *crown);
 
 /* Adds a function tree of full data. */
 void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree);
 
-/* Does the same; an empty sum takes the tree over. Only fg_tree_done() may be called on the tree
- * afterwards. */
-void fg_crown_sum_take_tree(struct fg_crown_sum *sum, struct fg_tree *tree);
+/* Makes the tree. Nothing can be added afterwards; what follows reads finished sums. */
+void fg_crown_sum_finish(struct fg_crown_sum *sum);
 
 /* Returns whether a function of this name has descendants, or may have some that were cut. */
 bool fg_crown_sum_has_below(const struct fg_crown_sum *sum, struct fg_slice name);
 
-/* Adds the sum to another. The totals of functions of this name become their self values, without
- * descendants. */
+/* Makes a finished sum of the empty `into` in which the totals of functions of this name are their
+ * self values, and they have no descendants. */
 void fg_crown_sum_fold(const struct fg_crown_sum *sum, struct fg_slice name,
                        struct fg_crown_sum *into);
 

@@ -237,7 +237,8 @@ static void diff_slowly(struct asker *asker, const struct ask asks[2], size_t ma
         fg_tree_init(&tree);
         world_select(&asker->world, &asks[i].asked, &all, true, &tree);
         fg_crown_sum_init(&sums[i]);
-        fg_crown_sum_take_tree(&sums[i], &tree);
+        fg_crown_sum_add_tree(&sums[i], &tree);
+        fg_crown_sum_finish(&sums[i]);
         fg_tree_done(&tree);
     }
     qry_diff_make(&sums[0], &sums[1], max_nodes, ret_diff, &verdict);

@@ -29,7 +29,8 @@ static void fill(struct fg_crown_sum *sum, const char *const *stacks)
         }
         tree->self[node] += value;
     }
-    fg_crown_sum_take_tree(sum, tree);
+    fg_crown_sum_add_tree(sum, tree);
+    fg_crown_sum_finish(sum);
     fg_tree_done(tree);
 }
 

@@ -32,11 +32,7 @@ static void crowned_done(struct crowned *crowned)
 
 static void sum_add(struct fg_crown_sum *sum, const struct crowned *crowned)
 {
-    struct fg_crown_adding adding;
-
-    fg_crown_adding_init(&adding, sum, &crowned->names);
-    fg_crown_add(&adding, &crowned->crown);
-    fg_crown_adding_done(&adding);
+    fg_crown_sum_add_crown(sum, &crowned->names, &crowned->crown);
 }
 
 /* "main/a self+rest" for each node, by name and depth. */
@@ -258,6 +254,7 @@ static bool try_sum(uint64_t seed, bool *ret_cut)
         }
         crowned_done(&crowned);
     }
+    fg_crown_sum_finish(&sum);
     fg_crown_sum_truncate(&sum, max_nodes, &have, &verdict);
     fg_tree_truncate(&full, max_nodes, &want);
     if (verdict.exact)
@@ -320,6 +317,7 @@ static void sums_beyond_64_bits_saturate(void **state)
         fg_crown_sum_init(&sum);
         sum_add(&sum, &crowned);
         fg_tree_init(&drawn);
+        fg_crown_sum_finish(&sum);
         fg_crown_sum_truncate(&sum, 0, &drawn, &verdict);
         assert_int_equal(verdict.total, crowned.values.all);
         assert_int_equal(verdict.total, INT64_MAX);

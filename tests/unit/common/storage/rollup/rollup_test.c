@@ -368,7 +368,6 @@ static void check_crown(const struct made *made, const struct opened *opened,
                         const struct fg_rollup_row *row, const struct fg_tree *want)
 {
     struct fg_crown_verdict verdict;
-    struct fg_crown_adding adding;
     struct fg_crown_sum sum;
     struct fg_function_values values;
     struct fg_function_tree names;
@@ -390,14 +389,13 @@ static void check_crown(const struct made *made, const struct opened *opened,
     assert_memory_equal(crown.self, made_crown.self, crown.n_nodes * sizeof *crown.self);
     assert_memory_equal(crown.rest, made_crown.rest, crown.n_nodes * sizeof *crown.rest);
     fg_crown_sum_init(&sum);
-    fg_crown_adding_init(&adding, &sum, &opened->names);
-    fg_crown_add(&adding, &crown);
+    fg_crown_sum_add_crown(&sum, &opened->names, &crown);
+    fg_crown_sum_finish(&sum);
     fg_tree_init(&have);
     fg_crown_sum_truncate(&sum, 0, &have, &verdict);
     assert_int_equal(verdict.total, values.all);
     assert_int_equal(verdict.total, row->total);
     fg_tree_done(&have);
-    fg_crown_adding_done(&adding);
     fg_crown_sum_done(&sum);
     fg_crown_done(&made_crown);
     fg_function_values_done(&values);
