@@ -21,9 +21,7 @@ static enum fg_http_refusal check_expectation(struct fg_http_request *req)
 
 static bool take_budget(struct fg_http_request *req, uint64_t bytes)
 {
-    struct fg_budget *budget = req->conn->owner->lent.bodies;
-
-    if (budget != NULL && bytes > 0 && !fg_budget_take(budget, bytes))
+    if (req->bodies != NULL && bytes > 0 && !fg_budget_take(req->bodies, bytes))
         return false;
     req->admitted_bytes += bytes;
     return true;
@@ -31,6 +29,7 @@ static bool take_budget(struct fg_http_request *req, uint64_t bytes)
 
 static enum fg_http_refusal admit_body(struct fg_http_request *req, uint64_t body_len)
 {
+    req->bodies = req->route->bodies != NULL ? req->route->bodies : req->conn->owner->lent.bodies;
     if (body_len == HTTP_LENGTH_UNKNOWN) {
         fg_buf_init(&req->body, (size_t)req->body_max_bytes);
         return HTTP_ACCEPTED;
