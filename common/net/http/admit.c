@@ -29,7 +29,6 @@ static bool take_budget(struct fg_http_request *req, uint64_t bytes)
 
 static enum fg_http_refusal admit_body(struct fg_http_request *req, uint64_t body_len)
 {
-    req->bodies = req->route->bodies != NULL ? req->route->bodies : req->conn->owner->lent.bodies;
     if (body_len == HTTP_LENGTH_UNKNOWN) {
         fg_buf_init(&req->body, (size_t)req->body_max_bytes);
         return HTTP_ACCEPTED;
