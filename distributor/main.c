@@ -58,6 +58,7 @@ static enum fg_code make_query_proxy(struct distributor_service *service,
     const struct dist_query_proxy_config config = {
         .settings = &query_proxy_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
+        .uploads = fg_program_uploads(program, query_proxy_settings.upload_max_bytes),
         .registry = program->registry,
     };
 

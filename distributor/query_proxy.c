@@ -504,6 +504,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
                                  .path = routes[i].path,
                                  .prefix = routes[i].prefix,
                                  .body_max_bytes = routes[i].uploads ? upload_max : QUERY_MAX_BYTES,
+                                 .bodies = routes[i].uploads ? proxy->config.uploads : NULL,
                                  .handler = routes[i].kind == FG_HTTP_CHANGES ? on_change : on_read,
                                  .arg = proxy,
                                  .name = routes[i].name,

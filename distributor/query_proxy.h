@@ -15,7 +15,8 @@
  * have the same methods.
  *
  * Memory: at most running_max responses of answer_max_bytes, and all together a share of the
- * process's memory; above it the client gets 503. Request bodies count in the server's budget.
+ * process's memory; above it the client gets 503. Bodies of requests count in the server's budget,
+ * those with ad hoc profiles in one of their own.
  *
  * Thread: a loop of its own; create, start, stop and destroy from the program's thread.
  */
@@ -41,6 +42,7 @@ struct dist_query_proxy;
 struct dist_query_proxy_config {
     const struct dist_query_proxy_settings *settings;
     uint64_t memory_max_bytes; /* of the process: an eighth is for responses */
+    struct fg_budget *uploads; /* for bodies with ad hoc profiles; NULL: the server's */
     struct fg_registry *registry;
 };
 

@@ -11,7 +11,6 @@
 #include "common/base/time.h"
 
 enum {
-    CHECK_WANTED_EVERY = 1024,      /* records: about a millisecond */
     QUERY_HEAD_MAX_BYTES = 8 << 20, /* deletions, ids and groups at their most are 5 MB */
 };
 
@@ -24,7 +23,7 @@ struct query_job {
     enum fg_code (*kind)(struct ing_query *query, struct fg_err *err);
 };
 
-static enum fg_code check_wanted(const struct ing_query *query, struct fg_err *err)
+enum fg_code ing_query_check_wanted(const struct ing_query *query, struct fg_err *err)
 {
     if (fg_rpc_is_abandoned(query->req))
         return fg_fail(err, FG_E_CANCELED, "the caller has disconnected");
@@ -58,7 +57,7 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     unsigned entered;
 
     job->query.arena = fg_arena_create(job->query.context->memory_max_bytes);
-    if (check_wanted(&job->query, err) != FG_OK)
+    if (ing_query_check_wanted(&job->query, err) != FG_OK)
         return err->code;
     if (fg_rpc_head(job->query.req).len > QUERY_HEAD_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "query of %zu bytes, at most %d",
@@ -485,7 +484,8 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
     scope.tenant = ing_catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     query->lenient = selection->lenient;
     fg_rpc_let_cancel(query->req, selection->cancel_key);
-    if (check_wanted(query, err) != FG_OK || check_whole(query, selection, &scope, err) != FG_OK)
+    if (ing_query_check_wanted(query, err) != FG_OK ||
+        check_whole(query, selection, &scope, err) != FG_OK)
         return err->code;
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
@@ -547,7 +547,7 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
 {
     struct ing_query *query = scan->query;
 
-    if (++query->keys % CHECK_WANTED_EVERY == 0 && check_wanted(query, err) != FG_OK)
+    if (++query->keys % CHECK_WANTED_EVERY == 0 && ing_query_check_wanted(query, err) != FG_OK)
         return err->code;
     /* Before the record is opened: asking for a few ids of a group reads keys. */
     if (!ing_query_ids_have(&scan->scope->ids, key->id))

@@ -51,6 +51,13 @@ struct ing_query {
     char lacks[QUERY_LACKS_BYTES]; /* what the answer says is missing; "": it is complete */
 };
 
+enum { CHECK_WANTED_EVERY = 1024 }; /* records or series: about a millisecond */
+
+/* Checks that the answer is still wanted. FG_E_CANCELED: the caller has disconnected or cancelled;
+ * FG_E_DEADLINE. */
+enum fg_code ing_query_check_wanted(const struct ing_query *query,
+                                    struct fg_err *err) fg_must_check;
+
 /* Handle calls, for fg_rpc_server_handle(). context: a struct ing_query_context that outlives the
  * server. Transport threads. */
 void ing_query_handle_select(struct fg_rpc_request *req, void *context);

@@ -181,27 +181,30 @@ static enum fg_code answer_index(struct ing_query *query, const Fg__Inner__Serie
                                  const struct ing_query_scope *scope, struct fg_err *err)
 {
     const char *label = head->index->label[0] == '\0' ? NULL : head->index->label;
-    fg_auto(fg_arena) *arena = fg_arena_create(query->context->memory_max_bytes);
+    const size_t limit = fg_arena_limit_bytes(query->arena);
     struct fg_label_indexing indexing;
     struct fg_label_index index;
+    enum fg_code code = FG_OK;
+    uint64_t left = 0, n = 0;
     struct fg_map noted;
-    uint64_t left = 0;
     size_t to;
 
     fg_map_init(&noted);
-    fg_label_indexing_init(&indexing, label, arena);
+    fg_label_indexing_init(&indexing, label, query->arena);
     /* What fg_label_indexing_end() makes of it takes at most as much again. */
-    fg_arena_set_limit(arena, query->context->memory_max_bytes / 2);
-    for (size_t from = 0; from < scope->n_matches; from = to) {
+    fg_arena_set_limit(query->arena, limit / 2 + fg_arena_used_bytes(query->arena) / 2);
+    for (size_t from = 0; code == FG_OK && from < scope->n_matches; from = to) {
         to = next_series(scope, from);
         if (is_listed(scope, &scope->matches[from]) &&
             !(head->index->names_only && is_noted(&noted, scope, from, to)) &&
             (left > 0 || !index_series(&indexing, scope, from, to)))
             left++;
+        if (++n % CHECK_WANTED_EVERY == 0)
+            code = ing_query_check_wanted(query, err);
     }
     fg_map_done(&noted);
-    fg_arena_set_limit(arena, query->context->memory_max_bytes);
-    if (fg_label_indexing_end(&indexing, &index, err) != FG_OK)
+    fg_arena_set_limit(query->arena, limit);
+    if (code != FG_OK || fg_label_indexing_end(&indexing, &index, err) != FG_OK)
         return err->code;
     fg_label_index_encode(&index, &query->payload);
     write_reply(query, true, left);

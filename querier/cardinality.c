@@ -443,6 +443,29 @@ static bool keep_text(struct qry_cardinality *cardinality, struct qry_value_run 
     return ret_copy->ptr != NULL;
 }
 
+/* Leaves out all values from a text on, those of other indexes as well. */
+static void cut_from(struct qry_cardinality *cardinality, struct fg_slice text)
+{
+    struct qry_value_run *run = &cardinality->runs[0];
+    struct fg_slice bound = fg_arena_copy(cardinality->texts, text);
+    uint32_t n = 0;
+
+    cardinality->values_cut = true;
+    if (bound.ptr == NULL) {
+        compact(cardinality);
+        bound = fg_arena_copy(cardinality->texts, text);
+    }
+    if (is_cut(cardinality, text))
+        return;
+    cardinality->bound = bound.ptr == NULL ? FG_LIT("") : bound;
+    fold(cardinality, 1);
+    if (cardinality->n_runs == 0)
+        return;
+    while (n < run->n && !is_cut(cardinality, run->items[n].text))
+        n++;
+    run->n = n;
+}
+
 static void add_values(struct qry_cardinality *cardinality, const struct fg_label_index *index)
 {
     const struct qry_cardinality_config *config = &cardinality->config;
@@ -611,6 +634,7 @@ void qry_cardinality_add(struct qry_cardinality *cardinality, const struct fg_la
 {
     if (cardinality->config.names_only) {
         add_names_only(cardinality, index);
+        cardinality->values_cut = cardinality->values_cut || index->left.value.ptr != NULL;
         return;
     }
     if (index->n_prints > cardinality->cap_news) {
@@ -623,6 +647,12 @@ void qry_cardinality_add(struct qry_cardinality *cardinality, const struct fg_la
         add_names(cardinality, index);
     else
         add_values(cardinality, index);
+    if (index->left.value.ptr == NULL)
+        return;
+    if (cardinality->config.label == NULL)
+        cardinality->values_cut = true;
+    else
+        cut_from(cardinality, index->left.value);
 }
 
 static bool is_counted(const struct qry_counts *counts)

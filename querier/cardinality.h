@@ -10,7 +10,8 @@
  * their texts (names count as values). What does not fit is left out and reported:
  *   - series_cut: series beyond the bound did not count,
  *   - values_cut: values from a text on (in byte order) are missing; those before it are exact. Of
- *     label names: some did not count as values of their name.
+ *     label names: some are missing, or lack series or values.
+ * An index may lack postings (label_index.h: left), which has the same effect.
  *
  * Pure. Thread: one at a time. Memory: on the heap, until qry_cardinality_done().
  */

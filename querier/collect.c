@@ -295,6 +295,11 @@ static enum fg_code take_labels(struct qry_query *query, const struct fg_call *c
         code = fg_label_index_decode(call->reply_payload, arena, &index, err);
     else
         code = index_sets(call->reply_payload, into->config.label, arena, &index, err);
+    if (code == FG_E_LIMIT) {
+        /* Not one series of it fits: said in the response, like any that is left out. */
+        into->series_cut = true;
+        return FG_OK;
+    }
     if (code != FG_OK)
         return fg_wrap(err, "response of an ingester");
     qry_cardinality_add(into, &index);

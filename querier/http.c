@@ -14,10 +14,7 @@
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
 
-enum {
-    REQUEST_MAX_BYTES = 1024 * 1024, /* a selector has hundreds of bytes */
-    FILE_REST_MAX_BYTES = 64 * 1024, /* of a message with a file: its name and the JSON */
-};
+enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 
 /* All queries of programs at an interval are one flow, so that people wait for a few of them at
  * most. The flows of tenants are hashes of their names. */
@@ -359,7 +356,8 @@ static void add_adhoc_route(struct querier *querier, struct fg_http_server *serv
         add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_READS, false);
         return;
     case QRY_ADHOC_UPLOADS:
-        wanted.body_max_bytes = (file_max + 2) / 3 * 4 + FILE_REST_MAX_BYTES;
+        wanted.bodies = querier->uploads;
+        wanted.body_max_bytes = qry_adhoc_body_max_bytes(file_max);
         if (adhoc->endpoint.type == NULL) {
             wanted.methods = FG_HTTP_GET | FG_HTTP_POST;
             wanted.body_max_bytes = file_max;

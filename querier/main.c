@@ -2,6 +2,7 @@
 #include "common/cluster/ring/settings.h"
 #include "common/program/program.h"
 #include "common/storage/bucket/settings.h"
+#include "querier/adhoc/adhoc.h"
 #include "querier/querier.h"
 #include "querier/share/share.h"
 
@@ -104,6 +105,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .refine_max_bytes = settings.refine_max_bytes,
         .adhoc_upload_max_bytes = settings.adhoc_upload_max_bytes,
         .adhoc_decode_max_bytes = settings.adhoc_decode_max_bytes,
+        .adhoc_memory_max_bytes = settings.adhoc_memory_max_bytes,
+        .uploads =
+            fg_program_uploads(program, qry_adhoc_body_max_bytes(settings.adhoc_upload_max_bytes)),
         .instance_labels = settings.instance_labels,
         .manifest_age_ns = settings.manifest_age_ns,
         .rules_delay_ns = settings.rules_delay_ns,

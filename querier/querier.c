@@ -6,7 +6,10 @@
 #include "querier/rules/rules.h"
 #include "querier/ui.h"
 
-enum { ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024 };
+enum {
+    ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024,
+    ADHOC_FILE_COPIES = 3, /* of an ad hoc profile: its text, bytes, and what the client sent */
+};
 
 struct querier *qry_create(const struct qry_config *config)
 {
@@ -30,6 +33,12 @@ struct querier *qry_create(const struct qry_config *config)
     querier->refine_max_bytes = config->refine_max_bytes;
     querier->adhoc_upload_max_bytes = config->adhoc_upload_max_bytes;
     querier->adhoc_decode_max_bytes = config->adhoc_decode_max_bytes;
+    querier->uploads = config->uploads;
+    /* Never less than one request needs: it would be told to try again forever. */
+    fg_budget_init(&querier->adhoc_memory,
+                   FG_MAX(config->adhoc_memory_max_bytes,
+                          2 * config->adhoc_decode_max_bytes +
+                              ADHOC_FILE_COPIES * config->adhoc_upload_max_bytes));
     querier->instance_labels =
         config->instance_labels != NULL ? config->instance_labels : QRY_INSTANCE_LABELS_DEFAULT;
     /* Without a bucket ingesters are all there is, as in tests of replicas. */

@@ -36,7 +36,7 @@ struct qry_settings {
     char *instance_labels;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
-    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
+    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
 };
 extern const struct fg_conf_field qry_fields[];
 extern const size_t qry_n_fields;
@@ -71,8 +71,9 @@ struct qry_config {
     uint64_t refine_max_bytes;        /* of samples, read if a flame graph of crowns is inexact */
     int64_t manifest_age_ns;          /* older manifests are read again */
     int64_t rules_delay_ns;           /* so late is a minute evaluated by recording rules */
-    /* Of ad hoc profiles: of a file, 0: there are none; and to decode it. */
-    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
+    /* Of ad hoc profiles: of a file, 0: there are none; to decode it; and of all together. */
+    uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
+    struct fg_budget *uploads;   /* for bodies with ad hoc profiles; NULL: the server's */
     const char *instance_labels; /* of comparisons, separated by commas; NULL: the default */
     struct fg_disk_cache *disk;  /* of segment and block data; NULL: none */
 };

@@ -44,8 +44,8 @@ enum {
     MISSING_MAX_BYTES = 1024, /* of the text in the header X-Flamegrid-Missing */
 };
 
-/* What all queries of a process share. Read-only after qry_create(), except for round_robin and
- * pending, which any thread may use. */
+/* What all queries of a process share. Read-only after qry_create(), except for round_robin,
+ * pending and adhoc_memory, which any thread may use. */
 struct querier {
     struct fg_ring_watch *ring; /* of the ingesters, with peers; or one ingester; or neither */
     struct fg_peers *peers;
@@ -63,7 +63,9 @@ struct querier {
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
-    const char *instance_labels; /* of comparisons, separated by commas */
+    struct fg_budget *uploads;     /* for bodies with ad hoc profiles; NULL: the server's */
+    struct fg_budget adhoc_memory; /* of all ad hoc profiles that are read and decoded */
+    const char *instance_labels;   /* of comparisons, separated by commas */
 };
 
 /* Parameters of the plain routes, read on the loop. ptr NULL: not given. */

@@ -38,10 +38,15 @@ const struct fg_conf_field qry_fields[] = {
      .min = "0", .max = "256MiB",
      .doc = "Size of an ad hoc profile, a file that is uploaded to look at it, as received. Larger "
             "files are refused. 0: no ad hoc profiles."},
-    {"adhoc_decode_max_bytes", FG_CONF_BYTES, CONF(adhoc_decode_max_bytes), .def = "64MiB",
+    {"adhoc_decode_max_bytes", FG_CONF_BYTES, CONF(adhoc_decode_max_bytes), .def = "128MiB",
      .min = "1MiB", .max = "4GiB",
-     .doc = "Memory for decompressing and decoding one ad hoc profile, in addition to the file "
-            "itself, and as much again for its stacks."},
+     .doc = "Memory for decompressing and decoding one ad hoc profile and for its flame graph, in "
+            "addition to the file itself. Files that need more are refused."},
+    {"adhoc_memory_max_bytes", FG_CONF_BYTES, CONF(adhoc_memory_max_bytes), .def = "384MiB",
+     .min = "1MiB",
+     .doc = "Memory for all ad hoc profiles that are read and decoded at one moment. Requests "
+            "beyond it get 429. At least what a comparison of two files needs is allowed: twice "
+            "`querier.adhoc_decode_max_bytes` and three times `querier.adhoc_upload_max_bytes`."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

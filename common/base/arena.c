@@ -29,6 +29,11 @@ struct fg_arena *fg_arena_create(size_t limit_bytes)
     return arena;
 }
 
+size_t fg_arena_limit_bytes(const struct fg_arena *arena)
+{
+    return arena->limit_bytes;
+}
+
 /* Frees the blocks from `block` on that are newer than `kept`. */
 static void free_newer(struct block *block, const struct block *kept)
 {

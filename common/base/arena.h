@@ -22,6 +22,9 @@ FG_AUTO(fg_arena, fg_arena_destroy)
 /* Sets another limit. Memory that was allocated stays valid, even if it exceeds the limit. */
 void fg_arena_set_limit(struct fg_arena *arena, size_t limit_bytes);
 
+/* Returns the limit. */
+size_t fg_arena_limit_bytes(const struct fg_arena *arena);
+
 /* Frees all allocations, and keeps the largest block for the next piece of work. */
 void fg_arena_reset(struct fg_arena *arena);
 

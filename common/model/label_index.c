@@ -2,7 +2,11 @@
 
 #include "common/base/cursor.h"
 
-enum { VALUE_MIN_BYTES = 2 /* of an encoded value: its length, and how many series it has */ };
+enum {
+    VALUE_MIN_BYTES = 2,   /* of an encoded value: its length, and how many series it has */
+    SERIES_MIN_BYTES = 16, /* of a posting's list of series in an arena */
+    OF_TYPES_PART = 8,     /* of the memory for an index: an eighth is for of_types */
+};
 
 #define PAIR_SEED UINT64_C(0x7479706564) /* "typed": no other hash uses it */
 
@@ -353,6 +357,7 @@ struct decoding {
     struct fg_label_index index;
     struct fg_label_posting *postings;
     uint32_t cap_postings;
+    struct fg_label last; /* of the postings so far */
 };
 
 static bool decode_prints(struct decoding *decoding)
@@ -392,26 +397,28 @@ static bool decode_prints(struct decoding *decoding)
     return true;
 }
 
-static bool decode_posting(struct decoding *decoding, struct fg_slice name)
+/* A posting that does not fit, and those after it, are read and left out. */
+static void decode_posting(struct decoding *decoding, struct fg_slice name)
 {
     struct fg_cur *cur = &decoding->cur;
     struct fg_label_posting posting = {.name = name, .value = fg_cur_lenbytes(cur)};
     uint64_t n = fg_cur_count(cur, 1), last = 0;
     uint32_t at = decoding->index.n_postings;
+    struct fg_label *left = &decoding->index.left;
 
     /* Postings have to ascend: they are searched by halves, and merged with those of others. */
     if (cur->bad || n > decoding->index.n_prints || posting.value.len == 0 ||
-        (at > 0 && label_cmp(decoding->postings[at - 1].name, decoding->postings[at - 1].value,
-                             name, posting.value) >= 0)) {
+        (decoding->last.value.len > 0 &&
+         label_cmp(decoding->last.name, decoding->last.value, name, posting.value) >= 0)) {
         fg_cur_fail(cur);
-        return true;
+        return;
     }
+    decoding->last = (struct fg_label){name, posting.value};
     posting.n_series = (uint32_t)n;
-    posting.series = fg_arena_alloc(decoding->arena, n * sizeof *posting.series);
-    if (posting.series == NULL ||
-        !fg_arena_grow(decoding->arena, &decoding->postings, at, 1, &decoding->cap_postings,
-                       sizeof *decoding->postings))
-        return false;
+    if (at < decoding->cap_postings && left->value.ptr == NULL)
+        posting.series = fg_arena_alloc(decoding->arena, n * sizeof *posting.series);
+    if (posting.series == NULL && left->value.ptr == NULL)
+        *left = (struct fg_label){name, posting.value};
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -419,14 +426,29 @@ static bool decode_posting(struct decoding *decoding, struct fg_slice name)
         if ((i > 0 && step == 0) || step >= decoding->index.n_prints - last)
             fg_cur_fail(cur);
         last += step;
-        posting.series[i] = (uint32_t)last;
+        if (posting.series != NULL)
+            posting.series[i] = (uint32_t)last;
     }
+    if (posting.series == NULL)
+        return;
     decoding->postings[at] = posting;
     decoding->index.n_postings++;
-    return true;
 }
 
-static bool decode_postings(struct decoding *decoding)
+/* Makes room for all values of a name at once, not for twice as many; for fewer if memory allows no
+ * more. */
+static void make_room(struct decoding *decoding, uint64_t n_values)
+{
+    size_t bytes = fg_arena_limit_bytes(decoding->arena) - fg_arena_used_bytes(decoding->arena);
+    uint64_t fit = bytes / (sizeof *decoding->postings + SERIES_MIN_BYTES);
+
+    /* Nothing more fits if this fails, which the next posting will notice. */
+    (void)!fg_arena_grow(decoding->arena, &decoding->postings, decoding->index.n_postings,
+                         (uint32_t)FG_MIN(FG_MIN(n_values, fit), UINT32_MAX / 2),
+                         &decoding->cap_postings, sizeof *decoding->postings);
+}
+
+static void decode_postings(struct decoding *decoding)
 {
     struct fg_cur *cur = &decoding->cur;
     uint64_t n_names = fg_cur_count(cur, 1);
@@ -435,12 +457,11 @@ static bool decode_postings(struct decoding *decoding)
         struct fg_slice name = fg_cur_lenbytes(cur);
         uint64_t n_values = fg_cur_count(cur, VALUE_MIN_BYTES);
 
+        make_room(decoding, n_values);
         for (uint64_t v = 0; v < n_values && !cur->bad; v++)
-            if (!decode_posting(decoding, name))
-                return false;
+            decode_posting(decoding, name);
     }
     decoding->index.postings = decoding->postings;
-    return true;
 }
 
 static bool decode_of_types(struct decoding *decoding)
@@ -465,7 +486,17 @@ enum fg_code fg_label_index_decode(struct fg_slice in, struct fg_arena *arena,
 {
     struct decoding decoding = {.cur = fg_cur(in), .arena = arena};
 
-    if (!decode_prints(&decoding) || !decode_postings(&decoding) || !decode_of_types(&decoding))
+    bool fits = decode_prints(&decoding);
+    size_t limit = fg_arena_limit_bytes(arena), room = limit - fg_arena_used_bytes(arena);
+
+    /* The rest is a few labels, for which postings leave some room. */
+    if (fits) {
+        fg_arena_set_limit(arena, limit - room / OF_TYPES_PART);
+        decode_postings(&decoding);
+        fg_arena_set_limit(arena, limit);
+        fits = decode_of_types(&decoding);
+    }
+    if (!fits)
         return fg_fail(err, FG_E_LIMIT, "a label index of %zu bytes needs too much memory", in.len);
     if (!fg_cur_end(&decoding.cur))
         return fg_fail(err, FG_E_CORRUPT, "the label index does not fit its %zu bytes", in.len);

@@ -65,6 +65,8 @@ struct fg_label_index {
     uint32_t n_postings;
     const struct fg_label *of_types;
     uint32_t n_of_types;
+    struct fg_label left; /* the first posting that is left out, with all after it, since memory was
+                             full; value.ptr NULL: none is */
 };
 
 /* Returns the print of a pair of a series and a value of a label that is made from the type. */
@@ -121,8 +123,9 @@ enum fg_code fg_label_indexing_end(struct fg_label_indexing *indexing,
 /* Appends the encoded index. All of its series are selected. */
 void fg_label_index_encode(const struct fg_label_index *index, struct fg_buf *out);
 
-/* Decodes all of `in`, from which the texts are borrowed; arrays are in the arena. FG_E_CORRUPT;
- * FG_E_LIMIT: the arena is full. */
+/* Decodes all of `in`, from which the texts are borrowed; arrays are in the arena. Postings that do
+ * not fit there are left out (ret_index->left). FG_E_CORRUPT; FG_E_LIMIT: all else does not fit
+ * either. */
 enum fg_code fg_label_index_decode(struct fg_slice in, struct fg_arena *arena,
                                    struct fg_label_index *ret_index,
                                    struct fg_err *err) fg_must_check;

@@ -17,7 +17,8 @@
  *             connection is always taken; later ones wait (HTTP/1.1) or are refused (HTTP/2,
  *             REFUSED_STREAM) while the budget has no room. A head that does not fit gets 429.
  *   bodies    A body is admitted before it is read and given back when its request is answered. A
- *             body that does not fit gets 429 with Retry-After.
+ *             body that does not fit gets 429 with Retry-After. A route may have a budget of its
+ *             own, so that its bodies keep no others out.
  *   answers   An answer counts from fg_http_respond() until its last byte was given to the system.
  *             An answer of more than 4 KiB that does not fit becomes 503 with Retry-After; smaller
  *             ones are part of their request. In HTTP/1.1 the next request of a connection does not
@@ -104,6 +105,8 @@ struct fg_http_route {
     /* Metrics label `route` (deploy/operations/http.md#prometheus); NULL: made from the path. */
     const char *name;
     enum fg_http_kind kind; /* required */
+    /* Counts the bodies of its requests. Borrowed as what a server is lent; NULL: the server's. */
+    struct fg_budget *bodies;
 };
 
 struct fg_tls_context; /* common/net/tls.h */

@@ -45,7 +45,7 @@ static const struct fg_conf_field program_fields[] = {
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
      .doc = "Memory budget of the process. Queues, caches and dictionaries without a size of their own get a share of it."},
     {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",
-     .doc = "Memory for request bodies that are being received or processed. Further requests are refused with 429. 0: a sixteenth of `memory_max_bytes`."},
+     .doc = "Memory for request bodies that are being received or processed. Further requests are refused with 429. Ad hoc profiles do not count: they have a sixteenth of `memory_max_bytes` of their own. 0: a sixteenth of `memory_max_bytes`."},
     {"answer_memory_max_bytes", FG_CONF_BYTES, CONF(answer_memory_max_bytes), .def = "0",
      .doc = "Memory for responses that clients have not read yet. When it is exhausted, responses of more than 4 KiB are replaced by 503 with Retry-After, and clients that have read nothing for a second are disconnected. A single response may exceed it. 0: an eighth of `memory_max_bytes`."},
     {"answer_min_per_s", FG_CONF_BYTES, CONF(answer_min_per_s), .def = "8KiB", .max = "1GiB",
@@ -86,6 +86,7 @@ static const struct fg_conf_field program_fields[] = {
 /* clang-format off */
 #define PROGRAM_METRICS(M)                                                                                    \
     M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Memory of request bodies that are being received or processed") \
+    M(GAUGE, PROGRAM_UPLOADS, "flamegrid_upload_memory_bytes", "Memory of ad hoc profiles that are being received or processed, as they were sent") \
     M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Memory of requests that are being received or processed, without bodies") \
     M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Memory of responses that clients have not read yet") \
     M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest delay of a message to an event loop since the last scrape") \
@@ -226,6 +227,7 @@ static void on_scrape(void *arg)
     fg_work_state(program->work, FG_LANE_INGEST, &ingest);
     fg_work_state(program->work, FG_LANE_QUERY, &query);
     fg_metric_set(metrics, PROGRAM_BODIES, (int64_t)fg_budget_used(&program->budget));
+    fg_metric_set(metrics, PROGRAM_UPLOADS, (int64_t)fg_budget_used(&program->uploads));
     fg_metric_set(metrics, PROGRAM_HEADS, (int64_t)fg_budget_used(&program->heads));
     fg_metric_set(metrics, PROGRAM_ANSWERS, (int64_t)fg_budget_used(&program->answers));
     fg_metric_set(metrics, PROGRAM_LAG, lag_ns);
@@ -289,6 +291,12 @@ static void make_servers(struct fg_program *program)
     program->admin = fg_http_server_create(&http, &lent);
 }
 
+struct fg_budget *fg_program_uploads(struct fg_program *program, uint64_t largest_bytes)
+{
+    program->uploads.limit_bytes = FG_MAX(program->uploads.limit_bytes, largest_bytes);
+    return &program->uploads;
+}
+
 /* Why GET /ready answers 503. */
 static bool is_unready(void *arg, struct fg_buf *why)
 {
@@ -319,6 +327,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
                                          ? settings->body_memory_max_bytes
                                          : settings->memory_max_bytes / 16);
+    fg_budget_init(&program->uploads, settings->memory_max_bytes / 16);
     fg_budget_init(&program->heads, settings->memory_max_bytes / 16);
     fg_budget_init(&program->answers, settings->answer_memory_max_bytes > 0
                                           ? settings->answer_memory_max_bytes
@@ -347,9 +356,10 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     fg_admin_routes(&program->admin_routes, program->http, program->admin);
     fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
-    *program->trim = (struct fg_trim){.budgets = {&program->budget, &program->answers},
-                                      .loop = program->loops[0],
-                                      .work = program->work};
+    *program->trim =
+        (struct fg_trim){.budgets = {&program->budget, &program->uploads, &program->answers},
+                         .loop = program->loops[0],
+                         .work = program->work};
     fg_trim_start(program->trim);
     return FG_OK;
 }

@@ -94,7 +94,8 @@ struct fg_program {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
-    struct fg_budget budget;  /* memory of request bodies */
+    struct fg_budget budget;  /* memory of request bodies, */
+    struct fg_budget uploads; /* ... except those of fg_program_uploads() */
     struct fg_budget heads;   /* memory of requests without their bodies */
     struct fg_budget answers; /* memory of answers that clients have not read yet */
     struct fg_work *work;     /* lanes INGEST and QUERY run requests of clients; one BACKGROUND
@@ -123,6 +124,13 @@ struct fg_program {
  * settings as Markdown. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
+
+/*
+ * Returns the budget of bodies with files that people upload to look at them. They have one of
+ * their own, so that they keep no profiles out that agents send: a sixteenth of memory_max_bytes,
+ * and at least one file of largest_bytes. Before the server starts.
+ */
+struct fg_budget *fg_program_uploads(struct fg_program *program, uint64_t largest_bytes);
 
 /*
  * Loads only the settings into the sections' values, for commands that work on the program's data

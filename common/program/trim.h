@@ -13,7 +13,7 @@
 #include "common/runtime/loop.h"
 #include "common/runtime/work.h"
 
-enum { TRIM_BUDGETS_MAX = 2 };
+enum { TRIM_BUDGETS_MAX = 3 };
 
 struct fg_trim {
     struct fg_budget *budgets[TRIM_BUDGETS_MAX]; /* ends with NULL if there are fewer */

@@ -8,6 +8,7 @@
 #include "ingester/keys.h"
 #include "ingester/member.h"
 #include "ingester/routes.h"
+#include "querier/adhoc/adhoc.h"
 #include "querier/querier.h"
 
 #include <errno.h>
@@ -231,6 +232,9 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .refine_max_bytes = single_querier.refine_max_bytes,
         .adhoc_upload_max_bytes = single_querier.adhoc_upload_max_bytes,
         .adhoc_decode_max_bytes = single_querier.adhoc_decode_max_bytes,
+        .adhoc_memory_max_bytes = single_querier.adhoc_memory_max_bytes,
+        .uploads = fg_program_uploads(
+            program, qry_adhoc_body_max_bytes(single_querier.adhoc_upload_max_bytes)),
         .instance_labels = single_querier.instance_labels,
         .manifest_age_ns = single_querier.manifest_age_ns,
         .rules_delay_ns = single_querier.rules_delay_ns,

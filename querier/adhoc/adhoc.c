@@ -16,6 +16,13 @@
 #define PATH "/api/adhoc/"
 #define RAW  "/raw"
 
+enum { FILE_REST_MAX_BYTES = 64 * 1024 }; /* of a message with a file: its name and the JSON */
+
+uint64_t qry_adhoc_body_max_bytes(uint64_t file_max_bytes)
+{
+    return (file_max_bytes + 2) / 3 * 4 + FILE_REST_MAX_BYTES;
+}
+
 /* ---- one request ---- */
 
 /* A request, and the files of its tenant. */
@@ -23,6 +30,7 @@ struct adhoc {
     struct qry_query *query;
     struct fg_limits *limits;
     struct qry_adhoc_store store;
+    uint64_t held_bytes; /* of querier->adhoc_memory, for files that are in memory */
 };
 
 typedef enum fg_code (*adhoc_answer)(struct adhoc *adhoc, const ProtobufCMessage *in,
@@ -54,8 +62,26 @@ static enum fg_code run(struct qry_query *query, const ProtobufCMessage *in, adh
         .arena = query->arena,
     };
     code = answer(&adhoc, in, err);
+    fg_budget_give(&query->querier->adhoc_memory, adhoc.held_bytes);
     fg_limits_unref(adhoc.limits);
     return code;
+}
+
+/* Counts a file that is about to be in memory. The end of the request gives back what still is. */
+static enum fg_code hold(struct adhoc *adhoc, uint64_t bytes, struct fg_err *err)
+{
+    if (!fg_budget_take(&adhoc->query->querier->adhoc_memory, bytes))
+        return fg_fail(err, FG_E_LIMIT,
+                       "other ad hoc profiles are being read, try again "
+                       "(querier.adhoc_memory_max_bytes)");
+    adhoc->held_bytes += bytes;
+    return FG_OK;
+}
+
+static void let_go(struct adhoc *adhoc, uint64_t bytes)
+{
+    fg_budget_give(&adhoc->query->querier->adhoc_memory, bytes);
+    adhoc->held_bytes -= bytes;
 }
 
 /* A file that was opened: what it is, and what of it is shown. */
@@ -68,7 +94,7 @@ static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
                                struct fg_slice content, struct fg_slice type,
                                struct qry_adhoc_flame *flame, struct fg_err *err)
 {
-    const struct querier *querier = adhoc->query->querier;
+    struct querier *querier = adhoc->query->querier;
 
     /* Decoding is work like reading: a tenant that looks at many files waits for others in turn. */
     if (qry_query_charge(adhoc->query, content.len, err) != FG_OK)
@@ -79,25 +105,47 @@ static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
                                  .type = type,
                                  .limits = &adhoc->limits->values,
                                  .decode_max_bytes = querier->adhoc_decode_max_bytes,
+                                 .memory = &querier->adhoc_memory,
                                  .now_ns = fg_wall_ns(querier->clock),
                                  .arena = adhoc->query->arena},
         flame, err);
 }
 
-/* Reads a stored file. What was decoded when it was uploaded can be decoded again, unless a limit
- * was lowered since. */
-static enum fg_code open_file(const struct adhoc *adhoc, struct fg_slice id, struct fg_slice type,
+/* What was decoded when it was uploaded is refused now: a limit was lowered, or a decoder has
+ * become stricter. Neither is the fault of who asks for it. */
+static enum fg_code stored_fault(const struct qry_adhoc_entry *entry, struct fg_err *err)
+{
+    (void)fg_wrap(err, "profile %s-%s was accepted when it was uploaded, and is refused now",
+                  entry->name.id, entry->name.file);
+    err->code = FG_E_INTERNAL;
+    return err->code;
+}
+
+/* Reads a stored file. */
+static enum fg_code open_file(struct adhoc *adhoc, struct fg_slice id, struct fg_slice type,
                               struct adhoc_opened *opened, struct fg_err *err)
 {
     struct fg_buf content;
     enum fg_code code;
+    uint64_t bytes;
 
-    if (qry_adhoc_find(&adhoc->store, id, &opened->entry, err) != FG_OK ||
-        qry_adhoc_read(&adhoc->store, &opened->entry, &content, err) != FG_OK)
+    if (qry_adhoc_find(&adhoc->store, id, &opened->entry, err) != FG_OK)
         return err->code;
+    bytes = FG_MIN(opened->entry.bytes, adhoc->store.file_max_bytes);
+    if (hold(adhoc, bytes, err) != FG_OK)
+        return err->code;
+    code = qry_adhoc_read(&adhoc->store, &opened->entry, &content, err);
+    if (code == FG_E_TOO_LARGE)
+        return stored_fault(&opened->entry, err);
+    if (code != FG_OK)
+        return code;
     code = make_flame(adhoc, fg_cstr(opened->entry.name.file), fg_buf_slice(&content), type,
                       &opened->flame, err);
     fg_buf_done(&content);
+    let_go(adhoc, bytes);
+    if ((code == FG_E_INVALID && !opened->flame.is_decoded) || code == FG_E_DECODE ||
+        code == FG_E_TOO_LARGE)
+        return stored_fault(&opened->entry, err);
     return code;
 }
 
@@ -206,6 +254,8 @@ static enum fg_code connect_upload(struct adhoc *adhoc, const ProtobufCMessage *
     if (text.len / 4 * 3 > adhoc->store.file_max_bytes + 2)
         return qry_adhoc_admit(&adhoc->store, text.len / 4 * 3, err);
     /* A last group without padding has up to two bytes more than whole groups say. */
+    if (hold(adhoc, text.len + text.len / 4 * 3, err) != FG_OK)
+        return err->code;
     content = fg_arena_alloc(adhoc->query->arena, text.len / 4 * 3 + 5);
     if (content == NULL)
         return qry_api_too_large(err);
@@ -329,7 +379,7 @@ static enum fg_code find_common(const struct adhoc *adhoc, const struct adhoc_op
 /* Opens both files again if those that were opened do not show the same type. A file with
  * one type, as those of formats without types, is compared with what the other shows, if the units
  * are the same. */
-static enum fg_code agree_on_type(const struct adhoc *adhoc, struct fg_slice left_id,
+static enum fg_code agree_on_type(struct adhoc *adhoc, struct fg_slice left_id,
                                   struct fg_slice right_id, struct adhoc_opened sides[2],
                                   struct fg_err *err)
 {

@@ -24,4 +24,8 @@ struct qry_adhoc_endpoint {
 extern const struct qry_adhoc_endpoint qry_adhoc_endpoints[];
 extern const size_t qry_n_adhoc_endpoints;
 
+/* Returns the size of the largest body with a file of so many bytes: in base64, with what is around
+ * it. */
+uint64_t qry_adhoc_body_max_bytes(uint64_t file_max_bytes);
+
 #endif

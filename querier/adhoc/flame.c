@@ -11,15 +11,24 @@ enum {
     /* Of names in an error, which come from the file and may have any length. */
     TYPE_SHOWN_BYTES = 100,
     FRAME_BYTES = 48, /* of a node of a function tree, with its share of growing arrays */
+    NAMING_BYTES = 5, /* of a node of the tree that it is made from, while it is made */
+    /* Drawing and comparing copies a function tree once. */
+    TREE_COPIES = 2,
+    /* What most files need: agents' profiles become 5 to 15 times as large. */
+    USUAL_BYTES_PER_BYTE = 24,
+    USUAL_MIN_BYTES = 4 * 1024 * 1024,
 };
 
 /* A file on its way into a flame graph. */
 struct adhoc_decoding {
     const struct qry_adhoc_file *file;
     struct qry_adhoc_flame *flame;
-    bool is_chosen;      /* flame->chosen is known */
-    struct fg_tree tree; /* of locations, with the values of the chosen type */
-    bool any;            /* samples, of whatever type */
+    uint64_t max_bytes;     /* of all that follows */
+    struct fg_buf inflated; /* empty: the file was not compressed */
+    struct fg_arena *arena; /* what was decoded */
+    bool is_chosen;         /* flame->chosen is known */
+    struct fg_tree tree;    /* of locations, with the values of the chosen type */
+    bool any;               /* samples, of whatever type */
 };
 
 /* ---- types ---- */
@@ -99,6 +108,27 @@ static enum fg_code call_types(struct qry_adhoc_flame *flame, struct fg_arena *a
 
 /* ---- decoding ---- */
 
+/* Returns what the tree of locations may have: all but what else is in memory. */
+static size_t tree_max_bytes(const struct adhoc_decoding *decoding)
+{
+    uint64_t others = decoding->inflated.len + fg_arena_used_bytes(decoding->arena);
+
+    return (size_t)(decoding->max_bytes - FG_MIN(others, decoding->max_bytes));
+}
+
+/* Adds the samples of a batch to the tree. What the tree takes, later batches have no more. */
+static enum fg_code grow_tree(struct adhoc_decoding *decoding, const struct fg_batch *batch,
+                              uint32_t type, struct fg_err *err)
+{
+    struct fg_tree *tree = &decoding->tree;
+
+    if (fg_batch_tree_add(batch, type, tree_max_bytes(decoding), tree, err) != FG_OK)
+        return err->code;
+    fg_arena_set_limit(decoding->arena, (size_t)(decoding->max_bytes - decoding->inflated.len -
+                                                 fg_tree_bytes(tree)));
+    return FG_OK;
+}
+
 /* A fg_batch_sink. Only the tree of the chosen type is made: trees are the largest part. */
 static enum fg_code take_batch(struct fg_batch *batch, void *arg, struct fg_err *err)
 {
@@ -123,8 +153,7 @@ static enum fg_code take_batch(struct fg_batch *batch, void *arg, struct fg_err 
             flame->chosen = at;
         }
         if (decoding->is_chosen && flame->chosen == at &&
-            fg_batch_tree_add(batch, t, decoding->file->decode_max_bytes, &decoding->tree, err) !=
-                FG_OK)
+            grow_tree(decoding, batch, t, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -146,19 +175,22 @@ static enum fg_code unknown_type(const struct adhoc_decoding *decoding, struct f
 
 /* A location may be a thousand inlined functions, so a small tree of locations may have a huge tree
  * of functions: the frames are counted before they are made. */
-static enum fg_code name_frames(const struct fg_tree *tree, uint64_t max_bytes,
-                                struct fg_tree *into, struct fg_err *err)
+static enum fg_code name_frames(const struct adhoc_decoding *decoding, struct fg_err *err)
 {
+    const struct fg_tree *tree = &decoding->tree;
+    uint64_t used = fg_tree_bytes(tree) + (uint64_t)tree->n_nodes * NAMING_BYTES;
+    uint64_t max =
+        (decoding->max_bytes - FG_MIN(used, decoding->max_bytes)) / FRAME_BYTES / TREE_COPIES;
     uint64_t frames = 0;
 
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         frames += fg_frame_count(&tree->symbols.locations[tree->locations[i]]);
-    if (frames > max_bytes / FRAME_BYTES)
+    if (frames > max)
         return fg_fail(err, FG_E_TOO_LARGE,
                        "the stacks of the profile have %llu frames, more than %llu "
                        "(querier.adhoc_decode_max_bytes)",
-                       (unsigned long long)frames, (unsigned long long)max_bytes / FRAME_BYTES);
-    fg_tree_names(tree, into);
+                       (unsigned long long)frames, (unsigned long long)max);
+    fg_tree_names(tree, &decoding->flame->tree);
     return FG_OK;
 }
 
@@ -171,13 +203,14 @@ static enum fg_code finish(struct adhoc_decoding *decoding, struct fg_err *err)
                        fg_file_format_name(flame->format));
     if (call_types(flame, decoding->file->arena, err) != FG_OK)
         return err->code;
-    if (!decoding->is_chosen)
-        return unknown_type(decoding, err);
-    return name_frames(&decoding->tree, decoding->file->decode_max_bytes, &flame->tree, err);
+    if (decoding->is_chosen)
+        return name_frames(decoding, err);
+    flame->is_decoded = true;
+    return unknown_type(decoding, err);
 }
 
 static enum fg_code decode(struct adhoc_decoding *decoding, struct fg_slice plain,
-                           struct fg_arena *arena, struct fg_err *err)
+                           struct fg_err *err)
 {
     const struct qry_adhoc_file *file = decoding->file;
     const struct fg_profile_file opened = {
@@ -189,16 +222,16 @@ static enum fg_code decode(struct adhoc_decoding *decoding, struct fg_slice plai
     };
     struct fg_decode_counts counts = {0};
 
-    if (fg_profile_file_decode(&opened, arena, take_batch, decoding, &counts, err) == FG_OK)
-        return finish(decoding, err);
+    if (fg_profile_file_decode(&opened, decoding->arena, take_batch, decoding, &counts, err) ==
+        FG_OK)
+        return FG_OK;
     if (err->code == FG_E_TOO_LARGE)
         (void)fg_wrap(err, "querier.adhoc_decode_max_bytes");
     return fg_wrap(err, "the file cannot be read as %s", fg_file_format_name(opened.format));
 }
 
-/* Decompressed bytes and decoded objects share one limit, as of uploads to /ingest. */
-static enum fg_code open_file(struct adhoc_decoding *decoding, struct fg_buf *inflated,
-                              struct fg_err *err)
+/* Decompressed bytes, decoded objects and the tree share one limit. */
+static enum fg_code open_file(struct adhoc_decoding *decoding, struct fg_err *err)
 {
     const struct qry_adhoc_file *file = decoding->file;
     enum fg_coding coding = fg_coding_sniff(file->content);
@@ -207,9 +240,9 @@ static enum fg_code open_file(struct adhoc_decoding *decoding, struct fg_buf *in
     enum fg_code code = FG_OK;
 
     if (coding != FG_CODING_IDENTITY) {
-        code = fg_inflate(file->content, coding,
-                          (size_t)FG_MIN(profile_max, file->decode_max_bytes), inflated, err);
-        plain = fg_buf_slice(inflated);
+        code = fg_inflate(file->content, coding, (size_t)FG_MIN(profile_max, decoding->max_bytes),
+                          &decoding->inflated, err);
+        plain = fg_buf_slice(&decoding->inflated);
     } else if (plain.len > profile_max) {
         code = FG_E_TOO_LARGE;
     }
@@ -220,30 +253,61 @@ static enum fg_code open_file(struct adhoc_decoding *decoding, struct fg_buf *in
                        (unsigned long long)FG_MIN(profile_max, file->decode_max_bytes));
     if (code != FG_OK)
         return fg_wrap(err, "the file cannot be decompressed");
-    fg_auto(fg_arena) *arena = fg_arena_create((size_t)(file->decode_max_bytes - inflated->len));
+    decoding->arena = fg_arena_create((size_t)(decoding->max_bytes - decoding->inflated.len));
     decoding->flame->format = fg_file_format_find(file->name, plain);
-    return decode(decoding, plain, arena, err);
+    return decode(decoding, plain, err);
+}
+
+/* Makes a flame graph with at most max_bytes, of which it keeps what it needs. */
+static enum fg_code make_within(const struct qry_adhoc_file *file, uint64_t max_bytes,
+                                struct qry_adhoc_flame *flame, struct fg_err *err)
+{
+    struct adhoc_decoding decoding = {.file = file, .flame = flame, .max_bytes = max_bytes};
+    enum fg_code code;
+
+    *flame = (struct qry_adhoc_flame){0};
+    fg_tree_init(&flame->tree);
+    if (!fg_budget_take(file->memory, max_bytes))
+        return fg_fail(err, FG_E_LIMIT,
+                       "other ad hoc profiles are being decoded, try again "
+                       "(querier.adhoc_memory_max_bytes)");
+    fg_buf_init(&decoding.inflated, SIZE_MAX);
+    fg_tree_init(&decoding.tree);
+    code = open_file(&decoding, err);
+    /* The tree of locations has copies of what it needs. */
+    fg_arena_destroy(decoding.arena);
+    fg_buf_done(&decoding.inflated);
+    if (code == FG_OK)
+        code = finish(&decoding, err);
+    fg_tree_done(&decoding.tree);
+    flame->memory = file->memory;
+    flame->held_bytes = FG_MIN(TREE_COPIES * fg_tree_bytes(&flame->tree), max_bytes);
+    fg_budget_give(file->memory, max_bytes - flame->held_bytes);
+    return code;
 }
 
 enum fg_code qry_adhoc_flame_make(const struct qry_adhoc_file *file,
                                   struct qry_adhoc_flame *ret_flame, struct fg_err *err)
 {
-    struct adhoc_decoding decoding = {.file = file, .flame = ret_flame};
-    struct fg_buf inflated;
-    enum fg_code code;
+    uint64_t usual = FG_MAX(file->content.len * (uint64_t)USUAL_BYTES_PER_BYTE, USUAL_MIN_BYTES);
+    uint64_t first = FG_MIN(usual, file->decode_max_bytes);
+    enum fg_code code = make_within(file, first, ret_flame, err);
 
-    fg_buf_init(&inflated, SIZE_MAX);
-    fg_tree_init(&decoding.tree);
-    fg_tree_init(&ret_flame->tree);
-    code = open_file(&decoding, &inflated, err);
-    fg_tree_done(&decoding.tree);
-    fg_buf_done(&inflated);
+    /* How much a file needs is known only once it was decoded. If each took the most that one may
+     * have, two small ones would be in each other's way. */
+    if (code == FG_E_TOO_LARGE && first < file->decode_max_bytes) {
+        qry_adhoc_flame_done(ret_flame);
+        code = make_within(file, file->decode_max_bytes, ret_flame, err);
+    }
     return code;
 }
 
 void qry_adhoc_flame_done(struct qry_adhoc_flame *flame)
 {
     fg_tree_done(&flame->tree);
+    if (flame->memory != NULL)
+        fg_budget_give(flame->memory, flame->held_bytes);
+    flame->memory = NULL;
 }
 
 /* ---- writing ---- */

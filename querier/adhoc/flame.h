@@ -6,13 +6,15 @@
  * three parts, "mutex:contentions:count". A file that does not say what it counts has one type,
  * which is called like the file.
  *
- * Thread: a worker. Memory: what is shown is in the caller's arena; decoding has memory of its own,
- * at most decode_max_bytes, and so has the tree.
+ * Thread: a worker. Memory: names of types are in the caller's arena. All else counts in `memory`,
+ * which all workers share: at most decode_max_bytes while a file is decoded, and what the flame
+ * graph has until it is freed.
  */
 #ifndef FG_QUERIER_ADHOC_FLAME_H
 #define FG_QUERIER_ADHOC_FLAME_H
 
 #include "common/base/arena.h"
+#include "common/base/budget.h"
 #include "common/model/batch.h"
 #include "common/model/tenant_limits.h"
 #include "common/model/tree.h"
@@ -27,6 +29,7 @@ struct qry_adhoc_file {
     struct fg_slice type;                   /* as it is called; empty: the first one */
     const struct fg_limit_settings *limits; /* the tenant's */
     uint64_t decode_max_bytes;
+    struct fg_budget *memory; /* outlives the flame graph */
     int64_t now_ns;
     struct fg_arena *arena;
 };
@@ -41,12 +44,17 @@ struct qry_adhoc_flame {
     enum fg_file_format format;
     struct qry_adhoc_type types[ADHOC_TYPES_MAX];
     size_t n_types, chosen;
+    bool is_decoded;     /* set even if the type that is asked for is not there */
     struct fg_tree tree; /* a function tree with the values of the chosen type */
+    struct fg_budget *memory;
+    uint64_t held_bytes; /* taken from it */
 };
 
 /*
  * Decodes a file. FG_E_DECODE: it cannot be read, in words that name the format; FG_E_INVALID: it
- * does not have the type, or no samples at all; FG_E_TOO_LARGE: a limit, which is named.
+ * does not have the type, or no samples at all; FG_E_TOO_LARGE: a limit, which is named;
+ * FG_E_LIMIT: other files have all memory that there is for decoding. The caller frees the flame
+ * graph in any case.
  */
 enum fg_code qry_adhoc_flame_make(const struct qry_adhoc_file *file,
                                   struct qry_adhoc_flame *ret_flame,

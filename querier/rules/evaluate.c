@@ -51,17 +51,17 @@ static enum fg_code make_groups(struct evaluation *evaluation, size_t n, struct 
 }
 
 /* Sums of the minute: the point at its last millisecond gathers the 60 s up to it. */
-static enum fg_code sum_groups(struct evaluation *evaluation, struct rule_groups *ret_groups,
+static enum fg_code sum_groups(struct evaluation *evaluation, char *const *group_by,
+                               size_t n_group_by, struct rule_groups *ret_groups,
                                struct fg_err *err)
 {
-    const Settings__V1__RecordingRule *message = evaluation->rule->message;
     struct qry_selection last = evaluation->selection;
     struct qry_points *series = NULL;
     size_t n;
 
     last.start_ns = last.end_ns - (FG_MS_NS - 1);
-    if (qry_collect_points(&evaluation->query, &last, FG_MINUTE_NS, message->group_by,
-                           message->n_group_by, &series, &n, err) != FG_OK ||
+    if (qry_collect_points(&evaluation->query, &last, FG_MINUTE_NS, group_by, n_group_by, &series,
+                           &n, err) != FG_OK ||
         make_groups(evaluation, n, ret_groups, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++) {
@@ -137,8 +137,11 @@ static void drop_empty(struct rule_groups *groups)
 static enum fg_code find_groups(struct evaluation *evaluation, struct rule_groups *ret_groups,
                                 struct fg_err *err)
 {
-    enum fg_code code = evaluation->rule->instant ? count_groups(evaluation, ret_groups, err)
-                                                  : sum_groups(evaluation, ret_groups, err);
+    const Settings__V1__RecordingRule *message = evaluation->rule->message;
+    enum fg_code code =
+        evaluation->rule->instant
+            ? count_groups(evaluation, ret_groups, err)
+            : sum_groups(evaluation, message->group_by, message->n_group_by, ret_groups, err);
 
     if (code != FG_OK)
         return code;
@@ -446,27 +449,41 @@ static enum fg_code make_room(struct evaluation *evaluation, const struct rule_g
     return values->items == NULL ? qry_query_too_large(err) : FG_OK;
 }
 
-static enum fg_code evaluate(struct evaluation *evaluation, struct fg_err *err)
+static enum fg_code select_minute(struct evaluation *evaluation, struct fg_err *err)
 {
     const struct qry_rule *rule = evaluation->rule;
-    struct qry_query *query = &evaluation->query;
-    struct rule_groups groups = {0};
-    enum fg_code code;
 
-    if (qry_selection_profiles(query, &evaluation->selection, rule->type_id, rule->selector, err) !=
-        FG_OK)
+    if (qry_selection_profiles(&evaluation->query, &evaluation->selection, rule->type_id,
+                               rule->selector, err) != FG_OK)
         return err->code;
     evaluation->selection.start_ns = evaluation->minute_ns;
     evaluation->selection.end_ns = evaluation->minute_ns + FG_MINUTE_NS - 1;
+    return FG_OK;
+}
+
+static enum fg_code check_complete(const struct evaluation *evaluation, struct fg_err *err)
+{
+    const struct qry_query *query = &evaluation->query;
+
+    return query->incomplete ? fg_fail(err, FG_E_UNAVAILABLE, "incomplete: %.*s",
+                                       FG_S(fg_buf_slice(&query->missing)))
+                             : FG_OK;
+}
+
+static enum fg_code evaluate(struct evaluation *evaluation, struct fg_err *err)
+{
+    const struct qry_rule *rule = evaluation->rule;
+    struct rule_groups groups = {0};
+    enum fg_code code;
+
+    if (select_minute(evaluation, err) != FG_OK)
+        return err->code;
     if (find_groups(evaluation, &groups, err) != FG_OK ||
         make_room(evaluation, &groups, err) != FG_OK)
         return err->code;
     code = rule->kind == QRY_RULE_ALL ? give_sums(evaluation, &groups, err)
                                       : give_functions(evaluation, &groups, err);
-    if (code == FG_OK && query->incomplete)
-        return fg_fail(err, FG_E_UNAVAILABLE, "incomplete: %.*s",
-                       FG_S(fg_buf_slice(&query->missing)));
-    return code;
+    return code == FG_OK ? check_complete(evaluation, err) : code;
 }
 
 enum fg_code qry_rule_evaluate(struct qry_query *query, const struct qry_rule *rule,
@@ -483,6 +500,28 @@ enum fg_code qry_rule_evaluate(struct qry_query *query, const struct qry_rule *r
         (*ret_values)->at_wall_ns = fg_wall_ns(query->querier->clock);
         (*ret_values)->took_ns = fg_mono_ns(query->querier->clock) - evaluation.query.start_mono_ns;
     }
+    end(&evaluation, query);
+    return code;
+}
+
+enum fg_code qry_rule_count(struct qry_query *query, const struct qry_rule *rule, int64_t minute_ns,
+                            uint64_t *ret_profiles, struct fg_err *err)
+{
+    struct evaluation evaluation = {.rule = rule, .minute_ns = minute_ns};
+    struct rule_groups groups = {0};
+    uint64_t profiles = 0;
+    enum fg_code code;
+
+    begin(&evaluation, query);
+    code = select_minute(&evaluation, err);
+    if (code == FG_OK)
+        code = sum_groups(&evaluation, NULL, 0, &groups, err);
+    if (code == FG_OK)
+        code = check_complete(&evaluation, err);
+    for (size_t i = 0; i < groups.n; i++)
+        profiles += groups.items[i].profiles;
+    if (code == FG_OK)
+        *ret_profiles = profiles;
     end(&evaluation, query);
     return code;
 }

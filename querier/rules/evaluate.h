@@ -41,6 +41,10 @@ struct qry_rule_values {
     struct qry_rule_series rest; /* without labels; of rules of the greatest always 0 */
     size_t n_rest;               /* groups in it; of rules of the greatest: that were left out */
     uint64_t profiles;
+    /* Profiles that an earlier minute has got after its values were computed; unknown if that
+     * minute was not evaluated here. */
+    bool knows_late;
+    uint64_t late;
     int64_t at_wall_ns, took_ns;
 };
 
@@ -52,6 +56,10 @@ enum fg_code qry_rule_evaluate(struct qry_query *query, const struct qry_rule *r
                                int64_t minute_ns, size_t series_max,
                                struct qry_rule_values **ret_values,
                                struct fg_err *err) fg_must_check;
+
+/* Counts the profiles that the minute has now. Errors as above. */
+enum fg_code qry_rule_count(struct qry_query *query, const struct qry_rule *rule, int64_t minute_ns,
+                            uint64_t *ret_profiles, struct fg_err *err) fg_must_check;
 
 /* Frees values. Accepts NULL. */
 void qry_rule_values_destroy(struct qry_rule_values *values);

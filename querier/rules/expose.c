@@ -182,23 +182,40 @@ static double dropped(const struct qry_exposed_rule *exposed)
     return (double)exposed->values->n_rest;
 }
 
+static double late(const struct qry_exposed_rule *exposed)
+{
+    return (double)exposed->values->late;
+}
+
+static bool has_values(const struct qry_exposed_rule *exposed)
+{
+    return exposed->values != NULL;
+}
+
+static bool knows_late(const struct qry_exposed_rule *exposed)
+{
+    return exposed->values != NULL && exposed->values->knows_late;
+}
+
 static void put_health(const struct qry_exposed_rule *rules, size_t n, struct fg_buf *out)
 {
     static const struct {
         double (*of)(const struct qry_exposed_rule *exposed);
-        bool always; /* also of a rule without values */
+        bool (*is_known)(const struct qry_exposed_rule *exposed); /* NULL: always */
         const char *name, *help;
     } gauges[] = {
-        {is_complete, true, "flamegrid_rule_complete",
+        {is_complete, NULL, "flamegrid_rule_complete",
          "1: the rule has values of the minute; 0: it has none, since something was missing"},
-        {evaluated_at, false, "flamegrid_rule_last_evaluation_timestamp_seconds",
+        {evaluated_at, has_values, "flamegrid_rule_last_evaluation_timestamp_seconds",
          "When the values of the minute were computed"},
-        {took, false, "flamegrid_rule_evaluation_duration_seconds", "How long that took"},
-        {profiles, false, "flamegrid_rule_profiles",
+        {took, has_values, "flamegrid_rule_evaluation_duration_seconds", "How long that took"},
+        {profiles, has_values, "flamegrid_rule_profiles",
          "Profiles of the minute that the values are made of"},
-        {series, false, "flamegrid_rule_series", "Series of the rule"},
-        {dropped, false, "flamegrid_rule_series_dropped",
+        {series, has_values, "flamegrid_rule_series", "Series of the rule"},
+        {dropped, has_values, "flamegrid_rule_series_dropped",
          "Series that exceed the budget of the tenant or of a rule"},
+        {late, knows_late, "flamegrid_rule_profiles_late",
+         "Profiles of the minute ten minutes before that arrived after its values were computed"},
     };
 
     /* Rules in the inner loop: the format wants all lines of a metric together. */
@@ -206,7 +223,7 @@ static void put_health(const struct qry_exposed_rule *rules, size_t n, struct fg
         fg_buf_printf(out, "# HELP %s %s\n# TYPE %s gauge\n", gauges[g].name, gauges[g].help,
                       gauges[g].name);
         for (size_t i = 0; i < n; i++) {
-            if (rules[i].values == NULL && !gauges[g].always)
+            if (gauges[g].is_known != NULL && !gauges[g].is_known(&rules[i]))
                 continue;
             fg_buf_printf(out, "%s{" RULE_LABEL_ID "=\"", gauges[g].name);
             qry_expose_text(fg_cstr(rules[i].message->id), out);

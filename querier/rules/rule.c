@@ -3,8 +3,6 @@
 #include "common/base/str.h"
 #include "common/model/selector.h"
 
-#include <sys/random.h>
-
 enum { VALUE_MAX_BYTES = 1024, NAME_MAX_BYTES = 256 };
 
 /* ---- what is wrong ---- */
@@ -357,22 +355,33 @@ bool qry_rule_means(const struct qry_rule *rule, struct fg_slice function)
 
 /* ---- requests ---- */
 
-/* Returns ten random letters; NULL: the arena is full. */
-static char *make_id(struct fg_arena *arena)
+struct fg_id qry_rule_content(const Settings__V1__RecordingRule *rule)
+{
+    Settings__V1__RecordingRule content = *rule;
+    struct fg_buf bytes;
+    struct fg_id id;
+    size_t len;
+
+    content.id = "";
+    content.generation = 0;
+    len = protobuf_c_message_get_packed_size(&content.base);
+    fg_buf_init(&bytes, len + 1);
+    fg_assert(fg_buf_reserve(&bytes, len + 1));
+    bytes.len = protobuf_c_message_pack(&content.base, bytes.ptr);
+    id = fg_hash128(fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+    return id;
+}
+
+void qry_rule_make_id(struct fg_id content, uint64_t attempt, char id[RULE_ID_LETTERS + 1])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    uint64_t random[RULE_ID_LETTERS];
-    char *id = fg_arena_alloc(arena, RULE_ID_LETTERS + 1);
+    uint64_t bits = fg_mix64(content.lo ^ fg_mix64(content.hi + attempt));
 
-    if (id == NULL)
-        return NULL;
-    /* Up to 256 bytes getrandom() neither fails nor stops early (getrandom(2)). */
-    fg_assert(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random);
-    for (size_t i = 0; i < RULE_ID_LETTERS; i++)
-        /* 64 bits for one of 52 letters: the bias of the remainder is below 2^-58. */
-        id[i] = letters[random[i] % (sizeof letters - 1)];
+    /* 52^10 is below 2^58. */
+    for (size_t i = 0; i < RULE_ID_LETTERS; i++, bits /= sizeof letters - 1)
+        id[i] = letters[bits % (sizeof letters - 1)];
     id[RULE_ID_LETTERS] = '\0';
-    return id;
 }
 
 enum fg_code qry_rule_of_request(const Settings__V1__UpsertRecordingRuleRequest *request,
@@ -380,10 +389,15 @@ enum fg_code qry_rule_of_request(const Settings__V1__UpsertRecordingRuleRequest 
                                  struct fg_err *err)
 {
     bool is_new = request->id[0] == '\0';
+    char *made = fg_arena_alloc(arena, RULE_ID_LETTERS + 1);
     struct qry_rule rule;
 
+    if (made == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the rule is too large");
+    (void)snprintf(made, RULE_ID_LETTERS + 1, "new"); /* until the content is known */
+
     settings__v1__recording_rule__init(ret_message);
-    ret_message->id = is_new ? make_id(arena) : request->id;
+    ret_message->id = is_new ? made : request->id;
     ret_message->metric_name = fg_arena_text(arena, fg_trim(fg_cstr(request->metric_name)));
     ret_message->matchers = request->matchers;
     ret_message->n_matchers = request->n_matchers;
@@ -396,12 +410,15 @@ enum fg_code qry_rule_of_request(const Settings__V1__UpsertRecordingRuleRequest 
     ret_message->functions = request->functions;
     ret_message->top = request->top;
     ret_message->value = request->value;
-    if (ret_message->id == NULL || ret_message->metric_name == NULL)
+    if (ret_message->metric_name == NULL)
         return fg_fail(err, FG_E_LIMIT, "the rule is too large");
     if (qry_rule_read(ret_message, arena, &rule, err) != FG_OK)
         return err->code == FG_E_INVALID ? fg_wrap(err, "invalid request") : err->code;
     ret_message->profile_type = fg_arena_text(arena, fg_cstr(rule.type_id));
     qry_rule_done(&rule);
-    return ret_message->profile_type == NULL ? fg_fail(err, FG_E_LIMIT, "the rule is too large")
-                                             : FG_OK;
+    if (ret_message->profile_type == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the rule is too large");
+    if (is_new)
+        qry_rule_make_id(qry_rule_content(ret_message), 0, made);
+    return FG_OK;
 }

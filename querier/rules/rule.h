@@ -63,8 +63,16 @@ void qry_rule_done(struct qry_rule *rule);
 /* Returns whether a function is one of those that a rule of functions means. */
 bool qry_rule_means(const struct qry_rule *rule, struct fg_slice function);
 
+/* Returns a hash of all of a rule but its id and generation. */
+struct fg_id qry_rule_content(const Settings__V1__RecordingRule *rule);
+
+/* Makes an id of a rule's content. If it is taken by a rule that has become another one, there are
+ * further attempts. */
+void qry_rule_make_id(struct fg_id content, uint64_t attempt, char id[RULE_ID_LETTERS + 1]);
+
 /* Makes the rule of a request, which it borrows: trims the metric name; an empty id becomes ten
- * random letters and generation 1. FG_E_INVALID as of qry_rule_read(), after "invalid request: ".
+ * letters that follow from the content, so that a request that is sent again means the same rule,
+ * and generation 1. FG_E_INVALID as of qry_rule_read(), after "invalid request: ".
  * FG_E_LIMIT. */
 enum fg_code qry_rule_of_request(const Settings__V1__UpsertRecordingRuleRequest *request,
                                  struct fg_arena *arena, Settings__V1__RecordingRule *ret_message,

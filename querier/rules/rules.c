@@ -16,6 +16,9 @@ enum {
     /* After so many rules in a row that had to wait in vain for ingesters or the bucket the others
      * are not tried: a worker would wait for each. */
     AWAY_MAX = 3,
+    /* An agent that could not send for a while has done so by then, and the values of the minute
+     * are still in the cache. */
+    LATE_AFTER_MINUTES = 10,
 };
 
 #define RULE_METRICS(M)                                                                            \
@@ -29,6 +32,10 @@ enum {
       "Series computed by recording rules")                                                        \
     M(COUNTER, RULES_DROPPED, "flamegrid_querier_rule_series_dropped_total",                       \
       "Series of recording rules that exceeded a budget and were added up or left out")            \
+    M(COUNTER, RULES_LATE, "flamegrid_querier_rule_late_profiles_total",                           \
+      "Profiles that arrived after their minute was evaluated, and within ten minutes of its "     \
+      "end, "                                                                                      \
+      "summed over rules")                                                                         \
     M(HISTOGRAM, RULES_SECONDS, "flamegrid_querier_rule_evaluation_duration_seconds",              \
       "Duration of evaluations of a recording rule")
 FG_METRICS_ENUM(rule_metric, RULE_METRICS)
@@ -132,13 +139,18 @@ static enum fg_code upsert_rule(struct qry_query *query, const ProtobufCMessage 
 {
     Settings__V1__UpsertRecordingRuleResponse out;
     Settings__V1__RecordingRule rule;
+    const Settings__V1__UpsertRecordingRuleRequest *request =
+        (const Settings__V1__UpsertRecordingRuleRequest *)in;
     struct tenant_rules tenant;
+    enum fg_code code;
 
-    if (qry_rule_of_request((const Settings__V1__UpsertRecordingRuleRequest *)in, query->arena,
-                            &rule, err) != FG_OK ||
-        tenant_of(query, &tenant, err) != FG_OK ||
-        qry_rule_store_put(&tenant.store, &rule, err) != FG_OK)
+    if (qry_rule_of_request(request, query->arena, &rule, err) != FG_OK ||
+        tenant_of(query, &tenant, err) != FG_OK)
         return err->code;
+    code = request->id[0] == '\0' ? qry_rule_store_create(&tenant.store, &rule, err)
+                                  : qry_rule_store_put(&tenant.store, &rule, err);
+    if (code != FG_OK)
+        return code;
     settings__v1__upsert_recording_rule_response__init(&out);
     out.rule = &rule;
     return qry_reply_message(query, &out.base, err);
@@ -206,7 +218,8 @@ static enum fg_code read_minute(const struct qry_query *query, int64_t *ret_minu
 
 /* Names values by all that they depend on: who asks cannot make two of the same name. */
 static struct fg_cache_key key_of(const struct scrape *scrape,
-                                  const Settings__V1__RecordingRule *message, size_t series_max)
+                                  const Settings__V1__RecordingRule *message, int64_t minute_ns,
+                                  size_t series_max)
 {
     struct fg_cache_key key = {0};
     struct fg_buf bytes;
@@ -214,7 +227,7 @@ static struct fg_cache_key key_of(const struct scrape *scrape,
 
     fg_buf_init(&bytes, SIZE_MAX);
     fg_buf_lenbytes(&bytes, scrape->query->tenants.ids[0]);
-    fg_buf_le64(&bytes, (uint64_t)scrape->minute_ns);
+    fg_buf_le64(&bytes, (uint64_t)minute_ns);
     fg_buf_le64(&bytes, series_max);
     (void)fg_buf_reserve(&bytes, len + 1);
     bytes.len += protobuf_c_message_pack(&message->base, bytes.ptr + bytes.len);
@@ -236,6 +249,34 @@ static void count(const struct qry_rules *rules, const struct qry_rule_values *v
     fg_metric_observe_ns(rules->metrics, RULES_SECONDS, values->took_ns);
 }
 
+/* Counts the profiles that came too late for the values of an earlier minute, if these are known
+ * here. A number less never fails a rule. */
+static void count_late(struct scrape *scrape, const struct qry_rule *rule, size_t series_max,
+                       struct qry_rule_values *values)
+{
+    const struct qry_rules *rules = scrape->query->querier->rules;
+    int64_t minute_ns = scrape->minute_ns - LATE_AFTER_MINUTES * FG_MINUTE_NS;
+    struct fg_cache_key key = key_of(scrape, rule->message, minute_ns, series_max);
+    enum fg_cache_state state;
+    struct fg_err err;
+    uint64_t now;
+    bool mine;
+    struct fg_cache_entry *entry = fg_cache_open(rules->cache, &key, &state, &mine);
+
+    if (mine)
+        fg_cache_fail(entry); /* it was not evaluated, and is not now */
+    if (!mine && state == FG_CACHE_READY &&
+        qry_rule_count(scrape->query, rule, minute_ns, &now, &err) == FG_OK) {
+        const struct qry_rule_values *then = fg_cache_value(entry);
+
+        /* There may be fewer: deletions. */
+        values->knows_late = true;
+        values->late = now - FG_MIN(now, then->profiles);
+        fg_metric_add(rules->metrics, RULES_LATE, values->late);
+    }
+    fg_cache_unref(entry);
+}
+
 /* Computes the values of an entry that is ours to fill. */
 static enum fg_code fill(struct scrape *scrape, const struct qry_rule *rule, size_t series_max,
                          struct fg_cache_entry *entry, struct fg_err *err)
@@ -250,6 +291,7 @@ static enum fg_code fill(struct scrape *scrape, const struct qry_rule *rule, siz
         return err->code;
     }
     count(rules, values);
+    count_late(scrape, rule, series_max, values);
     fg_cache_fill(entry, values, sizeof *values + fg_arena_used_bytes(values->arena),
                   destroy_values);
     return FG_OK;
@@ -262,7 +304,7 @@ static enum fg_code take_values(struct scrape *scrape, const struct qry_rule *ru
 {
     const struct qry_query *query = scrape->query;
     const struct qry_rules *rules = query->querier->rules;
-    struct fg_cache_key key = key_of(scrape, rule->message, series_max);
+    struct fg_cache_key key = key_of(scrape, rule->message, scrape->minute_ns, series_max);
 
     for (unsigned i = 0; i < WAITS_MAX; i++) {
         enum fg_cache_state state;

@@ -2,6 +2,7 @@
 
 #include "common/base/value.h"
 #include "common/cluster/manifest/name.h"
+#include "querier/rules/rule.h"
 #include "querier/tenant_object.h"
 
 #include <string.h>
@@ -49,6 +50,22 @@ static enum fg_code grow(struct store_change *change, struct fg_arena *arena, ru
     return FG_OK;
 }
 
+static bool is_same(const Settings__V1__RecordingRule *a, const Settings__V1__RecordingRule *b)
+{
+    return fg_id_eq(qry_rule_content(a), qry_rule_content(b));
+}
+
+static enum fg_code append(struct store_change *change, struct fg_arena *arena, rules *all,
+                           bool *ret_changed, struct fg_err *err)
+{
+    if (grow(change, arena, all, err) != FG_OK)
+        return err->code;
+    change->rule->generation = 1;
+    all->rules[all->n_rules - 1] = change->rule;
+    *ret_changed = true;
+    return FG_OK;
+}
+
 static enum fg_code put_rule(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
                              bool *ret_changed, struct fg_err *err)
 {
@@ -56,20 +73,42 @@ static enum fg_code put_rule(void *arg, struct fg_arena *arena, ProtobufCMessage
     rules *all = (rules *)message;
     size_t at = find(all, change->rule->id);
 
+    if (at == all->n_rules)
+        return append(change, arena, all, ret_changed, err);
+    change->rule->generation = fg_value_add(change->generation, 1);
+    /* This very change was made, and its answer was lost. */
+    if (all->rules[at]->generation == change->rule->generation &&
+        is_same(all->rules[at], change->rule))
+        return FG_OK;
     /* A client names the generation that it has read. So of two that change the same rule the
      * second one fails, and does not undo what it has not seen. */
-    if (at == all->n_rules) {
-        if (grow(change, arena, all, err) != FG_OK)
-            return err->code;
-        change->rule->generation = 1;
-    } else if (all->rules[at]->generation != change->generation) {
+    if (all->rules[at]->generation != change->generation)
         return fg_fail(err, FG_E_EXISTS, "conflicting update, please try again");
-    } else {
-        change->rule->generation = fg_value_add(change->generation, 1);
-    }
     all->rules[at] = change->rule;
     *ret_changed = true;
     return FG_OK;
+}
+
+static enum fg_code create_rule(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
+                                bool *ret_changed, struct fg_err *err)
+{
+    struct store_change *change = arg;
+    const struct fg_id content = qry_rule_content(change->rule);
+    rules *all = (rules *)message;
+
+    /* Each rule can have one of the ids, so there is an end. */
+    for (uint64_t attempt = 0;; attempt++) {
+        size_t at;
+
+        qry_rule_make_id(content, attempt, change->rule->id);
+        at = find(all, change->rule->id);
+        if (at == all->n_rules)
+            return append(change, arena, all, ret_changed, err);
+        if (is_same(all->rules[at], change->rule)) {
+            change->rule->generation = all->rules[at]->generation;
+            return FG_OK;
+        }
+    }
 }
 
 static enum fg_code remove_rule(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
@@ -162,6 +201,14 @@ enum fg_code qry_rule_store_put(const struct qry_rule_store *store,
     struct store_change change = {.store = store, .rule = rule, .generation = rule->generation};
 
     return swap(store, put_rule, &change, err);
+}
+
+enum fg_code qry_rule_store_create(const struct qry_rule_store *store,
+                                   Settings__V1__RecordingRule *rule, struct fg_err *err)
+{
+    struct store_change change = {.store = store, .rule = rule};
+
+    return swap(store, create_rule, &change, err);
 }
 
 enum fg_code qry_rule_store_delete(const struct qry_rule_store *store, const char *id,

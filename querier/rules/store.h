@@ -31,12 +31,21 @@ enum fg_code qry_rule_store_get(const struct qry_rule_store *store, const char *
                                 Settings__V1__RecordingRule **ret_rule,
                                 struct fg_err *err) fg_must_check;
 
-/* Adds a rule, or replaces the one of its id, if rule->generation is the stored one. Sets
- * rule->generation to that of what is stored now: 1 if it is new, else one more. FG_E_EXISTS: it is
- * another generation. FG_E_LIMIT: there are too many rules. */
+/*
+ * Adds a rule, or replaces the one of its id, if rule->generation is the stored one. Sets
+ * rule->generation to that of what is stored now: 1 if it is new, else one more. A change that was
+ * made already, by a request whose answer was lost, succeeds again and changes nothing.
+ * FG_E_EXISTS: it is another generation. FG_E_LIMIT: there are too many rules.
+ */
 enum fg_code qry_rule_store_put(const struct qry_rule_store *store,
                                 Settings__V1__RecordingRule *rule,
                                 struct fg_err *err) fg_must_check;
+
+/* Adds a rule whose id was made of its content (rule.h), unless it is there. If a rule that was
+ * changed since has the id, writes another one to rule->id. FG_E_LIMIT as above. */
+enum fg_code qry_rule_store_create(const struct qry_rule_store *store,
+                                   Settings__V1__RecordingRule *rule,
+                                   struct fg_err *err) fg_must_check;
 
 /* Deletes a rule. FG_E_NOT_FOUND. */
 enum fg_code qry_rule_store_delete(const struct qry_rule_store *store, const char *id,

@@ -127,21 +127,24 @@ static void add_routes(struct http_run *run)
 {
     struct fg_http_route routes[] = {
         {FG_HTTP_GET | FG_HTTP_POST, "/echo", false, RUN_BODY_MAX, run_echo, NULL, NULL,
-         FG_HTTP_READS},
-        {FG_HTTP_GET, "/assets/", true, 0, run_echo, NULL, NULL, FG_HTTP_READS},
-        {FG_HTTP_POST, "/length", false, RUN_BODY_MAX, on_length, NULL, NULL, FG_HTTP_READS},
-        {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL, FG_HTTP_READS},
-        {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL, FG_HTTP_READS},
-        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS},
+         FG_HTTP_READS, NULL},
+        {FG_HTTP_GET, "/assets/", true, 0, run_echo, NULL, NULL, FG_HTTP_READS, NULL},
+        {FG_HTTP_POST, "/length", false, RUN_BODY_MAX, on_length, NULL, NULL, FG_HTTP_READS, NULL},
+        {FG_HTTP_POST, "/upload", false, RUN_BODY_MAX, on_length, NULL, NULL, FG_HTTP_READS,
+         &run->uploads},
+        {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL, FG_HTTP_READS, NULL},
+        {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL, FG_HTTP_READS, NULL},
+        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS, NULL},
         {FG_HTTP_GET | FG_HTTP_POST, "/trailers", false, RUN_BODY_MAX, on_trailers, NULL, NULL,
-         FG_HTTP_READS},
+         FG_HTTP_READS, NULL},
         {FG_HTTP_GET | FG_HTTP_POST, "/hold", false, RUN_BUDGET * 2, on_hold, run, NULL,
-         FG_HTTP_READS},
-        {FG_HTTP_GET, "/busy", false, 0, on_busy, NULL, NULL, FG_HTTP_READS},
-        {FG_HTTP_GET, "/probe", false, 0, on_done, NULL, NULL, FG_HTTP_PROBE},
-        {FG_HTTP_GET | FG_HTTP_POST, "/change", false, 0, on_done, NULL, NULL, FG_HTTP_CHANGES},
+         FG_HTTP_READS, NULL},
+        {FG_HTTP_GET, "/busy", false, 0, on_busy, NULL, NULL, FG_HTTP_READS, NULL},
+        {FG_HTTP_GET, "/probe", false, 0, on_done, NULL, NULL, FG_HTTP_PROBE, NULL},
+        {FG_HTTP_GET | FG_HTTP_POST, "/change", false, 0, on_done, NULL, NULL, FG_HTTP_CHANGES,
+         NULL},
         {FG_HTTP_GET | FG_HTTP_POST | FG_HTTP_DELETE, "/operate", false, 0, on_done, NULL, NULL,
-         FG_HTTP_OPERATES},
+         FG_HTTP_OPERATES, NULL},
     };
 
     for (size_t i = 0; i < FG_COUNT(routes); i++)
@@ -160,6 +163,7 @@ int run_setup_on(void **state, const struct fg_http_config *config, const char *
     if (config->allowed_hosts == NULL)
         run->config.allowed_hosts = "a, a.test";
     fg_budget_init(&run->budget, RUN_BUDGET);
+    fg_budget_init(&run->uploads, RUN_UPLOADS);
     fg_budget_init(&run->heads, RUN_HEADS);
     fg_budget_init(&run->answers, RUN_ANSWERS);
     run->registry = fg_registry_create();
@@ -220,6 +224,7 @@ int run_teardown(void **state)
     fg_loop_stop(run->loop);
     fg_loop_destroy(run->loop);
     assert_int_equal(fg_budget_used(&run->budget), 0);
+    assert_int_equal(fg_budget_used(&run->uploads), 0);
     assert_int_equal(fg_budget_used(&run->heads), 0);
     assert_int_equal(fg_budget_used(&run->answers), 0);
     fg_registry_destroy(run->registry);

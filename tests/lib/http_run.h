@@ -6,6 +6,7 @@
  *     /echo      GET, POST   "METHOD-BITS PATH body"
  *     /assets/   GET         the same, for every path below
  *     /length    POST        the body's length
+ *     /upload    POST        the same, with a budget of bodies of its own
  *     /param     GET         the first two parameters a, and a header with a line end in its value
  *     /header    GET         the value of the header that parameter a names, or "none"
  *     /big       GET         100,000 bytes, or parameter n
@@ -24,7 +25,8 @@
 enum {
     RUN_BODY_MAX = 1 << 20,
     RUN_HEADS = 4 << 20,
-    RUN_BUDGET = 4 << 20, /* of bodies */
+    RUN_BUDGET = 4 << 20,  /* of bodies */
+    RUN_UPLOADS = 1 << 20, /* of those of /upload */
     RUN_ANSWERS = 16 << 20,
     RUN_HELD_MAX = 256,
     RUN_BIG_BYTES = 100000,
@@ -32,7 +34,7 @@ enum {
 
 struct http_run {
     struct fg_http_config config;
-    struct fg_budget heads, budget, answers;
+    struct fg_budget heads, budget, uploads, answers;
     struct fg_registry *registry;
     struct fg_work *work;
     struct fg_loop *loop;

@@ -365,6 +365,27 @@ def damage():
         shown(client, "0" * 26, want=404)
 
 
+def limits_that_were_lowered():
+    """A file that was accepted once is no fault of who looks at it later."""
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        lines = b"".join(b"main;f%d 1\n" % i for i in range(3000))
+        large = upload(client, "large.folded", lines)["id"]
+        small = upload(client, "small.folded", FOLDED)["id"]
+        for setting, value in (("--limits.max_profile_size_bytes", "20KiB"), ("--querier.adhoc_upload_max_bytes", "20KiB")):
+            server.terminate()
+            server.arguments = [setting, value]
+            server.start().wait_ready()
+            client = flamegrid.Client(server.port)
+            text = shown(client, large, want=500)["message"]
+            check("is refused now" in text and setting[2:] in text, "%s", text)
+            check("is refused now" in call(client, "Get", 500, id=large)["message"], "another text")
+            check(shown(client, small)["flamebearer"]["numTicks"] == 40, "a small file")
+            shown(client, small, want=400, type="cpu")
+            check(len(listed(client)) == 2, "%s", listed(client))
+
+
 def wrong_requests():
     with flamegrid.Server() as server:
         server.start().wait_ready()
@@ -409,7 +430,7 @@ def wrong_requests():
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_known_args()[0].pattern)
     for case in (life_of_a_file, comparison, names_and_contents_tell_the_format, tenants_are_apart, limits, expiry, damage,
-                 wrong_requests, files_of_all_formats, nasty_files):
+                 limits_that_were_lowered, wrong_requests, files_of_all_formats, nasty_files):
         tally.run(case.__name__, case)
     tally.finish()
 

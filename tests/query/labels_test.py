@@ -268,6 +268,23 @@ def lists_that_are_cut(_):
         check(server.terminate() == 0, "%s", server.log_tail())
 
 
+def indexes_that_are_cut(_):
+    """More values than the index of one ingester may have in memory."""
+    with flamegrid.Server(*QUICK, *IDLE, "--querier.answer_max_bytes", "1MiB") as server:
+        server.start().wait_ready()
+        now_ns = int(time.time()) * 10**9
+        values = ["%05d" % number for number in range(20000)]
+        for begin in range(0, len(values), 2000):
+            push(server, [exporting.series({"__name__": "process_cpu", "service_name": "shop", "request": value}, now_ns,
+                                           {("main",): (1,)}, KINDS["process_cpu"]) for value in values[begin:begin + 2000]])
+        client = flamegrid.Client(server.port)
+        answer = asked(client, path_of("request"), limit=10000)
+        check("values" in answer["truncated"]["what"] and answer["count"] < len(values), "%s", answer.get("truncated"))
+        found = answer["values"]
+        check(len(found) > 1000 and found == [{"value": value, "series": 1} for value in values[:len(found)]], "%d", len(found))
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
 def wrong_requests(_):
     with flamegrid.Server(*QUICK, *IDLE) as server:
         server.start().wait_ready()
@@ -301,7 +318,7 @@ def wrong_requests(_):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (labels_everywhere, lists_that_are_cut, wrong_requests):
+    for case in (labels_everywhere, lists_that_are_cut, indexes_that_are_cut, wrong_requests):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -288,6 +288,35 @@ def minutes_without_data(_):
             scrape(client, headers={"X-Prometheus-Scrape-Timeout-Seconds": timeout})
 
 
+def late_profiles(rng):
+    """What comes after a minute was evaluated is counted ten minutes later, once."""
+    with flamegrid.Server(*SETTINGS) as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        rule = made(client, "cpu")
+        minute_s = int(time.time()) // 60 * 60 - 3600
+
+        def send(n):
+            series = [exporting.series({"__name__": "process_cpu", "service_name": "shop"}, minute_s * 10**9 + rng.randrange(60 * 10**9),
+                                       {("main",): (1,)}, (("cpu", "nanoseconds"),)) for _ in range(n)]
+            status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": series}),
+                                       {"Content-Type": "application/json"})
+            check(status == 200, "push: %d %s", status, body)
+
+        def late_of(end_s):
+            found = scrape(client, end_s * 1000)
+            return health(found, "profiles_late", rule) if "flamegrid_rule_profiles_late" in found else None
+
+        send(3)
+        check(late_of(minute_s + 60) is None and late_of(minute_s + 720) is None, "nothing was evaluated ten minutes before")
+        send(4)
+        check(late_of(minute_s + 660) == 4, "%s instead of 4", late_of(minute_s + 660))
+        send(2)
+        check(late_of(minute_s + 660) == 4, "a minute was evaluated twice")
+        check("flamegrid_querier_rule_late_profiles_total 4\n" in server.metrics(), "%s", server.metrics())
+        check(health(scrape(client, (minute_s + 60) * 1000), "profiles", rule) == 3, "the minute has changed")
+
+
 # ---- the service ----
 
 def the_service(_):
@@ -301,12 +330,16 @@ def the_service(_):
         check({key: first[key] for key in first if key != "id"} == {
             "metricName": "cpu_total", "profileType": CPU, "matchers": [SELECTOR], "groupBy": ["service_name"],
             "externalLabels": [{"name": "a", "value": "b"}], "generation": "1"}, "%s", first)
+        # A request without an id that comes again means the same rule.
+        again = made(client, " cpu_total ", groupBy=["service_name"], externalLabels=[{"name": "a", "value": "b"}])
+        check(again == first and call(client, "ListRecordingRules") == (200, {"rules": [first]}), "%s", again)
         mine = made(client, "mine", id="mine", generation=5)
         check(mine["generation"] == "1", "%s", mine)
         status, answer = call(client, "UpsertRecordingRule", id="mine", metricName="mine", matchers=[SELECTOR], generation=3)
         check((status, answer["code"]) == (409, "already_exists") and "conflicting update, please try again" in answer["message"],
               "%d %s", status, answer)
         changed = made(client, "renamed", id="mine", generation=1)
+        check(made(client, "renamed", id="mine", generation=1) == changed, "a change that comes again is another one")
         check(changed["generation"] == "2" and changed["metricName"] == "renamed", "%s", changed)
         check(call(client, "GetRecordingRule", id=" mine ") == (200, {"rule": changed}), "another rule")
         check(call(client, "ListRecordingRules") == (200, {"rules": [first, changed]}), "other rules")
@@ -509,7 +542,7 @@ def damaged_object(_):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, minutes_without_data, budget, damaged_object,
+    for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, minutes_without_data, late_profiles, budget, damaged_object,
                  two_queriers):
         tally.run("rules_" + case.__name__, case, random.Random(arguments.seed))
     tally.finish()

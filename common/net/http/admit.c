@@ -21,9 +21,7 @@ static enum fg_http_refusal check_expectation(struct fg_http_request *req)
 
 static bool take_budget(struct fg_http_request *req, uint64_t bytes)
 {
-    struct fg_budget *budget = req->conn->owner->lent.bodies;
-
-    if (budget != NULL && bytes > 0 && !fg_budget_take(budget, bytes))
+    if (req->bodies != NULL && bytes > 0 && !fg_budget_take(req->bodies, bytes))
         return false;
     req->admitted_bytes += bytes;
     return true;

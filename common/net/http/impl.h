@@ -153,9 +153,10 @@ struct fg_http_request {
     unsigned allow;                    /* methods of the path, for 405 */
     unsigned stats_at;                 /* see fg_http_stats_of() */
     uint64_t body_max_bytes, admitted_bytes;
-    uint64_t request_bytes; /* taken from the budget of heads */
-    uint64_t answer_bytes;  /* memory of its answer; part of the connection's held_bytes */
-    bool answer_paid;       /* answer_bytes were taken from the budget of answers */
+    struct fg_budget *bodies; /* admitted_bytes are taken from it; NULL: from none */
+    uint64_t request_bytes;   /* taken from the budget of heads */
+    uint64_t answer_bytes;    /* memory of its answer; part of the connection's held_bytes */
+    bool answer_paid;         /* answer_bytes were taken from the budget of answers */
     struct fg_buf body;
     struct fg_arena *arena;
 

@@ -70,17 +70,16 @@ static void request_reset(struct fg_http_request *req)
     req->route = NULL;
     req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
+    req->bodies = NULL;
     req->coding = HTTP_IDENTITY;
     req->h2 = (struct fg_http_stream){0};
 }
 
 void fg_http_request_drop_body(struct fg_http_request *req)
 {
-    struct fg_budget *budget = req->conn->owner->lent.bodies;
-
     fg_buf_done(&req->body);
-    if (budget != NULL && req->admitted_bytes > 0)
-        fg_budget_give(budget, req->admitted_bytes);
+    if (req->bodies != NULL && req->admitted_bytes > 0)
+        fg_budget_give(req->bodies, req->admitted_bytes);
     req->admitted_bytes = 0;
 }
 

@@ -90,6 +90,7 @@ enum fg_http_refusal fg_http_server_match(const struct fg_http_server *server,
     req->route = found;
     req->stats_at = fg_http_stats_of(server->stats, (size_t)(found - server->routes), req->method);
     req->body_max_bytes = found->body_max_bytes;
+    req->bodies = found->bodies != NULL ? found->bodies : server->lent.bodies;
     return HTTP_ACCEPTED;
 }
 

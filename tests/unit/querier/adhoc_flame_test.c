@@ -23,6 +23,7 @@ static const struct fg_limit_settings limits = {
 struct fixture {
     struct fg_arena *arena;
     struct make make;
+    struct fg_budget memory;
     struct qry_adhoc_file file;
     struct qry_adhoc_flame flame;
 };
@@ -33,9 +34,11 @@ static int set_up(void **state)
 
     f->arena = fg_arena_create(1 << 20);
     make_start(&f->make);
+    fg_budget_init(&f->memory, UINT64_C(1) << 30);
     f->file = (struct qry_adhoc_file){.name = FG_LIT("cpu.pb"),
                                       .limits = &limits,
                                       .decode_max_bytes = 1 << 20,
+                                      .memory = &f->memory,
                                       .arena = f->arena};
     *state = f;
     return 0;
@@ -46,6 +49,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
 
     qry_adhoc_flame_done(&f->flame);
+    assert_int_equal(fg_budget_used(&f->memory), 0);
     make_done(&f->make);
     fg_arena_destroy(f->arena);
     free(f);
@@ -129,7 +133,7 @@ static void inlined_functions_do_not_fill_memory(void **state)
     f->file.content = make_finish(&f->make);
     assert_int_equal(make_again(f, "", &err), FG_E_TOO_LARGE);
     assert_non_null(strstr(err.msg, "1000000 frames"));
-    f->file.decode_max_bytes = 64 << 20;
+    f->file.decode_max_bytes = 128 << 20;
     assert_int_equal(make_again(f, "", &err), FG_OK);
     assert_int_equal(f->flame.tree.n_nodes, 1000000);
 }
@@ -170,6 +174,62 @@ static void sizes_are_bounded(void **state)
     assert_non_null(strstr(err.msg, "querier.adhoc_decode_max_bytes"));
 }
 
+/* All memory of a file counts: what it is decompressed to, decoded to, and its stacks. */
+static void one_limit_is_for_everything(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+    struct fg_buf text;
+    uint64_t least = 1 << 10, most = 8 << 20;
+
+    /* Many stacks with little in common: the tree is the largest part. */
+    fg_buf_init(&text, SIZE_MAX);
+    for (int i = 0; i < 3000; i++)
+        fg_buf_printf(&text, "main;f%d;g%d;h%d 1\n", i, i * 7, i * 13);
+    f->file.name = FG_LIT("a.folded");
+    f->file.content = fg_buf_slice(&text);
+    /* The least limit with which it can be decoded. */
+    while (least + (16 << 10) < most) {
+        f->file.decode_max_bytes = (least + most) / 2;
+        if (make_again(f, "", &err) == FG_OK) {
+            /* What stays is what the flame graph has. */
+            assert_true(f->flame.held_bytes >= fg_tree_bytes(&f->flame.tree));
+            assert_int_equal(fg_budget_used(&f->memory), f->flame.held_bytes);
+            assert_true(f->flame.held_bytes <= f->file.decode_max_bytes);
+            most = f->file.decode_max_bytes;
+        } else {
+            assert_int_equal(err.code, FG_E_TOO_LARGE);
+            assert_non_null(strstr(err.msg, "querier.adhoc_decode_max_bytes"));
+            assert_int_equal(fg_budget_used(&f->memory), f->flame.held_bytes);
+            least = f->file.decode_max_bytes;
+        }
+    }
+    f->file.decode_max_bytes = most;
+    assert_int_equal(make_again(f, "", &err), FG_OK);
+    /* Two trees, of which one was copied. */
+    assert_true(most >= 2 * fg_tree_bytes(&f->flame.tree));
+    fg_buf_done(&text);
+}
+
+static void all_files_share_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    f->file.name = FG_LIT("a.folded");
+    f->file.content = FG_LIT("main;work 1\n");
+    f->file.decode_max_bytes = UINT64_C(1) << 30;
+    /* A small file does not take all that one may have. */
+    fg_budget_force(&f->memory, (UINT64_C(1) << 30) - (8 << 20));
+    assert_int_equal(make_again(f, "", &err), FG_OK);
+    fg_budget_force(&f->memory, 8 << 20);
+    assert_int_equal(make_again(f, "", &err), FG_E_LIMIT);
+    assert_non_null(strstr(err.msg, "querier.adhoc_memory_max_bytes"));
+    fg_budget_give(&f->memory, UINT64_C(1) << 30);
+    assert_int_equal(make_again(f, "", &err), FG_OK);
+    assert_true(fg_budget_used(&f->memory) < 64 << 10);
+}
+
 static void only_equal_units_are_compared(void **state)
 {
     struct fixture *f = *state;
@@ -206,6 +266,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(inlined_functions_do_not_fill_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_without_samples_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_limit_is_for_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_files_share_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_equal_units_are_compared, set_up, tear_down),
     };
 

@@ -253,6 +253,42 @@ static void values_beyond_the_bound_are_cut_from_the_end(void **state)
     }
 }
 
+/* An index that lacks values from one on leaves out those of all others, too: they would be too
+ * few.
+ */
+static void values_that_an_index_lacks_are_cut(void **state)
+{
+    enum { TOTAL = 300, KEPT = 120 };
+    const struct qry_cardinality_config config = {.label = "pod", .max_bytes = 1 << 20};
+    struct fg_label_index lacking = {.left = {FG_LIT("pod"), FG_LIT("value-00000120")}};
+    struct qry_cardinality found;
+    uint32_t numbers[TOTAL];
+    size_t n;
+
+    (void)state;
+    for (uint32_t i = 0; i < TOTAL; i++)
+        numbers[i] = i;
+    /* It comes first, between others, or last. */
+    for (unsigned place = 0; place < 3; place++) {
+        qry_cardinality_init(&found, &config);
+        if (place == 0)
+            qry_cardinality_add(&found, &lacking);
+        add_many(&found, numbers, TOTAL / 2);
+        if (place == 1)
+            qry_cardinality_add(&found, &lacking);
+        add_many(&found, numbers + TOTAL / 2, TOTAL - TOTAL / 2);
+        if (place == 2)
+            qry_cardinality_add(&found, &lacking);
+        const struct qry_label_value *items = qry_cardinality_values(&found, &n);
+        assert_int_equal(n, KEPT);
+        assert_true(fg_slice_is(items[0].text, "value-00000000"));
+        assert_true(fg_slice_is(items[n - 1].text, "value-00000119"));
+        assert_true(found.values_cut && !found.series_cut);
+        assert_int_equal(found.n_series.now, TOTAL);
+        qry_cardinality_done(&found);
+    }
+}
+
 static void series_beyond_the_bound_do_not_count(void **state)
 {
     enum { TOTAL = 20000, EACH = 1000 };
@@ -309,6 +345,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_slow_counting),
         cmocka_unit_test(only_wanted_values_are_listed),
         cmocka_unit_test(values_beyond_the_bound_are_cut_from_the_end),
+        cmocka_unit_test(values_that_an_index_lacks_are_cut),
         cmocka_unit_test(series_beyond_the_bound_do_not_count),
         cmocka_unit_test(the_first_k_are_those_of_a_sort),
     };

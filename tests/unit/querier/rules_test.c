@@ -139,6 +139,11 @@ static void an_id_is_made(void **state)
     assert_int_equal(qry_rule_of_request(&request, f->arena, &rule, &err), FG_OK);
     assert_int_equal(qry_rule_of_request(&request, f->arena, &other, &err), FG_OK);
     assert_int_equal(strlen(rule.id), RULE_ID_LETTERS);
+    /* From one content one id, whatever the generation; from another another. */
+    assert_string_equal(rule.id, other.id);
+    request.metric_name = text(f, "n");
+    request.generation = 0;
+    assert_int_equal(qry_rule_of_request(&request, f->arena, &other, &err), FG_OK);
     assert_string_not_equal(rule.id, other.id);
     assert_string_equal(rule.metric_name, "m");
     assert_int_equal(rule.generation, 1);
@@ -193,6 +198,41 @@ static void generations(void **state)
     assert_all(f, "a=n@1;");
     f->store.tenant = FG_LIT("other");
     assert_all(f, "");
+}
+
+/* A client that gets no answer sends its request again. */
+static void requests_may_come_twice(void **state)
+{
+    struct fixture *f = *state;
+    Settings__V1__UpsertRecordingRuleRequest request =
+        SETTINGS__V1__UPSERT_RECORDING_RULE_REQUEST__INIT;
+    Settings__V1__RecordingRule rule, again, other;
+    struct fg_err err;
+
+    request.metric_name = text(f, "m");
+    request.n_matchers = 1;
+    request.matchers = fg_arena_new(f->arena, char *, 1);
+    request.matchers[0] = text(f, "{__profile_type__=\"" CPU "\"}");
+    assert_int_equal(qry_rule_of_request(&request, f->arena, &rule, &err), FG_OK);
+    assert_int_equal(qry_rule_of_request(&request, f->arena, &again, &err), FG_OK);
+    assert_int_equal(qry_rule_store_create(&f->store, &rule, &err), FG_OK);
+    assert_int_equal(qry_rule_store_create(&f->store, &again, &err), FG_OK);
+    assert_string_equal(rule.id, again.id);
+    assert_int_equal(again.generation, 1);
+    /* A change, and the same again; then another one of the old generation. */
+    assert_int_equal(put(f, rule.id, "n", 1, &err), FG_OK);
+    assert_int_equal(put(f, rule.id, "n", 1, &err), FG_OK);
+    assert_int_equal(put(f, rule.id, "o", 1, &err), FG_E_EXISTS);
+    /* What was created has become another rule: so this is a new one, which has another id. */
+    assert_int_equal(qry_rule_of_request(&request, f->arena, &other, &err), FG_OK);
+    assert_int_equal(qry_rule_store_create(&f->store, &other, &err), FG_OK);
+    assert_string_not_equal(rule.id, other.id);
+    assert_int_equal(qry_rule_of_request(&request, f->arena, &again, &err), FG_OK);
+    assert_int_equal(qry_rule_store_create(&f->store, &again, &err), FG_OK);
+    assert_string_equal(other.id, again.id);
+    char want[100];
+    (void)snprintf(want, sizeof want, "%s=n@2;%s=m@1;", rule.id, other.id);
+    assert_all(f, want);
 }
 
 static void too_many(void **state)
@@ -412,6 +452,7 @@ int main(void)
         TEST(faults_of_a_rule),
         TEST(an_id_is_made),
         TEST(generations),
+        TEST(requests_may_come_twice),
         TEST(too_many),
         TEST(faults_of_the_bucket),
         TEST(damage),

@@ -278,6 +278,61 @@ static void a_series_twice_in_a_value_is_refused(void **state)
     fg_buf_done(&bytes);
 }
 
+/* Postings that do not fit are left out from the end; what is there is right. */
+static void postings_that_do_not_fit_are_left_out(void **state)
+{
+    enum { N = 5000, NAMED = 100 };
+    fg_auto(fg_arena) *arena = fg_arena_create(1 << 24);
+    struct fg_profile_type type = {.type = FG_LIT("cpu"), .unit = FG_LIT("nanoseconds")};
+    size_t limits[] = {1 << 24, 400000, 300000, 200000, 120000};
+    struct fg_label_indexing indexing;
+    struct fg_label_index whole, part;
+    uint32_t last = UINT32_MAX;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_label_indexing_init(&indexing, NULL, arena);
+    for (unsigned i = 0; i < N; i++) {
+        struct fg_label *label = fg_arena_new(arena, struct fg_label, 1);
+
+        /* Names in any order: "a" with most values, and others before and after it. */
+        label->name = i % (N / NAMED) == 0 ? FG_LIT("zone") : FG_LIT("a");
+        label->value = fg_cstr(fg_arena_printf(arena, "%05u", i * 7919 % N));
+        assert_true(fg_label_indexing_series(&indexing, &(struct fg_labels){label, 1}, NULL));
+        assert_true(fg_label_indexing_type(&indexing, &type, FG_LIT("cpu:x")));
+    }
+    assert_int_equal(fg_label_indexing_end(&indexing, &whole, &err), FG_OK);
+    fg_buf_init(&bytes, SIZE_MAX);
+    fg_label_index_encode(&whole, &bytes);
+    for (size_t i = 0; i < FG_COUNT(limits); i++) {
+        fg_auto(fg_arena) *small = fg_arena_create(limits[i]);
+
+        assert_int_equal(fg_label_index_decode(fg_buf_slice(&bytes), small, &part, &err), FG_OK);
+        assert_true(part.n_postings < last || i == 0);
+        last = part.n_postings;
+        assert_int_equal(part.n_of_types, whole.n_of_types);
+        if (i == 0) {
+            assert_int_equal(last, N);
+            assert_null(part.left.value.ptr);
+        } else {
+            assert_true(fg_slice_eq(part.left.name, whole.postings[last].name));
+            assert_true(fg_slice_eq(part.left.value, whole.postings[last].value));
+        }
+        /* What is left is the beginning of it all. */
+        whole.n_postings = last;
+        assert_same(&whole, &part);
+    }
+    /* Prints alone need 17 bytes each. */
+    fg_auto(fg_arena) *none = fg_arena_create((size_t)N * 16);
+    assert_int_equal(fg_label_index_decode(fg_buf_slice(&bytes), none, &part, &err), FG_E_LIMIT);
+    /* What is left out is checked as well. */
+    fg_auto(fg_arena) *tiny = fg_arena_create(120000);
+    assert_int_equal(fg_label_index_decode(fg_bytes(bytes.ptr, bytes.len - 1), tiny, &part, &err),
+                     FG_E_CORRUPT);
+    fg_buf_done(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_label_set_is_split_into_series_and_type),
         cmocka_unit_test(bytes_that_are_no_index_are_refused),
         cmocka_unit_test(a_series_twice_in_a_value_is_refused),
+        cmocka_unit_test(postings_that_do_not_fit_are_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

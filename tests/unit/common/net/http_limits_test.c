@@ -599,6 +599,38 @@ static void test_budget(void **state)
     free(bytes);
 }
 
+/* What is uploaded keeps nothing else out, nor the other way round. */
+static void test_budget_of_a_route(void **state)
+{
+    struct http_run *run = *state;
+    int held = run_client(run), second = run_client(run);
+    uint8_t *bytes = fg_calloc(1, RUN_BUDGET);
+
+    run_say(held, POST("/hold", "Content-Length: 4194304\r\n\r\n"));
+    run_say_bytes(held, bytes, RUN_BUDGET);
+    run_wait_held(run, 1);
+    run_say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
+    run_say_bytes(second, bytes, 200000);
+    run_expect(second, 429, NULL);
+    run_say(second, POST("/upload", "Content-Length: 1048576\r\n\r\n"));
+    run_say_bytes(second, bytes, RUN_UPLOADS);
+    run_expect(second, 200, "1048576");
+    run_let_go(run, 0, "done");
+    run_expect(held, 200, "done");
+
+    fg_budget_force(&run->uploads, RUN_UPLOADS);
+    run_say(second, POST("/upload", "Content-Length: 200000\r\n\r\n"));
+    run_say_bytes(second, bytes, 200000);
+    run_expect_head(second, 429, "Retry-After: 1\r\n");
+    run_say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
+    run_say_bytes(second, bytes, 200000);
+    run_expect(second, 200, "200000");
+    fg_budget_give(&run->uploads, RUN_UPLOADS);
+    (void)close(held);
+    (void)close(second);
+    free(bytes);
+}
+
 #define TEST(name)        cmocka_unit_test_setup_teardown(name, run_setup, run_teardown)
 #define TEST_HASTY(name)  cmocka_unit_test_setup_teardown(name, run_setup_hasty, run_teardown)
 #define TEST_NARROW(name) cmocka_unit_test_setup_teardown(name, run_setup_narrow, run_teardown)
@@ -620,6 +652,7 @@ int main(void)
         TEST_HASTY(test_timeouts),
         TEST_HASTY(test_write_timeout),
         TEST(test_budget),
+        TEST(test_budget_of_a_route),
         TEST(test_pipelined_without_memory),
         TEST(test_heads_are_counted),
         TEST(test_unread_answers_hold_up_the_next),
