@@ -64,6 +64,7 @@ struct querier {
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
     const char *instance_labels; /* of comparisons, separated by commas */
+    const char *embed_origins;   /* of pages that may show /embed; "": none */
 };
 
 /* Parameters of the plain routes, read on the loop. ptr NULL: not given. */
