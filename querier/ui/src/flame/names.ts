@@ -19,15 +19,18 @@ interface Split {
 }
 
 const NONE: Split = { end: 0, sep: 0 }
-const FILE = /^(.*?)([^/]*\.(?:py|rb|js|mjs|cjs|ts|tsx|jsx|php|ex|exs|erl|lua|pl|cs|java|kt|scala|c|cc|cpp|h|hpp|rs|go))(?::|\b - | )/
-const OFFSET = /^([^\s/:]+|\/\S+?)\+0x[0-9a-f]+$/i
+const FILE = /\.(?:py|rb|js|mjs|cjs|ts|tsx|jsx|php|exs?|erl|lua|pl|cs|java|kt|scala|cc?|cpp|h|hpp|rs|go)(?::| )/
+const OFFSET = /^[^\s:]+\+0x[0-9a-f]+$/i
 
 function split(name: string): Split {
   if (name.length === 0 || name[0] === '[') return NONE
-  const offset = OFFSET.exec(name)
-  if (offset) return { end: offset[1]!.length, sep: 1 }
+  const offset = name.indexOf('+0x')
+  if (offset > 0 && OFFSET.test(name)) return { end: offset, sep: 1 }
   const file = FILE.exec(name)
-  if (file) return file[1]!.length > 1 ? { end: file[1]!.length - 1, sep: 1 } : { end: file[2]!.length, sep: 1 }
+  if (file) {
+    const slash = name.lastIndexOf('/', file.index)
+    return slash > 0 ? { end: slash, sep: 1 } : { end: file.index + file[0].length - 1, sep: 1 }
+  }
   const bang = name.indexOf('!')
   if (bang > 0) return { end: bang, sep: 1 }
   if (name.includes('::')) return byColons(name)
@@ -43,11 +46,7 @@ function byColons(name: string): Split {
   const end = name.indexOf('::', start)
   const angle = name.indexOf('<', start)
   if (angle > 0 && angle < end) return NONE
-  const head = name.slice(start, end)
-  /* A C++ signature in front of the namespace: "void std::sort(…)". */
-  const space = head.lastIndexOf(' ')
-  if (space >= 0 || start > 0) return { end, sep: 2 }
-  return { end, sep: 2 }
+  return end > start ? { end, sep: 2 } : NONE
 }
 
 /* Go, Java and what else separates by dots. Arguments and type parameters have slashes and dots of their own. */
@@ -86,6 +85,7 @@ export function packageOf(name: string): string {
   if (at.end === 0) return ''
   const found = name.slice(0, at.end)
   if (at.sep !== 2) return found
+  /* What stands before a name space: "<", and the type that a function of C++ returns. */
   const bare = found.replace(/^[<&*]+/, '')
   return bare.slice(bare.lastIndexOf(' ') + 1)
 }

@@ -17,7 +17,7 @@ function drawn(flame: Flame, view: Viewport, text = ''): DrawList {
   return list
 }
 
-const large = decode(largeLevels(20000), false)
+const large = decode(largeLevels(6000), false)
 
 describe('layout', () => {
   test('every node that is seen is in exactly one item of its row, and at its place', () => {

@@ -79,26 +79,29 @@ export function levelsOf(root: Node, diff: boolean, asText = false): Levels {
   return { names, levels: asText ? levels.map((level) => level.map(String)) : levels }
 }
 
-/* A profile of about so many nodes that looks like a program's: deep, and with many small ones. */
+/* A profile of about so many nodes that looks like a program's: some 60 levels deep, and with many small nodes. */
 export function largeLevels(nodes: number, seed = 1): Levels {
   const random = mulberry(seed)
   const root: Node = { name: 'total', self: 0, right: 0, children: [] }
-  let count = 1
   const packages = ['runtime', 'net/http', 'encoding/json', 'github.com/acme/shop/api', 'github.com/acme/shop/store', 'database/sql', 'regexp/syntax']
+  let count = 1
   let open = [root]
   while (count < nodes) {
     const next: Node[] = []
+    const width = Math.max(4, nodes / 50)
     for (const parent of open) {
-      const n = Math.min(nodes - count, 1 + Math.floor(random() * (open.length > nodes / 40 ? 1.6 : 4)))
+      /* Grows to a width, and then stays: one child in the mean, and none for some. */
+      const mean = open.length < width ? 1.25 : 0.98
+      const n = Math.min(nodes - count, random() < 0.35 && open.length > 3 ? 0 : Math.ceil(random() * (2 * mean) ** 1.3))
       for (let i = 0; i < n; i++) {
-        const name = `${packages[Math.floor(random() * packages.length)]!}.(*Type${Math.floor(random() * 12)}).method${Math.floor(random() * 60)}`
-        const child: Node = { name, self: Math.ceil((random() ** 8) * 1e9), right: 0, children: [] }
+        const at = packages[Math.floor(random() * packages.length)]!
+        const child: Node = { name: `${at}.(*Type${Math.floor(random() * 12)}).method${count % 700}`, self: Math.ceil(random() ** 8 * 1e9), right: 0, children: [] }
         parent.children.push(child)
         next.push(child)
         count++
       }
     }
-    open = next
+    open = next.length > 0 ? next : [root]
   }
   return levelsOf(root, false)
 }
