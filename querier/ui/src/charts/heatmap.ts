@@ -102,10 +102,10 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
 }
 
 const DEFAULTS: HeatmapOptions = { dark: false, utc: true, height: 230, format: String, label: 'Heat map', noun: 'profiles' }
-const LEFT = 70
+const LEFT = 64
 const BOTTOM = 22
 const TOP = 6
-const RIGHT = 8
+const RIGHT = 16
 
 export class Heatmap {
   private readonly root: HTMLDivElement
@@ -298,7 +298,7 @@ export class Heatmap {
     const labels = Math.max(1, Math.min(rows, Math.floor(this.plotHeight / 34)))
     for (let i = 0; i <= labels; i++) {
       const bound = data.bounds[Math.round((i * rows) / labels)]!
-      ctx.fillText(format(bound), LEFT - 8, Math.min(this.y(bound), height - BOTTOM - 4))
+      ctx.fillText(format(bound), LEFT - 6, Math.min(this.y(bound), height - BOTTOM - 4))
     }
     ctx.textBaseline = 'top'
     ctx.textAlign = 'center'

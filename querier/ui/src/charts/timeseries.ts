@@ -7,6 +7,7 @@
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import './charts.css'
+import { mix } from '../flame/colors'
 import { numbersOf, type Series, stack } from './series'
 import { axisLabels, moment } from './time'
 
@@ -170,7 +171,7 @@ export class TimeSeriesChart {
       {
         width: this.width,
         height,
-        padding: [6, 8, 0, 0],
+        padding: [6, 16, 0, 0],
         legend: { show: false },
         tzDate: (seconds) => (this.options.utc ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
         scales: {
@@ -202,7 +203,7 @@ export class TimeSeriesChart {
             width: 1.5,
             points: { show: this.data.times.length < 2 },
             dash: sums ? [] : [...series[i]!.dash],
-            ...(sums ? { fill: `${series[i]!.colour}b0` } : series.length === 1 ? { fill: `${series[i]!.colour}2e` } : {}),
+            ...(sums ? { fill: mix(dark ? '#12161c' : '#ffffff', series[i]!.colour, dark ? 0.65 : 0.5) } : series.length === 1 ? { fill: `${series[i]!.colour}2e` } : {}),
           })),
         ],
         cursor: {
