@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/client.h"
+#include "common/net/ui_pages.h"
 #include "common/runtime/log.h"
 
 enum {
@@ -491,8 +492,11 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
         {"/pyroscope/render", "query_proxy", false, READ, FG_HTTP_READS, false},
         {"/pyroscope/render-diff", "query_proxy", false, READ, FG_HTTP_READS, false},
         {"/pyroscope/label-values", "query_proxy", false, READ, FG_HTTP_READS, false},
-        {"/", "query_proxy_ui", false, READ, FG_HTTP_READS, false},
-        {"/ui/", "query_proxy_ui", true, READ, FG_HTTP_READS, false},
+        {FG_UI_ASSETS, "query_proxy_ui", true, READ, FG_HTTP_READS, false},
+        {FG_UI_EMBED, "query_proxy_ui", false, READ, FG_HTTP_READS, false},
+#define PAGE(path) {path, "query_proxy_ui", false, READ, FG_HTTP_READS, false},
+        FG_UI_PAGES(PAGE)
+#undef PAGE
     };
 
     const uint64_t upload_max = proxy->config.settings->upload_max_bytes;

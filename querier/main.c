@@ -109,6 +109,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .uploads =
             fg_program_uploads(program, qry_adhoc_body_max_bytes(settings.adhoc_upload_max_bytes)),
         .instance_labels = settings.instance_labels,
+        .embed_origins = settings.embed_origins,
         .manifest_age_ns = settings.manifest_age_ns,
         .rules_delay_ns = settings.rules_delay_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */

@@ -41,6 +41,7 @@ struct querier *qry_create(const struct qry_config *config)
                               ADHOC_FILE_COPIES * config->adhoc_upload_max_bytes));
     querier->instance_labels =
         config->instance_labels != NULL ? config->instance_labels : QRY_INSTANCE_LABELS_DEFAULT;
+    querier->embed_origins = config->embed_origins != NULL ? config->embed_origins : "";
     /* Without a bucket ingesters are all there is, as in tests of replicas. */
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
@@ -79,5 +80,5 @@ void qry_refresh(struct querier *querier)
 void qry_routes(struct querier *querier, struct fg_http_server *server)
 {
     qry_http_routes(querier, server);
-    qry_ui_routes(server);
+    qry_ui_routes(server, querier->embed_origins);
 }

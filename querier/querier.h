@@ -33,7 +33,7 @@ struct qry_settings {
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns, rules_delay_ns;
-    char *instance_labels;
+    char *instance_labels, *embed_origins;
     char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
@@ -75,7 +75,8 @@ struct qry_config {
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
     struct fg_budget *uploads;   /* for bodies with ad hoc profiles; NULL: the server's */
     const char *instance_labels; /* of comparisons, separated by commas; NULL: the default */
-    struct fg_disk_cache *disk;  /* of segment and block data; NULL: none */
+    const char *embed_origins;  /* of pages that may show /embed, separated by spaces; NULL: none */
+    struct fg_disk_cache *disk; /* of segment and block data; NULL: none */
 };
 
 struct fg_program;

@@ -66,6 +66,7 @@ struct querier {
     struct fg_budget *uploads;     /* for bodies with ad hoc profiles; NULL: the server's */
     struct fg_budget adhoc_memory; /* of all ad hoc profiles that are read and decoded */
     const char *instance_labels;   /* of comparisons, separated by commas */
+    const char *embed_origins;     /* of pages that may show /embed; "": none */
 };
 
 /* Parameters of the plain routes, read on the loop. ptr NULL: not given. */

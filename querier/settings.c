@@ -30,6 +30,10 @@ const struct fg_conf_field qry_fields[] = {
      .max = "1000",
      .doc = "Labels that may name an instance of a service, separated by commas, at most 8. "
             "Comparisons (/api/compare) take the first one that both sides have."},
+    {"embed_origins", FG_CONF_STRING, CONF(embed_origins), .def = "", .max = "1000",
+     .doc =
+         "Origins of web pages that may show a flame graph of this server in a frame (/embed), "
+         "separated by spaces, for example https://wiki.example https://*.example. Empty: none."},
     {"rules_delay", FG_CONF_NS, CONF(rules_delay_ns), .def = "2m", .min = "0s", .max = "1h",
      .doc =
          "How long after its end a minute is evaluated by recording rules. Profiles of the minute "

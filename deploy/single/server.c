@@ -236,6 +236,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .uploads = fg_program_uploads(
             program, qry_adhoc_body_max_bytes(single_querier.adhoc_upload_max_bytes)),
         .instance_labels = single_querier.instance_labels,
+        .embed_origins = single_querier.embed_origins,
         .manifest_age_ns = single_querier.manifest_age_ns,
         .rules_delay_ns = single_querier.rules_delay_ns,
         .disk = server->disk,

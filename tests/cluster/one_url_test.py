@@ -6,6 +6,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -76,7 +77,10 @@ def case_agents_grafana_and_cli_use_one_url():
         status, body = client.send("POST", "/adhocprofiles.v1.AdHocProfileService/List", b"{}", {"Content-Type": "application/json"})[:2]
         check((status, body.strip()) == (200, b"{}"), "%d %s", status, body)
         status, page = client.send("GET", "/")[:2]
-        check(status == 200 and b"<html" in page and client.send("GET", "/ui/app.js")[0] == 200, "the page: %d", status)
+        script = re.search(rb'src="\./(assets/index-[^"]+)"', page)
+        check(status == 200 and script is not None, "the page: %d %s", status, page)
+        check(client.send("GET", "/" + script[1].decode())[0] == 200, "its script")
+        check(client.send("GET", "/diff?query=a")[:2] == (200, page), "another page of it")
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
                                "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)

@@ -237,7 +237,7 @@ static void the_next_querier_is_asked_if_one_is_down_or_not_ready(void **state)
     struct fixture *f = *state;
 
     atomic_store(&f->queriers[0].status, 503);
-    assert_int_equal(ask(f, "GET /ui/app.js HTTP/1.1", NULL), 200);
+    assert_int_equal(ask(f, "GET /assets/index.js HTTP/1.1", NULL), 200);
     expect_count(f, "flamegrid_query_proxy_retries_total 1");
     /* From now on this querier is asked last. */
     for (unsigned i = 0; i < 4; i++)

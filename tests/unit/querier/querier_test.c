@@ -4,8 +4,10 @@
 #include "common/base/str.h"
 #include "common/model/labels.h"
 #include "common/model/tree.h"
+#include "common/net/ui_pages.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
+#include "querier/ui.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/ring_bucket.h"
 #include "tests/lib/served.h"
@@ -644,6 +646,20 @@ static void stats_of_all_ingesters_add_up(void **state)
     assert_true(head_has(f, "X-Flamegrid-Missing: chunks in doubt"));
 }
 
+static void status_names_members_and_limits(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(ask(f, "GET /api/status HTTP/1.1", NULL), 200);
+    assert_non_null(strstr(body_of(f), "\"profiles\":{\"count\":0,\"oldest_ms\":null,"
+                                       "\"newest_ms\":null}"));
+    assert_non_null(strstr(body_of(f), "{\"tenant\":\"anonymous\",\"limits\":{"));
+    assert_non_null(strstr(body_of(f), "\"adhoc_retention_period\":\""));
+    assert_non_null(strstr(body_of(f), "{\"name\":\"i1\",\"zone\":\"i1\",\"state\":\"active\","));
+    assert_non_null(strstr(body_of(f), "\"bucket\":null"));
+    assert_null(strstr(body_of(f), "inproc://")); /* addresses are not for clients */
+}
+
 static void full_queue_is_429(void **state)
 {
     struct fixture *f = *state;
@@ -665,7 +681,64 @@ static void page_is_served_with_etag(void **state)
         sscanf(strstr((const char *)f->served.answer.ptr, "ETag: "), "ETag: %31s", etag), 1);
     (void)snprintf(request, sizeof request, "GET / HTTP/1.1\r\nIf-None-Match: %s", etag);
     assert_int_equal(ask(f, request, NULL), 304);
-    assert_int_equal(ask(f, "GET /ui/app.js HTTP/1.1", NULL), 200);
+}
+
+static void every_page_is_the_same_file_and_other_paths_are_404(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const pages[] = {
+#define PATH(path) path,
+        FG_UI_PAGES(PATH)
+#undef PATH
+            FG_UI_EMBED,
+    };
+    char request[256];
+
+    for (size_t i = 0; i < FG_COUNT(pages); i++) {
+        (void)snprintf(request, sizeof request, "GET %s?query=a HTTP/1.1", pages[i]);
+        assert_int_equal(ask(f, request, NULL), 200);
+        assert_non_null(strstr(body_of(f), "<title>flamegrid</title>"));
+        assert_true(head_has(f, "frame-ancestors 'none'"));
+        assert_true(head_has(f, "Cache-Control: no-cache"));
+    }
+    assert_int_equal(ask(f, "GET /diff/ HTTP/1.1", NULL), 404);
+    assert_int_equal(ask(f, "GET /assets/none.js HTTP/1.1", NULL), 404);
+    assert_int_equal(ask(f, "GET /index.html HTTP/1.1", NULL), 404);
+    assert_int_equal(ask(f, "POST / HTTP/1.1", NULL), 405);
+}
+
+/* What a build has made of files that are compressed and of those that are not is the same to a
+ * client that takes no compression. */
+static void assets_are_whole_and_immutable(void **state)
+{
+    struct fixture *f = *state;
+    size_t n_assets = 0, n_packed = 0;
+
+    for (size_t i = 0; i < qry_n_ui_files; i++) {
+        const struct qry_ui_file *file = &qry_ui_files[i];
+        char request[256], length[64];
+
+        if (!fg_slice_starts(fg_cstr(file->path), FG_UI_ASSETS))
+            continue;
+        n_assets++;
+        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1", file->path);
+        assert_int_equal(ask(f, request, NULL), 200);
+        assert_true(head_has(f, "Cache-Control: public, max-age=31536000, immutable"));
+        assert_true(head_has(f, file->content_type));
+        assert_false(head_has(f, "Content-Encoding"));
+        (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n", file->plain_len);
+        assert_true(head_has(f, length));
+        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nAccept-Encoding: gzip",
+                       file->path);
+        assert_int_equal(ask(f, request, NULL), 200);
+        if (file->len == file->plain_len)
+            continue;
+        n_packed++;
+        assert_true(head_has(f, "Content-Encoding: gzip"));
+        assert_true(head_has(f, "Vary: Accept-Encoding"));
+        assert_memory_equal(body_of(f), file->bytes, file->len);
+    }
+    assert_true(n_assets > 3 && n_packed > 1 && n_packed < n_assets);
 }
 
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -688,7 +761,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(range_beyond_the_limit_is_refused, setup_short_queries,
                                         teardown),
         cmocka_unit_test_setup_teardown(full_queue_is_429, setup_full_lane, teardown),
+        WITH(status_names_members_and_limits),
         WITH(page_is_served_with_etag),
+        WITH(every_page_is_the_same_file_and_other_paths_are_404),
+        WITH(assets_are_whole_and_immutable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,116 @@
+import { type ComponentType, Suspense, lazy, useEffect, useRef, useState } from "react";
+import { Link, Redirect, Route, Switch } from "wouter";
+
+import { setTenant } from "./api/client";
+import { useNow } from "./state/now";
+import { scaled, shifted } from "./state/range";
+import { useRoute } from "./state/route";
+import { change, isDark } from "./state/settings";
+import { OLD_PATHS, carried } from "./state/url";
+import { Explore } from "./pages/Explore";
+import { Skeleton } from "./ui/Busy";
+import { Faults } from "./ui/Faults";
+import { Icon, type IconName, Mark } from "./ui/Icon";
+import { QueryBar } from "./ui/QueryBar";
+import { ShortcutHelp, useKeys } from "./ui/Shortcuts";
+import { Toast, copy } from "./ui/toast";
+
+interface Page {
+  path: string;
+  name: string;
+  icon: IconName;
+  key: string; // after g
+  selects: boolean; // the query bar's selection and range are this page's
+  view: ComponentType;
+  atEnd?: boolean; // of the rail
+}
+
+/* Loaded when they are first shown: what most visits need stays small. */
+const Adhoc = lazy(() => import("./pages/Adhoc").then((module) => ({ default: module.Adhoc })));
+const Embed = lazy(() => import("./pages/Embed").then((module) => ({ default: module.Embed })));
+const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
+const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default: module.Targets })));
+
+const PAGES: readonly Page[] = [
+  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, view: Explore },
+  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, view: Adhoc },
+  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, view: Targets, atEnd: true },
+  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, view: Status, atEnd: true },
+];
+
+function Rail({ current }: { current: string }) {
+  const { address } = useRoute();
+  const search = carried(address);
+  const entry = (page: Page) => (
+    <Link key={page.path} className="page" href={search === "" ? page.path : `${page.path}?${search}`} aria-current={current === page.path ? "page" : undefined}>
+      <Icon name={page.icon} size={16} />{page.name}
+    </Link>
+  );
+  return (
+    <nav className="rail" aria-label="Pages">
+      <Link className="mark" href="/" aria-label="flamegrid: all services"><Mark /></Link>
+      {PAGES.filter((page) => page.atEnd !== true).map(entry)}
+      <span className="gap" />
+      {PAGES.filter((page) => page.atEnd === true).map(entry)}
+    </nav>
+  );
+}
+
+export function App() {
+  const { path } = useRoute();
+  if (path === "/embed") return <Suspense fallback={<Skeleton />}><Embed /></Suspense>;
+  return <Frame />;
+}
+
+function Frame() {
+  const { path, params, address, set } = useRoute();
+  const { nowMs, refresh } = useNow();
+  const [help, setHelp] = useState(false);
+  const [range, setRange] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const page = PAGES.find((one) => one.path === path) ?? PAGES[0]!;
+
+  setTenant(params.tenant); // before any page asks
+  useEffect(() => { document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`; }, [page, params.query]);
+  const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
+  const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "" }, { path: to });
+  useKeys({
+    "?": () => setHelp(true),
+    "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),
+    t: () => setRange(true),
+    r: refresh,
+    d: () => change({ theme: isDark() ? "light" : "dark" }),
+    y: () => void copy("Link", location.href),
+    "[": () => move(shifted(params, -1, nowMs)),
+    "]": () => move(shifted(params, 1, nowMs)),
+    "-": () => move(scaled(params, 2, nowMs)),
+    "=": () => move(scaled(params, 0.5, nowMs)),
+    ...Object.fromEntries(PAGES.map((one) => [`g ${one.key}`, () => go(one.path)])),
+  });
+
+  const old = OLD_PATHS[path];
+  if (old !== undefined) return <Redirect to={`${old}${location.search}`} replace />;
+  return (
+    <>
+      <button type="button" className="skip" onClick={() => main.current?.focus()}>Skip to the content</button>
+      <div className="frame">
+        <Rail current={page.path} />
+        <div className="column">
+          <QueryBar selects={page.selects} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
+          <main ref={main} tabIndex={-1}>
+            <Faults key={`${path} ${address.params.query}`}>
+              <Suspense fallback={<section className="card profile"><Skeleton /></section>}>
+                <Switch>
+                  {PAGES.map((one) => <Route key={one.path} path={one.path} component={one.view} />)}
+                  <Route><section className="card center"><h2>There is no such page</h2><p><Link href="/">All services</Link></p></section></Route>
+                </Switch>
+              </Suspense>
+            </Faults>
+          </main>
+        </div>
+      </div>
+      <ShortcutHelp open={help} onClose={() => setHelp(false)} />
+      <Toast />
+    </>
+  );
+}

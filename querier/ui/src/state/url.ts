@@ -1,0 +1,110 @@
+/*
+ * What the page shows is in its address: one codec for all pages. Parameters at their default are left out, those that this page
+ * does not know are kept, and links of Pyroscope's page are understood, since the names are the same.
+ */
+
+const DEFAULTS = {
+  query: "",
+  from: "now-1h",
+  until: "now",
+  sel: "", // FROM..UNTIL in milliseconds: the part of the range that is looked at
+  view: "both",
+  q: "", // search
+  fn: "", // function of the sandwich
+  focus: "", // zoomed bar: the last names of its path and a hash, joined by SEPARATOR
+  site: "", // call site that is asked for alone: names from the root, joined by SEPARATOR
+  by: "", // label that the timeline is split by
+  inv: "", // 1: flames upwards
+  color: "package",
+  group: "", // how frames are put together
+  hide: "", // packages that are not shown
+  min: "", // least share
+  sort: "", // of tables: a column, with - before it ascending
+  maxNodes: "16384",
+  tenant: "",
+  leftQuery: "",
+  leftFrom: "",
+  leftUntil: "",
+  rightQuery: "",
+  rightFrom: "",
+  rightUntil: "",
+  mode: "share",
+  pal: "cb",
+  id: "", // an ad hoc profile
+  other: "", // the one it is compared with
+  type: "", // of several in one file
+} as const;
+
+export type Name = keyof typeof DEFAULTS;
+export type Params = Record<Name, string>;
+export type Patch = Partial<Params>;
+
+/* Function names have no such character; addresses carry it as %1F. */
+export const SEPARATOR = "\x1f";
+
+const NAMES = Object.keys(DEFAULTS) as Name[];
+
+/* What Pyroscope's page and older links call it. */
+const ALIASES: Record<string, Name> = { "max-nodes": "maxNodes", groupBy: "by", selectionFrom: "from" };
+
+export interface Address {
+  params: Params;
+  rest: [string, string][]; // unknown, in their order
+}
+
+export function parse(search: string): Address {
+  const address: Address = { params: { ...DEFAULTS }, rest: [] };
+  for (const [name, value] of new URLSearchParams(search)) {
+    const known = (ALIASES[name] ?? name) as Name;
+    if (NAMES.includes(known)) address.params[known] = value === "" ? DEFAULTS[known] : value;
+    else address.rest.push([name, value]);
+  }
+  return address;
+}
+
+/* Returns the search part of an address, without "?". */
+export function format(address: Address): string {
+  const out = new URLSearchParams();
+  for (const name of NAMES)
+    if (address.params[name] !== DEFAULTS[name]) out.append(name, address.params[name]);
+  for (const [name, value] of address.rest) out.append(name, value);
+  return out.toString();
+}
+
+export function patched(address: Address, patch: Patch): Address {
+  const params = { ...address.params };
+  for (const name of Object.keys(patch) as Name[]) params[name] = patch[name] || DEFAULTS[name];
+  return { params, rest: address.rest };
+}
+
+export function defaultOf(name: Name): string {
+  return DEFAULTS[name];
+}
+
+export function parseSel(sel: string): [number, number] | null {
+  const found = /^(\d+)\.\.(\d+)$/.exec(sel);
+  if (found === null) return null;
+  const from = Number(found[1]);
+  const until = Number(found[2]);
+  return from < until ? [from, until] : null;
+}
+
+export function formatSel(sel: [number, number] | null): string {
+  return sel === null ? "" : `${Math.round(sel[0])}..${Math.round(sel[1])}`;
+}
+
+/* Paths of Pyroscope's page, and ours for them. */
+export const OLD_PATHS: Record<string, string> = {
+  "/comparison": "/compare",
+  "/comparison-diff": "/diff",
+  "/explore": "/labels",
+};
+
+/* What stays if the user goes to another page: what is asked, not how it is looked at. */
+const CARRIED: readonly Name[] = ["query", "from", "until", "sel", "tenant", "leftQuery", "leftFrom", "leftUntil", "rightQuery", "rightFrom", "rightUntil"];
+
+export function carried(address: Address): string {
+  const params = { ...DEFAULTS } as Params;
+  for (const name of CARRIED) params[name] = address.params[name];
+  return format({ params, rest: [] });
+}
