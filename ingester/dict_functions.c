@@ -139,17 +139,17 @@ static enum fg_code fill(struct ing_functions_table *table, uint32_t service, ui
 }
 
 /* An entry that this thread has made, or another. */
-struct opened {
+struct functions_opened {
     struct fg_cache_entry *entry; /* NULL: another thread has failed to make it */
     bool is_new;                  /* this thread has made it now */
 };
 
 static enum fg_code open_entry(struct ing_functions_table *table, uint32_t service,
-                               uint32_t generation, int64_t timeout_ns, struct opened *ret_opened,
-                               struct fg_err *err)
+                               uint32_t generation, int64_t timeout_ns,
+                               struct functions_opened *ret_opened, struct fg_err *err)
 {
     const struct fg_cache_key key = functions_key(service, generation);
-    struct opened opened = {0};
+    struct functions_opened opened = {0};
     enum fg_cache_state state;
     enum fg_code code = FG_OK;
 
@@ -177,7 +177,7 @@ enum fg_code ing_functions_open(struct ing_functions_table *table, uint32_t serv
     /* Ends when this thread has made them at the latest: then the dictionary has all nodes that a
      * record may name, since they are published before the record is written. */
     for (;;) {
-        struct opened opened;
+        struct functions_opened opened;
 
         if (open_entry(table, service, generation, timeout_ns, &opened, err) != FG_OK)
             return err->code;

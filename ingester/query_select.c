@@ -9,7 +9,8 @@
 /* Values of a group, taken out of the dense array: they are few of a dictionary's nodes. */
 struct select_group {
     struct fg_slice name; /* borrowed from the catalog, as long as the query runs */
-    uint32_t n;           /* values */
+    size_t first;         /* of its values */
+    uint32_t n;
 };
 struct select_value {
     uint32_t node; /* 1 + that of the dictionary; 0: the empty stack */
@@ -28,6 +29,8 @@ struct select_sums {
     /* If profiles are divided by a label: the group that the dense values are of, and all that were
      * before it. A group may stand in the list several times. */
     struct fg_slice group;
+    uint32_t *touched; /* nodes whose dense value is not zero, or was not */
+    size_t n_touched, cap_touched;
     struct select_group *groups;
     struct select_value *group_values; /* of all groups, one after another */
     size_t n_groups, cap_groups, n_values, cap_values;
@@ -165,9 +168,10 @@ static void take_group(struct select_sums *sums)
 {
     size_t before = sums->n_values;
 
-    for (uint32_t i = 0; i <= sums->n_nodes; i++)
-        if (sums->values[i] != 0)
-            put_value(sums, i);
+    for (size_t i = 0; i < sums->n_touched; i++)
+        if (sums->values[sums->touched[i]] != 0)
+            put_value(sums, sums->touched[i]);
+    sums->n_touched = 0;
     if (sums->n_values == before)
         return;
     if (sums->n_groups == sums->cap_groups) {
@@ -175,7 +179,7 @@ static void take_group(struct select_sums *sums)
         sums->groups = fg_realloc(sums->groups, sums->cap_groups * sizeof *sums->groups);
     }
     sums->groups[sums->n_groups++] =
-        (struct select_group){sums->group, (uint32_t)(sums->n_values - before)};
+        (struct select_group){sums->group, before, (uint32_t)(sums->n_values - before)};
 }
 
 /* Makes the first sums those of a profile's group. Profiles come by series, so groups seldom
@@ -245,6 +249,23 @@ static void add_all(const struct ing_record_columns *columns, uint32_t n, struct
         fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
 }
 
+/* Notes the nodes, so that a change of groups need not look at all of them. */
+static void add_grouped(const struct ing_record_columns *columns, uint32_t n,
+                        struct select_sums *sums)
+{
+    if (sums->n_touched + n > sums->cap_touched) {
+        sums->cap_touched = FG_MAX(sums->n_touched + n, sums->cap_touched * 2);
+        sums->touched = fg_realloc(sums->touched, sums->cap_touched * sizeof *sums->touched);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *value = &sums->values[columns->nodes[i]];
+
+        if (*value == 0)
+            sums->touched[sums->n_touched++] = columns->nodes[i];
+        fg_value_sum(value, columns->values[i]);
+    }
+}
+
 static void add_linked(const struct ing_record_columns *columns, const Fg__Inner__SelectHead *head,
                        struct select_sums *sums)
 {
@@ -271,7 +292,9 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         reach_nodes(select, record->n_samples, err) != FG_OK ||
         (is_grouped(select) && sums_regroup(select, match, err) != FG_OK))
         return err->code;
-    if (linked)
+    if (is_grouped(select))
+        add_grouped(&select->columns, record->n_samples, select->sums);
+    else if (linked)
         add_linked(&select->columns, head, select->sums);
     else
         add_all(&select->columns, record->n_samples, select->sums);
@@ -332,52 +355,69 @@ static void name_groups(const struct select_sums *sums, struct fg_tree *into, ui
 struct writing {
     const struct fg_function_tree *functions; /* of the dictionary at hand */
     uint32_t *placed;                         /* of its nodes: node of the reply's tree */
-    int64_t *folded; /* [its nodes]: sums of the group at hand, else zeros */
-    uint32_t *nodes; /* [values of the group]: which have one */
+    int64_t *folded;                          /* [its nodes]: sums of the group at hand, else 0 */
+    bool *listed;                             /* [its nodes]: whether they are in nodes */
+    uint32_t *nodes;                          /* [its nodes]: those of the group */
+    uint32_t n;
+    uint64_t n_groups;
     struct fg_buf lists;
 };
 
-/* Adds up a group by function: stacks that differ in lines only are one. Returns how many there
- * are, in writing->nodes. */
-static uint32_t fold_group(struct writing *writing, const struct select_value *values, uint32_t n)
+/* Groups by name: each is written once, though it has values in many chunks of the head. */
+static int cmp_groups(const void *left, const void *right)
 {
-    uint32_t n_nodes = 0;
+    const struct select_group *a = left, *b = right;
 
+    return fg_slice_cmp(a->name, b->name);
+}
+
+/* Adds values of the group at hand by function: stacks that differ in lines only are one. */
+static void fold_values(struct writing *writing, const struct select_value *values, uint32_t n)
+{
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = node_of(writing->functions, values[i].node);
 
-        /* A node whose values cancel is listed twice. */
-        if (writing->folded[node] == 0)
-            writing->nodes[n_nodes++] = node;
+        if (!writing->listed[node])
+            writing->nodes[writing->n++] = node;
+        writing->listed[node] = true;
         writing->folded[node] = fg_value_add(writing->folded[node], (int64_t)values[i].value);
     }
-    return n_nodes;
 }
 
-/* Appends the groups of a dictionary, by nodes of the reply's tree. */
-static void put_groups(struct writing *writing, const struct select_sums *sums)
+/* Appends the group at hand, by nodes of the reply's tree. */
+static void put_group(struct writing *writing, struct fg_slice name)
 {
-    const struct select_value *values = sums->group_values;
-    struct fg_buf *out = &writing->lists;
+    int64_t before = 0;
 
-    for (size_t i = 0; i < sums->n_groups; values += sums->groups[i++].n) {
-        uint32_t n = fold_group(writing, values, sums->groups[i].n);
-        int64_t before = 0;
+    fg_buf_lenbytes(&writing->lists, name);
+    fg_buf_varint(&writing->lists, writing->n);
+    for (uint32_t i = 0; i < writing->n; i++) {
+        uint32_t node = writing->nodes[i], place = writing->placed[node];
 
-        fg_buf_lenbytes(out, sums->groups[i].name);
-        fg_buf_varint(out, n);
-        for (uint32_t k = 0; k < n; k++) {
-            uint32_t node = writing->nodes[k], place = writing->placed[node];
+        fg_buf_zigzag(&writing->lists, (int64_t)place - before);
+        fg_buf_zigzag(&writing->lists, writing->folded[node]);
+        writing->folded[node] = 0;
+        writing->listed[node] = false;
+        before = place;
+    }
+    writing->n = 0;
+    writing->n_groups++;
+}
 
-            fg_buf_zigzag(out, (int64_t)place - before);
-            fg_buf_zigzag(out, writing->folded[node]);
-            writing->folded[node] = 0;
-            before = place;
-        }
+static void put_groups(struct writing *writing, struct select_sums *sums)
+{
+    if (sums->n_groups > 1)
+        qsort(sums->groups, sums->n_groups, sizeof *sums->groups, cmp_groups);
+    for (size_t i = 0; i < sums->n_groups; i++) {
+        const struct select_group *group = &sums->groups[i];
+
+        fold_values(writing, sums->group_values + group->first, group->n);
+        if (i + 1 == sums->n_groups || !fg_slice_eq(group->name, group[1].name))
+            put_group(writing, group->name);
     }
 }
 
-static void write_dictionary(struct writing *writing, const struct select_sums *sums,
+static void write_dictionary(struct writing *writing, struct select_sums *sums,
                              struct fg_tree *tree)
 {
     size_t n_nodes;
@@ -386,11 +426,13 @@ static void write_dictionary(struct writing *writing, const struct select_sums *
     n_nodes = (size_t)writing->functions->n_nodes + 1;
     writing->placed = fg_malloc(n_nodes * sizeof *writing->placed);
     writing->folded = fg_calloc(n_nodes, sizeof *writing->folded);
-    writing->nodes = fg_malloc(((size_t)sums->n_nodes + 1) * sizeof *writing->nodes);
+    writing->listed = fg_calloc(n_nodes, sizeof *writing->listed);
+    writing->nodes = fg_malloc(n_nodes * sizeof *writing->nodes);
     name_groups(sums, tree, writing->placed);
     put_groups(writing, sums);
     free(writing->placed);
     free(writing->folded);
+    free(writing->listed);
     free(writing->nodes);
 }
 
@@ -400,7 +442,6 @@ static void write_groups(struct head_select *select)
     struct fg_buf *out = &select->query->payload, encoded;
     struct writing writing = {0};
     struct fg_tree tree;
-    uint64_t n = 0;
 
     fg_tree_init(&tree);
     fg_buf_init(&writing.lists, FG_RPC_REPLY_MAX_BYTES);
@@ -408,11 +449,10 @@ static void write_groups(struct head_select *select)
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
         take_group(sums);
         write_dictionary(&writing, sums, &tree);
-        n += sums->n_groups;
     }
     fg_tree_encode(&tree, &encoded);
     fg_buf_lenbytes(out, fg_buf_slice(&encoded));
-    fg_buf_varint(out, n);
+    fg_buf_varint(out, writing.n_groups);
     fg_buf_put(out, fg_buf_slice(&writing.lists));
     /* What did not fit has to fail, as if it had been written to the reply itself. */
     out->full = out->full || writing.lists.full || encoded.full;
@@ -426,6 +466,7 @@ static void sums_done(struct head_select *select)
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
         free(sums->groups);
         free(sums->group_values);
+        free(sums->touched);
         /* The tree was merged into memory of its own, so the dictionary may go. */
         sums_close(select, sums);
     }
@@ -485,7 +526,9 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    if (is_grouped(select) && (!select->head->names_only || select->head->n_call_site > 0))
+    if (is_grouped(select) &&
+        (!select->head->names_only ||
+         select->head->n_call_site + select->head->n_spans + select->head->n_traces > 0))
         return fg_fail(err, FG_E_INVALID, "groups are of function names and all stacks");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)

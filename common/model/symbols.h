@@ -66,7 +66,7 @@ struct fg_symbols {
     uint32_t n_strings, n_functions, n_mappings, n_locations, n_lines;
     uint32_t cap_strings, cap_functions, cap_mappings, cap_locations, cap_lines;
     struct fg_map string_map, function_map, mapping_map, location_map;
-    bool is_unindexed; /* nothing can be looked up or added before fg_symbols_index() */
+    bool is_unindexed;            /* nothing can be looked up or added before fg_symbols_index() */
     struct fg_outgrown *outgrown; /* keeps arrays that became too small; NULL: they are freed */
 };
 
