@@ -28,6 +28,7 @@ struct ing_dict {
     struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
     struct ing_dict_stack *stacks;
     uint32_t n_stacks, cap_stacks;
+    bool is_indexed;             /* stacks, nodes and symbols are in their maps */
     struct fg_outgrown outgrown; /* outgrown since the last publish(): views still point to it */
     /* What the chunks on disk contain. */
     struct fg_symbols_mark mark;
@@ -95,6 +96,7 @@ static struct ing_dict *dict_create(uint32_t service, uint32_t generation)
     (void)pthread_mutex_init(&dict->lock, NULL);
     fg_tree_init(&dict->tree);
     dict->tree.symbols.outgrown = &dict->outgrown;
+    fg_symbols_unindex(&dict->tree.symbols);
     dict->mark = FG_SYMBOLS_START;
     publish(dict);
     return dict;
@@ -134,7 +136,7 @@ static uint32_t find_stack(const struct ing_dict *dict, struct fg_id id)
     return UINT32_MAX;
 }
 
-static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
+static void append_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
 {
     if (dict->n_stacks == dict->cap_stacks) {
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
@@ -142,8 +144,29 @@ static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
             fg_outgrow(&dict->outgrown, dict->stacks, dict->n_stacks * sizeof *dict->stacks,
                        dict->cap_stacks * sizeof *dict->stacks);
     }
-    fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
     dict->stacks[dict->n_stacks++] = (struct ing_dict_stack){id, node};
+}
+
+static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
+{
+    fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
+    append_stack(dict, id, node);
+}
+
+/* Puts everything into its map, before the first look-up. A dictionary that was read from the store
+ * is mostly one of an old generation, which nobody adds to: maps would be half of its memory and of
+ * the time that reading takes. */
+static void make_index(struct ing_dict *dict)
+{
+    if (dict->is_indexed)
+        return;
+    dict->is_indexed = true;
+    fg_symbols_index(&dict->tree.symbols);
+    fg_tree_index(&dict->tree);
+    fg_map_reserve(&dict->stack_map, dict->n_stacks);
+    for (uint32_t i = 0; i < dict->n_stacks; i++)
+        fg_map_add(&dict->stack_map, fg_id_table(dict->stacks[i].id), i);
+    publish(dict); /* for its memory */
 }
 
 /* Returns node + 1 of a stack that the batch defines; adds its nodes to the tree. */
@@ -179,6 +202,7 @@ uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *bat
     uint32_t n_new = 0, n_undefined = 0;
     struct fg_symbols_import import;
 
+    make_index(dict);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
         prefetch(dict, batch, i);
         nodes[i] = find_stack(dict, batch->stacks[i].id);
@@ -311,10 +335,8 @@ static bool decode_nodes(struct ing_dict *dict, struct fg_cur *cur)
 
         if (cur->bad || up > number || location >= tree->symbols.n_locations)
             return false;
-        /* Each node must be new, or the numbers after it would differ from those on disk. */
-        if (fg_tree_child(tree, up == 0 ? FG_TREE_ROOT : number - (uint32_t)up,
-                          (uint32_t)location) != number)
-            return false;
+        (void)fg_tree_append(tree, up == 0 ? FG_TREE_ROOT : number - (uint32_t)up,
+                             (uint32_t)location);
     }
     return true;
 }
@@ -332,7 +354,7 @@ static bool decode_stacks(struct ing_dict *dict, struct fg_cur *cur)
         node = fg_cur_varint(cur);
         if (cur->bad || node > dict->tree.n_nodes)
             return false;
-        add_stack(dict, id, (uint32_t)node);
+        append_stack(dict, id, (uint32_t)node);
     }
     return fg_cur_end(cur);
 }

@@ -22,6 +22,8 @@
 const struct fg_conf_field ing_fields[] = {
     {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "0",
      .doc = "Memory for the stack dictionaries of services. Unused dictionaries are evicted and reloaded on demand. 0: a quarter of `memory_max_bytes`."},
+    {"function_trees_max_bytes", FG_CONF_BYTES, CONF(function_trees_max_bytes), .def = "0",
+     .doc = "Memory for the stacks of dictionaries by function, which flame graphs of the head are made from. Those that do not fit are made from the dictionaries each time. 0: a sixteenth of `memory_max_bytes`."},
     {"catalog_max_bytes", FG_CONF_BYTES, CONF(catalog_max_bytes), .def = "0",
      .doc = "Memory for the catalog of services, series and groups. New entries above it are refused with 429. 0: an eighth of `memory_max_bytes`."},
     {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "0",
@@ -64,6 +66,7 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
     M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
     M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
+    M(GAUGE, INGESTER_FUNCTIONS_BYTES, "flamegrid_ingester_function_trees_bytes", "Memory of the dictionaries' stacks by function")   \
     M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the head store") \
     M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "Size of the head on disk") \
     M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records of the head found at the last start, by state") \
@@ -84,6 +87,7 @@ struct ingester {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
+    struct ing_functions_table *functions;
     struct ing_retire *retire;
     struct fg_work *work;
     struct ing_dedup *dedup;
@@ -108,12 +112,13 @@ static void share(uint64_t *setting, uint64_t part, uint64_t least)
 
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
 {
-    /* Together about two thirds of the budget, with three memtables; the rest is for queries,
+    /* Together about three quarters of the budget, with three memtables; the rest is for queries,
      * pushes being decoded and the build of a segment. The least values let a small machine start.
      */
     const uint64_t mib = UINT64_C(1) << 20;
 
     share(&settings->dictionary_max_bytes, memory_max_bytes / 4, 4 * mib);
+    share(&settings->function_trees_max_bytes, memory_max_bytes / 16, mib);
     share(&settings->catalog_max_bytes, memory_max_bytes / 8, 4 * mib);
     share(&settings->commit_queue_max_bytes, memory_max_bytes / 16, 4 * mib);
     share(&settings->store_cache_bytes, memory_max_bytes / 8, 4 * mib);
@@ -158,6 +163,8 @@ static void on_scrape(void *arg)
         metrics, INGESTER_CATALOG_BYTES,
         (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_head_chunks_bytes(ingester->chunks)));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)ing_dict_table_bytes(ingester->dicts));
+    fg_metric_set(metrics, INGESTER_FUNCTIONS_BYTES,
+                  (int64_t)ing_functions_table_bytes(ingester->functions));
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
@@ -281,6 +288,8 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->intake = ing_intake_create(
         &(struct ing_intake_config){ingester->writer, config->disk, config->registry});
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
+    ingester->functions =
+        ing_functions_table_create(ingester->dicts, settings->function_trees_max_bytes);
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
                                                       ingester->dicts, ingester->chunks,
                                                       ingester->writer},
@@ -309,6 +318,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .catalog = ingester->catalog,
         .chunks = ingester->chunks,
         .dicts = ingester->dicts,
+        .functions = ingester->functions,
         .segments = ingester->segments,
         .work = ingester->work,
         .store_id = ingester->member.store,
@@ -399,6 +409,7 @@ void ing_destroy(struct ingester *ingester)
     ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
     ing_head_writer_destroy(ingester->writer);
+    ing_functions_table_destroy(ingester->functions);
     ing_dict_table_destroy(ingester->dicts);
     fg_bucket_stop_destroy(ingester->look_stop);
     fg_condition_destroy(ingester->damaged);

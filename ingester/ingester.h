@@ -28,7 +28,8 @@ struct ingester;
 /* Settings, section "ingester". */
 struct ing_settings {
     /* Memory; 0: the share that ing_share() gives. */
-    uint64_t dictionary_max_bytes; /* of dictionaries kept in memory */
+    uint64_t dictionary_max_bytes;     /* of dictionaries kept in memory */
+    uint64_t function_trees_max_bytes; /* of their stacks by function */
     uint64_t catalog_max_bytes;
     uint64_t commit_queue_max_bytes;
     int64_t commit_delay_ns;

@@ -13,6 +13,7 @@
 #include "common/runtime/work.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/dict_functions.h"
 #include "ingester/head_chunks.h"
 #include "ingester/query_shards.h"
 #include "ingester/record.h"
@@ -24,6 +25,7 @@ struct ing_query_context {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
+    struct ing_functions_table *functions;
     struct ing_segments *segments;
     struct fg_work *work;
     struct fg_id store_id;       /* calls for another store are refused */

@@ -1,28 +1,36 @@
 /* SELECT sums values in a dense array for each dictionary, indexed by node, and only the result
  * becomes a tree. That costs about a nanosecond for each sample; nothing is hashed or merged on the
- * way. */
+ * way. Who asks for names of functions only is answered without the dictionaries themselves
+ * (dict_functions.h). */
+#include "common/base/time.h"
+#include "common/storage/rollup/crown_sum.h"
 #include "ingester/query.h"
 
 /* Values of a group, taken out of the dense array: they are few of a dictionary's nodes. */
 struct select_group {
     struct fg_slice name; /* borrowed from the catalog, as long as the query runs */
-    uint32_t n;           /* values */
+    size_t first;         /* of its values */
+    uint32_t n;
 };
 struct select_value {
-    uint32_t node; /* 1 + that of the view; 0: the empty stack */
+    uint32_t node; /* 1 + that of the dictionary; 0: the empty stack */
     uint64_t value;
 };
 
 struct select_sums {
     struct select_sums *next;
     uint32_t service, generation;
+    struct fg_cache_entry *functions; /* names are asked for; else NULL, and the dictionary: */
     struct ing_dict *dict;
     struct ing_dict_view view;
-    uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
+    uint32_t n_nodes; /* of either */
+    uint64_t *values; /* [n_nodes + 1]; of the empty stack first */
 
     /* If profiles are divided by a label: the group that the dense values are of, and all that were
      * before it. A group may stand in the list several times. */
     struct fg_slice group;
+    uint32_t *touched; /* nodes whose dense value is not zero, or was not */
+    size_t n_touched, cap_touched;
     struct select_group *groups;
     struct select_value *group_values; /* of all groups, one after another */
     size_t n_groups, cap_groups, n_values, cap_values;
@@ -36,25 +44,88 @@ struct head_select {
     uint64_t groups_bytes; /* of all lists of groups */
 };
 
+static bool is_grouped(const struct head_select *select)
+{
+    return select->head->group_by[0] != '\0';
+}
+
+/* Call sites are compared with locations. */
+static bool is_of_functions(const struct head_select *select)
+{
+    return select->head->names_only && select->head->n_call_site == 0;
+}
+
+static enum fg_code too_large(const struct select_sums *sums, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes", sums->n_nodes);
+}
+
+/* Opens the functions with at least so many nodes. The values that are there stay. */
+static enum fg_code open_functions(struct head_select *select, struct select_sums *sums,
+                                   uint32_t least_nodes, struct fg_err *err)
+{
+    struct ing_query *query = select->query;
+    int64_t left_ns = fg_rpc_deadline_mono_ns(query->req) - fg_mono_ns(fg_clock_real());
+    struct fg_cache_entry *entry;
+    uint64_t *values;
+    uint32_t n_nodes;
+
+    if (ing_functions_open(query->context->functions, sums->service, sums->generation, least_nodes,
+                           FG_MAX(left_ns, 0), &entry, err) != FG_OK)
+        return err->code;
+    fg_cache_unref(sums->functions);
+    sums->functions = entry;
+    n_nodes = ing_functions_of(entry)->tree.n_from;
+    values = fg_arena_new(query->arena, uint64_t, (size_t)n_nodes + 1);
+    if (values == NULL)
+        return too_large(sums, err);
+    if (sums->values != NULL)
+        memcpy(values, sums->values, ((size_t)sums->n_nodes + 1) * sizeof *values);
+    sums->values = values;
+    sums->n_nodes = n_nodes;
+    return FG_OK;
+}
+
+static enum fg_code open_dict(struct head_select *select, struct select_sums *sums,
+                              struct fg_err *err)
+{
+    struct ing_query *query = select->query;
+
+    if (ing_dict_ref(query->context->dicts, sums->service, sums->generation, &sums->dict, err) !=
+        FG_OK)
+        return err->code;
+    ing_dict_view_begin(sums->dict, &sums->view);
+    sums->n_nodes = sums->view.tree.n_nodes;
+    sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->n_nodes + 1);
+    return sums->values == NULL ? too_large(sums, err) : FG_OK;
+}
+
+static void sums_close(const struct head_select *select, struct select_sums *sums)
+{
+    fg_cache_unref(sums->functions);
+    if (sums->dict != NULL)
+        ing_dict_view_end(sums->dict, &sums->view);
+    ing_dict_unref(select->query->context->dicts, sums->dict);
+}
+
 static enum fg_code sums_add(struct head_select *select, uint32_t service, uint32_t generation,
                              struct fg_err *err)
 {
-    struct ing_query *query = select->query;
-    struct select_sums *sums = fg_arena_new(query->arena, struct select_sums, 1);
+    struct select_sums *sums = fg_arena_new(select->query->arena, struct select_sums, 1);
 
     if (sums == NULL)
         return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
     sums->service = service;
     sums->generation = generation;
-    if (ing_dict_ref(query->context->dicts, service, generation, &sums->dict, err) != FG_OK)
-        return err->code;
+    enum fg_code code = is_of_functions(select) ? open_functions(select, sums, 0, err)
+                                                : open_dict(select, sums, err);
+    if (code != FG_OK) {
+        sums_close(select, sums);
+        return code;
+    }
     sums->next = select->sums;
-    select->sums = sums; /* from here on sums_done() drops the reference */
-    ing_dict_view_begin(sums->dict, &sums->view);
-    sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->view.tree.n_nodes + 1);
-    return sums->values == NULL ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
-                                          sums->view.tree.n_nodes)
-                                : FG_OK;
+    select->sums = sums;
+    return FG_OK;
 }
 
 /* Returns the sums of a dictionary and moves them to the front. */
@@ -80,11 +151,6 @@ static enum fg_code sums_find(struct head_select *select, uint32_t service, uint
 
 /* ---- groups ---- */
 
-static bool is_grouped(const struct head_select *select)
-{
-    return select->head->group_by[0] != '\0';
-}
-
 static void put_value(struct select_sums *sums, uint32_t node)
 {
     if (sums->n_values == sums->cap_values) {
@@ -96,14 +162,16 @@ static void put_value(struct select_sums *sums, uint32_t node)
     sums->values[node] = 0;
 }
 
-/* Takes the values of the current group out of the dense array, which is all zeros then. */
+/* Takes the values of the current group out of the dense array, which is all zeros then. By node of
+ * the dictionary: those of its function tree change when it is opened again. */
 static void take_group(struct select_sums *sums)
 {
     size_t before = sums->n_values;
 
-    for (uint32_t i = 0; i <= sums->view.tree.n_nodes; i++)
-        if (sums->values[i] != 0)
-            put_value(sums, i);
+    for (size_t i = 0; i < sums->n_touched; i++)
+        if (sums->values[sums->touched[i]] != 0)
+            put_value(sums, sums->touched[i]);
+    sums->n_touched = 0;
     if (sums->n_values == before)
         return;
     if (sums->n_groups == sums->cap_groups) {
@@ -111,7 +179,7 @@ static void take_group(struct select_sums *sums)
         sums->groups = fg_realloc(sums->groups, sums->cap_groups * sizeof *sums->groups);
     }
     sums->groups[sums->n_groups++] =
-        (struct select_group){sums->group, (uint32_t)(sums->n_values - before)};
+        (struct select_group){sums->group, before, (uint32_t)(sums->n_values - before)};
 }
 
 /* Makes the first sums those of a profile's group. Profiles come by series, so groups seldom
@@ -161,33 +229,52 @@ static bool wanted_link(const Fg__Inner__SelectHead *head, const struct fg_link 
     return false;
 }
 
-static enum fg_code add_all(const struct ing_record_columns *columns, uint32_t n,
-                            struct select_sums *sums, struct fg_err *err)
+/* Makes sure that the first sums have all nodes of a record. */
+static enum fg_code reach_nodes(struct head_select *select, uint32_t n, struct fg_err *err)
 {
+    struct select_sums *sums = select->sums;
     /* Nodes ascend, so the last is the largest. */
-    if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
-        return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
-                       sums->view.tree.n_nodes);
-    for (uint32_t i = 0; i < n; i++)
-        fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
-    return FG_OK;
+    uint32_t largest = n == 0 ? 0 : select->columns.nodes[n - 1];
+
+    if (largest <= sums->n_nodes)
+        return FG_OK;
+    if (sums->functions == NULL)
+        return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", largest, sums->n_nodes);
+    return open_functions(select, sums, largest, err);
 }
 
-static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_t n,
-                               const Fg__Inner__SelectHead *head, struct select_sums *sums,
-                               struct fg_err *err)
+static void add_all(const struct ing_record_columns *columns, uint32_t n, struct select_sums *sums)
 {
-    /* As in add_all(). */
-    if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
-        return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
-                       sums->view.tree.n_nodes);
+    for (uint32_t i = 0; i < n; i++)
+        fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
+}
+
+/* Notes the nodes, so that a change of groups need not look at all of them. */
+static void add_grouped(const struct ing_record_columns *columns, uint32_t n,
+                        struct select_sums *sums)
+{
+    if (sums->n_touched + n > sums->cap_touched) {
+        sums->cap_touched = FG_MAX(sums->n_touched + n, sums->cap_touched * 2);
+        sums->touched = fg_realloc(sums->touched, sums->cap_touched * sizeof *sums->touched);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *value = &sums->values[columns->nodes[i]];
+
+        if (*value == 0)
+            sums->touched[sums->n_touched++] = columns->nodes[i];
+        fg_value_sum(value, columns->values[i]);
+    }
+}
+
+static void add_linked(const struct ing_record_columns *columns, const Fg__Inner__SelectHead *head,
+                       struct select_sums *sums)
+{
     for (uint32_t i = 0; i < columns->n_links; i++) {
         uint32_t sample = columns->links[i].sample;
 
         if (wanted_link(head, &columns->links[i]))
             fg_value_sum(&sums->values[columns->nodes[sample]], columns->values[sample]);
     }
-    return FG_OK;
 }
 
 static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
@@ -202,15 +289,21 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         return FG_OK;
     if (sums_find(select, match->series->service->number, record->generation, err) != FG_OK ||
         ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK ||
+        reach_nodes(select, record->n_samples, err) != FG_OK ||
         (is_grouped(select) && sums_regroup(select, match, err) != FG_OK))
         return err->code;
-    return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
-                  : add_all(&select->columns, record->n_samples, select->sums, err);
+    if (is_grouped(select))
+        add_grouped(&select->columns, record->n_samples, select->sums);
+    else if (linked)
+        add_linked(&select->columns, head, select->sums);
+    else
+        add_all(&select->columns, record->n_samples, select->sums);
+    return FG_OK;
 }
 
 /* ---- from sums to a tree ---- */
 
-static void add_tree(struct head_select *select, struct select_sums *sums, struct fg_tree *into)
+static void add_view(struct head_select *select, struct select_sums *sums, struct fg_tree *into)
 {
     const Fg__Inner__SelectHead *head = select->head;
     struct fg_tree view = sums->view.tree, names;
@@ -230,70 +323,141 @@ static void add_tree(struct head_select *select, struct select_sums *sums, struc
     }
 }
 
-/* Names the nodes of a dictionary that have values in any group. Sets nodes[n_nodes + 1]: the node
- * of `into` for each node of the values. */
-static void name_groups(const struct select_sums *sums, struct fg_tree *into, uint32_t *nodes)
+static uint32_t node_of(const struct fg_function_tree *functions, uint32_t stack)
 {
-    const struct fg_tree *view = &sums->view.tree;
-    bool *live = fg_calloc((size_t)view->n_nodes + 1, sizeof *live), has_empty = false;
-
-    for (size_t i = 0; i < sums->n_values; i++)
-        if (sums->group_values[i].node == 0)
-            has_empty = true;
-        else
-            live[sums->group_values[i].node - 1] = true;
-    for (uint32_t i = view->n_nodes; i-- > 0;)
-        if (live[i] && view->parents[i] != FG_TREE_ROOT)
-            live[view->parents[i]] = true;
-    fg_tree_name_live(view, live, into, nodes + 1, has_empty ? &nodes[0] : NULL);
-    free(live);
+    return stack == 0 ? functions->no_stack : functions->nodes[stack - 1];
 }
 
-/* Appends the groups of a dictionary, by nodes of the reply's tree. */
-static void put_groups(const struct select_sums *sums, const uint32_t *nodes, struct fg_buf *out)
+/* Adds the nodes of a dictionary that have values in any group, with those above them. Sets
+ * placed[]: the node of `into` for each of these. */
+static void name_groups(const struct select_sums *sums, struct fg_tree *into, uint32_t *placed)
 {
-    const struct select_value *value = sums->group_values;
+    const struct fg_function_tree *functions = &ing_functions_of(sums->functions)->tree;
+    const struct fg_slice *names = fg_crown_names_items(ing_functions_of(sums->functions)->names);
+    bool *live = fg_calloc((size_t)functions->n_nodes + 1, sizeof *live);
 
-    for (size_t i = 0; i < sums->n_groups; i++) {
-        int64_t before = 0;
+    for (size_t i = 0; i < sums->n_values; i++)
+        live[node_of(functions, sums->group_values[i].node)] = true;
+    for (uint32_t i = functions->n_nodes; i-- > 0;)
+        if (live[i] && functions->parents[i] != FG_TREE_ROOT)
+            live[functions->parents[i]] = true;
+    for (uint32_t i = 0; i < functions->n_nodes; i++) {
+        uint32_t above = functions->parents[i];
 
-        fg_buf_lenbytes(out, sums->groups[i].name);
-        fg_buf_varint(out, sums->groups[i].n);
-        for (uint32_t k = 0; k < sums->groups[i].n; k++, value++) {
-            fg_buf_zigzag(out, (int64_t)nodes[value->node] - before);
-            fg_buf_zigzag(out, (int64_t)value->value);
-            before = nodes[value->node];
-        }
+        if (live[i])
+            placed[i] = fg_tree_child(
+                into, above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above],
+                fg_symbols_name_location(&into->symbols, names[functions->functions[i]]));
     }
+    free(live);
+}
+/* Groups on their way into the reply. */
+struct writing {
+    const struct fg_function_tree *functions; /* of the dictionary at hand */
+    uint32_t *placed;                         /* of its nodes: node of the reply's tree */
+    int64_t *folded;                          /* [its nodes]: sums of the group at hand, else 0 */
+    bool *listed;                             /* [its nodes]: whether they are in nodes */
+    uint32_t *nodes;                          /* [its nodes]: those of the group */
+    uint32_t n;
+    uint64_t n_groups;
+    struct fg_buf lists;
+};
+
+/* Groups by name: each is written once, though it has values in many chunks of the head. */
+static int cmp_groups(const void *left, const void *right)
+{
+    const struct select_group *a = left, *b = right;
+
+    return fg_slice_cmp(a->name, b->name);
+}
+
+/* Adds values of the group at hand by function: stacks that differ in lines only are one. */
+static void fold_values(struct writing *writing, const struct select_value *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = node_of(writing->functions, values[i].node);
+
+        if (!writing->listed[node])
+            writing->nodes[writing->n++] = node;
+        writing->listed[node] = true;
+        writing->folded[node] = fg_value_add(writing->folded[node], (int64_t)values[i].value);
+    }
+}
+
+/* Appends the group at hand, by nodes of the reply's tree. */
+static void put_group(struct writing *writing, struct fg_slice name)
+{
+    int64_t before = 0;
+
+    fg_buf_lenbytes(&writing->lists, name);
+    fg_buf_varint(&writing->lists, writing->n);
+    for (uint32_t i = 0; i < writing->n; i++) {
+        uint32_t node = writing->nodes[i], place = writing->placed[node];
+
+        fg_buf_zigzag(&writing->lists, (int64_t)place - before);
+        fg_buf_zigzag(&writing->lists, writing->folded[node]);
+        writing->folded[node] = 0;
+        writing->listed[node] = false;
+        before = place;
+    }
+    writing->n = 0;
+    writing->n_groups++;
+}
+
+static void put_groups(struct writing *writing, struct select_sums *sums)
+{
+    if (sums->n_groups > 1)
+        qsort(sums->groups, sums->n_groups, sizeof *sums->groups, cmp_groups);
+    for (size_t i = 0; i < sums->n_groups; i++) {
+        const struct select_group *group = &sums->groups[i];
+
+        fold_values(writing, sums->group_values + group->first, group->n);
+        if (i + 1 == sums->n_groups || !fg_slice_eq(group->name, group[1].name))
+            put_group(writing, group->name);
+    }
+}
+
+static void write_dictionary(struct writing *writing, struct select_sums *sums,
+                             struct fg_tree *tree)
+{
+    size_t n_nodes;
+
+    writing->functions = &ing_functions_of(sums->functions)->tree;
+    n_nodes = (size_t)writing->functions->n_nodes + 1;
+    writing->placed = fg_malloc(n_nodes * sizeof *writing->placed);
+    writing->folded = fg_calloc(n_nodes, sizeof *writing->folded);
+    writing->listed = fg_calloc(n_nodes, sizeof *writing->listed);
+    writing->nodes = fg_malloc(n_nodes * sizeof *writing->nodes);
+    name_groups(sums, tree, writing->placed);
+    put_groups(writing, sums);
+    free(writing->placed);
+    free(writing->folded);
+    free(writing->listed);
+    free(writing->nodes);
 }
 
 /* The sums by group (proto/inner.proto, SELECT). */
 static void write_groups(struct head_select *select)
 {
-    struct fg_buf *out = &select->query->payload, lists, encoded;
+    struct fg_buf *out = &select->query->payload, encoded;
+    struct writing writing = {0};
     struct fg_tree tree;
-    uint64_t n = 0;
 
     fg_tree_init(&tree);
-    fg_buf_init(&lists, FG_RPC_REPLY_MAX_BYTES);
+    fg_buf_init(&writing.lists, FG_RPC_REPLY_MAX_BYTES);
     fg_buf_init(&encoded, FG_RPC_REPLY_MAX_BYTES);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        uint32_t *nodes = fg_malloc(((size_t)sums->view.tree.n_nodes + 1) * sizeof *nodes);
-
         take_group(sums);
-        name_groups(sums, &tree, nodes);
-        put_groups(sums, nodes, &lists);
-        n += sums->n_groups;
-        free(nodes);
+        write_dictionary(&writing, sums, &tree);
     }
     fg_tree_encode(&tree, &encoded);
     fg_buf_lenbytes(out, fg_buf_slice(&encoded));
-    fg_buf_varint(out, n);
-    fg_buf_put(out, fg_buf_slice(&lists));
+    fg_buf_varint(out, writing.n_groups);
+    fg_buf_put(out, fg_buf_slice(&writing.lists));
     /* What did not fit has to fail, as if it had been written to the reply itself. */
-    out->full = out->full || lists.full || encoded.full;
+    out->full = out->full || writing.lists.full || encoded.full;
     fg_buf_done(&encoded);
-    fg_buf_done(&lists);
+    fg_buf_done(&writing.lists);
     fg_tree_done(&tree);
 }
 
@@ -302,9 +466,9 @@ static void sums_done(struct head_select *select)
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
         free(sums->groups);
         free(sums->group_values);
+        free(sums->touched);
         /* The tree was merged into memory of its own, so the dictionary may go. */
-        ing_dict_view_end(sums->dict, &sums->view);
-        ing_dict_unref(select->query->context->dicts, sums->dict);
+        sums_close(select, sums);
     }
     ing_record_columns_done(&select->columns);
 }
@@ -323,6 +487,23 @@ static void write_reply(const struct head_select *select, const struct ing_query
     ing_query_put_reply(query, &reply.base);
 }
 
+/* Adds up the functions of all dictionaries. */
+static void write_functions(struct head_select *select)
+{
+    struct fg_crown_sum all;
+
+    fg_crown_sum_init(&all);
+    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        const struct ing_dict_functions *functions = ing_functions_of(sums->functions);
+
+        fg_crown_sum_put(&all, fg_crown_layer_of_sums(&functions->tree, functions->names,
+                                                      sums->values + 1, sums->values[0]));
+    }
+    fg_crown_sum_finish(&all);
+    fg_tree_encode(&all.tree, &select->query->payload);
+    fg_crown_sum_done(&all);
+}
+
 /* The tree that the query has summed up. */
 static void write_tree(struct head_select *select)
 {
@@ -330,7 +511,7 @@ static void write_tree(struct head_select *select)
 
     fg_tree_init(&tree);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        add_tree(select, sums, &tree);
+        add_view(select, sums, &tree);
     fg_tree_encode(&tree, &select->query->payload);
     fg_tree_done(&tree);
 }
@@ -345,7 +526,9 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    if (is_grouped(select) && (!select->head->names_only || select->head->n_call_site > 0))
+    if (is_grouped(select) &&
+        (!select->head->names_only ||
+         select->head->n_call_site + select->head->n_spans + select->head->n_traces > 0))
         return fg_fail(err, FG_E_INVALID, "groups are of function names and all stacks");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)
@@ -356,6 +539,8 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
     if (code == FG_OK) {
         if (is_grouped(select))
             write_groups(select);
+        else if (is_of_functions(select))
+            write_functions(select);
         else
             write_tree(select);
         write_reply(select, &sums);

@@ -106,6 +106,8 @@ static uint32_t string_append(struct fg_symbols *symbols, struct fg_slice text)
 
 uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
 {
+    fg_assert(!symbols->is_unindexed);
+
     /* Seeded per process: strings come from outside. */
     uint64_t hash = fg_hash64_table(text);
     struct fg_map_walk walk;
@@ -288,6 +290,38 @@ uint32_t fg_symbols_name_location(struct fg_symbols *symbols, struct fg_slice na
     struct fg_location location = {.mapping = FG_NO_MAPPING, .n_lines = 1};
 
     return fg_symbols_location(symbols, &location, &line);
+}
+
+/* ---- without maps ---- */
+
+void fg_symbols_unindex(struct fg_symbols *symbols)
+{
+    fg_assert(symbols->n_strings == 1 &&
+              symbols->n_functions + symbols->n_mappings + symbols->n_locations == 0);
+    symbols->is_unindexed = true;
+}
+
+void fg_symbols_index(struct fg_symbols *symbols)
+{
+    if (!symbols->is_unindexed)
+        return;
+    symbols->is_unindexed = false;
+    fg_map_reserve(&symbols->string_map, symbols->n_strings);
+    fg_map_reserve(&symbols->function_map, symbols->n_functions);
+    fg_map_reserve(&symbols->mapping_map, symbols->n_mappings);
+    fg_map_reserve(&symbols->location_map, symbols->n_locations);
+    for (uint32_t i = 1; i < symbols->n_strings; i++) /* 0 was there before */
+        fg_map_add(&symbols->string_map, fg_hash64_table(fg_symbols_text(symbols, i)), i);
+    for (uint32_t i = 0; i < symbols->n_functions; i++)
+        fg_map_add(&symbols->function_map, function_hash(&symbols->functions[i]), i);
+    for (uint32_t i = 0; i < symbols->n_mappings; i++)
+        fg_map_add(&symbols->mapping_map, mapping_hash(&symbols->mappings[i]), i);
+    for (uint32_t i = 0; i < symbols->n_locations; i++) {
+        const struct fg_location *location = &symbols->locations[i];
+
+        fg_map_add(&symbols->location_map,
+                   location_hash(location, symbols->lines + location->first_line), i);
+    }
 }
 
 /* ---- from table to table ---- */
@@ -511,6 +545,30 @@ void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols
  * there already; so a table cannot grow beyond what the input spells out.
  */
 
+static uint32_t add_string(struct fg_symbols *symbols, struct fg_slice text)
+{
+    return symbols->is_unindexed ? string_append(symbols, text) : fg_symbols_string(symbols, text);
+}
+
+static uint32_t add_function(struct fg_symbols *symbols, const struct fg_function *function)
+{
+    return symbols->is_unindexed ? function_append(symbols, function)
+                                 : fg_symbols_function(symbols, function);
+}
+
+static uint32_t add_mapping(struct fg_symbols *symbols, const struct fg_mapping *mapping)
+{
+    return symbols->is_unindexed ? mapping_append(symbols, mapping)
+                                 : fg_symbols_mapping(symbols, mapping);
+}
+
+static uint32_t add_location(struct fg_symbols *symbols, const struct fg_location *location,
+                             const struct fg_line *lines)
+{
+    return symbols->is_unindexed ? location_append(symbols, location, lines)
+                                 : fg_symbols_location(symbols, location, lines);
+}
+
 /* Reads a number below the limit. An error is sticky, like every error of the cursor. */
 static uint32_t decode_number(struct fg_cur *cur, uint64_t limit)
 {
@@ -532,7 +590,7 @@ static bool decode_strings(struct fg_symbols *symbols, struct fg_cur *cur)
         /* A string that is there already gets its old number, which is not the next one. */
         uint32_t next = symbols->n_strings;
 
-        if (cur->bad || fg_symbols_string(symbols, text) != next)
+        if (cur->bad || add_string(symbols, text) != next)
             return false;
     }
     return !cur->bad;
@@ -550,7 +608,7 @@ static bool decode_functions(struct fg_symbols *symbols, struct fg_cur *cur)
         function.system_name = decode_number(cur, symbols->n_strings);
         function.filename = decode_number(cur, symbols->n_strings);
         function.start_line = fg_cur_zigzag(cur);
-        if (cur->bad || fg_symbols_function(symbols, &function) != next)
+        if (cur->bad || add_function(symbols, &function) != next)
             return false;
     }
     return !cur->bad;
@@ -570,7 +628,7 @@ static bool decode_mappings(struct fg_symbols *symbols, struct fg_cur *cur)
         mapping.filename = decode_number(cur, symbols->n_strings);
         mapping.build_id = decode_number(cur, symbols->n_strings);
         mapping.flags = decode_number(cur, (uint64_t)UINT32_MAX + 1);
-        if (cur->bad || fg_symbols_mapping(symbols, &mapping) != next)
+        if (cur->bad || add_mapping(symbols, &mapping) != next)
             return false;
     }
     return !cur->bad;
@@ -602,7 +660,7 @@ static bool decode_location(struct fg_symbols *symbols, struct fg_cur *cur,
         scratch->lines[i].function = decode_number(cur, symbols->n_functions);
         scratch->lines[i].line = fg_cur_zigzag(cur);
     }
-    return !cur->bad && fg_symbols_location(symbols, &location, scratch->lines) == next;
+    return !cur->bad && add_location(symbols, &location, scratch->lines) == next;
 }
 
 static bool decode_locations(struct fg_symbols *symbols, struct fg_cur *cur)

@@ -66,6 +66,7 @@ struct fg_symbols {
     uint32_t n_strings, n_functions, n_mappings, n_locations, n_lines;
     uint32_t cap_strings, cap_functions, cap_mappings, cap_locations, cap_lines;
     struct fg_map string_map, function_map, mapping_map, location_map;
+    bool is_unindexed;            /* nothing can be looked up or added before fg_symbols_index() */
     struct fg_outgrown *outgrown; /* keeps arrays that became too small; NULL: they are freed */
 };
 
@@ -157,6 +158,13 @@ struct fg_symbols_mark fg_symbols_mark(const struct fg_symbols *symbols);
  */
 void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols_mark since,
                              struct fg_buf *out);
+
+/* Makes an empty table one that only decodes, twice as fast and without the memory of the maps, for
+ * what is mostly only read. It does not notice entries that are there already. */
+void fg_symbols_unindex(struct fg_symbols *symbols);
+
+/* Makes entries found again. */
+void fg_symbols_index(struct fg_symbols *symbols);
 
 /*
  * Adds an encoded delta to a table that has the size of the encoder's table at its mark, so that

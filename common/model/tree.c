@@ -88,10 +88,23 @@ static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, u
     return node;
 }
 
+/* fg_mix64() is a bijection: equal hashes are equal pairs, and there is nothing to compare. */
+static uint64_t node_hash(uint32_t parent, uint32_t location)
+{
+    return fg_mix64((uint64_t)parent << 32 | location);
+}
+
+void fg_tree_index(struct fg_tree *tree)
+{
+    fg_assert(tree->map.count == 0);
+    fg_map_reserve(&tree->map, tree->n_nodes);
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        fg_map_add(&tree->map, node_hash(tree->parents[i], tree->locations[i]), i);
+}
+
 uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location)
 {
-    /* fg_mix64() is a bijection: equal hashes are equal pairs, and there is nothing to compare. */
-    uint64_t hash = fg_mix64((uint64_t)parent << 32 | location);
+    uint64_t hash = node_hash(parent, location);
     struct fg_map_walk walk;
     uint32_t node = fg_map_first(&tree->map, hash, &walk);
 

@@ -56,6 +56,9 @@ uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location)
  * fg_tree_child(), which does not find it. */
 uint32_t fg_tree_append(struct fg_tree *tree, uint32_t parent, uint32_t location);
 
+/* Makes fg_tree_child() find nodes that were appended to a tree without others. */
+void fg_tree_index(struct fg_tree *tree);
+
 /* Adds to the value of the stack that ends in node; FG_TREE_ROOT is the empty stack. */
 static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t value)
 {

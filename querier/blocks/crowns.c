@@ -79,39 +79,6 @@ static struct fg_crown_layer *make_crown(const struct crowning *crowning,
     return layer;
 }
 
-/* Finds the nodes that have a value, of their own or below them, even if it adds up to zero. */
-static bool *find_live(const struct fg_function_tree *functions, const uint64_t *sums)
-{
-    bool *live = fg_calloc(FG_MAX((size_t)functions->n_nodes, 1), sizeof *live);
-
-    for (uint32_t i = 0; i < functions->n_from; i++)
-        if (sums[i] != 0)
-            /* By stack, before they are added up: +5 and -5 in one function are samples, though
-             * their sum is zero. */
-            live[functions->nodes[i]] = true;
-    /* Parents have smaller numbers than their children, so one pass from the end reaches the root.
-     */
-    for (uint32_t i = functions->n_nodes; i-- > 0;)
-        if (live[i] && functions->parents[i] != FG_TREE_ROOT)
-            live[functions->parents[i]] = true;
-    return live;
-}
-
-static struct fg_crown_layer *make_whole(struct fg_cache_entry *tree_entry, const uint64_t *sums)
-{
-    const struct fg_function_tree *functions = qry_function_tree_of(tree_entry);
-    int64_t *self = fg_calloc(FG_MAX((size_t)functions->n_nodes, 1), sizeof *self);
-    bool *live = find_live(functions, sums);
-    struct fg_crown_layer *layer;
-
-    for (uint32_t i = 0; i < functions->n_from; i++)
-        self[functions->nodes[i]] = fg_value_add(self[functions->nodes[i]], (int64_t)sums[i]);
-    layer = fg_crown_layer_of_values(functions, qry_function_names_of(tree_entry), self, live);
-    free(live);
-    free(self);
-    return layer;
-}
-
 static void begin_parts(void *arg, uint32_t count)
 {
     begin_layers(arg, count);
@@ -123,9 +90,11 @@ static enum fg_code make_part(void *arg, const struct qry_part *part, struct fg_
     const struct crowning *crowning = arg;
 
     (void)arena, (void)err;
-    *ret_made = is_for_crown(crowning, part)
-                    ? make_crown(crowning, part->tree_entry, (const int64_t *)part->sums)
-                    : make_whole(part->tree_entry, part->sums);
+    if (is_for_crown(crowning, part))
+        *ret_made = make_crown(crowning, part->tree_entry, (const int64_t *)part->sums);
+    else
+        *ret_made = fg_crown_layer_of_sums(qry_function_tree_of(part->tree_entry),
+                                           qry_function_names_of(part->tree_entry), part->sums, 0);
     return FG_OK;
 }
 

@@ -103,6 +103,7 @@ static void open_on(struct head *head, const struct opening *opening)
     };
     static const struct ing_settings settings = {
         .dictionary_max_bytes = 64 << 20,
+        .function_trees_max_bytes = 4 << 20,
         .catalog_max_bytes = 64 << 20,
         .commit_queue_max_bytes = 64 << 20,
         .workers = 2,

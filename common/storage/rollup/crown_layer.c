@@ -75,10 +75,14 @@ void fg_crown_names_unref(struct fg_crown_names *names)
     free(names);
 }
 
-const struct fg_slice *fg_crown_layer_names(const struct fg_crown_layer *layer, uint32_t *ret_count)
+const struct fg_slice *fg_crown_names_items(const struct fg_crown_names *names)
 {
-    *ret_count = layer->names->count;
-    return layer->names->items;
+    return names->items;
+}
+
+uint32_t fg_crown_names_count(const struct fg_crown_names *names)
+{
+    return names->count;
 }
 
 /* Numbers of the names of two layers in those of their sum. NULL: they are the same numbers. */
@@ -109,26 +113,31 @@ static void rename_both(const struct fg_crown_names *a, const struct fg_crown_na
 
 /* Takes the names of one side for both if the other has no others: services mostly have the same
  * names from one segment to the next, and their layers are compared no more. */
-static void share_names(struct renaming *renaming, struct fg_crown_names *names, uint32_t **numbers)
+static bool share_names(struct renaming *renaming, struct fg_crown_names *names, uint32_t **numbers)
 {
-    if (*numbers == NULL || renaming->both->count != names->count)
-        return;
+    if (renaming->both->count != names->count)
+        return false;
     fg_crown_names_unref(renaming->both);
     renaming->both = fg_crown_names_ref(names);
     free(fg_take(*numbers));
+    return true;
 }
 
-static struct renaming renaming_of(const struct fg_crown_layer *a, const struct fg_crown_layer *b)
+struct fg_crown_names *fg_crown_names_unite(struct fg_crown_names *a, struct fg_crown_names *b,
+                                            uint32_t **ret_a, uint32_t **ret_b)
 {
     struct renaming renaming = {0};
 
-    if (a->names == b->names)
-        renaming.both = fg_crown_names_ref(a->names);
-    else
-        rename_both(a->names, b->names, &renaming);
-    share_names(&renaming, a->names, &renaming.a);
-    share_names(&renaming, b->names, &renaming.b);
-    return renaming;
+    if (a == b) {
+        renaming.both = fg_crown_names_ref(a);
+    } else {
+        rename_both(a, b, &renaming);
+        if (!share_names(&renaming, a, &renaming.a))
+            (void)share_names(&renaming, b, &renaming.b);
+    }
+    *ret_a = renaming.a;
+    *ret_b = renaming.b;
+    return renaming.both;
 }
 
 /* ---- layers ---- */
@@ -142,6 +151,16 @@ static struct fg_crown_layer *layer_create(struct fg_crown_names *names, size_t 
     if (known)
         layer->known = fg_malloc(FG_MAX(count, 1) * sizeof *layer->known);
     return layer;
+}
+
+/* Gives back the room of nodes that are not there. */
+static void shrink(struct fg_crown_layer *layer)
+{
+    size_t count = FG_MAX(layer->n_nodes, 1);
+
+    layer->nodes = fg_realloc(layer->nodes, count * sizeof *layer->nodes);
+    if (layer->known != NULL)
+        layer->known = fg_realloc(layer->known, count * sizeof *layer->known);
 }
 
 void fg_crown_layer_destroy(struct fg_crown_layer *layer)
@@ -219,14 +238,35 @@ struct fg_crown_layer *fg_crown_layer_of_crown(const struct fg_function_tree *fu
     return layer;
 }
 
-struct fg_crown_layer *fg_crown_layer_of_values(const struct fg_function_tree *functions,
-                                                struct fg_crown_names *names, const int64_t *self,
-                                                const bool *live)
+/* Adds a value to a node of a function tree, if there is one. By stack, before they are added up:
+ * +5 and -5 in one function are samples, though their sum is zero. */
+static void add_sum(int64_t *self, bool *live, uint32_t node, uint64_t value)
+{
+    if (value == 0)
+        return;
+    self[node] = fg_value_add(self[node], (int64_t)value);
+    live[node] = true;
+}
+
+struct fg_crown_layer *fg_crown_layer_of_sums(const struct fg_function_tree *functions,
+                                              struct fg_crown_names *names, const uint64_t *sums,
+                                              uint64_t no_stack)
 {
     struct fg_crown_layer *layer =
         layer_create(fg_crown_names_ref(names), functions->n_nodes, false);
+    size_t count = FG_MAX((size_t)functions->n_nodes, 1);
+    int64_t *self = fg_calloc(count, sizeof *self);
+    bool *live = fg_calloc(count, sizeof *live);
     uint32_t *depths = new_depths(functions);
 
+    for (uint32_t i = 0; i < functions->n_from; i++)
+        add_sum(self, live, functions->nodes[i], sums[i]);
+    if (functions->no_stack != FG_TREE_ROOT)
+        add_sum(self, live, functions->no_stack, no_stack);
+    /* Parents have smaller numbers than their children: from the end, one pass marks all. */
+    for (uint32_t i = functions->n_nodes; i-- > 0;)
+        if (live[i] && functions->parents[i] != FG_TREE_ROOT)
+            live[functions->parents[i]] = true;
     for (uint32_t i = 0; i < functions->n_nodes; i++) {
         if (!live[i])
             continue;
@@ -234,7 +274,10 @@ struct fg_crown_layer *fg_crown_layer_of_values(const struct fg_function_tree *f
         layer->nodes[layer->n_nodes++] =
             (struct fg_crown_node){depths[i], functions->functions[i], self[i]};
     }
+    shrink(layer);
     free(depths);
+    free(live);
+    free(self);
     return layer;
 }
 
@@ -336,23 +379,14 @@ static void add_lists(struct fg_crown_layer *into, struct list *a, struct list *
         take_one(into, b, key_of(b));
 }
 
-/* Gives back the room of nodes that both had. */
-static void shrink(struct fg_crown_layer *layer)
-{
-    size_t count = FG_MAX(layer->n_nodes, 1);
-
-    layer->nodes = fg_realloc(layer->nodes, count * sizeof *layer->nodes);
-    if (layer->known != NULL)
-        layer->known = fg_realloc(layer->known, count * sizeof *layer->known);
-}
-
 struct fg_crown_layer *fg_crown_layer_add(const struct fg_crown_layer *a,
                                           const struct fg_crown_layer *b)
 {
-    struct renaming renaming = renaming_of(a, b);
-    struct list left = {a, renaming.a, 0}, right = {b, renaming.b, 0};
-    struct fg_crown_layer *sum = layer_create(renaming.both, (size_t)a->n_nodes + b->n_nodes,
-                                              a->known != NULL || b->known != NULL);
+    uint32_t *names_a, *names_b;
+    struct fg_crown_names *names = fg_crown_names_unite(a->names, b->names, &names_a, &names_b);
+    struct list left = {a, names_a, 0}, right = {b, names_b, 0};
+    struct fg_crown_layer *sum =
+        layer_create(names, (size_t)a->n_nodes + b->n_nodes, a->known != NULL || b->known != NULL);
 
     fg_assert((uint64_t)a->n_nodes + b->n_nodes < UINT32_MAX);
     add_lists(sum, &left, &right);
@@ -361,7 +395,7 @@ struct fg_crown_layer *fg_crown_layer_add(const struct fg_crown_layer *a,
     sum->root_rest = fg_value_add(a->root_rest, b->root_rest);
     sum->root_slack = add_sat(a->root_slack, b->root_slack);
     sum->cut = add_sat(a->cut, b->cut);
-    free(renaming.a);
-    free(renaming.b);
+    free(names_a);
+    free(names_b);
     return sum;
 }

@@ -20,8 +20,15 @@ struct fg_crown_names;
 
 /* Copies the names of a function tree. */
 struct fg_crown_names *fg_crown_names_create(const struct fg_function_tree *functions);
-/* Returns their memory in bytes. */
+/* Returns how many there are, and their memory in bytes. */
+uint32_t fg_crown_names_count(const struct fg_crown_names *names);
 size_t fg_crown_names_bytes(const struct fg_crown_names *names);
+/* Returns names that have those of both: `a` if it has all, else `b` if it has all. Sets *ret_a and
+ * *ret_b to the new numbers of each, to be released with free(); NULL: they are the same. */
+struct fg_crown_names *fg_crown_names_unite(struct fg_crown_names *a, struct fg_crown_names *b,
+                                            uint32_t **ret_a, uint32_t **ret_b);
+/* Returns the names, ascending. They live as long as a reference. */
+const struct fg_slice *fg_crown_names_items(const struct fg_crown_names *names);
 /* Count references. Accept NULL. */
 struct fg_crown_names *fg_crown_names_ref(struct fg_crown_names *names);
 void fg_crown_names_unref(struct fg_crown_names *names);
@@ -54,11 +61,11 @@ struct fg_crown_layer *fg_crown_layer_of_crown(const struct fg_function_tree *fu
                                                struct fg_crown_names *names,
                                                const struct fg_crown *crown);
 
-/* Makes a layer of the marked nodes of a function tree, whose parents are marked as well. self,
- * live: by node. */
-struct fg_crown_layer *fg_crown_layer_of_values(const struct fg_function_tree *functions,
-                                                struct fg_crown_names *names, const int64_t *self,
-                                                const bool *live);
+/* Makes a layer of sums of stacks: those of the nodes that `functions` was made from, and that of
+ * the empty stack. Nodes without a value of their own or below them are left out. */
+struct fg_crown_layer *fg_crown_layer_of_sums(const struct fg_function_tree *functions,
+                                              struct fg_crown_names *names, const uint64_t *sums,
+                                              uint64_t no_stack);
 
 /* Makes a layer of a function tree of full data. */
 struct fg_crown_layer *fg_crown_layer_of_tree(const struct fg_tree *tree);
@@ -72,9 +79,5 @@ void fg_crown_layer_destroy(struct fg_crown_layer *layer);
 
 /* Returns the memory of the layer in bytes, with that of its names. */
 size_t fg_crown_layer_bytes(const struct fg_crown_layer *layer);
-
-/* Returns the names, and sets *ret_count. They live as long as the layer. */
-const struct fg_slice *fg_crown_layer_names(const struct fg_crown_layer *layer,
-                                            uint32_t *ret_count);
 
 #endif

@@ -86,8 +86,8 @@ static size_t count_levels(const struct fg_crown_layer *layer)
 
 static uint32_t *add_names(const struct fg_crown_layer *layer, struct fg_tree *tree)
 {
-    uint32_t count;
-    const struct fg_slice *names = fg_crown_layer_names(layer, &count);
+    const struct fg_slice *names = fg_crown_names_items(layer->names);
+    uint32_t count = fg_crown_names_count(layer->names);
     uint32_t *locations = fg_malloc(FG_MAX((size_t)count, 1) * sizeof *locations);
 
     for (uint32_t i = 0; i < count; i++)
