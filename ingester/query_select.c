@@ -1,6 +1,7 @@
 /* SELECT sums values in a dense array for each dictionary, indexed by node, and only the result
  * becomes a tree. That costs about a nanosecond for each sample; nothing is hashed or merged on the
  * way. */
+#include "common/model/function_counts.h"
 #include "ingester/query.h"
 
 /* Values of a group, taken out of the dense array: they are few of a dictionary's nodes. */
@@ -18,7 +19,8 @@ struct select_sums {
     uint32_t service, generation;
     struct ing_dict *dict;
     struct ing_dict_view view;
-    uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
+    uint64_t *values;                 /* [nodes of the view + 1]; of the empty stack first */
+    struct fg_function_counts counts; /* in their place, if profiles are counted */
 
     /* If profiles are divided by a label: the group that the dense values are of, and all that were
      * before it. A group may stand in the list several times. */
@@ -51,6 +53,11 @@ static enum fg_code sums_add(struct head_select *select, uint32_t service, uint3
     sums->next = select->sums;
     select->sums = sums; /* from here on sums_done() drops the reference */
     ing_dict_view_begin(sums->dict, &sums->view);
+    if (select->head->count_profiles)
+        return fg_function_counts_init(&sums->counts, &sums->view.tree, query->arena)
+                   ? FG_OK
+                   : fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
+                             sums->view.tree.n_nodes);
     sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->view.tree.n_nodes + 1);
     return sums->values == NULL ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
                                           sums->view.tree.n_nodes)
@@ -190,6 +197,24 @@ static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_
     return FG_OK;
 }
 
+/* Counts the functions of one profile. */
+static enum fg_code count_functions(const struct ing_record_columns *columns, uint32_t n,
+                                    struct select_sums *sums, struct fg_err *err)
+{
+    /* As in add_all(). */
+    if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
+        return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
+                       sums->view.tree.n_nodes);
+    fg_function_counts_profile(&sums->counts);
+    for (uint32_t i = 0; i < n; i++)
+        if (columns->values[i] != 0 &&
+            !fg_function_counts_stack(
+                &sums->counts, columns->nodes[i] == 0 ? FG_TREE_ROOT : columns->nodes[i] - 1))
+            return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u functions",
+                           sums->counts.n_functions);
+    return FG_OK;
+}
+
 static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
                           const struct ing_head_profile_key *key, const struct ing_record *record,
                           struct fg_err *err)
@@ -204,6 +229,8 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK ||
         (is_grouped(select) && sums_regroup(select, match, err) != FG_OK))
         return err->code;
+    if (head->count_profiles)
+        return count_functions(&select->columns, record->n_samples, select->sums, err);
     return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
                   : add_all(&select->columns, record->n_samples, select->sums, err);
 }
@@ -302,6 +329,7 @@ static void sums_done(struct head_select *select)
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
         free(sums->groups);
         free(sums->group_values);
+        fg_function_counts_done(&sums->counts);
         /* The tree was merged into memory of its own, so the dictionary may go. */
         ing_dict_view_end(sums->dict, &sums->view);
         ing_dict_unref(select->query->context->dicts, sums->dict);
@@ -320,6 +348,7 @@ static void write_reply(const struct head_select *select, const struct ing_query
     reply.sums = sums->items;
     reply.n_sums = sums->n;
     reply.grouped = is_grouped(select);
+    reply.counted = select->head->count_profiles;
     ing_query_put_reply(query, &reply.base);
 }
 
@@ -330,7 +359,10 @@ static void write_tree(struct head_select *select)
 
     fg_tree_init(&tree);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        add_tree(select, sums, &tree);
+        if (select->head->count_profiles)
+            fg_function_counts_write(&sums->counts, &tree);
+        else
+            add_tree(select, sums, &tree);
     fg_tree_encode(&tree, &select->query->payload);
     fg_tree_done(&tree);
 }
@@ -347,6 +379,10 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
     if (is_grouped(select) && (!select->head->names_only || select->head->n_call_site > 0))
         return fg_fail(err, FG_E_INVALID, "groups are of function names and all stacks");
+    if (select->head->count_profiles &&
+        (!select->head->names_only || is_grouped(select) ||
+         select->head->n_call_site + select->head->n_spans + select->head->n_traces > 0))
+        return fg_fail(err, FG_E_INVALID, "profiles are counted by function names and all stacks");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)
         return err->code;

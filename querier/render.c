@@ -63,6 +63,7 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"type", &params->type},
         {"prefix", &params->prefix},
         {"growth", &params->growth},
+        {"counts", &params->counts},
         {"by", &params->by},
         {"instance", &params->instance},
         {"min_share", &params->min_share},

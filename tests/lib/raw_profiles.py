@@ -96,6 +96,17 @@ def newest_first(profiles, start_ms, end_ms):
     return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)
 
 
+def appearances(profiles, start_ms, end_ms):
+    """{function: in how many profiles of a range it is on a stack with a value}, and how many profiles have a value."""
+    found, total = {}, 0
+    for profile in in_range(profiles, start_ms, end_ms):
+        stacks = [stack for stack, value in profile.all_stacks().items() if value != 0]
+        total += bool(stacks)
+        for name in {name for stack in stacks for name in stack}:
+            found[name] = found.get(name, 0) + 1
+    return found, total
+
+
 def figures(stacks):
     """{(function, "self" or "total"): value}, of stacks with values; recursion counts once."""
     found = {}

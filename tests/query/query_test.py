@@ -409,6 +409,12 @@ def check_functions(world, client):
         check({row["name"]: (row["self"], row["total"]) for row in rows} == want and len(rows) == len(want), "%s instead of %s",
               rows, want)
         check([row["name"] for row in rows] == sorted(want, key=lambda name: (-want[name][key], name)), "%s: %s", column, rows)
+    counts, total = raw_profiles.appearances(world.profiles, start_ms, end_ms)
+    answer = asked(client, "/api/functions", sort="profiles", counts="true", limit=1000, **query)
+    check(answer["profiles"] == total and int(answer["statistics"].get("profiles", 0)) == total, "%s instead of %d", answer, total)
+    check([(row["name"], row["profiles"]) for row in answer["functions"]] ==
+          sorted(counts.items(), key=lambda item: (-item[1], item[0])), "%s instead of %s", answer, counts)
+    check({row["name"]: (row["self"], row["total"]) for row in answer["functions"]} == want, "%s instead of %s", answer, want)
     for parameters, meant in [({"function": name}, {name}) for name in sorted(names)] + [
             ({"regex": "step[01]|main"}, {"step0", "step1", "main"} & names), ({"function": "nobody"}, set())]:
         check_sandwich(asked(client, "/api/sandwich", **parameters, **query), stacks, meant)
@@ -524,6 +530,9 @@ def wrong_requests(_):
                 ("/api/profiles?query=" + query + "&from=99999999999999999999", 400, b"from"),
                 ("/api/functions?query=" + query + "&sort=name", 400, b"sort"),
                 ("/api/functions?query=" + query + "&limit=x", 400, b"limit"),
+                ("/api/functions?query=" + query + "&counts=x", 400, b"counts"),
+                ("/api/functions?query=" + query + "&sort=profiles", 400, b"counts=true"),
+                ("/api/functions?query=" + query + "&counts=true", 200, b'"profiles":0,"count":0'),
                 ("/api/functions?query=" + query, 200, b'"functions":[]'),
                 ("/api/sandwich?query=" + query, 400, b"one of function and regex"),
                 ("/api/sandwich?query=" + query + "&function=a&regex=b", 400, b"one of function and regex"),
