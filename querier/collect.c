@@ -1,5 +1,6 @@
 #include "querier/collect.h"
 
+#include "querier/coverage.h"
 #include "querier/fanout.h"
 
 /* --- SELECT --- */
@@ -576,6 +577,38 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     }
     qry_points_list_done(&list);
     return code;
+}
+
+enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
+                               int64_t step_ns, char *const *group_by, size_t n_group_by,
+                               struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+{
+    struct qry_selection fine = *selection;
+    int64_t length_ns = fg_value_sub(selection->end_ns, selection->start_ns), parts = 1;
+
+    /* A range that limits have cut begins within a step of the grid, and parts of that step would
+     * be there that the whole grid leaves out. */
+    if (query->statistics && selection->cut_ns == 0)
+        parts = qry_coverage_parts(step_ns, length_ns);
+    if (parts > 1) {
+        /* The first point of the grid, at the start, has the step before it; after the last one
+         * there is nothing. */
+        fine.start_ns = fg_time_add(selection->start_ns, -(step_ns - step_ns / parts));
+        fine.end_ns =
+            FG_MIN(fine.end_ns, fg_time_add(selection->start_ns,
+                                            length_ns / step_ns * step_ns + (FG_MS_NS - 1)));
+    }
+    if (qry_collect_points(query, &fine, step_ns / parts, group_by, n_group_by, ret_series, ret_n,
+                           err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; query->statistics && i < *ret_n; i++) {
+        struct qry_points *points = &(*ret_series)[i];
+
+        if (qry_coverage_join(points, parts, step_ns / parts, query->arena, &points->covered_ns,
+                              err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
 }
 
 /* --- ROWS --- */

@@ -56,6 +56,13 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
                                 struct qry_points **ret_series, size_t *ret_n,
                                 struct fg_err *err) fg_must_check;
 
+/* Does the same, with covered_ns, if query->statistics asks for more than sums. The integers are
+ * the same. */
+enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
+                               int64_t step_ns, char *const *group_by, size_t n_group_by,
+                               struct qry_points **ret_series, size_t *ret_n,
+                               struct fg_err *err) fg_must_check;
+
 /*
  * Adds the selected profiles of one type, or their spans, to an empty list, as its configuration
  * says, and finishes it. start_ns and last_step of the configuration are set here; steps are those
