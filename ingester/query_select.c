@@ -3,6 +3,7 @@
  * way. Who asks for names of functions only is answered without the dictionaries themselves
  * (dict_functions.h). */
 #include "common/base/time.h"
+#include "common/model/function_counts.h"
 #include "common/storage/rollup/crown_sum.h"
 #include "ingester/query.h"
 
@@ -23,8 +24,9 @@ struct select_sums {
     struct fg_cache_entry *functions; /* names are asked for; else NULL, and the dictionary: */
     struct ing_dict *dict;
     struct ing_dict_view view;
-    uint32_t n_nodes; /* of either */
-    uint64_t *values; /* [n_nodes + 1]; of the empty stack first */
+    uint32_t n_nodes;                 /* of either */
+    uint64_t *values;                 /* [n_nodes + 1]; of the empty stack first */
+    struct fg_function_counts counts; /* in their place, if profiles are counted */
 
     /* If profiles are divided by a label: the group that the dense values are of, and all that were
      * before it. A group may stand in the list several times. */
@@ -49,10 +51,11 @@ static bool is_grouped(const struct head_select *select)
     return select->head->group_by[0] != '\0';
 }
 
-/* Call sites are compared with locations. */
+/* Call sites are compared with locations, and profiles are counted by them. */
 static bool is_of_functions(const struct head_select *select)
 {
-    return select->head->names_only && select->head->n_call_site == 0;
+    return select->head->names_only && select->head->n_call_site == 0 &&
+           !select->head->count_profiles;
 }
 
 static enum fg_code too_large(const struct select_sums *sums, struct fg_err *err)
@@ -96,6 +99,10 @@ static enum fg_code open_dict(struct head_select *select, struct select_sums *su
         return err->code;
     ing_dict_view_begin(sums->dict, &sums->view);
     sums->n_nodes = sums->view.tree.n_nodes;
+    if (select->head->count_profiles)
+        return fg_function_counts_init(&sums->counts, &sums->view.tree, query->arena)
+                   ? FG_OK
+                   : too_large(sums, err);
     sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->n_nodes + 1);
     return sums->values == NULL ? too_large(sums, err) : FG_OK;
 }
@@ -120,6 +127,7 @@ static enum fg_code sums_add(struct head_select *select, uint32_t service, uint3
     enum fg_code code = is_of_functions(select) ? open_functions(select, sums, 0, err)
                                                 : open_dict(select, sums, err);
     if (code != FG_OK) {
+        fg_function_counts_done(&sums->counts);
         sums_close(select, sums);
         return code;
     }
@@ -277,6 +285,20 @@ static void add_linked(const struct ing_record_columns *columns, const Fg__Inner
     }
 }
 
+/* Counts the functions of one profile. */
+static enum fg_code count_functions(const struct ing_record_columns *columns, uint32_t n,
+                                    struct select_sums *sums, struct fg_err *err)
+{
+    fg_function_counts_profile(&sums->counts);
+    for (uint32_t i = 0; i < n; i++)
+        if (columns->values[i] != 0 &&
+            !fg_function_counts_stack(
+                &sums->counts, columns->nodes[i] == 0 ? FG_TREE_ROOT : columns->nodes[i] - 1))
+            return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u functions",
+                           sums->counts.n_functions);
+    return FG_OK;
+}
+
 static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
                           const struct ing_head_profile_key *key, const struct ing_record *record,
                           struct fg_err *err)
@@ -292,6 +314,8 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         reach_nodes(select, record->n_samples, err) != FG_OK ||
         (is_grouped(select) && sums_regroup(select, match, err) != FG_OK))
         return err->code;
+    if (head->count_profiles)
+        return count_functions(&select->columns, record->n_samples, select->sums, err);
     if (is_grouped(select))
         add_grouped(&select->columns, record->n_samples, select->sums);
     else if (linked)
@@ -467,6 +491,7 @@ static void sums_done(struct head_select *select)
         free(sums->groups);
         free(sums->group_values);
         free(sums->touched);
+        fg_function_counts_done(&sums->counts);
         /* The tree was merged into memory of its own, so the dictionary may go. */
         sums_close(select, sums);
     }
@@ -484,6 +509,7 @@ static void write_reply(const struct head_select *select, const struct ing_query
     reply.sums = sums->items;
     reply.n_sums = sums->n;
     reply.grouped = is_grouped(select);
+    reply.counted = select->head->count_profiles;
     ing_query_put_reply(query, &reply.base);
 }
 
@@ -511,7 +537,10 @@ static void write_tree(struct head_select *select)
 
     fg_tree_init(&tree);
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        add_view(select, sums, &tree);
+        if (select->head->count_profiles)
+            fg_function_counts_write(&sums->counts, &tree);
+        else
+            add_view(select, sums, &tree);
     fg_tree_encode(&tree, &select->query->payload);
     fg_tree_done(&tree);
 }
@@ -530,6 +559,10 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
         (!select->head->names_only ||
          select->head->n_call_site + select->head->n_spans + select->head->n_traces > 0))
         return fg_fail(err, FG_E_INVALID, "groups are of function names and all stacks");
+    if (select->head->count_profiles &&
+        (!select->head->names_only || is_grouped(select) ||
+         select->head->n_call_site + select->head->n_spans + select->head->n_traces > 0))
+        return fg_fail(err, FG_E_INVALID, "profiles are counted by function names and all stacks");
     if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
                         selection->end_ns, &scope, err) != FG_OK)
         return err->code;

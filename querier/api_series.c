@@ -43,11 +43,32 @@ static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_p
 
         points[i]->value = (double)point->sum / count;
         points[i]->timestamp = qry_point_ms(point, grid->start_ms, grid->step_ms);
+        if (from->covered_ns != NULL) {
+            points[i]->covered = (double)from->covered_ns[i] / FG_SECOND_NS;
+            points[i]->rate = (double)point->sum / points[i]->covered;
+        }
     }
     return points == NULL || !put_exemplars(arena, rows, from, points) ? NULL : points;
 }
 
-static enum fg_code reply_points(struct qry_query *query,
+/* Says what the values are, and for how long there are any. */
+static bool put_facts(struct qry_query *query, const struct qry_selection *selection,
+                      const struct grid *grid, const struct qry_points *from,
+                      Types__V1__Series *series)
+{
+    int64_t covered_ns = 0;
+
+    if (from->covered_ns == NULL)
+        return true;
+    series->unit = qry_api_text(query->arena, selection->type.unit);
+    series->step = (double)grid->step_ms / 1000;
+    for (size_t i = 0; i < from->n; i++)
+        covered_ns = fg_value_add(covered_ns, from->covered_ns[i]);
+    series->covered = (double)covered_ns / FG_SECOND_NS;
+    return series->unit != NULL;
+}
+
+static enum fg_code reply_points(struct qry_query *query, const struct qry_selection *selection,
                                  const Querier__V1__SelectSeriesRequest *in,
                                  const struct grid *grid, const struct qry_points *from, size_t n,
                                  const struct fg_profile_rows *rows, struct fg_err *err)
@@ -64,7 +85,8 @@ static enum fg_code reply_points(struct qry_query *query,
                                                     in->n_group_by, &out.series[i]->n_labels);
         out.series[i]->points = make_points(query->arena, &from[i], grid, rows);
         out.series[i]->n_points = from[i].n;
-        if (out.series[i]->labels == NULL || out.series[i]->points == NULL)
+        if (out.series[i]->labels == NULL || out.series[i]->points == NULL ||
+            !put_facts(query, selection, grid, &from[i], out.series[i]))
             return qry_api_too_large(err);
     }
     return qry_reply_message(query, &out.base, err);
@@ -128,15 +150,15 @@ static enum fg_code answer_points(struct qry_query *query,
         qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
             FG_OK)
         return err->code;
-    if (qry_collect_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
-                           &found, &n, err) != FG_OK)
+    if (qry_collect_rates(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
+                          &found, &n, err) != FG_OK)
         return err->code;
     /* After all sources are merged: the largest series of one ingester need not be the largest of
      * all. */
     qry_points_order(found, &n, has_limit ? in->limit : 0);
     code = collect_exemplars(query, in, selection, &grid, &exemplars, err);
     if (code == FG_OK)
-        code = reply_points(query, in, &grid, found, n, &exemplars, err);
+        code = reply_points(query, selection, in, &grid, found, n, &exemplars, err);
     fg_profile_rows_done(&exemplars);
     return code;
 }

@@ -1,5 +1,6 @@
 #include "querier/collect.h"
 
+#include "querier/coverage.h"
 #include "querier/fanout.h"
 
 /* --- SELECT --- */
@@ -86,12 +87,12 @@ struct groups_fanout {
 static enum fg_code take_groups(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
-    bool grouped;
+    const Fg__Inner__SelectReply *reply;
 
-    if (qry_fanout_take_select(query, call, &grouped, err) != FG_OK)
+    if (qry_fanout_take_select(query, call, &reply, err) != FG_OK)
         return err->code;
     /* A program that does not know of groups gives the sum of all. */
-    if (!grouped)
+    if (!reply->grouped)
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "an ingester of an older version cannot divide profiles by a label");
     if (qry_groups_take(arg, call->reply_payload, err) != FG_OK)
@@ -136,6 +137,69 @@ enum fg_code qry_collect_groups(struct qry_query *query, const struct qry_select
     head.group_by = fg_arena_text(query->arena, fg_cstr(label));
     if (head.group_by == NULL)
         return qry_query_too_large(err);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    return qry_fanout_run(query, &fanout.base, err);
+}
+
+/* --- SELECT, as numbers of profiles --- */
+
+struct counts_fanout {
+    struct qry_fanout base;
+    const struct qry_selection *selection;
+};
+
+static enum fg_code take_counts(struct qry_query *query, const struct fg_call *call, void *arg,
+                                struct fg_err *err)
+{
+    const Fg__Inner__SelectReply *reply;
+    struct fg_tree part;
+    enum fg_code code;
+
+    if (qry_fanout_take_select(query, call, &reply, err) != FG_OK)
+        return err->code;
+    if (!reply->counted)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "an ingester of an older version cannot count the profiles of functions");
+    if (call->reply_payload.len == 0)
+        return FG_OK;
+    fg_tree_init(&part);
+    code = fg_tree_decode(&part, call->reply_payload, err);
+    if (code == FG_OK)
+        fg_tree_merge(arg, &part);
+    fg_tree_done(&part);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "response of an ingester");
+}
+
+static enum fg_code read_counts(struct qry_query *query, struct qry_fanout *base,
+                                struct fg_err *err)
+{
+    const struct counts_fanout *fanout = fg_container(base, struct counts_fanout, base);
+
+    return qry_blocks_function_counts(query, fanout->selection, base->into, err);
+}
+
+enum fg_code qry_collect_function_counts(struct qry_query *query,
+                                         const struct qry_selection *selection,
+                                         struct fg_tree *into, struct fg_err *err)
+{
+    static const struct qry_stack_filter all;
+    Fg__Inner__SelectHead head;
+    Fg__Inner__Selection inner;
+    struct counts_fanout fanout = {
+        .base = {.method = FG_RPC_SELECT,
+                 .generation = &inner.generation,
+                 .take = take_counts,
+                 .read = read_counts,
+                 .restart = restart_tree,
+                 .into = into},
+        .selection = selection,
+    };
+
+    if (qry_fanout_begin(query, err) != FG_OK ||
+        qry_blocks_need_profiles(query, selection, "numbers of profiles", err) != FG_OK ||
+        qry_fanout_select_head(query, selection, &all, true, &inner, &head, err) != FG_OK)
+        return err->code;
+    head.count_profiles = true;
     fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
     return qry_fanout_run(query, &fanout.base, err);
 }
@@ -513,6 +577,38 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     }
     qry_points_list_done(&list);
     return code;
+}
+
+enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
+                               int64_t step_ns, char *const *group_by, size_t n_group_by,
+                               struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+{
+    struct qry_selection fine = *selection;
+    int64_t length_ns = fg_value_sub(selection->end_ns, selection->start_ns), parts = 1;
+
+    /* A range that limits have cut begins within a step of the grid, and parts of that step would
+     * be there that the whole grid leaves out. */
+    if (query->statistics && selection->cut_ns == 0)
+        parts = qry_coverage_parts(step_ns, length_ns);
+    if (parts > 1) {
+        /* The first point of the grid, at the start, has the step before it; after the last one
+         * there is nothing. */
+        fine.start_ns = fg_time_add(selection->start_ns, -(step_ns - step_ns / parts));
+        fine.end_ns =
+            FG_MIN(fine.end_ns, fg_time_add(selection->start_ns,
+                                            length_ns / step_ns * step_ns + (FG_MS_NS - 1)));
+    }
+    if (qry_collect_points(query, &fine, step_ns / parts, group_by, n_group_by, ret_series, ret_n,
+                           err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; query->statistics && i < *ret_n; i++) {
+        struct qry_points *points = &(*ret_series)[i];
+
+        if (qry_coverage_join(points, parts, step_ns / parts, query->arena, &points->covered_ns,
+                              err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
 }
 
 /* --- ROWS --- */

@@ -26,6 +26,16 @@ enum fg_code qry_collect_groups(struct qry_query *query, const struct qry_select
                                 const char *label, struct qry_groups *into,
                                 struct fg_err *err) fg_must_check;
 
+/*
+ * Counts in how many of the selected profiles each function appears, on a stack that has a value:
+ * an empty tree gets a node at the root for each function, whose value is that number. The value of
+ * the empty stack is the number of profiles that have any value. FG_E_INVALID: only rollups are
+ * left of some of the time.
+ */
+enum fg_code qry_collect_function_counts(struct qry_query *query,
+                                         const struct qry_selection *selection,
+                                         struct fg_tree *into, struct fg_err *err) fg_must_check;
+
 /* Merges the label sets of the selected series into an initialised `into`, sorted. names: keeps
  * only these labels; none: all. */
 enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,
@@ -45,6 +55,13 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
                                 int64_t step_ns, char *const *group_by, size_t n_group_by,
                                 struct qry_points **ret_series, size_t *ret_n,
                                 struct fg_err *err) fg_must_check;
+
+/* Does the same, with covered_ns, if query->statistics asks for more than sums. The integers are
+ * the same. */
+enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
+                               int64_t step_ns, char *const *group_by, size_t n_group_by,
+                               struct qry_points **ret_series, size_t *ret_n,
+                               struct fg_err *err) fg_must_check;
 
 /*
  * Adds the selected profiles of one type, or their spans, to an empty list, as its configuration

@@ -93,7 +93,7 @@ enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_se
 }
 
 enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_call *call,
-                                    bool *ret_grouped, struct fg_err *err)
+                                    const Fg__Inner__SelectReply **ret_reply, struct fg_err *err)
 {
     ProtobufCMessage *head;
 
@@ -102,16 +102,16 @@ enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_cal
         return fg_wrap(err, "response of an ingester");
     if (qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats, err) != FG_OK)
         return err->code;
-    *ret_grouped = ((Fg__Inner__SelectReply *)head)->grouped;
+    *ret_reply = (const Fg__Inner__SelectReply *)head;
     return FG_OK;
 }
 
 enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
                                   struct fg_tree *into, struct fg_err *err)
 {
-    bool grouped;
+    const Fg__Inner__SelectReply *reply;
 
-    if (qry_fanout_take_select(query, call, &grouped, err) != FG_OK)
+    if (qry_fanout_take_select(query, call, &reply, err) != FG_OK)
         return err->code;
     if (call->reply_payload.len == 0)
         return FG_OK;

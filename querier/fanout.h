@@ -71,10 +71,10 @@ enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_se
                                     Fg__Inner__SelectHead *ret_head,
                                     struct fg_err *err) fg_must_check;
 
-/* Reads the head of a reply to SELECT, and counts what the reply was made from. *ret_grouped: its
- * payload has groups, as was asked for. FG_E_CORRUPT. */
+/* Reads the head of a reply to SELECT, and counts what the reply was made from. FG_E_CORRUPT. */
 enum fg_code qry_fanout_take_select(struct qry_query *query, const struct fg_call *call,
-                                    bool *ret_grouped, struct fg_err *err) fg_must_check;
+                                    const Fg__Inner__SelectReply **ret_reply,
+                                    struct fg_err *err) fg_must_check;
 
 /* Decodes the tree of a reply to SELECT into an empty tree, and counts what it was made from.
  * FG_E_CORRUPT. */

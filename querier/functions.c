@@ -2,6 +2,7 @@
 
 #include "common/model/flame.h"
 #include "common/model/sandwich.h"
+#include "querier/collect.h"
 #include "querier/flame_json.h"
 #include "querier/flamegraph.h"
 #include "querier/function_match.h"
@@ -31,24 +32,108 @@ static void begin(const struct qry_selection *selection, struct fg_json_writer *
 
 /* ---- the table ---- */
 
-static int by_self(const void *left, const void *right)
-{
-    const struct fg_top_row *a = left, *b = right;
+struct function_row {
+    struct fg_slice name; /* borrowed from the tree */
+    int64_t self, total;
+    int64_t profiles; /* in which it appears, if that was asked for */
+};
 
-    if (a->self != b->self)
-        return a->self > b->self ? -1 : 1;
-    /* By name, so that pages of one table never overlap. */
-    return fg_slice_cmp(a->name, b->name);
+struct function_table {
+    struct qry_selection selection;
+    struct fg_tree tree, counts; /* counts: as of qry_collect_function_counts() */
+    bool counted;
+    int64_t total;
+    size_t from, limit; /* the page */
+    struct function_row *rows;
+    size_t n;
+};
+
+/* Orders by a number, the greatest first; equal ones by name, so that pages of one table never
+ * overlap. */
+static int by_number(int64_t a, int64_t b, const struct function_row *left,
+                     const struct function_row *right)
+{
+    if (a != b)
+        return a > b ? -1 : 1;
+    return fg_slice_cmp(left->name, right->name);
 }
 
-/* Rows come sorted by total. */
-static enum fg_code sort_rows(struct fg_slice column, struct fg_top_row *rows, size_t n,
-                              struct fg_err *err)
+static int by_self(const void *left, const void *right)
+{
+    const struct function_row *a = left, *b = right;
+
+    return by_number(a->self, b->self, a, b);
+}
+
+static int by_total(const void *left, const void *right)
+{
+    const struct function_row *a = left, *b = right;
+
+    return by_number(a->total, b->total, a, b);
+}
+
+static int by_profiles(const void *left, const void *right)
+{
+    const struct function_row *a = left, *b = right;
+
+    return by_number(a->profiles, b->profiles, a, b);
+}
+
+typedef int (*row_order)(const void *left, const void *right);
+
+static enum fg_code read_order(const struct function_table *table, struct fg_slice column,
+                               row_order *ret_order, struct fg_err *err)
 {
     if (column.len == 0 || fg_slice_is(column, "self"))
-        qsort(rows, n, sizeof *rows, by_self);
-    else if (!fg_slice_is(column, "total"))
-        return fg_fail(err, FG_E_INVALID, "sort: \"%.*s\" is neither self nor total", FG_S(column));
+        *ret_order = by_self;
+    else if (fg_slice_is(column, "total"))
+        *ret_order = by_total;
+    else if (fg_slice_is(column, "profiles") && table->counted)
+        *ret_order = by_profiles;
+    else if (fg_slice_is(column, "profiles"))
+        return fg_fail(err, FG_E_INVALID, "sort: profiles needs counts=true");
+    else
+        return fg_fail(err, FG_E_INVALID, "sort: \"%.*s\" is none of self, total and profiles",
+                       FG_S(column));
+    return FG_OK;
+}
+
+/* Names of one table, which are distinct, are found by the hash of the name. */
+static void add_counts(struct function_table *table)
+{
+    const struct fg_tree *counts = &table->counts;
+    struct fg_map by_name;
+
+    fg_map_init(&by_name);
+    for (uint32_t i = 0; i < counts->n_nodes; i++)
+        fg_map_add(&by_name, fg_hash64_table(fg_tree_name(counts, i)), i);
+    for (size_t i = 0; i < table->n; i++) {
+        struct function_row *row = &table->rows[i];
+        struct fg_map_walk walk;
+
+        for (uint32_t k = fg_map_first(&by_name, fg_hash64_table(row->name), &walk);
+             k != FG_MAP_NONE; k = fg_map_next(&by_name, &walk))
+            if (fg_slice_eq(fg_tree_name(counts, k), row->name))
+                row->profiles = counts->self[k];
+    }
+    fg_map_done(&by_name);
+}
+
+static enum fg_code make_rows(struct qry_query *query, struct function_table *table,
+                              struct fg_err *err)
+{
+    struct fg_top_row *rows = fg_flame_top(&table->tree, &table->n);
+
+    table->rows = fg_arena_new(query->arena, struct function_row, table->n);
+    for (size_t i = 0; table->rows != NULL && i < table->n; i++)
+        table->rows[i] = (struct function_row){rows[i].name, rows[i].self, rows[i].total, 0};
+    free(rows);
+    if (table->rows == NULL)
+        return qry_query_too_large(err);
+    for (uint32_t i = 0; i < table->tree.n_nodes; i++)
+        table->total = fg_value_add(table->total, table->tree.self[i]);
+    if (table->counted)
+        add_counts(table);
     return FG_OK;
 }
 
@@ -57,55 +142,69 @@ static double share_of(int64_t value, int64_t total)
     return total == 0 ? 0 : (double)value / (double)total;
 }
 
-static enum fg_code write_table(struct qry_query *query, const struct qry_selection *selection,
-                                const struct fg_top_row *rows, size_t n, int64_t total,
+static enum fg_code write_table(struct qry_query *query, const struct function_table *table,
                                 struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&query->body);
-    size_t from, limit;
+    size_t from = FG_MIN(table->from, table->n);
 
-    if (qry_params_number(query->params.limit, "limit", ROWS_DEFAULT, 1, ROWS_MAX, &limit, err) !=
-            FG_OK ||
-        qry_params_number(query->params.page, "page", 0, 0, INT32_MAX, &from, err) != FG_OK)
-        return err->code;
-    from = FG_MIN(from, n);
-    begin(selection, &json);
-    fg_json_put_i64(&json, "total", total);
-    fg_json_put_u64(&json, "count", n);
+    begin(&table->selection, &json);
+    fg_json_put_i64(&json, "total", table->total);
+    if (table->counted)
+        fg_json_put_i64(&json, "profiles", table->counts.root_self);
+    fg_json_put_u64(&json, "count", table->n);
     fg_json_begin_array(&json, "functions");
-    for (size_t i = from; i < n && i - from < limit; i++) {
+    for (size_t i = from; i < table->n && i - from < table->limit; i++) {
+        const struct function_row *row = &table->rows[i];
+
         fg_json_begin_object(&json, NULL);
-        fg_json_put_text(&json, "name", rows[i].name);
-        fg_json_put_i64(&json, "self", rows[i].self);
-        fg_json_put_i64(&json, "total", rows[i].total);
-        fg_json_put_fixed(&json, "self_share", share_of(rows[i].self, total), 6);
-        fg_json_put_fixed(&json, "total_share", share_of(rows[i].total, total), 6);
+        fg_json_put_text(&json, "name", row->name);
+        fg_json_put_i64(&json, "self", row->self);
+        fg_json_put_i64(&json, "total", row->total);
+        fg_json_put_fixed(&json, "self_share", share_of(row->self, table->total), 6);
+        fg_json_put_fixed(&json, "total_share", share_of(row->total, table->total), 6);
+        if (table->counted)
+            fg_json_put_i64(&json, "profiles", row->profiles);
         fg_json_end(&json);
     }
     fg_json_end(&json);
-    if (n - from > limit)
-        fg_json_put_u64(&json, "next", from + limit);
+    if (table->n - from > table->limit)
+        fg_json_put_u64(&json, "next", from + table->limit);
     return qry_reply_end_json(query, &json, err);
 }
 
-static enum fg_code answer_table(struct qry_query *query, struct qry_selection *selection,
-                                 struct fg_tree *tree, struct fg_err *err)
+/* Reads the profiles once more, one by one: a sum does not tell how many are in it. */
+static enum fg_code count_profiles(struct qry_query *query, struct function_table *table,
+                                   struct fg_err *err)
 {
-    struct fg_top_row *rows;
-    int64_t total = 0;
-    enum fg_code code;
-    size_t n;
+    uint64_t profiles = query->profiles;
+    enum fg_code code = qry_collect_function_counts(query, &table->selection, &table->counts, err);
 
-    if (collect(query, selection, tree, err) != FG_OK)
-        return err->code;
-    for (uint32_t i = 0; i < tree->n_nodes; i++)
-        total = fg_value_add(total, tree->self[i]);
-    rows = fg_flame_top(tree, &n);
-    code = sort_rows(query->params.sort, rows, n, err);
-    if (code == FG_OK)
-        code = write_table(query, selection, rows, n, total, err);
-    free(rows);
+    query->profiles = profiles; /* they are the same ones */
     return code;
+}
+
+static enum fg_code answer_table(struct qry_query *query, struct function_table *table,
+                                 struct fg_err *err)
+{
+    const struct qry_render_params *params = &query->params;
+    row_order order = by_self;
+
+    /* Parameters first: a wrong one costs no query. */
+    if (qry_params_flag(params->counts, "counts", &table->counted, err) != FG_OK ||
+        read_order(table, params->sort, &order, err) != FG_OK ||
+        qry_params_number(params->limit, "limit", ROWS_DEFAULT, 1, ROWS_MAX, &table->limit, err) !=
+            FG_OK ||
+        qry_params_number(params->page, "page", 0, 0, INT32_MAX, &table->from, err) != FG_OK ||
+        collect(query, &table->selection, &table->tree, err) != FG_OK)
+        return err->code;
+    if (table->counted && count_profiles(query, table, err) != FG_OK)
+        return err->code;
+    if (make_rows(query, table, err) != FG_OK)
+        return err->code;
+    if (table->n > 0)
+        qsort(table->rows, table->n, sizeof *table->rows, order);
+    return write_table(query, table, err);
 }
 
 /* ---- the sandwich ---- */
@@ -155,34 +254,34 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
 
 /* ---- routes ---- */
 
-static enum fg_code with_tree(struct qry_query *query,
-                              enum fg_code (*answer)(struct qry_query *query,
-                                                     struct qry_selection *selection,
-                                                     struct fg_tree *tree, struct fg_err *err),
-                              struct fg_err *err)
-{
-    struct qry_selection selection = {0};
-    struct fg_tree tree;
-    enum fg_code code;
-
-    fg_tree_init(&tree);
-    code = answer(query, &selection, &tree, err);
-    fg_tree_done(&tree);
-    qry_selection_done(&selection);
-    return code;
-}
-
 static enum fg_code table(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
 {
+    struct function_table table = {0};
+    enum fg_code code;
+
     (void)in;
-    return with_tree(query, answer_table, err);
+    fg_tree_init(&table.tree);
+    fg_tree_init(&table.counts);
+    code = answer_table(query, &table, err);
+    fg_tree_done(&table.counts);
+    fg_tree_done(&table.tree);
+    qry_selection_done(&table.selection);
+    return code;
 }
 
 static enum fg_code one_function(struct qry_query *query, const ProtobufCMessage *in,
                                  struct fg_err *err)
 {
+    struct qry_selection selection = {0};
+    struct fg_tree tree;
+    enum fg_code code;
+
     (void)in;
-    return with_tree(query, answer_sandwich, err);
+    fg_tree_init(&tree);
+    code = answer_sandwich(query, &selection, &tree, err);
+    fg_tree_done(&tree);
+    qry_selection_done(&selection);
+    return code;
 }
 
 const struct qry_endpoint qry_function_endpoints[] = {

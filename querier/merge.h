@@ -44,6 +44,7 @@ struct qry_point {
 struct qry_points {
     struct fg_labels labels;
     struct qry_point *items; /* ascending by k */
+    int64_t *covered_ns;     /* [n]: of each (coverage.h); NULL: not asked for */
     size_t n;
     double total; /* of all points, set by qry_points_order() */
 };

@@ -73,7 +73,7 @@ struct querier {
 struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
-    struct fg_slice label, limit, page, function, regex, sort, prefix, growth, name, type;
+    struct fg_slice label, limit, page, function, regex, sort, prefix, growth, counts, name, type;
     struct fg_slice by, instance, min_share, q, show; /* of comparisons */
     struct fg_slice path;                             /* of the request, decoded */
     struct fg_slice body;                             /* as received */

@@ -13,7 +13,8 @@
 #include "querier/reply.h"
 
 enum {
-    TIMELINE_POINTS = 1500,        /* of a timeline, before its step is rounded */
+    TIMELINE_POINTS = 1500, /* of a timeline, before its step is rounded */
+    RATE_DIGITS = 3,
     TIMELINE_STEP_MIN_S = 15,      /* agents send every 10 s or so: finer steps would have gaps */
     TIMELINE_SAMPLES_MAX = 100000, /* the largest step is a year: bounds ranges of centuries */
 };
@@ -63,6 +64,7 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"type", &params->type},
         {"prefix", &params->prefix},
         {"growth", &params->growth},
+        {"counts", &params->counts},
         {"by", &params->by},
         {"instance", &params->instance},
         {"min_share", &params->min_share},
@@ -130,6 +132,8 @@ static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
 struct timeline {
     int64_t start_ms, end_ms; /* as asked for */
     int64_t step_s;
+    struct fg_slice unit;
+    bool rates; /* wanted as well */
 };
 
 static int64_t round_down(int64_t value, int64_t step)
@@ -137,6 +141,27 @@ static int64_t round_down(int64_t value, int64_t step)
     int64_t rest = value % step;
 
     return value - (rest < 0 ? rest + step : rest);
+}
+
+/* Says what the samples are of, and what they are for each second for which there are profiles. */
+static void write_rates(struct fg_json_writer *json, const struct timeline *timeline,
+                        const int64_t *samples, const int64_t *covered_ns, size_t n)
+{
+    double covered_s = 0;
+
+    fg_json_put_text(json, "unit", timeline->unit);
+    fg_json_begin_array(json, "rates");
+    for (size_t i = 0; i < n; i++) {
+        double seconds = (double)covered_ns[i] / FG_SECOND_NS;
+
+        covered_s += seconds;
+        if (covered_ns[i] > 0)
+            fg_json_put_fixed(json, NULL, (double)samples[i] / seconds, RATE_DIGITS);
+        else
+            fg_json_put_null(json, NULL);
+    }
+    fg_json_end(json);
+    fg_json_put_fixed(json, "covered", covered_s, RATE_DIGITS);
 }
 
 /* Writes a timeline: one value for each step of [start, end), both rounded down. series NULL:
@@ -148,27 +173,34 @@ static void write_timeline(struct fg_json_writer *json, const char *key,
     int64_t start = round_down(timeline->start_ms / 1000, step);
     int64_t end = round_down(timeline->end_ms / 1000, step);
     int64_t n = FG_MIN((end - start) / step, TIMELINE_SAMPLES_MAX);
-    int64_t *samples;
+    int64_t *samples, *covered_ns;
 
     fg_assert(n >= 0); /* qry_selection_range() has refused others */
     /* + 1, since n may be 0. */
     samples = fg_calloc((size_t)n + 1, sizeof *samples);
+    covered_ns = fg_calloc((size_t)n + 1, sizeof *covered_ns);
     for (size_t i = 0; series != NULL && i < series->n; i++) {
         int64_t at_s = qry_point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
         int64_t index = (at_s - start) / step;
 
         /* The grid of points begins at the start that was asked for, the timeline at the rounded
          * one: a point at an end may be outside. */
-        if (index >= 0 && index < n)
-            samples[index] = fg_value_add(samples[index], series->items[i].sum);
+        if (index < 0 || index >= n)
+            continue;
+        samples[index] = fg_value_add(samples[index], series->items[i].sum);
+        if (series->covered_ns != NULL)
+            covered_ns[index] = fg_value_add(covered_ns[index], series->covered_ns[i]);
     }
     fg_json_begin_object(json, key);
     fg_json_put_i64(json, "startTime", start);
     qry_flame_json_numbers(json, "samples", samples, (size_t)n);
     fg_json_put_i64(json, "durationDelta", step);
     fg_json_put_null(json, "watermarks");
+    if (timeline->rates)
+        write_rates(json, timeline, samples, covered_ns, (size_t)n);
     fg_json_end(json);
     free(samples);
+    free(covered_ns);
 }
 
 static struct fg_slice group_key(const struct qry_points *series, const char *label)
@@ -271,6 +303,8 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
         FG_OK)
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
+    timeline->unit = render->selection.type.unit;
+    timeline->rates = query->statistics;
     return FG_OK;
 }
 
@@ -404,9 +438,9 @@ static enum fg_code answer_render(struct qry_query *query, struct render *render
         query->content_type = query->body.len > 0 ? form->content_type : "text/plain";
         return finish(query, err);
     }
-    if (qry_collect_points(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
-                           render->group_by, render->n_group_by, &render->series, &render->n_series,
-                           err) != FG_OK)
+    if (qry_collect_rates(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+                          render->group_by, render->n_group_by, &render->series, &render->n_series,
+                          err) != FG_OK)
         return err->code;
     qry_points_order(render->series, &render->n_series, 0);
     return write_render(render, query, err);

@@ -22,7 +22,8 @@
  *   answers   An answer counts from fg_http_respond() until its last byte was given to the system.
  *             An answer of more than 4 KiB that does not fit becomes 503 with Retry-After; smaller
  *             ones are part of their request. In HTTP/1.1 the next request of a connection does not
- *             begin while 64 KiB of answers are unread.
+ *             begin while 64 KiB of answers are unread. Pieces of a streamed answer are part of
+ *             their request; its last one counts as an answer.
  *
  * A peer that reads an answer more slowly than answer_min_per_s over write_timeout_ns is cut off;
  * while answers are being refused, a second of that is enough.
@@ -245,6 +246,29 @@ void fg_http_no_coding(struct fg_http_request *req);
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);
+
+/*
+ * A streamed answer: its head and small pieces leave before it is complete.
+ *
+ *     fg_http_stream_begin() --> fg_http_stream_put(), any number of times --> fg_http_stream_end()
+ *
+ * What has not left is at most a few kilobytes: pieces beyond that are not taken, so a peer that
+ * does not read costs no memory and no time of anyone. All on the request's loop; after begin the
+ * other functions of answers may not be called. Not compressed.
+ */
+
+/* Begins an answer 200 with the headers added so far. Returns false if it cannot be streamed
+ * (HTTP/1.0, HEAD, a peer that is gone): answer with fg_http_respond(). */
+bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type) fg_must_check;
+
+/* Sends a piece, all of it or nothing. Returns false if it was not taken: the peer has not read
+ * enough of those before, or is gone. */
+bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece);
+
+/* Ends the answer with the last piece, of any size, and frees the request. Takes the piece over as
+ * fg_http_respond() does. Returns false if there is no memory for it in the budget of answers:
+ * nothing has happened then. A piece of at most 4 KiB always fits. */
+bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last) fg_must_check;
 
 /* Answers {"code":"…","message":"…"} with the status of the code: the form of errors of all routes.
  */

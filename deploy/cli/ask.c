@@ -131,7 +131,7 @@ enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
 
 enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
                             struct fg_slice selector, const struct cli_selection_range *range,
-                            double step_s, struct fg_arena *arena,
+                            double step_s, bool rates, struct fg_arena *arena,
                             const Querier__V1__SelectSeriesResponse **ret_answer,
                             struct fg_err *err)
 {
@@ -148,8 +148,10 @@ enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
     request.end = range->end_ms;
     request.step = step_s;
     if (code == FG_OK)
-        code = cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base,
-                               &reply, err);
+        code = cli_client_call(client,
+                               rates ? "querier.v1.QuerierService/SelectSeries?statistics=true"
+                                     : "querier.v1.QuerierService/SelectSeries",
+                               &request.base, &reply, err);
     if (code == FG_OK)
         code = fg_pb_read(fg_buf_slice(&reply.body),
                           &querier__v1__select_series_response__descriptor, arena, &message, err);
@@ -171,7 +173,7 @@ enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
     double total = 0;
 
     if (cli_ask_series(client, type, selector, &grid, (double)(grid.end_ms - grid.start_ms) / 1000,
-                       arena, &answer, err) != FG_OK)
+                       false, arena, &answer, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < answer->n_series; i++)
         for (size_t k = 0; k < answer->series[i]->n_points; k++)

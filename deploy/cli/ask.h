@@ -33,10 +33,11 @@ struct cli_ask_stats {
 enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
                            struct cli_ask_stats *ret_stats, struct fg_err *err) fg_must_check;
 
-/* Returns the totals over time as one series, in the arena. step_s: at least 0.001. */
+/* Returns the totals over time as one series, in the arena. step_s: at least 0.001. rates: also the
+ * unit, covered time and rates. */
 enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
                             struct fg_slice selector, const struct cli_selection_range *range,
-                            double step_s, struct fg_arena *arena,
+                            double step_s, bool rates, struct fg_arena *arena,
                             const Querier__V1__SelectSeriesResponse **ret_answer,
                             struct fg_err *err) fg_must_check;
 

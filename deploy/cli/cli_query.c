@@ -69,7 +69,7 @@ static enum fg_code find_when(const struct cli_query *query, const struct cli_se
              FG_OK))
         return err->code;
     if (cli_ask_series(query->client, type, query->selection.labels, all, (double)step_ms / 1000,
-                       query->arena, &answer, err) != FG_OK)
+                       false, query->arena, &answer, err) != FG_OK)
         return err->code;
     if (answer->n_series == 0 || answer->series[0]->n_points == 0)
         return fg_fail(err, FG_E_NOT_FOUND, "none at all");
@@ -463,7 +463,7 @@ int cli_query(int argc, char **argv)
         {"function",  0,   ARGS_TEXT,   &query.function,  "NAME",   "show only this function and what it calls", 0, 0},
         {"regex",     0,   ARGS_TEXT,   &query.regex,     "REGEX",  "the same for all functions whose whole name matches", 0, 0},
         {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
-        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time, a line for each step with profiles", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time and for each covered second, a line for each step with profiles", 0, 0},
         {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},
         {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: print how shares of functions differ", 0, 0},
         {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "begin the range of --diff here; default as --from", 0, 0},

@@ -10,6 +10,7 @@ enum {
     POINTS = 60,     /* lines of about one screen */
     STEP_MIN_S = 15, /* agents send every 10 s or so: finer steps would have gaps */
     OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
+    RATE_DIGITS = 3,
 };
 
 /* Returns a step that people read easily. */
@@ -29,9 +30,12 @@ struct shown_points {
     Types__V1__Point **items;
     size_t n;
     uint64_t step_s;
+    struct fg_slice unit;
+    double covered_s; /* of these points */
 };
 
-/* {"step":60,"points":[{"time":"2026-01-31T10:00:00Z","value":3000}]} */
+/* {"step":60,"unit":"bytes","covered":60,"points":[{"time":"2026-01-31T10:00:00Z","value":3000,
+ * "covered":60,"rate":50}]} */
 static void write_json(const struct shown_points *points, struct fg_buf *out)
 {
     struct fg_json_writer json = fg_json_writer(out);
@@ -39,12 +43,16 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
 
     fg_json_begin_object(&json, NULL);
     fg_json_put_u64(&json, "step", points->step_s);
+    fg_json_put_text(&json, "unit", points->unit);
+    fg_json_put_fixed(&json, "covered", points->covered_s, RATE_DIGITS);
     fg_json_begin_array(&json, "points");
     for (size_t i = 0; i < points->n; i++) {
         cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
         fg_json_begin_object(&json, NULL);
         fg_json_put_cstr(&json, "time", time);
         fg_json_put_fixed(&json, "value", points->items[i]->value, 0);
+        fg_json_put_fixed(&json, "covered", points->items[i]->covered, RATE_DIGITS);
+        fg_json_put_fixed(&json, "rate", points->items[i]->rate, RATE_DIGITS);
         fg_json_end(&json);
     }
     fg_json_end(&json);
@@ -52,17 +60,28 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
     fg_buf_putc(out, '\n');
 }
 
-static void write_lines(const struct shown_points *points, struct fg_slice unit, struct fg_buf *out)
+static void write_value(double value, struct fg_slice unit, struct fg_buf *out)
+{
+    /* Converting a larger double would be undefined (C17 6.3.1.4). */
+    cli_show_value(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
+}
+
+static void write_lines(const struct shown_points *points, struct fg_buf *out)
 {
     char time[CLI_TIME_TEXT_BYTES];
 
     for (size_t i = 0; i < points->n; i++) {
-        double value = points->items[i]->value;
+        const Types__V1__Point *point = points->items[i];
 
-        cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
+        cli_time_write(point->timestamp * FG_MS_NS, time);
         fg_buf_printf(out, "%s  ", time);
-        /* Converting a larger double would be undefined (C17 6.3.1.4). */
-        cli_show_value(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
+        write_value(point->value, points->unit, out);
+        /* An earlier server does not know rates. */
+        if (point->covered > 0) {
+            fg_buf_puts(out, "  ");
+            write_value(point->rate, points->unit, out);
+            fg_buf_printf(out, "/s in %.0f s", point->covered);
+        }
         fg_buf_putc(out, '\n');
     }
 }
@@ -80,23 +99,26 @@ enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err)
 
     if (fg_profile_type_parse(query->type_id, &type, err) != FG_OK ||
         cli_ask_series(query->client, query->type_id, query->selection.labels, &range,
-                       (double)step_s, query->arena, &answer, err) != FG_OK)
+                       (double)step_s, true, query->arena, &answer, err) != FG_OK)
         return err->code;
-    struct shown_points points = {.step_s = step_s};
-    if (answer->n_series > 0)
-        points =
-            (struct shown_points){answer->series[0]->points, answer->series[0]->n_points, step_s};
+    struct shown_points points = {.step_s = step_s, .unit = type.unit};
+    if (answer->n_series > 0) {
+        points.items = answer->series[0]->points;
+        points.n = answer->series[0]->n_points;
+    }
     if (points.n > 0 && points.items[0]->timestamp <= range.start_ms) { /* of before the range */
         points.items++;
         points.n--;
     }
     if (points.n == 0)
         return cli_query_fail_empty(query, err);
+    for (size_t i = 0; i < points.n; i++)
+        points.covered_s += points.items[i]->covered;
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (query->json)
         write_json(&points, &out);
     else
-        write_lines(&points, type.unit, &out);
+        write_lines(&points, &out);
     enum fg_code code = cli_query_write(query, &out, err);
     fg_buf_done(&out);
     return code;

@@ -136,6 +136,11 @@ enum fg_code qry_blocks_groups(struct qry_query *query, const struct qry_selecti
                                const char *label, struct qry_groups *into,
                                struct fg_err *err) fg_must_check;
 
+/* Adds the numbers of profiles in which functions appear. As qry_collect_function_counts(). */
+enum fg_code qry_blocks_function_counts(struct qry_query *query,
+                                        const struct qry_selection *selection, struct fg_tree *into,
+                                        struct fg_err *err) fg_must_check;
+
 /* Add series, points, single profiles and counts. As qry_collect_series(), _points(), _rows() and
  * _stats(). */
 enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selection *selection,

@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "querier/collect.h"
+#include "querier/coverage.h"
 
 enum {
     GROUPS_MAX = 1000, /* instances of a side; above that a sample of them would do */
@@ -10,8 +11,6 @@ enum {
 };
 
 static const int64_t point_ns = 15 * FG_SECOND_NS, block_ns = 5 * FG_MINUTE_NS;
-/* Agents send every 10 to 60 seconds: a longer gap is time without profiles. */
-static const int64_t gap_ns = FG_MINUTE_NS;
 
 void qry_change_sides_init(struct qry_change_sides *sides, struct qry_query *query)
 {
@@ -89,46 +88,18 @@ static int64_t grid_ns(const struct qry_selection *selection)
     return FG_MAX(point_ns, (least / FG_SECOND_NS + 1) * FG_SECOND_NS * (least > point_ns));
 }
 
-static int by_number(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-
-    return (*a > *b) - (*a < *b);
-}
-
-/* Returns the usual distance of points, in steps: what the first one stands for. At least 1. */
-static int64_t usual_gap(const struct qry_points *points, int64_t most)
-{
-    int64_t *gaps = fg_calloc(points->n + 1, sizeof *gaps), usual = 1;
-    size_t n = 0;
-
-    for (size_t i = 1; i < points->n; i++) {
-        gaps[n] = points->items[i].k - points->items[i - 1].k;
-        n += gaps[n] <= most;
-    }
-    if (n > 0) {
-        qsort(gaps, n, sizeof *gaps, by_number);
-        usual = gaps[n / 2];
-    }
-    free(gaps);
-    return usual;
-}
-
-/*
- * Returns the seconds of an instance that its profiles cover, of those points in [from_ns, to_ns)
- * of the range: a point stands for the time since the one before, unless that is too long ago.
- */
+/* Returns the seconds of an instance that its profiles cover, of those points in [from_ns, to_ns)
+ * of the range. */
 static double covered(const struct qry_change_points *points, int64_t step_ns, int64_t from_ns,
                       int64_t to_ns)
 {
-    int64_t most = FG_MAX(1, gap_ns / step_ns), steps = 0;
+    int64_t steps = 0;
 
-    for (size_t i = 0; i < points->n; i++) {
-        int64_t at_ns = points->items[i].k * step_ns;
-        int64_t gap = i == 0 ? points->usual_gap : points->items[i].k - points->items[i - 1].k;
+    for (size_t i = 0; i < points->points.n; i++) {
+        int64_t at_ns = points->points.items[i].k * step_ns;
 
         if (at_ns >= from_ns && at_ns < to_ns)
-            steps += gap <= most ? gap : points->usual_gap;
+            steps += qry_coverage_of(&points->points, i, points->usual, step_ns);
     }
     return (double)steps * (double)step_ns / FG_SECOND_NS;
 }
@@ -196,11 +167,10 @@ static enum fg_code read_points(struct qry_query *query, const struct qry_select
     if (side->points == NULL)
         return qry_query_too_large(err);
     for (size_t i = 0; i < n; i++)
-        side->points[i] = (struct qry_change_points){
-            .name = fg_labels_get(&series[i].labels, label),
-            .items = series[i].items,
-            .n = series[i].n,
-            .usual_gap = usual_gap(&series[i], FG_MAX(1, gap_ns / step_ns))};
+        side->points[i] =
+            (struct qry_change_points){.name = fg_labels_get(&series[i].labels, label),
+                                       .points = series[i],
+                                       .usual = qry_coverage_usual(&series[i], step_ns)};
     side->n_points = n;
     return FG_OK;
 }

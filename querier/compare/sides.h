@@ -21,9 +21,8 @@ struct qry_change_unit {
 /* When an instance has profiles, on a grid of steps. */
 struct qry_change_points {
     struct fg_slice name;
-    const struct qry_point *items;
-    size_t n;
-    int64_t usual_gap; /* between points, in steps */
+    struct qry_points points;
+    int64_t usual; /* distance of points (coverage.h) */
 };
 
 struct qry_change_side {

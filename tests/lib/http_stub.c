@@ -93,7 +93,21 @@ static void on_big(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "text/plain", &out);
 }
 
-/* Answered when the next one comes, or at the end. */
+static void answer_held(struct fg_http_request *req, unsigned status)
+{
+    struct fg_buf last;
+
+    if (!req->streaming) {
+        fg_http_respond(req, status, NULL, NULL);
+        return;
+    }
+    (void)fg_http_stream_put(req, FG_LIT("another piece"));
+    fg_buf_init(&last, 100);
+    fg_buf_puts(&last, "the last one");
+    fg_assert(fg_http_stream_end(req, &last));
+}
+
+/* Answered when the next one comes, or at the end; below /hold/s in pieces. */
 static void on_hold(struct fg_http_request *req, void *arg)
 {
     struct stub *stub = stub_of(req->conn);
@@ -101,14 +115,16 @@ static void on_hold(struct fg_http_request *req, void *arg)
 
     (void)arg;
     stub->held = req;
+    if (fg_slice_starts(fg_http_path(req), "/hold/s") && fg_http_stream_begin(req, "text/plain"))
+        (void)fg_http_stream_put(req, FG_LIT("a piece"));
     if (held != NULL)
-        fg_http_respond(held, 204, NULL, NULL);
+        answer_held(held, 204);
 }
 
 static void let_go(struct stub *stub)
 {
     if (stub->held != NULL)
-        fg_http_respond(fg_take(stub->held), 200, NULL, NULL);
+        answer_held(fg_take(stub->held), 200);
 }
 
 /* --- a life --- */

@@ -62,6 +62,34 @@ def exemplars(profiles, start_ms, end_ms, step_ms, group_by):
     return found
 
 
+def points(profiles, start_ms, end_ms, step_ms, group_by):
+    """{group: {timestamp: profiles}} of a grid whose point at T has the profiles in (T - step, T]."""
+    found = {}
+    for profile in profiles:
+        at = -((start_ms - profile.time_ns // 10**6) // step_ms)
+        at_ms = start_ms + step_ms * max(at, 0)
+        if at >= 0 and profile.time_ns // 10**6 > start_ms - step_ms and at_ms <= end_ms and profile.time_ns <= end_ms * 10**6 + 999_999:
+            found.setdefault(group_of(profile.labels, group_by), {}).setdefault(at_ms, []).append(profile)
+    return found
+
+
+def covered(profiles, start_ms, end_ms, step_ms):
+    """{timestamp: covered milliseconds}: by the parts of steps that have profiles."""
+    parts = min(step_ms // 15000, 4000 // ((end_ms - start_ms) // step_ms + 1))
+    parts = next((n for n in range(parts, 1, -1) if step_ms % n == 0), 1)
+    part_ms = step_ms // parts
+    most = max(1, 60000 // part_ms)
+    filled = sorted({-((start_ms - profile.time_ns // 10**6) // part_ms) for profile in profiles})
+    gaps = [after - before for before, after in zip(filled, filled[1:])]
+    usual = sorted(gap for gap in gaps if gap <= most)
+    usual = usual[len(usual) // 2] if usual else 1
+    found = {}
+    for part, gap in zip(filled, [usual] + gaps):
+        at_ms = start_ms - (-part // parts) * step_ms
+        found[at_ms] = found.get(at_ms, 0) + (gap if gap <= most else usual) * part_ms
+    return found
+
+
 def heatmap(profiles, start_ms, end_ms, step_ms, group_by, spans):
     """{group: {timestamp: counts}}, and the lower bounds of the buckets."""
     points = {}
@@ -94,6 +122,17 @@ def merged(profiles, start_ms, end_ms):
 
 def newest_first(profiles, start_ms, end_ms):
     return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)
+
+
+def appearances(profiles, start_ms, end_ms):
+    """{function: in how many profiles of a range it is on a stack with a value}, and how many profiles have a value."""
+    found, total = {}, 0
+    for profile in in_range(profiles, start_ms, end_ms):
+        stacks = [stack for stack, value in profile.all_stacks().items() if value != 0]
+        total += bool(stacks)
+        for name in {name for stack in stacks for name in stack}:
+            found[name] = found.get(name, 0) + 1
+    return found, total
 
 
 def figures(stacks):

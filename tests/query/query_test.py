@@ -121,6 +121,49 @@ def check_one_profile(client, profile_id, value):
     check(int(answer["flamegraph"]["total"]) == value, "%s: %s instead of %d", profile_id, answer, value)
 
 
+def check_series(world, client):
+    """Values over time, covered time and rates; by SelectSeries and in the timeline of a flame graph."""
+    start_ms, end_ms = world.range_ms()
+    step_ms, group_by = world.rng.choice([5000, 15000, 60000, 77000, 300_000, 3600_000]), drawn_groups(world)
+    message = {"profileTypeID": CPU, "labelSelector": SELECTOR, "start": start_ms, "end": end_ms, "step": step_ms / 1000,
+               "groupBy": group_by}
+    want = raw_profiles.points(world.profiles, start_ms, end_ms, step_ms, group_by)
+    plain = client.ask("SelectSeries", **message).get("series", [])
+    averages = client.ask("SelectSeries", aggregation="TIME_SERIES_AGGREGATION_TYPE_AVERAGE", **message).get("series", [])
+    _, answer = statistics_of(world, client, "POST", "/querier.v1.QuerierService/SelectSeries", body=json.dumps(message),
+                              headers={"Content-Type": "application/json", "X-Flamegrid-Statistics": "true"})
+    for series in (plain, averages, answer.get("series", [])):
+        check({labels_of(one) for one in series} == want.keys(), "%s instead of %s", series, want.keys())
+    for one in plain:
+        check(one.keys() <= {"labels", "points"} and all(point.keys() <= {"value", "timestamp"} for point in one["points"]), "%s", one)
+        check({int(point["timestamp"]): point.get("value", 0) for point in one["points"]} ==
+              {at_ms: sum(profile.value() for profile in there) for at_ms, there in want[labels_of(one)].items()}, "%s", one)
+    for one in averages:
+        for point in one["points"]:
+            there = want[labels_of(one)][int(point["timestamp"])]
+            check(point["value"] == sum(profile.value() for profile in there) / len(there), "%s instead of %s", point, there)
+    for one in answer.get("series", []):
+        there = want[labels_of(one)]
+        covered = raw_profiles.covered([profile for step in there.values() for profile in step], start_ms, end_ms, step_ms)
+        check((one["unit"], one["step"]) == ("nanoseconds", step_ms / 1000), "%s", one)
+        check(one["covered"] == sum(covered.values()) / 1000, "%s instead of %s", one, covered)
+        check({int(point["timestamp"]): (point["value"], point["covered"]) for point in one["points"]} ==
+              {at_ms: (sum(profile.value() for profile in step), covered[at_ms] / 1000) for at_ms, step in there.items()},
+              "%s instead of %s, %s", one, there, covered)
+        check(all(point["rate"] == point["value"] / point["covered"] for point in one["points"]), "%s", one)
+    check_timeline(world, client, start_ms, end_ms)
+
+
+def check_timeline(world, client, start_ms, end_ms):
+    plain = json.loads(rendered(client, "json", start_ms, end_ms))["timeline"]
+    timeline = json.loads(rendered(client, "json", start_ms, end_ms, statistics="true"))["timeline"]
+    rates, covered, unit = timeline.pop("rates"), timeline.pop("covered"), timeline.pop("unit")
+    check(timeline == plain and unit == "nanoseconds" and len(rates) == len(plain["samples"]), "%s instead of %s", timeline, plain)
+    check([rate is None for rate in rates] == [value == 0 for value in plain["samples"]], "%s: %s", plain, rates)
+    spans = [value / rate for value, rate in zip(plain["samples"], rates) if rate]
+    check(abs(sum(spans) - covered) < 0.01 and all(span < 2 * timeline["durationDelta"] + 60 for span in spans), "%s: %s", covered, spans)
+
+
 def check_heatmap(world, client, spans):
     start_ms, end_ms = world.range_ms()
     group_by = drawn_groups(world)
@@ -409,6 +452,12 @@ def check_functions(world, client):
         check({row["name"]: (row["self"], row["total"]) for row in rows} == want and len(rows) == len(want), "%s instead of %s",
               rows, want)
         check([row["name"] for row in rows] == sorted(want, key=lambda name: (-want[name][key], name)), "%s: %s", column, rows)
+    counts, total = raw_profiles.appearances(world.profiles, start_ms, end_ms)
+    answer = asked(client, "/api/functions", sort="profiles", counts="true", limit=1000, **query)
+    check(answer["profiles"] == total and int(answer["statistics"].get("profiles", 0)) == total, "%s instead of %d", answer, total)
+    check([(row["name"], row["profiles"]) for row in answer["functions"]] ==
+          sorted(counts.items(), key=lambda item: (-item[1], item[0])), "%s instead of %s", answer, counts)
+    check({row["name"]: (row["self"], row["total"]) for row in answer["functions"]} == want, "%s instead of %s", answer, want)
     for parameters, meant in [({"function": name}, {name}) for name in sorted(names)] + [
             ({"regex": "step[01]|main"}, {"step0", "step1", "main"} & names), ({"function": "nobody"}, set())]:
         check_sandwich(asked(client, "/api/sandwich", **parameters, **query), stacks, meant)
@@ -484,7 +533,7 @@ def check_status(world, client, where):
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics, check_compare,
+        for case in (check_series, check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics, check_compare,
                      check_messages):
             try:
                 case(world, client)
@@ -542,6 +591,9 @@ def wrong_requests(_):
                 ("/api/profiles?query=" + query + "&from=99999999999999999999", 400, b"from"),
                 ("/api/functions?query=" + query + "&sort=name", 400, b"sort"),
                 ("/api/functions?query=" + query + "&limit=x", 400, b"limit"),
+                ("/api/functions?query=" + query + "&counts=x", 400, b"counts"),
+                ("/api/functions?query=" + query + "&sort=profiles", 400, b"counts=true"),
+                ("/api/functions?query=" + query + "&counts=true", 200, b'"profiles":0,"count":0'),
                 ("/api/functions?query=" + query, 200, b'"functions":[]'),
                 ("/api/sandwich?query=" + query, 400, b"one of function and regex"),
                 ("/api/sandwich?query=" + query + "&function=a&regex=b", 400, b"one of function and regex"),

@@ -82,6 +82,9 @@ static void drop_written(struct fg_http_conn *conn)
 {
     struct fg_http1 *h1 = &conn->http1;
 
+    /* If no answer was being written, it was what the first one has so far. */
+    if (h1->n_writing == 0 && h1->first != NULL && h1->first->streaming)
+        fg_http_stream_left(h1->first);
     for (; h1->n_writing > 0; h1->n_writing--)
         fg_http_request_free(queue_pop(h1));
     if (h1->first == NULL && h1->current == NULL)
@@ -290,6 +293,22 @@ static void feed_once(struct fg_http_conn *conn)
         refuse_now(conn, why);
 }
 
+/* Writes what the first answer has so far, if it is streamed. Returns as below. */
+static bool write_stream(struct fg_http_conn *conn)
+{
+    struct fg_http_request *req = conn->http1.first;
+    uv_buf_t buf;
+
+    if (req == NULL || !req->streaming || req->state != HTTP_WORKING || req->stream.len == 0)
+        return false;
+    buf = (uv_buf_t){.base = (char *)req->stream.ptr, .len = req->stream.len};
+    req->stream_given = req->stream.len;
+    if (!fg_http_conn_write(conn, &buf, 1))
+        return false;
+    drop_written(conn);
+    return true;
+}
+
 /* Writes the next answers. Returns false if nothing more can be written now. */
 static bool write_batch(struct fg_http_conn *conn)
 {
@@ -303,7 +322,7 @@ static bool write_batch(struct fg_http_conn *conn)
         n++;
     }
     if (n == 0)
-        return false;
+        return write_stream(conn);
     h1->n_writing = n;
     if (!fg_http_conn_write(conn, bufs, n_bufs))
         return false;
@@ -444,6 +463,20 @@ static void written(struct fg_http_conn *conn)
     pump(conn);
 }
 
+static void stream_begin(struct fg_http_request *req)
+{
+    fg_http1_put_stream_head(req);
+    pump(req->conn);
+}
+
+static bool stream_put(struct fg_http_request *req, struct fg_slice piece)
+{
+    if (!fg_http1_put_stream(req, piece))
+        return false;
+    pump(req->conn);
+    return true;
+}
+
 static void respond(struct fg_http_request *req)
 {
     req->state = HTTP_READY;
@@ -507,5 +540,7 @@ const struct fg_http_protocol fg_http1_protocol = {
     .tick = tick,
     .pump = pump,
     .respond = respond,
+    .stream_begin = stream_begin,
+    .stream_put = stream_put,
     .end = end,
 };

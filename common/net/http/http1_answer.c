@@ -23,7 +23,7 @@ static void put_length(struct fg_http_request *req)
 {
     struct fg_buf *head = &req->out_head;
 
-    req->chunked = wants_trailers(req);
+    req->chunked = req->streaming || wants_trailers(req);
     if (req->chunked) {
         fg_buf_put(head, FG_LIT("Transfer-Encoding: chunked\r\n"));
         return;
@@ -50,7 +50,7 @@ static void put_chunk(struct fg_http_request *req)
     fg_assert(!tail->full && !req->trailers.full);
 }
 
-void fg_http1_put_answer(struct fg_http_request *req)
+static void put_head(struct fg_http_request *req)
 {
     struct fg_buf *head = &req->out_head;
 
@@ -69,10 +69,43 @@ void fg_http1_put_answer(struct fg_http_request *req)
     put_connection(req);
     fg_buf_put(head, fg_buf_slice(&req->extra));
     fg_buf_put(head, FG_LIT("\r\n"));
-    fg_assert(!req->extra.full);
+    fg_assert(!req->extra.full && !head->full);
+}
+
+void fg_http1_put_answer(struct fg_http_request *req)
+{
+    struct fg_buf *stream = &req->stream;
+
+    if (req->streaming)
+        /* What the socket does not have yet. It may still read from `stream`. */
+        fg_buf_append(&req->out_head, stream->ptr + req->stream_given,
+                      stream->len - req->stream_given);
+    else
+        put_head(req);
     if (req->chunked)
         put_chunk(req);
-    fg_assert(!head->full);
+    fg_assert(!req->out_head.full);
+}
+
+void fg_http1_put_stream_head(struct fg_http_request *req)
+{
+    put_head(req);
+    fg_http_stream_init(req, fg_buf_slice(&req->out_head));
+    fg_buf_clear(&req->out_head);
+}
+
+bool fg_http1_put_stream(struct fg_http_request *req, struct fg_slice piece)
+{
+    enum { FRAME_BYTES = 16 }; /* the size of a piece in hexadecimal, and two line ends */
+    struct fg_buf *stream = &req->stream;
+
+    if (piece.len + FRAME_BYTES > stream->cap - stream->len)
+        return false;
+    fg_buf_printf(stream, "%zx\r\n", piece.len);
+    fg_buf_put(stream, piece);
+    fg_buf_put(stream, FG_LIT("\r\n"));
+    fg_assert(!stream->full);
+    return true;
 }
 
 unsigned fg_http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs)

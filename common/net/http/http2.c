@@ -286,13 +286,33 @@ static void respond(struct fg_http_request *req)
         fg_http_request_free(req);
         return;
     }
+    req->state = HTTP_READY;
     if (req->h2.stream_id == 0) {
-        fg_http2_drop(conn, req);
+        if (req->h2.borrowed == 0) /* else when the socket has let go of its pieces */
+            fg_http2_drop(conn, req);
         return;
     }
-    req->state = HTTP_READY;
-    fg_http2_submit_answer(req);
+    if (req->streaming)
+        fg_http2_resume_stream(req);
+    else
+        fg_http2_submit_answer(req);
     pump(conn);
+}
+
+static void stream_begin(struct fg_http_request *req)
+{
+    fg_http2_submit_stream(req);
+    pump(req->conn);
+}
+
+static bool stream_put(struct fg_http_request *req, struct fg_slice piece)
+{
+    if (piece.len > req->stream.cap - req->stream.len)
+        return false;
+    fg_buf_put(&req->stream, piece);
+    fg_http2_resume_stream(req);
+    pump(req->conn);
+    return true;
 }
 
 /* --- time --- */
@@ -351,7 +371,8 @@ static void watch_request(struct fg_http_conn *conn, struct fg_http_request *req
         fg_http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     } else if (req->h2.in_body && body_too_slow(conn, req)) {
         fg_http2_refuse(req, HTTP_TOO_SLOW);
-    } else if (req->state == HTTP_READY && req->h2.stream_id != 0) {
+    } else if ((req->state == HTTP_READY || req->stream.len > req->stream_given) &&
+               req->h2.stream_id != 0) {
         watch_answer(conn, req);
     }
 }
@@ -422,5 +443,7 @@ const struct fg_http_protocol fg_http2_protocol = {
     .tick = tick,
     .pump = pump,
     .respond = respond,
+    .stream_begin = stream_begin,
+    .stream_put = stream_put,
     .end = end,
 };

@@ -44,7 +44,8 @@ void fg_http2_meter_earn(struct fg_http2_meter *meter, unsigned frames);
 /* A part of a write: bytes of an answer's body, or of the control buffer (req NULL). */
 struct fg_http2_piece {
     struct fg_http_request *req;
-    size_t at, len; /* in req->out, or in control */
+    bool of_stream; /* of req->stream, not of req->out */
+    size_t at, len; /* in that, or in control */
 };
 
 /* How the server's end reaches the peer (RFC 9113, 6.8), one after the other. */
@@ -106,6 +107,9 @@ void fg_http2_refuse(struct fg_http_request *req, enum fg_http_refusal why);
 void fg_http2_out_callbacks(nghttp2_session_callbacks *callbacks);
 void fg_http2_submit_continue(struct fg_http_request *req);
 void fg_http2_submit_answer(struct fg_http_request *req);
+/* The same of an answer that is streamed: it begins; there is more of it, or its end. */
+void fg_http2_submit_stream(struct fg_http_request *req);
+void fg_http2_resume_stream(struct fg_http_request *req);
 void fg_http2_control_put(struct fg_http2 *h2, struct fg_slice bytes);
 /* Writes what nghttp2 and the windows let us; false: nothing more now. */
 bool fg_http2_write_batch(struct fg_http_conn *conn);

@@ -76,6 +76,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
                          uint32_t *ret_flags, nghttp2_data_source *source, void *arg)
 {
     struct fg_http_request *req = source->ptr;
+    size_t streamed = req->stream.len - req->stream_given;
     size_t left = req->out.len - req->h2.sent_bytes;
 
     (void)session;
@@ -83,6 +84,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
     (void)buf;
     (void)arg;
     *ret_flags = NGHTTP2_DATA_FLAG_NO_COPY;
+    if (streamed > 0)
+        return (ssize_t)FG_MIN(streamed, length);
+    if (req->state == HTTP_WORKING)
+        return NGHTTP2_ERR_DEFERRED; /* until fg_http2_resume_stream() */
     if (left > length)
         return (ssize_t)length;
     *ret_flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -93,7 +98,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
     return (ssize_t)left;
 }
 
-void fg_http2_submit_answer(struct fg_http_request *req)
+static void submit(struct fg_http_request *req, bool has_body)
 {
     struct fg_http2 *h2 = req->conn->http2;
     struct fg_buf *fields = &req->out_head;
@@ -108,7 +113,7 @@ void fg_http2_submit_answer(struct fg_http_request *req)
     put_field(fields, FG_LIT(":status"), fg_cstr(status));
     put_field(fields, FG_LIT("date"), fg_cstr(fg_http_date(req->conn->owner)));
     /* With trailers it is one of a stream of messages, whose length nobody says. */
-    if (fg_http_status_has_body(req->status) && req->trailers.len == 0)
+    if (fg_http_status_has_body(req->status) && req->trailers.len == 0 && !req->streaming)
         put_field(fields, FG_LIT("content-length"), fg_cstr(length));
     if (req->coding != HTTP_IDENTITY)
         put_field(fields, FG_LIT("content-encoding"),
@@ -117,9 +122,25 @@ void fg_http2_submit_answer(struct fg_http_request *req)
     fg_assert(!req->extra.full && !req->trailers.full);
     /* Fails only when the stream is being closed, and then the request goes with it. */
     (void)nghttp2_submit_response(h2->session, req->h2.stream_id, fields_of(fields),
-                                  n_fields(fields),
-                                  req->out.len > 0 || req->trailers.len > 0 ? &body : NULL);
+                                  n_fields(fields), has_body ? &body : NULL);
     fg_http2_meter_earn(&h2->meter, 1);
+}
+
+void fg_http2_submit_answer(struct fg_http_request *req)
+{
+    submit(req, req->out.len > 0 || req->trailers.len > 0);
+}
+
+void fg_http2_submit_stream(struct fg_http_request *req)
+{
+    fg_http_stream_init(req, fg_bytes(NULL, 0));
+    submit(req, true);
+}
+
+void fg_http2_resume_stream(struct fg_http_request *req)
+{
+    /* Fails if it is not deferred: then it is asked for anyhow. */
+    (void)nghttp2_session_resume_data(req->conn->http2->session, req->h2.stream_id);
 }
 
 /* --- a write --- */
@@ -157,9 +178,13 @@ static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8
         return NGHTTP2_ERR_WOULDBLOCK; /* asked again for the next write */
     fg_http2_control_put(h2, fg_bytes(head, FRAME_HEAD_BYTES));
     if (len > 0) {
-        h2->pieces[h2->n_pieces++] = (struct fg_http2_piece){req, req->h2.sent_bytes, len};
+        /* read_body() gave bytes of one of the two. */
+        bool of_stream = req->stream_given < req->stream.len;
+        size_t *sent = of_stream ? &req->stream_given : &req->h2.sent_bytes;
+
+        h2->pieces[h2->n_pieces++] = (struct fg_http2_piece){req, of_stream, *sent, len};
         req->h2.borrowed++;
-        req->h2.sent_bytes += len;
+        *sent += len;
         h2->batch_bytes += len;
     }
     fg_http2_meter_earn(&h2->meter, FRAMES_EARNED);
@@ -228,7 +253,9 @@ static unsigned make_bufs(const struct fg_http2 *h2, uv_buf_t bufs[HTTP_WRITE_BU
 {
     for (unsigned i = 0; i < h2->n_pieces; i++) {
         const struct fg_http2_piece *piece = &h2->pieces[i];
-        uint8_t *base = piece->req == NULL ? h2->control.ptr : piece->req->out.ptr;
+        uint8_t *base = piece->req == NULL ? h2->control.ptr
+                        : piece->of_stream ? piece->req->stream.ptr
+                                           : piece->req->out.ptr;
 
         bufs[i] = (uv_buf_t){.base = (char *)base + piece->at, .len = piece->len};
     }
@@ -242,7 +269,12 @@ void fg_http2_release_batch(struct fg_http_conn *conn)
     for (unsigned i = 0; i < h2->n_pieces; i++) {
         struct fg_http_request *req = h2->pieces[i].req;
 
-        if (req != NULL && --req->h2.borrowed == 0 && req->h2.stream_id == 0)
+        if (req == NULL || --req->h2.borrowed > 0)
+            continue;
+        if (req->streaming)
+            fg_http_stream_left(req);
+        /* While a handler has it, it comes back. */
+        if (req->h2.stream_id == 0 && req->state == HTTP_READY)
             fg_http2_drop(conn, req);
     }
     h2->n_pieces = 0;

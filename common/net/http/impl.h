@@ -17,6 +17,7 @@
  *     doors.c          who may call a route
  *     hold.c           the memory of requests and answers, and how fast answers are read
  *     response.c       answers, errors and refusals, for all versions of HTTP
+ *     stream.c         answers that leave before they are complete
  *     encode.c         content codings of answers, on the workers
  *     stats.c          what is counted
  */
@@ -47,6 +48,7 @@ enum {
     HTTP_SMALL_BYTES = 4 * 1024,    /* a head or an answer up to this is part of REQUEST_BYTES */
     HTTP_REQUEST_BYTES = 16 * 1024, /* a request: its struct, arena, small head and small answer */
     HTTP_WRITE_BUFS = 32,           /* at most, in one write */
+    HTTP_STREAM_BYTES = HTTP_SMALL_BYTES, /* of pieces of a streamed answer that have not left */
 };
 
 struct fg_http_loop;
@@ -140,7 +142,8 @@ struct fg_http_request {
     enum fg_http_method method;
     enum fg_http_refusal refusal;
     bool http10, keep_alive, want_continue, no_coding, skip_body;
-    bool chunked; /* the answer, in HTTP/1.1: it has trailers */
+    bool chunked;   /* the answer, in HTTP/1.1: it has trailers, or is streamed */
+    bool streaming; /* the answer, see stream.c */
     _Atomic bool gone;
     int64_t start_mono_ns;
     struct fg_buf head; /* URL and headers, one after another */
@@ -168,7 +171,10 @@ struct fg_http_request {
     struct fg_buf out;      /* the answer's body, */
     uint64_t content_bytes; /* and its length: that of HEAD is said and not sent */
     struct fg_buf trailers; /* lines as in `extra`, after the body */
-    struct fg_job job;      /* compresses it */
+    struct fg_buf stream; /* of a streamed answer: what has not left, in memory that stays where it
+                             is; */
+    size_t stream_given;  /* so much of it was given to the socket */
+    struct fg_job job;    /* compresses it */
     struct fg_http_stream h2;
 };
 
@@ -288,6 +294,10 @@ struct fg_http_protocol {
     void (*pump)(struct fg_http_conn *conn);
     /* The answer of a request is complete: it leaves when its turn comes. */
     void (*respond)(struct fg_http_request *req);
+    /* Of an answer that is streamed: it begins; there is a piece, which `put` writes to req->stream
+     * if it fits. The peer is not gone. */
+    void (*stream_begin)(struct fg_http_request *req);
+    bool (*stream_put)(struct fg_http_request *req, struct fg_slice piece);
     /* The connection is closed, or will speak something else: requests that no handler or worker
      * has are freed. */
     void (*end)(struct fg_http_conn *conn);
@@ -396,6 +406,9 @@ void fg_http1_parser_init(struct fg_http_conn *conn);
 void fg_http1_queue_push(struct fg_http_conn *conn, struct fg_http_request *req);
 /* Writes status line and headers, and what frames the body. */
 void fg_http1_put_answer(struct fg_http_request *req);
+/* The same of an answer that is streamed, to req->stream: its head; a piece, if it fits. */
+void fg_http1_put_stream_head(struct fg_http_request *req);
+bool fg_http1_put_stream(struct fg_http_request *req, struct fg_slice piece);
 enum { HTTP1_ANSWER_BUFS = 3 }; /* head, body, what follows the body */
 /* What to write of it; returns how many. */
 unsigned fg_http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs);
@@ -417,6 +430,10 @@ void fg_http2_upgrade(struct fg_http_request *req, struct fg_slice rest);
 /* --- answers --- */
 
 void fg_http_refuse(struct fg_http_request *req); /* says req->refusal */
+/* Adds the headers that all answers have, once their status is known. */
+void fg_http_put_headers(struct fg_http_request *req, const char *content_type);
+/* Counts an answer in the metrics. */
+void fg_http_count_answer(struct fg_http_request *req);
 void fg_http_finish(struct fg_http_request *req); /* the body is as it will be sent */
 
 bool fg_http_status_has_body(unsigned status);
@@ -427,6 +444,11 @@ const char *fg_http_date(struct fg_http_loop *owner); /* "Sun, 06 Nov 1994 08:49
 enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req);
 /* false: no worker has time, send it as it is. */
 bool fg_http_coding_start(struct fg_http_request *req);
+
+/* Makes room for a streamed answer: for its head, and for HTTP_STREAM_BYTES of pieces. */
+void fg_http_stream_init(struct fg_http_request *req, struct fg_slice head);
+/* All that was given to the socket has left. */
+void fg_http_stream_left(struct fg_http_request *req);
 
 /* --- what is counted --- */
 

@@ -58,6 +58,9 @@ static void request_reset(struct fg_http_request *req)
     forget(&req->trailers);
     forget(&req->out_head);
     fg_buf_done(&req->out);
+    fg_buf_done(&req->stream);
+    req->stream_given = 0;
+    req->streaming = false;
     req->state = HTTP_RECEIVING;
     req->refusal = HTTP_ACCEPTED;
     req->http10 = req->keep_alive = req->want_continue = false;
@@ -111,6 +114,7 @@ void fg_http_request_destroy(struct fg_http_request *req)
     fg_buf_done(&req->trailers);
     fg_buf_done(&req->out_head);
     fg_buf_done(&req->out);
+    fg_buf_done(&req->stream);
     fg_buf_done(&req->body);
     free(req);
 }

@@ -120,7 +120,7 @@ void fg_http_finish(struct fg_http_request *req)
     req->conn->protocol->respond(req);
 }
 
-static void count_answer(struct fg_http_request *req)
+void fg_http_count_answer(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
 
@@ -172,6 +172,14 @@ static bool wants_https_only(const struct fg_http_request *req)
            !fg_http_is_loopback_host(req->authority);
 }
 
+void fg_http_put_headers(struct fg_http_request *req, const char *content_type)
+{
+    if (content_type != NULL)
+        put_header(&req->extra, "Content-Type", content_type);
+    if (wants_https_only(req))
+        put_header(&req->extra, "Strict-Transport-Security", "max-age=31536000");
+}
+
 /* From here on the answer is ours. */
 static void respond(struct fg_http_request *req, unsigned status, const char *content_type,
                     struct fg_buf *body)
@@ -182,15 +190,12 @@ static void respond(struct fg_http_request *req, unsigned status, const char *co
         req->out = *body;
         fg_buf_init(body, body->max_bytes);
     }
-    if (content_type != NULL)
-        put_header(&req->extra, "Content-Type", content_type);
-    if (wants_https_only(req))
-        put_header(&req->extra, "Strict-Transport-Security", "max-age=31536000");
+    fg_http_put_headers(req, content_type);
     if ((status == 429 || status == 503) && !req->retry_after)
         put_header(&req->extra, "Retry-After", "1");
     if (sends_body(req) && !fg_http_answer_hold(req))
         drop_answer(req);
-    count_answer(req);
+    fg_http_count_answer(req);
     fg_http_request_drop_body(req);
     req->coding = fg_http_coding_for(req);
     if (req->coding == HTTP_IDENTITY || !fg_http_coding_start(req)) {
@@ -202,7 +207,7 @@ static void respond(struct fg_http_request *req, unsigned status, const char *co
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body)
 {
-    fg_assert(req->magic == HTTP_REQUEST_MAGIC && req->state == HTTP_WORKING);
+    fg_assert(req->magic == HTTP_REQUEST_MAGIC && req->state == HTTP_WORKING && !req->streaming);
     fg_assert(status >= 200 && status <= 999); /* 1xx is not an answer */
     respond(req, status, content_type, body);
 }

@@ -1,0 +1,91 @@
+#include "querier/coverage.h"
+
+#include "common/base/time.h"
+#include "common/base/value.h"
+
+enum { PARTS_MAX = 4000 }; /* in a range: as many points as a wide screen has twice */
+
+static const int64_t part_least_ns = 15 * FG_SECOND_NS;
+/* Agents send every 10 to 60 seconds: a longer gap is time without profiles. */
+static const int64_t gap_ns = FG_MINUTE_NS;
+
+/* Returns the longest distance of points, in steps, that is no gap. */
+static int64_t longest(int64_t step_ns)
+{
+    return FG_MAX(1, gap_ns / step_ns);
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const int64_t *a = left, *b = right;
+
+    return (*a > *b) - (*a < *b);
+}
+
+int64_t qry_coverage_usual(const struct qry_points *points, int64_t step_ns)
+{
+    int64_t *gaps = fg_calloc(points->n + 1, sizeof *gaps), usual = 1;
+    size_t n = 0;
+
+    for (size_t i = 1; i < points->n; i++) {
+        gaps[n] = fg_value_sub(points->items[i].k, points->items[i - 1].k);
+        n += gaps[n] <= longest(step_ns);
+    }
+    if (n > 0) {
+        qsort(gaps, n, sizeof *gaps, by_number);
+        usual = gaps[n / 2];
+    }
+    free(gaps);
+    return usual;
+}
+
+int64_t qry_coverage_of(const struct qry_points *points, size_t i, int64_t usual, int64_t step_ns)
+{
+    int64_t gap = i == 0 ? usual : fg_value_sub(points->items[i].k, points->items[i - 1].k);
+
+    return gap <= longest(step_ns) ? gap : usual;
+}
+
+int64_t qry_coverage_parts(int64_t step_ns, int64_t length_ns)
+{
+    int64_t step_ms = step_ns / FG_MS_NS, steps = FG_MAX(length_ns, 0) / step_ns + 1;
+    int64_t parts = FG_MIN(step_ns / part_least_ns, PARTS_MAX / steps);
+
+    /* The largest number that divides the step: 1 does. */
+    for (; parts > 1; parts--)
+        if (step_ms % parts == 0)
+            return parts;
+    return 1;
+}
+
+enum fg_code qry_coverage_join(struct qry_points *points, int64_t parts, int64_t part_ns,
+                               struct fg_arena *arena, int64_t **ret_covered_ns, struct fg_err *err)
+{
+    int64_t usual = qry_coverage_usual(points, part_ns);
+    int64_t *steps = fg_arena_new(arena, int64_t, points->n + 1);
+    int64_t *covered_ns = fg_arena_new(arena, int64_t, points->n + 1);
+    size_t n = 0;
+
+    if (steps == NULL || covered_ns == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
+    /* Before points are joined, which moves them. */
+    for (size_t i = 0; i < points->n; i++)
+        steps[i] = qry_coverage_of(points, i, usual, part_ns);
+    for (size_t i = 0; i < points->n; i++) {
+        struct qry_point point = points->items[i];
+        int64_t ns = steps[i] * part_ns; /* at most a minute, or a part */
+
+        point.k /= parts;
+        if (n > 0 && points->items[n - 1].k == point.k) {
+            points->items[n - 1].sum = fg_value_add(points->items[n - 1].sum, point.sum);
+            points->items[n - 1].count += point.count;
+            covered_ns[n - 1] = fg_value_add(covered_ns[n - 1], ns);
+            continue;
+        }
+        points->items[n] = point;
+        covered_ns[n++] = ns;
+    }
+    points->n = n;
+    *ret_covered_ns = covered_ns;
+    return FG_OK;
+}
