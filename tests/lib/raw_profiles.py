@@ -68,7 +68,7 @@ def points(profiles, start_ms, end_ms, step_ms, group_by):
     for profile in profiles:
         at = -((start_ms - profile.time_ns // 10**6) // step_ms)
         at_ms = start_ms + step_ms * max(at, 0)
-        if at >= 0 and profile.time_ns // 10**6 > start_ms - step_ms and at_ms <= end_ms and profile.time_ns <= end_ms * 10**6 + 999_999:
+        if at >= 0 and profile.time_ns // 10**6 > start_ms - step_ms and at_ms <= end_ms and profile.time_ns <= end_ms * 10**6:
             found.setdefault(group_of(profile.labels, group_by), {}).setdefault(at_ms, []).append(profile)
     return found
 

@@ -137,7 +137,7 @@ def check_series(world, client):
     for one in plain:
         check(one.keys() <= {"labels", "points"} and all(point.keys() <= {"value", "timestamp"} for point in one["points"]), "%s", one)
         check({int(point["timestamp"]): point.get("value", 0) for point in one["points"]} ==
-              {at_ms: sum(profile.value() for profile in there) for at_ms, there in want[labels_of(one)].items()}, "%s", one)
+              {at_ms: sum(profile.value() for profile in there) for at_ms, there in want[labels_of(one)].items()}, "%s instead of %s", one, {at_ms: sum(profile.value() for profile in there) for at_ms, there in want[labels_of(one)].items()})
     for one in averages:
         for point in one["points"]:
             there = want[labels_of(one)][int(point["timestamp"])]
