@@ -222,7 +222,7 @@ static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_er
 {
     struct qry_query *query = graph->query;
     bool beyond = is_beyond_crowns(graph), refined = false;
-    struct fg_crown_verdict verdict;
+    struct fg_crown_verdict verdict = {0};
     uint64_t sample_bytes = 0;
 
     if (fit_sides(graph, err) != FG_OK)

@@ -63,6 +63,7 @@ static struct fg_crown_layer *add_in_random_order(const struct trees *trees, str
     for (uint32_t i = 0; i < trees->count; i++) {
         uint32_t k = (uint32_t)(slow_random(random) % (i + 1));
 
+        order[i] = i;
         order[i] = order[k];
         order[k] = i;
     }
