@@ -24,7 +24,10 @@ static const int64_t SWEEP_NS = 6 * FG_HOUR_NS; /* for orphans */
  * this time it is merged anyway. */
 static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
 
-enum { FAILURES_TO_TELL = 3 }; /* in a row, before operators are told */
+enum {
+    FAILURES_TO_TELL = 3,          /* in a row, before operators are told */
+    WHOLE_MAX_BYTES = 1024 * 1024, /* of an object that queriers read as a whole */
+};
 
 /* The state of a tenant that other threads may see: a copy, so that they need not wait for a job to
  * end. */
@@ -187,6 +190,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
                  .job_max_bytes = settings->job_max_bytes,
                  .sources_max = (uint32_t)settings->job_max_sources,
                  .rollup_min_bytes = settings->rollup_min_bytes,
+                 .whole_max_bytes = WHOLE_MAX_BYTES,
                  .retention.profiles_ns = limits->values.retention_period_ns,
                  .retention.rollups_ns = limits->values.retention_period_nodes_ns},
         .look_ns = LOOK_NS,

@@ -455,6 +455,7 @@ static enum fg_code write_rollup_file(struct job_running *running, const char *p
         .start_ns = plan->start_ns,
         .end_ns = plan->end_ns,
         .rollup_only = plan->kind == PLAN_ROLLUP_ONLY,
+        .of_one = plan->level == PLAN_DAY,
         .parts_ns = plan->kind == PLAN_ROLLUP_ONLY && plan->level == PLAN_WEEK ? PLAN_DAY_NS : 0};
 
     if (blocks == NULL)
@@ -619,10 +620,13 @@ static enum fg_code run(struct job_running *running, struct fg_err *err)
         return swap(running, err);
     }
     /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket
-     * on the same disk. For parent rollups, a quarter of the sources is fetched, and little is
-     * written. */
-    if (fg_disk_fits(disk, makes_rollup(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
-                     "a merge", err) != FG_OK)
+     * on the same disk. For parent rollups, a quarter of the sources is fetched, or all of small
+     * ones, and little is written. */
+    if (fg_disk_fits(disk,
+                     makes_rollup(running)
+                         ? FG_MAX(bytes / 4, FG_MIN(bytes, PARENT_ROLLUP_READ_MAX_BYTES))
+                         : 3 * bytes,
+                     fg_disk_reserve(disk), "a merge", err) != FG_OK)
         return err->code;
     if (makes_rollup(running)) {
         code = make_rollup(running, err);

@@ -182,6 +182,18 @@ static int64_t start_of(const struct cmp_parent_rollup *parent)
     return start_ns;
 }
 
+static uint64_t bytes_of_service(const struct parent_running *running)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < running->n_parts; i++) {
+        const struct opened *opened = running->of[i];
+
+        bytes += range_of(&opened->directory.parts[opened->next], true).len;
+    }
+    return bytes;
+}
+
 static enum fg_code sum_up(struct parent_running *running, struct fg_slice service,
                            struct fg_err *err)
 {
@@ -198,10 +210,11 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
                                      .arena = running->scratch};
     bool left_out = false;
 
+    merge.only_list_single = bytes_of_service(running) > PARENT_ROLLUP_READ_MAX_BYTES;
     if (cmp_merge_parent_plan(&merge, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < merge.n_parts; i++)
-        if (merge.parts[i].raw && merge.parts[i].rollups.n_rows > 0 &&
+        if (cmp_merge_parent_is_raw(&merge.parts[i]) && merge.parts[i].rollups.n_rows > 0 &&
             read_part(running, i, true, err) != FG_OK)
             return err->code;
     if (cmp_merge_parent_write(&merge, running->writer, &left_out, err) != FG_OK)
@@ -225,7 +238,8 @@ static enum fg_code write_service(struct parent_running *running, struct fg_slic
         if (part != NULL && fg_slice_eq(part->service, service))
             code = add_part(running, &running->blocks[i], err);
     }
-    if (code == FG_OK && (running->n_parts > 1 || running->parent->rollup_only))
+    if (code == FG_OK &&
+        (running->n_parts > 1 || running->parent->of_one || running->parent->rollup_only))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)
         cmp_fetched_done(&running->fetched[i]);

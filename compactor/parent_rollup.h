@@ -4,7 +4,8 @@
  * rollups first, then of each part rollups, stacks and series, and profiles only if the rollups are
  * not enough.
  *
- * Thread: one that may wait. Disk: what all blocks have of one service, without profiles.
+ * Thread: one that may wait. Disk: what all blocks have of one service, without profiles, or with
+ * them up to PARENT_ROLLUP_READ_MAX_BYTES.
  */
 #ifndef FG_COMPACTOR_PARENT_ROLLUP_H
 #define FG_COMPACTOR_PARENT_ROLLUP_H
@@ -12,6 +13,9 @@
 #include "common/cluster/manifest/blocks.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
+
+/* Up to this size all of a service is read, so that its single series have sums. */
+#define PARENT_ROLLUP_READ_MAX_BYTES (UINT64_C(512) << 20)
 
 struct cmp_parent_rollup {
     struct cmp_env *env;
@@ -21,6 +25,7 @@ struct cmp_parent_rollup {
     uint32_t level;
     int64_t start_ns, end_ns;
     bool rollup_only; /* it replaces the blocks (rollup-only), so nothing is left out */
+    bool of_one;      /* also services that only one of the blocks has */
     int64_t parts_ns; /* as of struct cmp_merge_parent */
 };
 

@@ -367,7 +367,7 @@ static bool is_late_due(const struct compaction_planning *planning, const struct
 static bool has_hours(const struct plan_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++)
-        if (set->items[i]->level == PLAN_HOUR)
+        if (set->items[i]->level < PLAN_DAY)
             return true;
     return false;
 }
@@ -383,7 +383,7 @@ static enum fg_code plan_fitting(struct compaction_planning *planning, struct pl
         return merge(planning, &some, span, "day", err);
     if (some.count < 2)
         return FG_OK;
-    if (span->level != PLAN_HOUR && is_late_due(planning, set))
+    if (span->level >= PLAN_DAY && is_late_due(planning, set))
         return merge(planning, &some, span, "late", err);
     if (set->count < PLAN_MANY)
         return FG_OK;
@@ -492,7 +492,8 @@ static enum fg_code plan_hours(struct compaction_planning *planning, const struc
                                struct fg_err *err)
 {
     for (uint32_t i = 0, end; i < day->count; i = end) {
-        struct cmp_plan_span hour = {PLAN_HOUR, day->items[i]->start_ns, day->items[i]->end_ns};
+        struct cmp_plan_span hour = {(enum cmp_plan_level)day->items[i]->level,
+                                     day->items[i]->start_ns, day->items[i]->end_ns};
 
         for (end = i; end < day->count && day->items[end]->start_ns == hour.start_ns &&
                       day->items[end]->end_ns == hour.end_ns;
@@ -504,13 +505,49 @@ static enum fg_code plan_hours(struct compaction_planning *planning, const struc
     return FG_OK;
 }
 
+/* True if six hours of an open day are over, and their blocks so small that reading one takes as
+ * long as reading all of them. Late data stays apart until the day is over. */
+static bool are_worth_joining(const struct compaction_planning *planning,
+                              const struct plan_set *set, const struct cmp_plan_span *span)
+{
+    const struct cmp_plan_config *config = planning->config;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->items[i]->level != PLAN_HOUR ||
+            planning->taken[set->items[i] - planning->input->blocks->blocks])
+            return false;
+    return set->count >= PLAN_JOIN_MIN && set->count <= config->sources_max &&
+           bytes_of(set) < FG_MIN(config->rollup_min_bytes, config->job_max_bytes) &&
+           is_over(span->end_ns, config->hour_delay_ns, planning->input->wall_ns) &&
+           !waits_for_segments(planning, span);
+}
+
+static enum fg_code plan_small_hours(struct compaction_planning *planning,
+                                     const struct plan_set *day, struct fg_err *err)
+{
+    for (uint32_t i = 0, end; i < day->count; i = end) {
+        struct cmp_plan_span span = span_at(PLAN_6_HOURS, 6 * FG_HOUR_NS, day->items[i]->start_ns);
+        struct plan_set set;
+
+        for (end = i; end < day->count && day->items[end]->start_ns < span.end_ns; end++)
+            ;
+        end = FG_MAX(end, i + 1); /* the last unit of all is cut short */
+        set = sub(day, i, end);
+        if (are_worth_joining(planning, &set, &span) &&
+            merge(planning, &set, &span, "small hours", err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
 static enum fg_code plan_day(struct compaction_planning *planning, const struct plan_set *set,
                              struct fg_err *err)
 {
     struct cmp_plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, set->items[0]->start_ns);
 
     if (!is_over(day.end_ns, planning->config->day_delay_ns, planning->input->wall_ns))
-        return plan_hours(planning, set, err);
+        return plan_hours(planning, set, err) == FG_OK ? plan_small_hours(planning, set, err)
+                                                       : err->code;
     if (!has_hours(set))
         return plan_shards(planning, *set, &day, false, err);
     if (waits_for_segments(planning, &day))
@@ -638,17 +675,20 @@ static bool is_in_the_way(const struct compaction_planning *planning,
     return false;
 }
 
-/* Will the blocks stay as they are for a while? */
-static bool are_settled(const struct compaction_planning *planning, const struct plan_set *set)
+/* Has nothing come for a while? Patches are summed like other blocks: until they are folded, which
+ * takes the rollup away, it spares queries all blocks of the span. Late data of an hour becomes
+ * another block or goes into that of the next hour, so hours need not be quiet. */
+static bool are_settled(const struct compaction_planning *planning,
+                        const struct rollup_level *level, const struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
+    int64_t quiet_ns = level->of == PLAN_DAY ? planning->config->fold_quiet_ns : 0;
 
     for (uint32_t i = 0; i < set->count; i++) {
         const struct fg_blocks_entry *block = set->items[i];
 
-        if (block->patch || planning->taken[block - blocks->blocks] ||
-            !is_over((int64_t)block->id.hi,
-                     planning->config->fold_quiet_ns, /* cmp_plan_block_id() */
+        if (planning->taken[block - blocks->blocks] ||
+            !is_over((int64_t)block->id.hi, quiet_ns, /* cmp_plan_block_id() */
                      planning->input->wall_ns))
             return false;
     }
@@ -656,15 +696,19 @@ static bool are_settled(const struct compaction_planning *planning, const struct
 }
 
 /* True if the blocks are worth a parent rollup, and not more than one can have. */
-static bool are_many(const struct compaction_planning *planning, const struct plan_set *set)
+static bool are_many(const struct compaction_planning *planning, const struct rollup_level *level,
+                     const struct plan_set *set)
 {
+    const struct cmp_plan_config *config = planning->config;
+    bool one_span = set->items[0]->start_ns == set->items[set->count - 1]->start_ns;
     uint64_t profiles = 0;
 
     for (uint32_t i = 0; i < set->count; i++)
         profiles += set->items[i]->profiles;
-    return set->items[0]->start_ns != set->items[set->count - 1]->start_ns &&
-           set->count <= FG_BLOCKS_FROM_MAX && profiles <= UINT32_MAX &&
-           bytes_of(set) >= planning->config->rollup_min_bytes;
+    if (level->level == level->of ? bytes_of(set) <= config->whole_max_bytes : one_span)
+        return false;
+    return set->count <= FG_BLOCKS_FROM_MAX && profiles <= UINT32_MAX &&
+           bytes_of(set) >= config->rollup_min_bytes;
 }
 
 /* True if it is time. It is not if retention is about to take the span, or hourly blocks are about
@@ -690,8 +734,8 @@ static enum fg_code plan_rollup_span(struct compaction_planning *planning,
     struct cmp_plan_span span = span_at(level->level, level->unit_ns, set->items[0]->start_ns);
     struct cmp_plan_job *job;
 
-    if (!are_many(planning, set) || !is_time(planning, level, &span) ||
-        !are_settled(planning, set) || is_in_the_way(planning, level, &span))
+    if (!are_many(planning, level, set) || !is_time(planning, level, &span) ||
+        !are_settled(planning, level, set) || is_in_the_way(planning, level, &span))
         return FG_OK;
     job = job_add(planning, PLAN_ROLLUP, level->why);
     if (job == NULL || !job_name(planning, job, set))
@@ -728,6 +772,7 @@ static enum fg_code plan_all_rollups(struct compaction_planning *planning, struc
 {
     static const struct rollup_level levels[] = {
         {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "rollups of 6 hours"},
+        {PLAN_DAY, PLAN_DAY, PLAN_DAY_NS, "rollups of a day"},
         {PLAN_WEEK, PLAN_DAY, 7 * PLAN_DAY_NS, "rollups of a week"},
         {PLAN_MONTH, PLAN_DAY, 28 * PLAN_DAY_NS, "rollups of 28 days"},
     };

@@ -6,7 +6,9 @@
  *   segments --> 1 h blocks   when the segment's last hour is over and hour_delay has passed, or
  *                             with the next hour's segments if it comes later than that; data of
  *                             a day that is closed goes into a block of that day
- *   1 h      --> 1 day        when the day is over and day_delay has passed; divided by shards if
+ *   1 h      --> 6 h          in an open day, if the blocks of six hours are small (less than is
+ *                             worth a parent rollup)
+ *   1 h, 6 h --> 1 day        when the day is over and day_delay has passed; divided by shards if
  *                             a day is larger than a job may be
  *   late     --> folded       blocks that come after a day has its own are patches. They are
  *                             merged into it when they are more than 1 % of it and no more come,
@@ -17,7 +19,9 @@
  *                             holds up none of the others, and is dropped as lost later
  *   deleted  --> rewritten    blocks that hold what a deletion names
  *   1 h      --> 6 h rollup   parent rollups over several blocks, which stay: of a span that is
- *   1 day    --> 7 d, 28 d    over and settled (no late data waits, nothing came for fold_quiet).
+ *   1 day    --> 7 d, 28 d    over and settled (no segments wait; nothing came for fold_quiet, if
+ *                             it is made of days). A day so large that queries do not read it
+ *                             as a whole gets one of its own, for which one request is enough.
  *                             They leave with any of their blocks (manifest) and are built again
  *                             then; those of 6 hours leave with the hourly blocks
  *
@@ -42,7 +46,7 @@
 
 enum cmp_plan_level {
     PLAN_HOUR = 1,
-    PLAN_6_HOURS = 2, /* rollups */
+    PLAN_6_HOURS = 2, /* rollups; blocks of hours that are small */
     PLAN_DAY = 3,
     PLAN_WEEK = 4,  /* rollups */
     PLAN_MONTH = 5, /* 28 days: rollups, and blocks of data that is scattered over more days than a
@@ -53,6 +57,7 @@ enum {
     PLAN_SHARES_MAX = 64,      /* ranges of shards into which one span is divided at once */
     PLAN_MANY = 16,            /* so many blocks of one span and range are merged in any case */
     PLAN_ROLLUP_ONLY_JOBS = 7, /* times job_max_bytes, if only rollups are read: a week of days */
+    PLAN_JOIN_MIN = 3,         /* so many small hours become a block of six hours */
     PLAN_LATE_SHARE = 100,     /* late data is folded when it is more than one in so many */
 };
 
@@ -64,7 +69,9 @@ struct cmp_plan_config {
     int64_t fold_quiet_ns;     /* or earlier, if it is enough and its newest block is that old */
     uint64_t job_max_bytes;    /* of sources */
     uint32_t sources_max;      /* at least 2 */
-    uint64_t rollup_min_bytes; /* of blocks: fewer get no parent rollup, as they are read quickly */
+    uint64_t rollup_min_bytes; /* of blocks: fewer get no parent rollup, as they are read quickly;
+                                  hours become one block */
+    uint64_t whole_max_bytes;  /* larger objects are read in parts */
     struct cmp_retention retention;
     bool segments_apart; /* one job for each segment, since one is damaged */
 };

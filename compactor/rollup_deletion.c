@@ -60,7 +60,7 @@ static enum fg_code copy_part(struct deleting *deleting, const struct fg_block_p
     for (uint32_t i = 0; i < part->n_sections; i++) {
         const struct fg_block_section *section = &part->sections[i];
 
-        if (section->kind >= FG_BLOCK_NOD && section->kind <= FG_BLOCK_FUL)
+        if (fg_block_kind_is_rollup(section->kind))
             fg_block_part_section(deleting->writer, (enum fg_block_kind)section->kind,
                                   bytes_of(deleting, section->range));
     }

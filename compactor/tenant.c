@@ -346,10 +346,10 @@ static void count_blocks(struct tenant_looking *looking)
         const struct fg_blocks_entry *block = &looking->blocks->blocks[i];
 
         counts->bytes += block->bytes;
-        counts->others += block->derived || (block->level != PLAN_HOUR && block->level != PLAN_DAY);
+        counts->others += block->derived || block->level > PLAN_DAY;
         if (block->derived) /* its profiles are in others, or gone */
             continue;
-        counts->hours += block->level == PLAN_HOUR;
+        counts->hours += block->level < PLAN_DAY;
         counts->days += block->level == PLAN_DAY;
         counts->profiles += block->profiles;
     }

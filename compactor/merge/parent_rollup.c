@@ -7,6 +7,7 @@
 enum {
     TYPES_MAX = 256, /* of a service: more are left out */
     SHARE_SCRATCH = 2,
+    SINGLE_PASSES_MAX = 8, /* over the blocks, for sums of single series */
 };
 
 /* The profiles that a column sums up, and the bytes that reading them would take. */
@@ -21,17 +22,22 @@ struct summing {
     struct fg_block_writer *block;
     struct fg_arena *scratch; /* of one part */
     struct fg_tree named;     /* names of all stacks */
+    struct fg_rollup_writer *writers[MERGE_DIVISIONS];
+    struct fg_groups groups[MERGE_DIVISIONS]; /* as the part says them: without series */
+    bool left_out;
+
+    /* The division at hand. */
+    enum cmp_merge_division division;
     struct fg_rollup_writer *writer;
     const struct fg_function_tree *names;
-    struct fg_groups groups; /* as the part says them: without series */
-    bool left_out;
 
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
     bool done[TYPES_MAX];
 
     /* Types at hand. */
-    uint32_t columns[TYPES_MAX], n_columns, n_groups;
+    uint32_t columns[TYPES_MAX], n_columns;
+    uint32_t first_group, n_groups;  /* that are summed at once */
     size_t stride;                   /* nodes of names */
     int64_t *sums;                   /* [group][column][stride] */
     struct parent_counted *counteds; /* [group][column] */
@@ -74,20 +80,21 @@ static struct fg_labels *all_labels(const struct cmp_merge_parent *parent, uint3
     return labels;
 }
 
-static bool group_series(const struct cmp_merge_parent *parent, const struct fg_labels *labels,
-                         uint32_t count, struct cmp_merge_parent_part *part)
+static bool group_series(const struct cmp_merge_parent *parent, enum cmp_merge_division division,
+                         const struct fg_labels *labels, uint32_t count,
+                         struct cmp_merge_parent_part *part)
 {
     const struct fg_block_index *index = &part->part.index;
 
-    part->groups = fg_arena_new(parent->arena, uint32_t, index->n_series);
-    if (part->groups == NULL)
+    part->groups[division] = fg_arena_new(parent->arena, uint32_t, index->n_series);
+    if (part->groups[division] == NULL)
         return false;
     for (uint32_t s = 0; s < index->n_series; s++) {
         const struct fg_labels *found =
             bsearch(&index->series[s].labels, labels, count, sizeof *labels, compare_labels);
 
         fg_assert(found != NULL); /* all_labels() has those of all parts */
-        part->groups[s] = parent->groups.of_series[found - labels];
+        part->groups[division][s] = parent->groups[division].of_series[found - labels];
     }
     return true;
 }
@@ -170,28 +177,63 @@ static bool has_full_rollups(const struct cmp_merge_parent_part *part, uint32_t 
 
 /* Returns the group of the span that has all series of a part's group. FG_MAP_NONE: they are in
  * several, since groups are chosen by what the whole span has. */
-static uint32_t new_group(const struct cmp_merge_parent_part *part, uint32_t group)
+static uint32_t new_group(const struct cmp_merge_parent_part *part,
+                          enum cmp_merge_division division, uint32_t group)
 {
+    const uint32_t *groups = part->groups[division];
     uint32_t found = FG_MAP_NONE;
 
     for (uint32_t s = 0; s < part->part.index.n_series; s++) {
         if (part->rollups.groups.of_series[s] != group)
             continue;
-        if (found != FG_MAP_NONE && found != part->groups[s])
+        if (found != FG_MAP_NONE && found != groups[s])
             return FG_MAP_NONE;
-        found = part->groups[s];
+        found = groups[s];
     }
     return found;
 }
 
-static bool rollups_serve(const struct cmp_merge_parent_part *part)
+static bool rollups_serve(const struct cmp_merge_parent_part *part,
+                          enum cmp_merge_division division)
 {
     if (part->rollups.n_rows == 0 || part->rollups.groups.n_series != part->part.index.n_series)
         return false;
     for (uint32_t g = 0; g < n_groups_of(&part->rollups); g++)
-        if (new_group(part, g) == FG_MAP_NONE || !has_full_rollups(part, g))
+        if (new_group(part, division, g) == FG_MAP_NONE || !has_full_rollups(part, g))
             return false;
     return true;
+}
+
+static enum fg_code divide(struct cmp_merge_parent *parent, enum cmp_merge_division division,
+                           const struct fg_labels *labels, uint32_t count, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < parent->n_parts; i++) {
+        struct cmp_merge_parent_part *part = &parent->parts[i];
+
+        if (!group_series(parent, division, labels, count, part))
+            return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
+        part->raw[division] = !rollups_serve(part, division);
+    }
+    return FG_OK;
+}
+
+/* Single series are of use only if they are more than the groups. */
+static enum fg_code divide_single(struct cmp_merge_parent *parent, const struct fg_labels *labels,
+                                  uint32_t count, struct fg_err *err)
+{
+    static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
+    struct fg_groups *groups = &parent->groups[MERGE_SINGLE];
+
+    if (parent->rollup_only)
+        return FG_OK;
+    if (fg_groups_single(labels, count, wanted, FG_COUNT(wanted), parent->arena, groups, err) !=
+        FG_OK)
+        return err->code;
+    if (groups->n_groups <= FG_MAX(parent->groups[MERGE_GROUPS].n_groups, 1))
+        groups->n_groups = 0;
+    return groups->n_groups == 0 || parent->only_list_single
+               ? FG_OK
+               : divide(parent, MERGE_SINGLE, labels, count, err);
 }
 
 enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent, struct fg_err *err)
@@ -202,17 +244,11 @@ enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent, struct fg_er
 
     if (labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
-    if (fg_groups_choose(labels, count, wanted, FG_COUNT(wanted), parent->arena, &parent->groups,
-                         err) != FG_OK)
+    if (fg_groups_choose(labels, count, wanted, FG_COUNT(wanted), parent->arena,
+                         &parent->groups[MERGE_GROUPS], err) != FG_OK ||
+        divide(parent, MERGE_GROUPS, labels, count, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < parent->n_parts; i++) {
-        struct cmp_merge_parent_part *part = &parent->parts[i];
-
-        if (!group_series(parent, labels, count, part))
-            return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
-        part->raw = !rollups_serve(part);
-    }
-    return FG_OK;
+    return divide_single(parent, labels, count, err);
 }
 
 /* ---- names ---- */
@@ -327,25 +363,48 @@ static int64_t *sums_of(const struct summing *summing, uint32_t group, uint32_t 
     return summing->sums + ((size_t)group * summing->n_columns + column) * summing->stride;
 }
 
-/* If there was no room for groups, the sums of all are in the first place. */
+/* If there was no room for groups, the sums of all are in the first place. FG_MAP_NONE: the single
+ * series is not summed in this pass. */
 static uint32_t place_of(const struct summing *summing, uint32_t group)
 {
-    return summing->n_groups == 1 ? 0 : group;
+    if (summing->division == MERGE_GROUPS)
+        return summing->n_groups == 1 ? 0 : group;
+    return group >= summing->first_group && group - summing->first_group < summing->n_groups
+               ? group - summing->first_group
+               : FG_MAP_NONE;
+}
+
+static uint64_t sample_bytes(const struct cmp_merge_part *part)
+{
+    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < pages->count; i++)
+        bytes += pages->pages[i].bytes;
+    return bytes;
+}
+
+/* What a query for profiles reads of the part's stacks. */
+static uint64_t stack_bytes(const struct cmp_merge_part *part)
+{
+    uint64_t bytes = fg_block_part_range(part->part, FG_BLOCK_WANT_FUNCTION_TREE).len;
+
+    return bytes > 0 ? bytes : fg_block_part_range(part->part, FG_BLOCK_WANT_TREE).len;
 }
 
 static void count(const struct summing *summing, uint32_t group, uint32_t column, uint64_t profiles,
                   struct fg_id digest)
 {
     const struct cmp_merge_part *part = &summing->part->part;
-    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
     struct parent_counted *counted = &summing->counteds[group * summing->n_columns + column];
-    uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < pages->count; i++)
-        bytes += pages->pages[i].bytes;
     counted->profiles += profiles;
     counted->digest = fg_id_add(counted->digest, digest);
-    counted->bytes += (uint64_t)((double)bytes * (double)profiles / (double)part->part->n_profiles);
+    counted->bytes +=
+        (uint64_t)((double)sample_bytes(part) * (double)profiles / (double)part->part->n_profiles);
+    /* However few profiles a query reads of a single series, it reads all stacks. */
+    if (summing->division == MERGE_SINGLE)
+        counted->bytes += stack_bytes(part);
 }
 
 /* ---- from full rollups ---- */
@@ -396,10 +455,10 @@ static enum fg_code add_rollups(struct summing *summing, struct fg_err *err)
         for (uint32_t c = 0; c < summing->n_columns; c++) {
             const struct fg_profile_type *type = &summing->types[summing->columns[c]];
             uint64_t profiles = profiles_of(part, type, g);
-            uint32_t group = place_of(summing, new_group(part, g));
+            uint32_t group = place_of(summing, new_group(part, summing->division, g));
             const struct fg_rollup_row *row;
 
-            if (profiles == 0)
+            if (profiles == 0 || group == FG_MAP_NONE)
                 continue;
             row = find_row(part, type, g);
             fg_assert(row != NULL && group < summing->n_groups); /* rollups_serve() */
@@ -498,9 +557,9 @@ static enum fg_code add_all(struct parent_reading *reading, struct fg_err *err)
 
     for (uint32_t s = 0; s < index->n_series; s++) {
         const struct fg_block_series_row *series = &index->series[s];
-        uint32_t group = place_of(summing, summing->part->groups[s]);
+        uint32_t group = place_of(summing, summing->part->groups[summing->division][s]);
 
-        if (!columns_of(summing, series, columns))
+        if (group == FG_MAP_NONE || !columns_of(summing, series, columns))
             continue;
         for (uint32_t t = 0; t < series->schema->n_types; t++)
             if (columns[t] != FG_MAP_NONE)
@@ -508,9 +567,9 @@ static enum fg_code add_all(struct parent_reading *reading, struct fg_err *err)
     }
     for (uint32_t r = 0; r < index->n_chunks; r++) {
         const struct fg_block_chunk *run = &index->chunks[r];
-        uint32_t group = place_of(summing, summing->part->groups[run->series]);
+        uint32_t group = place_of(summing, summing->part->groups[summing->division][run->series]);
 
-        if (!columns_of(summing, &index->series[run->series], columns))
+        if (group == FG_MAP_NONE || !columns_of(summing, &index->series[run->series], columns))
             continue;
         for (uint32_t i = 0; i < run->count; i++)
             if (add_profile(reading, run->first + i, &page, columns, group, err) != FG_OK)
@@ -550,22 +609,24 @@ static uint64_t bytes_of(const struct summing *summing, uint32_t column)
     return bytes;
 }
 
-/* bytes: by column. */
+/* bytes: by column; NULL: those that reading the group's profiles would take. */
 static enum fg_code add_row(struct summing *summing, enum fg_rollup_kind kind, uint32_t group,
                             const uint64_t *bytes, struct fg_err *err)
 {
-    const struct fg_rollup_key key = {kind, kind == FG_ROLLUP_ALL ? 0 : group, summing->start_ns,
-                                      summing->end_ns};
+    const struct fg_rollup_key key = {kind,
+                                      kind == FG_ROLLUP_ALL ? 0 : summing->first_group + group,
+                                      summing->start_ns, summing->end_ns};
     struct fg_rollup_value values[TYPES_MAX];
 
     for (uint32_t c = 0; c < summing->n_columns; c++) {
         const struct parent_counted *counted = &summing->counteds[group * summing->n_columns + c];
 
-        values[c] = (struct fg_rollup_value){.type = summing->columns[c],
-                                             .self = sums_of(summing, group, c),
-                                             .count = counted->profiles,
-                                             .digest = counted->digest,
-                                             .replaces_bytes = bytes[c]};
+        values[c] =
+            (struct fg_rollup_value){.type = summing->columns[c],
+                                     .self = sums_of(summing, group, c),
+                                     .count = counted->profiles,
+                                     .digest = counted->digest,
+                                     .replaces_bytes = bytes == NULL ? counted->bytes : bytes[c]};
     }
     return fg_rollup_add(summing->writer, &key, values, summing->n_columns, err);
 }
@@ -590,10 +651,20 @@ static void unite_groups(struct summing *summing)
     }
 }
 
+static enum fg_code add_single_rows(struct summing *summing, struct fg_err *err)
+{
+    for (uint32_t g = 0; g < summing->n_groups; g++)
+        if (add_row(summing, FG_ROLLUP_GROUP, g, NULL, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
 {
     uint64_t bytes[TYPES_MAX];
 
+    if (summing->division == MERGE_SINGLE)
+        return add_single_rows(summing, err);
     for (uint32_t c = 0; c < summing->n_columns; c++)
         bytes[c] = bytes_of(summing, c);
     for (uint32_t g = 0; g < summing->n_groups && summing->n_groups > 1; g++)
@@ -619,7 +690,7 @@ static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
         if (!is_in_span(summing, part->part.part))
             continue;
         if (open_part(summing, part, err) != FG_OK ||
-            (part->raw ? add_raw : add_rollups)(summing, err) != FG_OK)
+            (part->raw[summing->division] ? add_raw : add_rollups)(summing, err) != FG_OK)
             return cmp_merge_part_wrap(&part->part, err);
     }
     return add_rows(summing, err);
@@ -627,19 +698,31 @@ static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 
 /* ---- all of it ---- */
 
-static bool make_room(struct summing *summing)
+/* Decides how many groups are summed at once. Returns false if there is no room for their sums. */
+static bool choose_groups(struct summing *summing)
 {
     size_t column = summing->stride * sizeof *summing->sums * summing->n_columns;
+    size_t room = summing->parent->max_bytes / FG_MAX(column, 1);
+    uint32_t n_groups = FG_MAX(summing->groups[summing->division].n_groups, 1);
 
-    summing->n_groups = FG_MAX(summing->groups.n_groups, 1);
-    if (column > summing->parent->max_bytes / summing->n_groups) {
-        summing->left_out = true;
-        summing->n_groups = 1;
+    if (summing->division == MERGE_SINGLE) {
+        summing->n_groups = (uint32_t)FG_MIN(room, n_groups);
+        if (summing->parent->single_at_once > 0)
+            summing->n_groups = FG_MIN(summing->n_groups, summing->parent->single_at_once);
+        return room >= (n_groups + SINGLE_PASSES_MAX - 1) / SINGLE_PASSES_MAX;
     }
-    if (column > summing->parent->max_bytes)
+    summing->left_out = summing->left_out || n_groups > room;
+    summing->n_groups = n_groups > room ? 1 : n_groups;
+    return room > 0;
+}
+
+static bool make_room(struct summing *summing)
+{
+    if (!choose_groups(summing))
         return false;
     fg_assert(summing->sums == NULL && summing->counteds == NULL);
-    summing->sums = fg_calloc(summing->n_groups, column);
+    summing->sums = fg_calloc((size_t)summing->n_groups * summing->n_columns,
+                              FG_MAX(summing->stride, 1) * sizeof *summing->sums);
     summing->counteds =
         fg_calloc((size_t)summing->n_groups * summing->n_columns, sizeof *summing->counteds);
     return true;
@@ -672,18 +755,36 @@ static enum fg_code sum_spans(struct summing *summing, struct fg_err *err)
     return code;
 }
 
+/* Sums up the groups, as many at a time as there is room for. */
+static enum fg_code sum_groups(struct summing *summing, struct fg_err *err)
+{
+    uint32_t n_groups = FG_MAX(summing->groups[summing->division].n_groups, 1);
+    uint32_t at_once = summing->n_groups;
+    enum fg_code code = FG_OK;
+
+    summing->first_group = 0;
+    if (summing->division == MERGE_GROUPS)
+        return sum_spans(summing, err);
+    for (; code == FG_OK && summing->first_group < n_groups; summing->first_group += at_once) {
+        summing->n_groups = FG_MIN(at_once, n_groups - summing->first_group);
+        code = sum_spans(summing, err);
+    }
+    return code;
+}
+
 static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
     summing->stride = summing->names->n_nodes;
+    memset(summing->done, 0, sizeof summing->done);
     while (code == FG_OK && next_columns(summing)) {
         if (!make_room(summing)) {
             if (summing->parent->rollup_only)
                 return fg_fail(err, FG_E_LIMIT, "no room for sums of %zu names", summing->stride);
             continue;
         }
-        code = sum_spans(summing, err);
+        code = sum_groups(summing, err);
         free(summing->sums);
         free(summing->counteds);
         summing->sums = NULL;
@@ -692,28 +793,54 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
     return code;
 }
 
-static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
+static enum fg_code create_writer(struct summing *summing, enum cmp_merge_division division,
+                                  struct fg_err *err)
 {
     const struct cmp_merge_parent *parent = summing->parent;
     struct fg_id *ids = fg_arena_new(parent->arena, struct fg_id, parent->n_parts);
     struct fg_rollup_options options = {.tree = &summing->named,
-                                        .groups = &summing->groups,
+                                        .groups = &summing->groups[division],
                                         .types = summing->types,
                                         .n_types = summing->n_types,
                                         .derived_from = ids,
                                         .n_derived_from = parent->n_parts,
-                                        .all = parent->rollup_only};
+                                        .all = parent->rollup_only,
+                                        .single = division == MERGE_SINGLE};
 
     if (ids == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", parent->n_parts);
     for (uint32_t i = 0; i < parent->n_parts; i++)
         ids[i] = parent->parts[i].id;
-    summing->groups = parent->groups;
-    summing->groups.n_series = 0; /* parent rollups have none by series */
-    if (fg_rollup_writer_create(&options, &summing->writer, err) != FG_OK)
+    summing->groups[division] = parent->groups[division];
+    summing->groups[division].n_series = 0; /* parent rollups have none by series */
+    if (fg_rollup_writer_create(&options, &summing->writers[division], err) != FG_OK)
         return err->code;
+    summing->division = division;
+    summing->writer = summing->writers[division];
     summing->names = fg_rollup_writer_functions(summing->writer);
     return FG_OK;
+}
+
+/* Returns how many bytes the rollups of all single series may take: as for all rollups, a share of
+ * what is read instead. */
+static uint64_t single_max_bytes(const struct cmp_merge_parent *parent)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < parent->n_parts; i++)
+        bytes += sample_bytes(&parent->parts[i].part) + stack_bytes(&parent->parts[i].part);
+    return bytes / FG_ROLLUP_WORTH;
+}
+
+static enum fg_code write_rollups(struct summing *summing, struct fg_err *err)
+{
+    struct fg_rollup_writer *single = summing->writers[MERGE_SINGLE];
+
+    if (fg_rollup_write(summing->writers[MERGE_GROUPS], summing->block, err) != FG_OK)
+        return err->code;
+    return single == NULL ? FG_OK
+                          : fg_rollup_write_single(single, single_max_bytes(summing->parent),
+                                                   summing->block, err);
 }
 
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
@@ -735,7 +862,7 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
     if (fg_block_part_begin_derived(summing->block, parent->tenant, parent->service, &made, err) !=
         FG_OK)
         return err->code;
-    if (fg_rollup_write(summing->writer, summing->block, err) != FG_OK) {
+    if (write_rollups(summing, err) != FG_OK) {
         if (err->code != FG_E_LIMIT || parent->rollup_only)
             return err->code;
         summing->left_out =
@@ -755,7 +882,11 @@ static enum fg_code run(struct summing *summing, struct fg_err *err)
     find_types(summing);
     if (summing->parent->rollup_only && summing->left_out)
         return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);
-    if (create_writer(summing, err) != FG_OK || sum_types(summing, err) != FG_OK)
+    if (create_writer(summing, MERGE_GROUPS, err) != FG_OK || sum_types(summing, err) != FG_OK)
+        return err->code;
+    if (summing->parent->groups[MERGE_SINGLE].n_groups > 0 &&
+        (create_writer(summing, MERGE_SINGLE, err) != FG_OK ||
+         (!summing->parent->only_list_single && sum_types(summing, err) != FG_OK)))
         return err->code;
     return write_part(summing, err);
 }
@@ -776,7 +907,8 @@ enum fg_code cmp_merge_parent_write(const struct cmp_merge_parent *parent,
         *ret_left_out = summing->left_out;
     free(summing->sums);
     free(summing->counteds);
-    fg_rollup_writer_destroy(summing->writer);
+    for (unsigned i = 0; i < MERGE_DIVISIONS; i++)
+        fg_rollup_writer_destroy(summing->writers[i]);
     fg_tree_done(&summing->named);
     fg_arena_destroy(summing->scratch);
     free(summing);

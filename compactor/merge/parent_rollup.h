@@ -13,12 +13,18 @@
  * whether worth their bytes or not, and besides the whole span also each part of it that blocks had
  * (parts_ns), so that queries can ask for some of it.
  *
- * Single series have no sums here. Small groups have theirs even if those are not worth their
- * bytes: a filter that matches a group without sums would have to read all blocks. The same blocks
- * give the same bytes.
+ * Small groups have their sums even if those are not worth their bytes: a filter that matches a
+ * group without sums would have to read all blocks. The same blocks give the same bytes.
+ *
+ * Single series, if there are several and no more than there may be, are listed and have sums in
+ * sections of their own, for queries whose filter the groups do not decide. As a block mostly has
+ * no full rollups of them, they are summed from profiles. All of them have sums, or none has: if
+ * they are not worth their bytes together, or there is no memory for them, they are only listed,
+ * which is enough for queries about series of other times.
  *
  * Thread: one at a time. Memory: sums of one family of types over the names of all blocks, stacks
- * of one block, and those names; FG_E_LIMIT if that is not enough even without groups.
+ * of one block, and those names; FG_E_LIMIT if that is not enough even without groups. If there is
+ * no room for the sums of all single series, blocks are read several times.
  */
 #ifndef FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
 #define FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
@@ -27,14 +33,22 @@
 #include "common/storage/rollup/writer.h"
 #include "compactor/merge/source.h"
 
+/* How series are divided. */
+enum cmp_merge_division { MERGE_GROUPS, MERGE_SINGLE, MERGE_DIVISIONS };
+
 /* What a block has of the service. */
 struct cmp_merge_parent_part {
-    struct fg_id id;            /* of the block's object */
-    struct cmp_merge_part part; /* opened; its bytes: from CRN on, all of them if raw */
-    struct fg_rollups rollups;  /* n_rows 0: the block has no rollup of the service */
-    bool raw;                   /* out: its profiles have to be read */
-    uint32_t *groups;           /* out: the group of each series */
+    struct fg_id id;                   /* of the block's object */
+    struct cmp_merge_part part;        /* opened; its bytes: from CRN on, all of them if raw */
+    struct fg_rollups rollups;         /* n_rows 0: the block has no rollup of the service */
+    bool raw[MERGE_DIVISIONS];         /* out: its profiles have to be read */
+    uint32_t *groups[MERGE_DIVISIONS]; /* out: the group of each series */
 };
+
+static inline bool cmp_merge_parent_is_raw(const struct cmp_merge_parent_part *part)
+{
+    return part->raw[MERGE_GROUPS] || part->raw[MERGE_SINGLE];
+}
 
 struct cmp_merge_parent {
     struct fg_slice tenant, service;
@@ -42,10 +56,13 @@ struct cmp_merge_parent {
     uint32_t n_parts;
     int64_t start_ns, end_ns; /* the whole span: profiles are in [start, end) */
     bool rollup_only;
+    bool only_list_single;   /* profiles are too many to be read for single series */
+    uint32_t single_at_once; /* single series that are summed at once; 0: as many as there is room
+                                for */
     int64_t parts_ns; /* rollup-only: length of parts of the span that have sums, too; 0: none */
     size_t max_bytes;
-    struct fg_arena *arena;  /* the plan lives there until it was written */
-    struct fg_groups groups; /* out */
+    struct fg_arena *arena;                   /* the plan lives there until it was written */
+    struct fg_groups groups[MERGE_DIVISIONS]; /* out; without single series n_groups is 0 */
 };
 
 /* Finds out how to sum up the service. FG_E_LIMIT: the arena is full. */

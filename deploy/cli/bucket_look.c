@@ -114,6 +114,16 @@ static enum fg_code print_rollups(struct fg_slice file, const struct fg_block_pa
             (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
     for (uint32_t i = 0; i < rollups.n_rows; i++)
         print_row(&rollups, &rollups.rows[i], out);
+    ranges = fg_rollup_single_ranges(part);
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &rollups,
+                         err) != FG_OK)
+        return err->code;
+    fprintf(out,
+            "  %u single series, %u rollups of them; %llu and %llu bytes of places and crowns\n",
+            rollups.groups.n_groups, rollups.n_rows, (unsigned long long)ranges.nod.len,
+            (unsigned long long)ranges.crn.len);
     return FG_OK;
 }
 
@@ -178,21 +188,45 @@ static enum fg_code json_of_rollups(struct fg_slice file, const struct fg_block_
     return FG_OK;
 }
 
+/* Makes the JSON of the rollups of a part's single series. *ret_single NULL: it has none. */
+static enum fg_code json_of_single(struct fg_slice file, const struct fg_block_part *part,
+                                   json_t **ret_single, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_rollup_ranges ranges = fg_rollup_single_ranges(part);
+    struct fg_rollups rollups = {0};
+
+    *ret_single = NULL;
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &rollups,
+                         err) != FG_OK)
+        return err->code;
+    *ret_single =
+        json_pack("{s:o,s:o,s:o,s:o}", "series", cli_json_u64(rollups.groups.n_groups), "rows",
+                  cli_json_u64(rollups.n_rows), "places_bytes", cli_json_u64(ranges.nod.len),
+                  "crowns_bytes", cli_json_u64(ranges.crn.len));
+    return FG_OK;
+}
+
 static enum fg_code json_of_part(struct fg_slice file, const struct fg_block_part *part,
                                  json_t **ret_part, struct fg_err *err)
 {
-    json_t *rollups = NULL, *json;
+    json_t *rollups = NULL, *single = NULL, *json;
 
-    if (json_of_rollups(file, part, &rollups, err) != FG_OK)
+    if (json_of_rollups(file, part, &rollups, err) != FG_OK ||
+        json_of_single(file, part, &single, err) != FG_OK) {
+        json_decref(rollups);
         return err->code;
-    json = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o*}", "tenant",
+    }
+    json = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o*,s:o*}", "tenant",
                      cli_json_text(part->tenant), "service", cli_json_text(part->service),
                      "profiles", cli_json_u64(part->n_profiles), "series",
                      cli_json_u64(part->n_series), "samples", cli_json_u64(part->n_samples),
                      "stacks", cli_json_u64(part->n_stacks), "nodes", cli_json_u64(part->n_nodes),
                      "groups", cli_json_u64(part->n_groups), "names_bytes",
                      cli_json_u64(fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len),
-                     "key", cli_json_u64(part->key), "rollups", rollups);
+                     "key", cli_json_u64(part->key), "rollups", rollups, "single_series", single);
     /* A part that an older version wrote has no usage: the key is missing, not zero. */
     if (part->usage.profiles > 0)
         (void)json_object_set_new(json, "usage",

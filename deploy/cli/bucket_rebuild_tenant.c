@@ -134,11 +134,13 @@ static enum fg_code open_block(const struct tenant_rebuild *rebuild,
 /* Sets the span that the block was made for, by its level and its last profile. */
 static void set_span(struct fg_blocks_entry *entry)
 {
-    int64_t unit_ns = entry->level == PLAN_HOUR ? FG_HOUR_NS : PLAN_DAY_NS;
+    int64_t unit_ns = entry->level == PLAN_HOUR      ? FG_HOUR_NS
+                      : entry->level == PLAN_6_HOURS ? 6 * FG_HOUR_NS
+                                                     : PLAN_DAY_NS;
     int64_t rest_ns = entry->t_max_ns % unit_ns;
     struct cmp_plan_span month = cmp_plan_month_of(entry->t_max_ns);
 
-    if (entry->level != PLAN_HOUR && entry->level != PLAN_DAY) {
+    if (entry->level < PLAN_HOUR || entry->level > PLAN_DAY) {
         entry->start_ns = month.start_ns;
         entry->end_ns = month.end_ns;
         return;

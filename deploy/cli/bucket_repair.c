@@ -360,7 +360,7 @@ static enum fg_code copy_rollup_parts(const struct repairing *repairing,
         for (uint32_t k = 0; k < part->n_sections; k++) {
             const struct fg_block_section *section = &part->sections[k];
 
-            if (section->kind >= FG_BLOCK_NOD && section->kind <= FG_BLOCK_FUL)
+            if (fg_block_kind_is_rollup(section->kind))
                 fg_block_part_section(writer, (enum fg_block_kind)section->kind,
                                       fg_slice_sub(file_of(repairing),
                                                    (size_t)section->range.offset,

@@ -379,6 +379,12 @@ const struct qry_cached_type qry_cached_rollup_functions = {
     .destroy = parsed_destroy,
 };
 
+/* Returns the sections that the part's rollups are in. */
+static struct fg_rollup_ranges ranges_of(const struct qry_part *part)
+{
+    return part->single ? fg_rollup_single_ranges(part->entry) : fg_rollup_ranges(part->entry);
+}
+
 enum fg_code qry_fetch_add_rollup_functions(struct qry_fetch_list *list, struct fg_arena *arena,
                                             struct qry_part *part, struct fg_err *err)
 {
@@ -386,12 +392,12 @@ enum fg_code qry_fetch_add_rollup_functions(struct qry_fetch_list *list, struct 
 
     return qry_fetch_add(
         list, arena,
-        &(struct qry_fetch_item){
-            .type = &qry_cached_rollup_functions,
-            .object = part->object,
-            .range = {fg_rollup_ranges(part->entry).crn.offset + rollups->names.offset,
-                      (uint64_t)rollups->names.bytes + rollups->dict.bytes},
-            .part = part},
+        &(struct qry_fetch_item){.type = &qry_cached_rollup_functions,
+                                 .object = part->object,
+                                 .range = {ranges_of(part).crn.offset + rollups->names.offset,
+                                           (uint64_t)rollups->names.bytes + rollups->dict.bytes},
+                                 .part = part,
+                                 .single = part->single},
         err);
 }
 
@@ -467,7 +473,7 @@ enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *
                                   unsigned phase, struct fg_err *err)
 {
     const struct fg_rollup_place *place = &part->rollups->rows[pick->row].places[pick->form];
-    struct fg_rollup_ranges ranges = fg_rollup_ranges(part->entry);
+    struct fg_rollup_ranges ranges = ranges_of(part);
     uint64_t from = pick->form == FG_ROLLUP_CROWN ? ranges.crn.offset : ranges.ful.offset;
 
     fg_assert(pick->form == FG_ROLLUP_CROWN || pick->form == FG_ROLLUP_FULL);
@@ -478,6 +484,7 @@ enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *
                                                   .part = part,
                                                   .kind = pick->form,
                                                   .number = pick->row,
+                                                  .single = part->single,
                                                   .phase = phase},
                          err);
 }

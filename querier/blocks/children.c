@@ -71,15 +71,13 @@ static void visit_children(struct qry_reader *reader, const struct cover *covers
         for (uint32_t i = objects->blocks[t]; i < objects->blocks[t + 1]; i++) {
             const struct qry_object *parent = &objects->items[i];
 
-            if (parent->derived == NULL || !covers_query(reader, t, parent, &covers[i]))
+            /* A closed parent covers nothing: nobody knows yet whether it can be used. */
+            if (parent->derived == NULL || parent->closed ||
+                !covers_query(reader, t, parent, &covers[i]))
                 continue;
-            for (uint32_t k = 0; k < parent->derived->n_from_blocks; k++) {
-                struct qry_object *child =
-                    qry_objects_block(objects, t, parent->derived->from_blocks[k]);
-
-                if (child != NULL && child->closed)
-                    visit(child, parent, &covers[i], arg);
-            }
+            for (uint32_t k = objects->blocks[t]; k < objects->blocks[t + 1]; k++)
+                if (objects->items[k].closed && qry_objects_is_child(&objects->items[k], parent))
+                    visit(&objects->items[k], parent, &covers[i], arg);
         }
 }
 
@@ -90,20 +88,30 @@ static void mark_covered(struct qry_object *child, const struct qry_object *pare
     child->covered = true;
 }
 
+/* Opens the closed ones that no parent covers. */
+static bool open_uncovered(struct qry_objects *objects, bool derived)
+{
+    bool opened = false;
+
+    for (uint32_t i = 0; i < objects->n; i++) {
+        struct qry_object *object = &objects->items[i];
+
+        if (!object->closed || object->covered || (object->derived != NULL) != derived)
+            continue;
+        object->closed = false;
+        opened = true;
+    }
+    return opened;
+}
+
 bool qry_children_open_uncovered(struct qry_reader *reader)
 {
     const struct cover *covers = find_covers(reader);
-    bool opened = false;
 
     if (covers != NULL)
         visit_children(reader, covers, mark_covered, NULL);
-    for (uint32_t i = 0; i < reader->objects.n; i++) {
-        struct qry_object *object = &reader->objects.items[i];
-
-        opened = opened || (object->closed && !object->covered);
-        object->closed = object->closed && object->covered;
-    }
-    return opened;
+    /* Derived ones first: they may cover the others. */
+    return open_uncovered(&reader->objects, true) || open_uncovered(&reader->objects, false);
 }
 
 bool qry_children_any_closed(const struct qry_reader *reader)
@@ -114,12 +122,31 @@ bool qry_children_any_closed(const struct qry_reader *reader)
     return false;
 }
 
+/* Opens what is closed and was made of the block. Returns false if there is nothing. */
+static bool open_parents(struct qry_objects *objects, uint32_t tenant,
+                         const struct qry_object *object)
+{
+    bool opened = false;
+
+    for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
+        struct qry_object *parent = &objects->items[i];
+
+        if (parent->derived == NULL || parent->known || !qry_objects_is_child(object, parent))
+            continue;
+        parent->closed = false; /* perhaps for another child */
+        opened = true;
+    }
+    return opened;
+}
+
 enum fg_code qry_children_open(struct qry_reader *reader, uint32_t tenant,
                                const struct fg_plan *plan, struct fg_err *err)
 {
     for (uint32_t i = 0; i < plan->n_missing; i++) {
         struct qry_object *object = qry_objects_block(&reader->objects, tenant, plan->missing[i]);
 
+        if (object != NULL && !object->known && open_parents(&reader->objects, tenant, object))
+            continue;
         if (object != NULL && object->known && qry_lost_object(reader->query, object))
             continue; /* skipped: the response says that it lacks it */
         if (object == NULL || object->known)
@@ -141,7 +168,7 @@ static void guess(struct qry_object *child, const struct qry_object *parent,
     uint64_t *sum = arg;
     double share = (double)cover->profiles / (double)FG_MAX(parent->profiles, 1);
 
-    if (!child->guessed)
+    if (!child->guessed && child->derived == NULL)
         *sum += (uint64_t)((double)(child->bytes - child->rollups_bytes) * share);
     child->guessed = true;
 }

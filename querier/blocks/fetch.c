@@ -7,6 +7,8 @@
 enum {
     /* Bytes between two items that are read for nothing: they take less time than a request. */
     FETCH_GAP_MAX_BYTES = 256 * 1024,
+    /* Between rollups, for which queries read one request or two of many objects. */
+    FETCH_ROLLUP_GAP_MAX_BYTES = 1024 * 1024,
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one item is larger */
     FETCH_LOADS_MAX = 32,                   /* requests in flight, of one query */
     FETCH_WAIT_NS = 100 * 1000 * 1000, /* for an item of another query, then check the client */
@@ -117,7 +119,7 @@ static struct fg_cache_key key_of(const struct qry_fetch_item *item)
 {
     return (struct fg_cache_key){
         .object = item->object->id,
-        .what = item->type->what << 8 | item->kind,
+        .what = item->type->what << 8 | (uint32_t)item->single << 7 | item->kind,
         .part = item->part == NULL ? 0 : item->part->number,
         .number = item->number,
     };
@@ -322,14 +324,15 @@ static void load_add(struct qry_load *load, struct qry_fetch_item *item)
 static void load_extend(struct qry_fetch *fetch, struct qry_load *load)
 {
     const struct qry_fetch_item *first = load->items.first;
+    uint64_t gap_max_bytes =
+        first->type->is_rollup ? FETCH_ROLLUP_GAP_MAX_BYTES : FETCH_GAP_MAX_BYTES;
 
     while (fetch->at < fetch->n) {
         const struct qry_fetch_item *next = &fetch->items[fetch->at];
         bool mine;
 
         if (next->object != first->object || next->phase != first->phase ||
-            next->range.offset < load->end ||
-            next->range.offset - load->end > FETCH_GAP_MAX_BYTES ||
+            next->range.offset < load->end || next->range.offset - load->end > gap_max_bytes ||
             next->range.offset + next->range.len - first->range.offset > FETCH_LOAD_MAX_BYTES)
             return;
         struct qry_fetch_item *item = open_next(fetch, &mine);

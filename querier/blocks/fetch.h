@@ -43,6 +43,7 @@ struct qry_fetch_item {
     struct fg_block_range range;
     struct qry_part *part; /* NULL: of the object as a whole */
     uint32_t kind, number; /* of a page: section, page; of a rollup: what, row */
+    bool single;           /* rollups of single series */
     unsigned phase;        /* all items of earlier phases are visited first */
 
     /* fetch.c's own, except that visits may use the entry. */

@@ -164,6 +164,46 @@ struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t
     return NULL;
 }
 
+/* Returns true if a derived block was made of all that another one was made of, and of more. */
+static bool is_within(const struct fg_blocks_entry *derived, const struct fg_blocks_entry *parent)
+{
+    uint32_t at = 0;
+
+    if (derived->n_from_blocks >= parent->n_from_blocks || derived->t_min_ns < parent->t_min_ns ||
+        derived->t_max_ns > parent->t_max_ns)
+        return false;
+    for (uint32_t i = 0; i < derived->n_from_blocks; i++) { /* both ascend */
+        while (at < parent->n_from_blocks &&
+               fg_id_cmp(parent->from_blocks[at], derived->from_blocks[i]) < 0)
+            at++;
+        if (at == parent->n_from_blocks ||
+            !fg_id_eq(parent->from_blocks[at], derived->from_blocks[i]))
+            return false;
+    }
+    return true;
+}
+
+bool qry_objects_is_child(const struct qry_object *object, const struct qry_object *parent)
+{
+    const struct fg_blocks_entry *derived = parent->derived;
+    uint32_t from = 0, to = derived == NULL ? 0 : derived->n_from_blocks;
+
+    if (object->derived != NULL)
+        return derived != NULL && is_within(object->derived, derived);
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        int order = fg_id_cmp(derived->from_blocks[middle], object->block_id);
+
+        if (order == 0)
+            return true;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return false;
+}
+
 static void close_children(struct qry_objects *objects, uint32_t tenant)
 {
     for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
@@ -175,6 +215,11 @@ static void close_children(struct qry_objects *objects, uint32_t tenant)
             if (object != NULL)
                 object->closed = true;
         }
+        /* A week within 28 days is another way to read some of them, which takes more requests. */
+        for (uint32_t k = objects->blocks[tenant];
+             derived != NULL && k < objects->blocks[tenant + 1]; k++)
+            if (objects->items[k].derived != NULL && is_within(objects->items[k].derived, derived))
+                objects->items[k].closed = true;
     }
 }
 

@@ -13,7 +13,8 @@
 enum qry_objects_which {
     OBJECTS_PROFILES,        /* those with profiles */
     OBJECTS_AND_ROLLUP_ONLY, /* also rollups whose profiles are gone */
-    OBJECTS_AND_ROLLUPS,     /* also derived blocks; their children are closed */
+    OBJECTS_AND_ROLLUPS,     /* also derived blocks; their children are closed, and so are derived
+                                blocks within others (a week within 28 days) */
     OBJECTS_ROLLUP_ONLY,     /* only rollups whose profiles are gone */
 };
 
@@ -26,5 +27,9 @@ enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, i
 /* Returns a block of a tenant of the query by its id; NULL: it is not among the objects. */
 struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t tenant,
                                      struct fg_id id);
+
+/* Returns true if a derived block was made of the block, or of all that the other derived block was
+ * made of. */
+bool qry_objects_is_child(const struct qry_object *object, const struct qry_object *parent);
 
 #endif

@@ -83,6 +83,8 @@ struct qry_part {
     /* rollups.c */
     const struct fg_rollups *rollups;     /* NULL: none that can be used */
     struct fg_cache_entry *rollups_entry; /* their memory; NULL: that of the object's head */
+    bool single;                          /* they are those of single series */
+    struct fg_cache_entry *single_entry;  /* their memory then */
     bool chosen;                          /* false: all profiles of the query's range are read */
     struct fg_plan_raw *raws;             /* profiles to be read, by time */
     struct fg_plan_pick *crowns, *fulls;  /* rollups to be read */

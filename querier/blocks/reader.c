@@ -8,7 +8,7 @@ enum {
     CHUNK_BYTES = 200,   /* of a series chunk: mostly spans, in an array that doubles */
     NODE_BYTES = 16,     /* of a node of a parsed stack tree */
     FUNCTIONS_TIMES = 8, /* a parsed function tree is at most so many times its stored size */
-    TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects of a query, which holds them */
+    TAILS_MAX_BYTES = 32 * 1024 * 1024, /* of all objects of a query, which holds them */
 };
 
 /* ---- the selector ---- */
@@ -83,20 +83,23 @@ static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item,
 }
 
 /* Plans which bytes are fetched together with the head. Of a small object all, if samples are
- * wanted: a second request would take longer. Of others some bytes before the head: the index of an
- * object's last service lies right before its groups, which are before the head. In a segment of
- * many tenants the wanted part may be anywhere, so nothing. */
+ * wanted: a second request would take longer. Of a derived one as much: its crowns lie at the end,
+ * but for those of single series. Of others some bytes before the head: the index of an object's
+ * last service lies right before its groups, which are before the head. In a segment of many
+ * tenants the wanted part may be anywhere, so nothing. */
 static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *object,
                               struct fg_err *err)
 {
     const struct qry_blocks *blocks = reader->blocks;
-    bool all = reader->of_samples && object->bytes <= blocks->whole_max_bytes;
+    bool most =
+        reader->of_samples && (object->derived != NULL || object->bytes <= blocks->whole_max_bytes);
     uint64_t head = object->head.offset;
-    uint64_t from = all ? 0 : head - FG_MIN(head, blocks->before_max_bytes);
+    uint64_t from = most ? object->bytes - FG_MIN(object->bytes, blocks->whole_max_bytes)
+                         : head - FG_MIN(head, blocks->before_max_bytes);
 
     /* The manifest's numbers may be wrong, so the subtraction is checked. */
-    if (!object->mostly || from == head || object->bytes < from ||
-        object->bytes - from > TAILS_MAX_BYTES - reader->tail_bytes)
+    if (!object->mostly || from >= head ||
+        object->bytes - FG_MIN(object->bytes, from) > TAILS_MAX_BYTES - reader->tail_bytes)
         return FG_OK;
     object->tail = fg_arena_new(reader->arena, struct qry_tail, 1);
     if (object->tail == NULL)
@@ -185,8 +188,9 @@ static void release_part(struct qry_part *part)
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
     fg_cache_unref(part->rollups_entry);
+    fg_cache_unref(part->single_entry);
     /* NULL, since qry_reader_close() visits the parts of all batches again. */
-    part->tree_entry = part->index_entry = part->rollups_entry = NULL;
+    part->tree_entry = part->index_entry = part->rollups_entry = part->single_entry = NULL;
 }
 
 static void release_batch(struct qry_reader *reader)

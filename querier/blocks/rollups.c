@@ -125,9 +125,15 @@ static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_
     return FG_OK;
 }
 
-static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
+static enum fg_code keep_series(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
+    if (item->single) {
+        item->part->single_entry = fg_cache_ref(item->entry);
+        item->part->rollups = qry_rollups_of(item->entry);
+        item->part->single = true;
+        return FG_OK;
+    }
     item->part->index_entry = fg_cache_ref(item->entry);
     item->part->index = qry_index_of(item->entry);
     return FG_OK;
@@ -139,7 +145,18 @@ static uint64_t index_bytes(const struct fg_block_part *part)
            fg_block_guess_chunks(part) * (uint64_t)CHUNK_BYTES;
 }
 
-static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_err *err)
+/* Returns what tells which series of a part match, if its groups leave that open: the index; or, of
+ * a derived part, the rollups of its single series, which take the place of the others then. len 0:
+ * nothing more can be known. */
+static struct fg_block_range series_range(const struct qry_part *part)
+{
+    if (part->entry->n_series > 0 && part->index == NULL)
+        return fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES);
+    return part->object->derived != NULL && !part->single ? fg_rollup_single_ranges(part->entry).nod
+                                                          : (struct fg_block_range){0, 0};
+}
+
+static enum fg_code find_open_series(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
     struct qry_fetch_list list = {0};
@@ -147,25 +164,27 @@ static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_er
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
         struct qry_part *part = &reader->parts[i];
-        bool open = false;
+        struct fg_block_range range = series_range(part);
+        bool open = false, derived = part->entry->n_series == 0;
 
-        if (part->rollups == NULL || part->entry->n_series == 0 || part->index != NULL)
+        if (part->rollups == NULL || range.len == 0)
             continue;
         if (is_open(choosing, part, &open, err) != FG_OK)
             return err->code;
         bytes += open ? index_bytes(part->entry) : 0;
         if (!open || bytes > reader->blocks->memory_max_bytes / INDEXES_SHARE)
             continue;
-        if (qry_fetch_add(&list, reader->arena,
-                          &(struct qry_fetch_item){
-                              .type = &qry_cached_index,
-                              .object = part->object,
-                              .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
-                              .part = part},
-                          err) != FG_OK)
+        if (qry_fetch_add(
+                &list, reader->arena,
+                &(struct qry_fetch_item){.type = derived ? &qry_cached_rollups : &qry_cached_index,
+                                         .object = part->object,
+                                         .range = range,
+                                         .part = part,
+                                         .single = derived},
+                err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->query, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_series, reader, err);
 }
 
 /* Lists all series of the type, and which of them match; ascending. */
@@ -371,7 +390,7 @@ static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
     if (qry_rollups_find(choosing->reader, err) != FG_OK)
         return err->code;
     put_aside(choosing->reader, has_anything);
-    return find_indexes(choosing, err);
+    return find_open_series(choosing, err);
 }
 
 /* Opens children until plans lack nothing. */

@@ -177,7 +177,7 @@ static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t prof
     block = fg_block_writer_create(&(struct fg_block_sink){append, &out}, 4);
     bench_must(cmp_merge_parent_plan(&parent, &err), &err);
     for (uint32_t i = 0; i < n; i++)
-        raws += parts[i].raw;
+        raws += cmp_merge_parent_is_raw(&parts[i]);
     bench_must(cmp_merge_parent_write(&parent, block, &left_out, &err), &err);
     bench_must(fg_block_writer_finish(block, &summary, &err), &err);
     printf("nodes over %u days (%u by profiles): %zu bytes, %.2f us a profile\n", n, raws, out.len,

@@ -3,15 +3,21 @@
  * compactor leave it: a segment of each ten minutes, committed a minute after their end, and after
  * each of them a round of the compactor, all by a clock that jumps from one to the next.
  *
- *     bench_fill [--days 30] [--instances 20] [--sparse 10] [--dense 26] [--end UNIX]
- *                [--memory 1024] [--segments DIR] FOLDER FILE...
+ *     bench_fill [--days 30] [--instances 20] [--interval 10] [--sparse 10] [--dense 26]
+ *                [--backfill DAYS] [--ask MINUTES] [--end UNIX] [--memory 1024] [--segments DIR]
+ *                FOLDER FILE...
  *
  * FILEs are pprofs. The bucket is FOLDER/bucket. Profiles end at --end, by default at the last half
- * hour before now, so that the last hour is still segments; each instance has one every 10 s, or
- * with --sparse one in so many seconds, except in the last 26 hours, or as many as --dense says,
- * and two hours before and after the first day's end, where questions of 30 days begin. Every
- * seventh day all instances change to another version. --memory is the compactor's, in MiB; a
- * server of 1 GiB gives it 256.
+ * hour before now, so that the last hour is still segments; each instance has one every 10 s, or as
+ * many seconds as --interval says (a multiple of ten minutes if more than that), or with --sparse
+ * one in so many seconds, except in the last 26 hours, or as many as --dense says, and two hours
+ * before and after the first day's end, where questions of 30 days begin. Every seventh day all
+ * instances change to another version. --memory is the compactor's, in MiB; a server of 1 GiB gives
+ * it 256.
+ * --backfill: all but the last 36 hours arrives at once 36 hours before the end, in segments of so
+ * many days, a minute between them.
+ * --ask: in the last 24 hours a compactor's round each minute, and every so many minutes questions
+ * that end then (ask.h), the last ones at the end.
  * --segments keeps all segments in DIR, too, and takes those that are there: another compactor can
  * have the same ones, in half the time.
  *
@@ -26,6 +32,7 @@
 #include "common/storage/block/reader.h"
 #include "common/storage/bucket/directory.h"
 #include "compactor/compaction.h"
+#include "tests/bench/ask.h"
 #include "tests/bench/stream.h"
 #include "tests/lib/tenants.h"
 
@@ -39,6 +46,7 @@
 
 enum {
     WINDOWS_A_DAY = 24 * 6,
+    WINDOWS_AFTER_BACKFILL = 36 * 6,
     DAYS_OF_A_VERSION = 7,
     PATH_BYTES = 4096,
     LINE_BYTES = 512,
@@ -59,8 +67,8 @@ struct clock {
 };
 
 struct fill {
-    uint32_t days, instances;
-    int64_t sparse_ns, dense_ns, start_ns, end_ns;
+    uint32_t days, instances, backfill_days, ask_minutes; /* 0: none */
+    int64_t interval_ns, sparse_ns, dense_ns, start_ns, end_ns;
     uint64_t memory_bytes;
     char *folder;
     char *segments; /* folder to keep them in; NULL: none */
@@ -202,22 +210,28 @@ static void put(struct fill *fill, const char *name, struct fg_slice content, st
     fg_bucket_clear(&request);
 }
 
+/* Windows of ten minutes, counted from the start, that are a segment together. */
+struct windows {
+    uint32_t first, count;
+};
+
 /* Which (shard, window) the segment holds. */
-static struct fg_late_filter groups_of(const struct fill *fill, uint32_t window,
+static struct fg_late_filter groups_of(const struct fill *fill, struct windows windows,
                                        struct fg_arena *arena)
 {
-    struct fg_late_filter_run *run = fg_arena_new(arena, struct fg_late_filter_run, 1);
+    struct fg_late_filter_run *runs = fg_arena_new(arena, struct fg_late_filter_run, windows.count);
     uint32_t shards = FG_MIN(fill->instances, (uint32_t)STREAM_SHARDS);
     struct fg_late_filter groups;
 
-    *run =
-        (struct fg_late_filter_run){(uint32_t)((fill->start_ns + window * WINDOW_NS) / WINDOW_NS),
-                                    STREAM_SHARD, (uint16_t)(STREAM_SHARD + shards - 1)};
-    fg_assert(fg_late_filter_make(run, 1, arena, &groups));
+    for (uint32_t i = 0; i < windows.count; i++)
+        runs[i] =
+            (struct fg_late_filter_run){(uint32_t)(fill->start_ns / WINDOW_NS) + windows.first + i,
+                                        STREAM_SHARD, (uint16_t)(STREAM_SHARD + shards - 1)};
+    fg_assert(fg_late_filter_make(runs, windows.count, arena, &groups));
     return groups;
 }
 
-static void swap_in(struct fill *fill, uint32_t window, const struct fg_segment_id *id,
+static void swap_in(struct fill *fill, struct windows windows, const struct fg_segment_id *id,
                     const struct fg_block_summary *summary)
 {
     struct fg_manifest *manifest = read_l0(fill);
@@ -235,7 +249,7 @@ static void swap_in(struct fill *fill, uint32_t window, const struct fg_segment_
         .t_max_ns = summary->t_max_ns,
         .parts = &part,
         .n_parts = 1,
-        .groups = groups_of(fill, window, arena),
+        .groups = groups_of(fill, windows, arena),
     };
     struct fg_buf bytes;
     struct fg_err err;
@@ -262,14 +276,24 @@ static bool is_sparse(const struct fill *fill, int64_t from_ns)
            from_ns < fill->end_ns - fill->dense_ns;
 }
 
-static void prepare_stream(struct fill *fill, uint32_t window)
+/* If there are more windows between two profiles of an instance than in the segment, every so
+ * manieth instance has a profile in it. */
+static void prepare_stream(struct fill *fill, struct windows windows)
 {
     struct stream *stream = &fill->stream;
+    int64_t from_ns = fill->start_ns + windows.first * WINDOW_NS;
+    int64_t interval_ns = is_sparse(fill, from_ns) ? fill->sparse_ns : fill->interval_ns;
+    uint32_t step = (uint32_t)(interval_ns / WINDOW_NS);
+    bool some = step > windows.count;
 
-    stream->start_ns = fill->start_ns + window * WINDOW_NS;
-    stream->interval_ns = is_sparse(fill, stream->start_ns) ? fill->sparse_ns : STREAM_INTERVAL_NS;
-    stream->rounds = (uint32_t)(WINDOW_NS / stream->interval_ns);
-    stream->version = (uint32_t)(stream->start_ns / DAY_NS / DAYS_OF_A_VERSION);
+    stream->start_ns = from_ns;
+    stream->interval_ns = some ? WINDOW_NS : interval_ns;
+    stream->rounds = (uint32_t)(windows.count * WINDOW_NS / stream->interval_ns);
+    stream->instance_step = some ? step : 1;
+    stream->first_instance = some ? windows.first % step : 0;
+    stream->instances = (fill->instances - stream->first_instance + stream->instance_step - 1) /
+                        stream->instance_step;
+    stream->version = (uint32_t)(from_ns / DAY_NS / DAYS_OF_A_VERSION);
 }
 
 static void draw_segment(struct fill *fill, struct written *written)
@@ -324,19 +348,20 @@ static void keep_segment(const char *path, const struct written *written)
         fail_errno(path);
 }
 
-static void make_segment(struct fill *fill, uint32_t window, struct written *written)
+static void make_segment(struct fill *fill, struct windows windows, struct written *written)
 {
     const struct stream *stream = &fill->stream;
     char path[PATH_BYTES];
 
-    prepare_stream(fill, window);
+    prepare_stream(fill, windows);
     if (fill->segments == NULL) {
         draw_segment(fill, written);
         return;
     }
-    if ((size_t)snprintf(path, sizeof path, "%s/%lld-%u-%lld", fill->segments,
+    if ((size_t)snprintf(path, sizeof path, "%s/%lld-%u-%lld-%u", fill->segments,
                          (long long)(stream->start_ns / FG_SECOND_NS), stream->instances,
-                         (long long)(stream->interval_ns / FG_SECOND_NS)) >= sizeof path) {
+                         (long long)(stream->interval_ns / FG_SECOND_NS),
+                         stream->rounds) >= sizeof path) {
         errno = ENAMETOOLONG;
         fail_errno(fill->segments);
     }
@@ -346,17 +371,18 @@ static void make_segment(struct fill *fill, uint32_t window, struct written *wri
     }
 }
 
-static void commit(struct fill *fill, uint32_t window)
+static void commit(struct fill *fill, struct windows windows)
 {
-    const struct fg_segment_id id = {writer, window + 1, window + 1};
+    uint32_t end = windows.first + windows.count;
+    const struct fg_segment_id id = {writer, end, end};
     char name[FG_NAME_MAX_BYTES];
     struct written written;
 
-    make_segment(fill, window, &written);
+    make_segment(fill, windows, &written);
     fill->profiles += written.summary.n_profiles;
     fg_name_segment(name, &id);
     put(fill, name, fg_buf_slice(&written.file), FG_LIT(""));
-    swap_in(fill, window, &id, &written.summary);
+    swap_in(fill, windows, &id, &written.summary);
     fg_buf_done(&written.file);
 }
 
@@ -388,20 +414,55 @@ static void show_day(struct fill *fill, uint32_t window)
     fill->profiles = 0;
 }
 
+/* What arrived late, in segments of some days; one minute after the other. */
+static void run_backfill(struct fill *fill, uint32_t end)
+{
+    uint32_t step = fill->backfill_days * WINDOWS_A_DAY;
+
+    for (uint32_t w = committed(fill), minutes = 0; w < end; w += step) {
+        fill->clock.wall_ns =
+            fill->start_ns + end * WINDOW_NS + COMMIT_NS + minutes++ * FG_MINUTE_NS;
+        commit(fill, (struct windows){w, FG_MIN(step, end - w)});
+        compact(fill);
+        show_day(fill, w);
+    }
+}
+
+/* The minutes until the next window, each with a round of the compactor and questions. */
+static void run_minutes(struct fill *fill, struct ask *ask)
+{
+    for (int minutes = 0; minutes < WINDOW_NS / FG_MINUTE_NS; minutes++) {
+        if (fill->clock.wall_ns / FG_MINUTE_NS % fill->ask_minutes == 0)
+            ask_now(ask, fill->start_ns, fill->clock.wall_ns);
+        fill->clock.wall_ns += FG_MINUTE_NS;
+        compact(fill);
+    }
+}
+
 static void run(struct fill *fill)
 {
     uint32_t windows = (uint32_t)((fill->end_ns - fill->start_ns) / WINDOW_NS);
+    uint32_t late = fill->backfill_days == 0 ? 0 : windows - WINDOWS_AFTER_BACKFILL;
+    struct ask *ask = ask_create(fill->bucket, &fill->clock.clock);
 
+    run_backfill(fill, late);
     for (uint32_t w = committed(fill); w < windows; w++) {
         fill->clock.wall_ns = fill->start_ns + (w + 1) * WINDOW_NS + COMMIT_NS;
-        commit(fill, w);
+        commit(fill, (struct windows){w, 1});
         compact(fill);
         if ((w + 1) % WINDOWS_A_DAY == 0 || w + 1 == windows)
             show_day(fill, w);
+        if (fill->ask_minutes > 0 && w + WINDOWS_A_DAY >= windows)
+            run_minutes(fill, ask);
     }
     fill->clock.wall_ns = fill->end_ns + COMMIT_NS;
     for (int i = 0; i < ROUNDS_AT_THE_END; i++)
         compact(fill);
+    if (fill->ask_minutes > 0) {
+        ask_now(ask, fill->start_ns, fill->clock.wall_ns);
+        ask_show(ask);
+    }
+    ask_destroy(ask);
 }
 
 /* The line of fill.json of a folder that was begun before; false: it is a new one. */
@@ -427,12 +488,13 @@ static void describe(struct fill *fill)
     if (there && strstr(before, END_KEY) != NULL)
         fill->end_ns = strtoll(strstr(before, END_KEY) + strlen(END_KEY), NULL, 10) * FG_SECOND_NS;
     fill->start_ns = fill->end_ns - fill->days * DAY_NS;
-    (void)snprintf(
-        line, sizeof line,
-        "{\"days\": %u, \"instances\": %u, \"sparse_s\": %lld, \"start_s\": %lld, " END_KEY
-        "%lld}\n",
-        fill->days, fill->instances, (long long)(fill->sparse_ns / FG_SECOND_NS),
-        (long long)(fill->start_ns / FG_SECOND_NS), (long long)(fill->end_ns / FG_SECOND_NS));
+    (void)snprintf(line, sizeof line,
+                   "{\"days\": %u, \"instances\": %u, \"interval_s\": %lld, \"sparse_s\": %lld, "
+                   "\"backfill_days\": %u, \"start_s\": %lld, " END_KEY "%lld}\n",
+                   fill->days, fill->instances, (long long)(fill->interval_ns / FG_SECOND_NS),
+                   (long long)(fill->sparse_ns / FG_SECOND_NS), fill->backfill_days,
+                   (long long)(fill->start_ns / FG_SECOND_NS),
+                   (long long)(fill->end_ns / FG_SECOND_NS));
     if (there && strcmp(line, before) != 0) {
         (void)fprintf(stderr, "bench_fill: %s was begun as %s", fill->folder, before);
         exit(1);
@@ -444,19 +506,33 @@ static void describe(struct fill *fill)
 
 static int usage(void)
 {
-    (void)fprintf(stderr, "usage: bench_fill [--days N] [--instances N] [--sparse SECONDS] "
-                          "[--dense HOURS] [--end UNIX] [--memory MIB] [--segments DIR] "
-                          "FOLDER FILE...\n");
+    (void)fprintf(stderr, "usage: bench_fill [--days N] [--instances N] [--interval SECONDS] "
+                          "[--sparse SECONDS] [--dense HOURS] [--backfill DAYS] [--ask MINUTES] "
+                          "[--end UNIX] [--memory MIB] [--segments DIR] FOLDER FILE...\n");
     return 2;
+}
+
+/* Windows have as many profiles of each instance, or there is one in as many windows. */
+static bool is_interval(int64_t interval_ns)
+{
+    return interval_ns > WINDOW_NS
+               ? interval_ns % WINDOW_NS == 0 && DAY_NS % interval_ns == 0
+               : interval_ns % STREAM_INTERVAL_NS == 0 && WINDOW_NS % interval_ns == 0;
 }
 
 static bool parse(struct fill *fill, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"days", required_argument, NULL, 'd'},     {"instances", required_argument, NULL, 'i'},
-        {"sparse", required_argument, NULL, 's'},   {"dense", required_argument, NULL, 'D'},
-        {"end", required_argument, NULL, 'e'},      {"memory", required_argument, NULL, 'm'},
-        {"segments", required_argument, NULL, 'k'}, {0}};
+    static const struct option options[] = {{"days", required_argument, NULL, 'd'},
+                                            {"instances", required_argument, NULL, 'i'},
+                                            {"sparse", required_argument, NULL, 's'},
+                                            {"dense", required_argument, NULL, 'D'},
+                                            {"end", required_argument, NULL, 'e'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"segments", required_argument, NULL, 'k'},
+                                            {"interval", required_argument, NULL, 'I'},
+                                            {"backfill", required_argument, NULL, 'b'},
+                                            {"ask", required_argument, NULL, 'a'},
+                                            {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -468,13 +544,20 @@ static bool parse(struct fill *fill, int argc, char **argv)
             return false;
         fill->days = option == 'd' ? (uint32_t)value : fill->days;
         fill->instances = option == 'i' ? (uint32_t)value : fill->instances;
+        fill->backfill_days = option == 'b' ? (uint32_t)value : fill->backfill_days;
+        fill->ask_minutes = option == 'a' ? (uint32_t)value : fill->ask_minutes;
+        fill->interval_ns = option == 'I' ? value * FG_SECOND_NS : fill->interval_ns;
         fill->sparse_ns = option == 's' ? value * FG_SECOND_NS : fill->sparse_ns;
         fill->dense_ns = option == 'D' ? value * FG_HOUR_NS : fill->dense_ns;
         fill->end_ns = option == 'e' ? value * FG_SECOND_NS : fill->end_ns;
         fill->memory_bytes = option == 'm' ? (uint64_t)value << 20 : fill->memory_bytes;
     }
-    return argc - optind >= 2 && fill->end_ns % WINDOW_NS == 0 &&
-           fill->sparse_ns % STREAM_INTERVAL_NS == 0 && WINDOW_NS % fill->sparse_ns == 0;
+    if (fill->sparse_ns == 0)
+        fill->sparse_ns = fill->interval_ns;
+    return argc - optind >= 2 && fill->end_ns % WINDOW_NS == 0 && is_interval(fill->interval_ns) &&
+           is_interval(fill->sparse_ns) &&
+           (fill->backfill_days == 0 ||
+            fill->days * WINDOWS_A_DAY > (uint32_t)WINDOWS_AFTER_BACKFILL);
 }
 
 int main(int argc, char **argv)
@@ -482,7 +565,7 @@ int main(int argc, char **argv)
     int64_t half_ns = fg_wall_ns(fg_clock_real()) - FG_HOUR_NS / 2;
     struct fill fill = {.days = 30,
                         .instances = 20,
-                        .sparse_ns = STREAM_INTERVAL_NS,
+                        .interval_ns = STREAM_INTERVAL_NS,
                         .dense_ns = 26 * FG_HOUR_NS,
                         .memory_bytes = UINT64_C(1) << 30,
                         .end_ns = half_ns - half_ns % FG_HOUR_NS + FG_HOUR_NS / 2};

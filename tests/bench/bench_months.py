@@ -117,7 +117,7 @@ def ranges(what):
     start, now = what["start_s"] * 1000, what["end_s"] * 1000 - 201713
     hour, six, day = (now // step * step for step in (HOUR_MS, 6 * HOUR_MS, DAY_MS))
     spans = (("1 h", HOUR_MS, hour), ("6 h", 6 * HOUR_MS, six), ("1 d", DAY_MS, day), ("7 d", 7 * DAY_MS, day),
-             ("30 d", 30 * DAY_MS, day))
+             ("30 d", 30 * DAY_MS, day), ("90 d", 90 * DAY_MS, day), ("365 d", 365 * DAY_MS, day))
     for name, length, end in spans:
         if end - length >= start:
             yield name, end - length, end - 1
@@ -322,9 +322,11 @@ def main():
     settings = arguments.settings.split()
     with open(os.path.join(arguments.folder, "fill.json"), encoding="utf-8") as file:
         what = json.load(file)
-    print("%d days of %d instances, one profile in 10 s%s, until %s UTC\n" % (
-        what["days"], what["instances"],
-        "" if what["sparse_s"] == 10 else " (in %d s except in the last 26 hours and where 30 days begin)" % what["sparse_s"],
+    print("%d days of %d instances, one profile in %d s%s%s, until %s UTC\n" % (
+        what["days"], what["instances"], what["interval_s"],
+        "" if what["sparse_s"] == what["interval_s"]
+        else " (in %d s except in the last 26 hours and where 30 days begin)" % what["sparse_s"],
+        ", all but the last 36 hours at once" if what["backfill_days"] > 0 else "",
         time.strftime("%Y-%m-%d %H:%M", time.gmtime(what["end_s"]))))
     show_levels(bucket)
     show_jobs(os.path.join(arguments.folder, "jobs.log"))

@@ -209,10 +209,16 @@ void stream_close(struct stream *stream)
     free(stream->cut);
 }
 
+/* A write numbers its instances from 0 on. */
+static uint32_t number_of(const struct stream *stream, uint32_t instance)
+{
+    return stream->first_instance + instance * FG_MAX(stream->instance_step, 1);
+}
+
 /* When the profile ends; another one for each. */
 static int64_t until_of(const struct stream *stream, uint32_t instance, uint32_t round)
 {
-    int64_t phase_ns = (int64_t)(fg_mix64(instance + 1) %
+    int64_t phase_ns = (int64_t)(fg_mix64(number_of(stream, instance) + 1) %
                                  (uint64_t)(stream->interval_ns - STREAM_INTERVAL_NS / 50));
 
     return stream->start_ns + (int64_t)(stream->first_round + round) * stream->interval_ns +
@@ -222,7 +228,7 @@ static int64_t until_of(const struct stream *stream, uint32_t instance, uint32_t
 /* Everything of a profile but its samples comes from that. */
 static uint64_t seed_of(const struct stream *stream, uint32_t instance, uint32_t round)
 {
-    return fg_mix64((uint64_t)until_of(stream, instance, round)) + instance;
+    return fg_mix64((uint64_t)until_of(stream, instance, round)) + number_of(stream, instance);
 }
 
 /* All profiles of a write: for each `ticks` places for samples, of which it takes the first n. */
@@ -299,7 +305,7 @@ static void write_profile(const struct stream *stream, struct fg_block_writer *w
         .time_ns = until_ns - duration_ns,
         .duration_ns = duration_ns,
         .period = TICK_NS,
-        .shard = (uint16_t)(STREAM_SHARD + instance % STREAM_SHARDS),
+        .shard = (uint16_t)(STREAM_SHARD + number_of(stream, instance) % STREAM_SHARDS),
         .window = (uint32_t)(until_ns / (60 * STREAM_INTERVAL_NS)),
         .size = stream_profile_size(n, seed),
         .n_samples = n,
@@ -378,7 +384,7 @@ static void write_all(const struct stream *stream, const struct drawn *drawn,
     struct fg_err err;
 
     for (uint32_t i = 0; i < stream->instances; i++) {
-        make_instance(stream, i, &instances[i]);
+        make_instance(stream, number_of(stream, i), &instances[i]);
         series[i] = instances[i].series;
     }
     write_part(stream, writer, series, drawn);

@@ -44,6 +44,7 @@ struct fg_block_writer *written_start(struct written *written);
 struct stream {
     struct resample *resample;
     uint32_t instances;
+    uint32_t first_instance, instance_step; /* a write is of every so manieth one; 0: of all */
     int64_t start_ns; /* the first profiles begin 10 s earlier; 0: STREAM_START_NS */
     int64_t
         interval_ns; /* from one profile of an instance, which is of 10 s, to the next; 0: 10 s */

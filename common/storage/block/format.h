@@ -66,10 +66,12 @@ enum fg_block_kind {
     FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
     FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
     FG_BLOCK_USE = 5,  /* sizes of profiles as they were sent, in the rows of IDX */
+    FG_BLOCK_SCR = 15, /* crowns of single series of a derived part */
     FG_BLOCK_NOD = 16, /* directory of rollups (../rollup); right before the directory */
     FG_BLOCK_CRN = 17, /* crowns, after names and their dictionary */
     FG_BLOCK_FTB = 18, /* function totals */
     FG_BLOCK_FUL = 19, /* values of all stacks */
+    FG_BLOCK_SND = 20, /* directory of the rollups of single series */
     FG_BLOCK_MAP = 32, /* rank -> node */
     FG_BLOCK_TRI = 33, /* stack tree */
     FG_BLOCK_FRM = 34, /* locations */
@@ -85,6 +87,12 @@ enum fg_block_kind {
     FG_BLOCK_PAG = 50, /* the page table: all pages of the sections above */
     FG_BLOCK_GRP = 63, /* (shard, window): count and digest of its profiles; after all parts */
 };
+
+/* Returns whether the section has rollups. */
+static inline bool fg_block_kind_is_rollup(uint32_t kind)
+{
+    return kind >= FG_BLOCK_SCR && kind <= FG_BLOCK_SND;
+}
 
 /* Returns whether pages of the kind count profiles and have their times. */
 static inline bool fg_block_kind_has_times(uint32_t kind)

@@ -517,7 +517,7 @@ const char *fg_block_kind_name(uint32_t kind)
         [FG_BLOCK_NMS] = "NMS", [FG_BLOCK_LBL] = "LBL", [FG_BLOCK_SER] = "SER",
         [FG_BLOCK_PAG] = "PAG", [FG_BLOCK_GRP] = "GRP", [FG_BLOCK_NOD] = "NOD",
         [FG_BLOCK_USE] = "USE", [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB",
-        [FG_BLOCK_FUL] = "FUL"};
+        [FG_BLOCK_FUL] = "FUL", [FG_BLOCK_SCR] = "SCR", [FG_BLOCK_SND] = "SND"};
 
     return kind < FG_BLOCK_KINDS_MAX && names[kind] != NULL ? names[kind] : "unknown section";
 }

@@ -58,8 +58,7 @@ static enum fg_code check_header(struct fg_slice file, const struct fg_block_dir
 /* True if a merge can make the section again from others. Groups have no pages. */
 static bool is_derived(uint32_t kind)
 {
-    return (kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL) ||
-           (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS);
+    return fg_block_kind_is_rollup(kind) || (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS);
 }
 
 /* Checks every page, also of sections of unknown kinds. */

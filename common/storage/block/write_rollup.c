@@ -44,9 +44,9 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
                            struct fg_slice bytes)
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_PART);
-    fg_assert(kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL);
-    fg_assert(writer->part.rollups[kind - FG_BLOCK_NOD].len == 0);
-    writer->part.rollups[kind - FG_BLOCK_NOD] = bytes;
+    fg_assert(fg_block_kind_is_rollup(kind));
+    fg_assert(writer->part.rollups[kind - FG_BLOCK_SCR].len == 0);
+    writer->part.rollups[kind - FG_BLOCK_SCR] = bytes;
 }
 
 /* Writes a section as pages of its bytes as they are, so that its checksums are in the page
@@ -85,7 +85,7 @@ enum fg_code fg_block_write_rollup(struct fg_block_writer *writer, struct fg_err
     for (uint32_t i = 0; i < FG_COUNT(writer->part.rollups); i++) {
         struct fg_slice bytes = writer->part.rollups[i];
 
-        if (bytes.len > 0 && write_section(writer, FG_BLOCK_NOD + i, bytes, err) != FG_OK)
+        if (bytes.len > 0 && write_section(writer, FG_BLOCK_SCR + i, bytes, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

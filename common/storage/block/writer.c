@@ -476,7 +476,7 @@ static void sum_up(struct fg_block_writer *writer)
 
 static enum fg_code made_finish(struct fg_block_writer *writer, struct fg_err *err)
 {
-    if (writer->part.rollups[0].len == 0) /* NOD */
+    if (writer->part.rollups[FG_BLOCK_NOD - FG_BLOCK_SCR].len == 0)
         return FG_OK;
     put_entry(writer);
     fg_buf_clear(&writer->table);

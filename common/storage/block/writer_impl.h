@@ -132,7 +132,7 @@ struct fg_block_part_out {
     uint32_t n_groups, cap_groups;
     struct fg_map group_map;
 
-    struct fg_slice rollups[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* sections; borrowed */
+    struct fg_slice rollups[FG_BLOCK_SND - FG_BLOCK_SCR + 1]; /* sections; borrowed */
     const struct fg_function_tree *names;                     /* borrowed; NULL: none */
     bool derived; /* the numbers below are of profiles of other objects */
 

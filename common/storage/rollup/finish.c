@@ -326,3 +326,22 @@ enum fg_code fg_rollup_write(struct fg_rollup_writer *writer, struct fg_block_wr
     fg_block_part_section(block, FG_BLOCK_FUL, sections.ful);
     return FG_OK;
 }
+
+enum fg_code fg_rollup_write_single(struct fg_rollup_writer *writer, uint64_t max_bytes,
+                                    struct fg_block_writer *block, struct fg_err *err)
+{
+    struct fg_rollup_sections sections = {0};
+
+    fg_assert(writer->options.single);
+    if (fg_rollup_finish(writer, &sections, err) != FG_OK)
+        return fg_wrap(err, "rollups of single series");
+    if (sections.nod.len + sections.crn.len > max_bytes) {
+        /* All or none: a filter that matches some without a rollup reads all that these sum up. */
+        fg_rollup_drop_rows(writer);
+        if (fg_rollup_finish(writer, &sections, err) != FG_OK)
+            return fg_wrap(err, "list of series");
+    }
+    fg_block_part_section(block, FG_BLOCK_SND, sections.nod);
+    fg_block_part_section(block, FG_BLOCK_SCR, sections.crn);
+    return FG_OK;
+}

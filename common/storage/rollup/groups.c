@@ -224,6 +224,152 @@ enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
     return FG_OK;
 }
 
+/* ---- single series ---- */
+
+/* A label by which single series differ. */
+struct differing {
+    struct fg_slice name;
+    uint32_t n_values;
+};
+
+/* Values of a label, sorted. */
+static int compare_values(const void *left, const void *right)
+{
+    return fg_slice_cmp(*(const struct fg_slice *)left, *(const struct fg_slice *)right);
+}
+
+static uint32_t count_all_values(const struct groups_choosing *choosing, struct fg_slice name,
+                                 struct fg_slice *values)
+{
+    uint32_t n_series = choosing->groups->n_series, count = 0;
+
+    for (uint32_t i = 0; i < n_series; i++)
+        values[i] = value_of(&choosing->series[i], name);
+    qsort(values, n_series, sizeof *values, compare_values);
+    for (uint32_t i = 0; i < n_series; i++)
+        count += i == 0 || !fg_slice_eq(values[i - 1], values[i]);
+    return count;
+}
+
+static bool is_listed(const struct differing *labels, uint32_t count, struct fg_slice name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (fg_slice_eq(labels[i].name, name))
+            return true;
+    return false;
+}
+
+/* Lists all labels that are not common. Returns their number, FG_GROUPS_SINGLE_LABELS_MAX + 1 if
+ * there are more than there may be. */
+static uint32_t list_differing(const struct groups_choosing *choosing, struct fg_slice *values,
+                               struct differing labels[FG_GROUPS_SINGLE_LABELS_MAX])
+{
+    uint32_t count = 0;
+    size_t at;
+
+    for (uint32_t i = 0; i < choosing->groups->n_series; i++)
+        for (size_t k = 0; k < choosing->series[i].count; k++) {
+            struct fg_slice name = choosing->series[i].items[k].name;
+
+            if (fg_slice_is(name, FG_LABEL_NAME) || is_listed(labels, count, name) ||
+                fg_labels_find(&choosing->groups->common, name, &at))
+                continue;
+            if (count == FG_GROUPS_SINGLE_LABELS_MAX)
+                return count + 1;
+            labels[count++] = (struct differing){name, count_all_values(choosing, name, values)};
+        }
+    return count;
+}
+
+static int compare_differing(const void *left, const void *right)
+{
+    const struct differing *a = left, *b = right;
+
+    if (a->n_values != b->n_values)
+        return a->n_values > b->n_values ? -1 : 1;
+    return fg_slice_cmp(a->name, b->name);
+}
+
+static int compare_series(const void *left, const void *right, void *arg)
+{
+    const struct groups_choosing *choosing = arg;
+    const struct fg_labels *a = &choosing->series[*(const uint32_t *)left];
+    const struct fg_labels *b = &choosing->series[*(const uint32_t *)right];
+
+    for (uint32_t i = 0; i < choosing->groups->n_names; i++) {
+        struct fg_slice name = choosing->groups->names[i];
+        int order = fg_slice_cmp(value_of(a, name), value_of(b, name));
+
+        if (order != 0)
+            return order;
+    }
+    return 0;
+}
+
+/* Numbers the groups in the order of their values. order: the series in that order. */
+static enum fg_code name_single(struct groups_choosing *choosing, const uint32_t *order,
+                                struct fg_err *err)
+{
+    struct fg_groups *groups = choosing->groups;
+
+    groups->values =
+        fg_arena_new(choosing->arena, struct fg_slice, (size_t)groups->n_groups * groups->n_names);
+    if (groups->values == NULL)
+        return no_room(err);
+    for (uint32_t i = 0, g = 0; i < groups->n_series; i++) {
+        g += i > 0 && compare_series(&order[i - 1], &order[i], choosing) != 0;
+        groups->of_series[order[i]] = g;
+        for (uint32_t k = 0; k < groups->n_names; k++)
+            groups->values[(size_t)g * groups->n_names + k] =
+                value_of(&choosing->series[order[i]], groups->names[k]);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_single(struct groups_choosing *choosing, struct fg_err *err)
+{
+    struct fg_groups *groups = choosing->groups;
+    struct differing labels[FG_GROUPS_SINGLE_LABELS_MAX];
+    struct fg_slice *values = fg_arena_new(choosing->arena, struct fg_slice, groups->n_series);
+    uint32_t *order = fg_arena_new(choosing->arena, uint32_t, groups->n_series), n_groups = 1;
+
+    if (values == NULL || order == NULL)
+        return no_room(err);
+    groups->n_names = list_differing(choosing, values, labels);
+    if (groups->n_names > FG_GROUPS_SINGLE_LABELS_MAX)
+        return FG_OK;
+    qsort(labels, groups->n_names, sizeof *labels, compare_differing);
+    for (uint32_t i = 0; i < groups->n_names; i++)
+        groups->names[i] = labels[i].name;
+    for (uint32_t i = 0; i < groups->n_series; i++)
+        order[i] = i;
+    qsort_r(order, groups->n_series, sizeof *order, compare_series, choosing);
+    for (uint32_t i = 1; i < groups->n_series; i++)
+        n_groups += compare_series(&order[i - 1], &order[i], choosing) != 0;
+    if (n_groups > FG_GROUPS_SINGLE_MAX)
+        return FG_OK;
+    groups->n_groups = n_groups;
+    return name_single(choosing, order, err);
+}
+
+enum fg_code fg_groups_single(const struct fg_labels *series, uint32_t n_series,
+                              const struct fg_slice *wanted, size_t n_wanted,
+                              struct fg_arena *arena, struct fg_groups *ret_groups,
+                              struct fg_err *err)
+{
+    struct fg_groups groups = {.n_series = n_series};
+    struct groups_choosing choosing = {.series = series, .groups = &groups, .arena = arena};
+
+    groups.of_series = fg_arena_new(arena, uint32_t, n_series);
+    if (groups.of_series == NULL)
+        return no_room(err);
+    if (n_series > 0 && (find_common(&choosing, wanted, n_wanted, err) != FG_OK ||
+                         make_single(&choosing, err) != FG_OK))
+        return err->code;
+    *ret_groups = groups;
+    return FG_OK;
+}
+
 /* ---- what a selector says of them ---- */
 
 /* Returns the labels that queries see of a group. items is NULL at the limit of the arena. */
@@ -282,11 +428,13 @@ enum fg_code fg_groups_match(const struct fg_groups *groups, const struct fg_pro
                              enum fg_groups_answer *ret_answers, struct fg_err *err)
 {
     for (uint32_t g = 0; g < groups->n_groups; g++) {
+        struct fg_arena_mark mark = fg_arena_mark(arena);
         struct fg_labels labels = labels_of(groups, g, type, arena);
 
         if (labels.items == NULL)
             return no_room(err);
         ret_answers[g] = match(groups, &labels, selector);
+        fg_arena_release(arena, mark);
     }
     return FG_OK;
 }

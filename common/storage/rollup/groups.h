@@ -5,7 +5,8 @@
  * The labels depend on the series of the part: they are the first of the wanted labels, in their
  * order, that have from two to FG_GROUPS_VALUES_MAX values (a missing label counts as a value) and
  * give at most FG_GROUPS_MAX groups. Groups also record the labels that all series share, and the
- * wanted labels that no series has: filters on those are decided without the series.
+ * wanted labels that no series has: filters on those are decided without the series. Groups of
+ * single series (fg_groups_single()) decide filters on all labels that any series has.
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_GROUPS_H
 #define FG_COMMON_STORAGE_ROLLUP_GROUPS_H
@@ -16,6 +17,9 @@ enum {
     FG_GROUPS_LABELS_MAX = 3,
     FG_GROUPS_VALUES_MAX = 32, /* of one label */
     FG_GROUPS_MAX = 64,
+    /* Of groups that are single series. */
+    FG_GROUPS_SINGLE_LABELS_MAX = 16,
+    FG_GROUPS_SINGLE_MAX = 1024,
 };
 
 /* The wanted labels by default. The first one is in every query for flame graphs
@@ -28,7 +32,7 @@ enum {
 
 struct fg_groups {
     struct fg_labels common; /* of all series; sorted; an empty value: no series has it */
-    struct fg_slice names[FG_GROUPS_LABELS_MAX];
+    struct fg_slice names[FG_GROUPS_SINGLE_LABELS_MAX];
     uint32_t n_names;
     struct fg_slice *values; /* of group g: values[g * n_names ...]; "": without the label */
     uint32_t n_groups;       /* ascending by values; at least 1 if there are series */
@@ -42,6 +46,17 @@ struct fg_groups {
  * since a rollup has its type.
  */
 enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
+                              const struct fg_slice *wanted, size_t n_wanted,
+                              struct fg_arena *arena, struct fg_groups *ret_groups,
+                              struct fg_err *err) fg_must_check;
+
+/*
+ * Makes a group of each series, by all labels that they do not have in common; series that differ
+ * in their name only, and so in their type, share one. Labels with more values come first, so that
+ * the groups of one value of such a label are neighbours. Arguments and errors are those of
+ * fg_groups_choose(). n_groups 0: there are more labels or series than there may be groups.
+ */
+enum fg_code fg_groups_single(const struct fg_labels *series, uint32_t n_series,
                               const struct fg_slice *wanted, size_t n_wanted,
                               struct fg_arena *arena, struct fg_groups *ret_groups,
                               struct fg_err *err) fg_must_check;

@@ -29,6 +29,21 @@ struct fg_rollup_ranges fg_rollup_ranges(const struct fg_block_part *part)
     return ranges;
 }
 
+struct fg_rollup_ranges fg_rollup_single_ranges(const struct fg_block_part *part)
+{
+    struct fg_rollup_ranges ranges = {0};
+
+    for (uint32_t i = 0; i < part->n_sections; i++) {
+        const struct fg_block_section *section = &part->sections[i];
+
+        if (section->kind == FG_BLOCK_SND)
+            ranges.nod = section->range;
+        else if (section->kind == FG_BLOCK_SCR)
+            ranges.crn = section->range;
+    }
+    return ranges;
+}
+
 /* ---- the directory ---- */
 
 struct rollup_parsing {
@@ -128,12 +143,12 @@ static void parse_groups(struct rollup_parsing *parsing)
     uint32_t values;
 
     parse_common(parsing);
-    groups->n_names = count_of(parsing, "labels of groups", 1, FG_GROUPS_LABELS_MAX);
+    groups->n_names = count_of(parsing, "labels of groups", 1, FG_GROUPS_SINGLE_LABELS_MAX);
     for (uint32_t i = 0; i < groups->n_names; i++)
         groups->names[i] = text(parsing);
     /* Without labels a group takes no bytes: the first of them is all that there can be. */
     groups->n_groups = groups->n_names > 0
-                           ? count_of(parsing, "groups", groups->n_names, FG_GROUPS_MAX)
+                           ? count_of(parsing, "groups", groups->n_names, FG_GROUPS_SINGLE_MAX)
                            : count_of(parsing, "groups", 1, 1);
     values = groups->n_groups * groups->n_names;
     groups->values = array(parsing, values, sizeof *groups->values);

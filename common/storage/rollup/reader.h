@@ -61,7 +61,11 @@ struct fg_rollup_ranges {
 /* Returns the ranges of the sections. */
 struct fg_rollup_ranges fg_rollup_ranges(const struct fg_block_part *part);
 
-/* Parses section NOD of the part. bytes: the whole section. FG_E_UNIMPLEMENTED: the part is
+/* Returns the ranges of the rollups of single series, which derived parts may have in addition to
+ * the others; ftb and ful are empty. */
+struct fg_rollup_ranges fg_rollup_single_ranges(const struct fg_block_part *part);
+
+/* Parses section NOD or SND of the part. bytes: the whole section. FG_E_UNIMPLEMENTED: the part is
  * encrypted, or a newer version wrote its rollups. */
 enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice bytes,
                               struct fg_arena *arena, struct fg_rollups *ret_rollups,

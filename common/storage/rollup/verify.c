@@ -141,24 +141,99 @@ static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_er
     return FG_OK;
 }
 
+static enum fg_code verify_ranges(const struct fg_block_part *part, struct fg_slice file,
+                                  const struct fg_rollup_ranges *ranges, struct fg_arena *arena,
+                                  struct fg_rollups *ret_rollups, struct fg_err *err)
+{
+    struct rollup_verifying verifying = {
+        .part = part,
+        .sections = {[FG_ROLLUP_CROWN] = fg_slice_sub(file, ranges->crn.offset, ranges->crn.len),
+                     [FG_ROLLUP_TOTALS] = fg_slice_sub(file, ranges->ftb.offset, ranges->ftb.len),
+                     [FG_ROLLUP_FULL] = fg_slice_sub(file, ranges->ful.offset, ranges->ful.len)},
+        .arena = arena,
+    };
+
+    if (fg_rollups_parse(part, fg_slice_sub(file, ranges->nod.offset, ranges->nod.len), arena,
+                         &verifying.rollups, err) != FG_OK ||
+        verify_rows(&verifying, err) != FG_OK)
+        return err->code;
+    *ret_rollups = verifying.rollups;
+    return FG_OK;
+}
+
+/* Checks that the rollups of the single series of a type add up to that of all series, if each
+ * series has one. */
+static enum fg_code verify_single_sums(const struct fg_rollups *single,
+                                       const struct fg_rollup_row *all, uint32_t type,
+                                       struct fg_err *err)
+{
+    uint64_t count = 0;
+    struct fg_id digest = {0, 0};
+    uint32_t n_rows = 0;
+    int64_t total = 0;
+
+    for (uint32_t i = 0; i < single->n_rows; i++) {
+        const struct fg_rollup_row *row = &single->rows[i];
+
+        if (row->type != type || row->key.start_ns != all->key.start_ns ||
+            row->key.end_ns != all->key.end_ns)
+            continue;
+        n_rows++;
+        count += row->count;
+        digest = fg_id_add(digest, row->digest);
+        total = fg_value_add(total, row->total);
+    }
+    if (n_rows != single->groups.n_groups ||
+        (count == all->count && fg_id_eq(digest, all->digest) && total == all->total))
+        return FG_OK;
+    return fg_fail(
+        err, FG_E_CORRUPT,
+        "single series have %llu profiles with a total of %lld, all together %llu with a "
+        "total of %lld",
+        (unsigned long long)count, (long long)total, (unsigned long long)all->count,
+        (long long)all->total);
+}
+
+/* True if both have the same types and objects. */
+static bool belong_together(const struct fg_rollups *rollups, const struct fg_rollups *single)
+{
+    if (rollups->n_types != single->n_types || rollups->n_derived_from != single->n_derived_from)
+        return false;
+    for (uint32_t i = 0; i < rollups->n_types; i++)
+        if (!fg_profile_type_eq(&rollups->types[i], &single->types[i]))
+            return false;
+    for (uint32_t i = 0; i < rollups->n_derived_from; i++)
+        if (!fg_id_eq(rollups->derived_from[i], single->derived_from[i]))
+            return false;
+    return true;
+}
+
+static enum fg_code verify_single(const struct fg_rollups *rollups, const struct fg_rollups *single,
+                                  struct fg_err *err)
+{
+    if (!belong_together(rollups, single))
+        return fg_fail(err, FG_E_CORRUPT, "single series: they belong to another part");
+    for (uint32_t i = 0; i < rollups->n_rows; i++)
+        if (rollups->rows[i].key.kind == FG_ROLLUP_ALL &&
+            verify_single_sums(single, &rollups->rows[i], rollups->rows[i].type, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 enum fg_code fg_rollup_verify(const struct fg_block_part *part, struct fg_slice file,
                               size_t max_bytes, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
     struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
-    struct rollup_verifying verifying = {
-        .part = part,
-        .sections = {[FG_ROLLUP_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
-                     [FG_ROLLUP_TOTALS] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),
-                     [FG_ROLLUP_FULL] = fg_slice_sub(file, ranges.ful.offset, ranges.ful.len)},
-        .arena = arena,
-    };
+    struct fg_rollup_ranges of_single = fg_rollup_single_ranges(part);
+    struct fg_rollups rollups = {0}, single = {0};
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_rollups_parse(part, fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
-                         &verifying.rollups, err) != FG_OK ||
-        verify_rows(&verifying, err) != FG_OK)
+    if (verify_ranges(part, file, &ranges, arena, &rollups, err) != FG_OK ||
+        (of_single.nod.len > 0 &&
+         (verify_ranges(part, file, &of_single, arena, &single, err) != FG_OK ||
+          verify_single(&rollups, &single, err) != FG_OK)))
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;
 }

@@ -89,13 +89,27 @@ static void part_done(struct fg_rollup_out_part *part)
     fg_buf_done(&part->bytes);
 }
 
+void fg_rollup_drop_rows(struct fg_rollup_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->n_rows; i++)
+        for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+            part_done(&writer->rows[i].parts[form]);
+    memset(writer->dict, 0, writer->names.n_nodes * sizeof *writer->dict);
+    memset(writer->named, 0, writer->names.n_names * sizeof *writer->named);
+    writer->n_rows = writer->n_dict = writer->n_named = 0;
+    writer->named_bytes = 0;
+    writer->any = false;
+    fg_buf_clear(&writer->nod);
+    fg_buf_clear(&writer->crn);
+    fg_buf_clear(&writer->ftb);
+    fg_buf_clear(&writer->ful);
+}
+
 void fg_rollup_writer_destroy(struct fg_rollup_writer *writer)
 {
     if (writer == NULL)
         return;
-    for (uint32_t i = 0; i < writer->n_rows; i++)
-        for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
-            part_done(&writer->rows[i].parts[form]);
+    fg_rollup_drop_rows(writer);
     free(writer->rows);
     free(writer->types);
     free(writer->derived_from);
@@ -278,7 +292,8 @@ static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_val
     fg_function_values_set_nodes(&writer->values, &writer->names, value->self);
     row->total = writer->values.all;
     add_crown(writer, value, row);
-    add_table(writer, value, row);
+    if (!writer->options.single)
+        add_table(writer, value, row);
     if (value->full != NULL) {
         struct fg_rollup_out_part *full = &row->parts[FG_ROLLUP_FULL];
 

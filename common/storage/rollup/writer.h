@@ -5,8 +5,9 @@
  *       fg_rollup_writer_create   the part's tree, types, groups
  *       fg_rollup_add             for each key: sums by node of the function tree and by
  *                                 rank, per type
- *       fg_rollup_write           gives the block writer the sections NOD, CRN, FTB and FUL,
- *                                 and its function tree if asked to: it has to exist until
+ *       fg_rollup_write           gives the block writer the sections NOD, CRN, FTB and FUL (SND
+ *                                 and SCR of single series), and its function tree if asked to:
+ *                                 it has to exist until
  *     fg_block_part_end
  *
  * Sums for crowns and function totals are by node of fg_rollup_writer_functions(), which has far
@@ -38,7 +39,8 @@ struct fg_rollup_options {
     /* The part becomes rollup-only, since those objects will be deleted: all forms are kept, and it
      * is an error if one cannot be. */
     bool all;
-    bool named; /* also write the function tree of all stacks (fg_block_part_function_tree()) */
+    bool single; /* groups are single series: crowns only, in sections of their own */
+    bool named;  /* also write the function tree of all stacks (fg_block_part_function_tree()) */
     uint32_t n_ranks;     /* stacks of the part (fg_block_part_n_stacks()); 0: no full values */
     uint32_t crown_nodes; /* 0: FG_CROWN_NODES */
 };
@@ -88,5 +90,11 @@ enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer,
  * Keep the rollup writer until part_end. */
 enum fg_code fg_rollup_write(struct fg_rollup_writer *writer, struct fg_block_writer *block,
                              struct fg_err *err) fg_must_check;
+
+/* The same for rollups of single series (options.single). If they take more than max_bytes
+ * together, all are left out and only the list of series is written. */
+enum fg_code fg_rollup_write_single(struct fg_rollup_writer *writer, uint64_t max_bytes,
+                                    struct fg_block_writer *block,
+                                    struct fg_err *err) fg_must_check;
 
 #endif

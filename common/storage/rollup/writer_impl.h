@@ -50,6 +50,9 @@ struct fg_rollup_writer {
     struct fg_buf nod, crn, ftb, ful;
 };
 
+/* Drops all rows, as if none had been added. */
+void fg_rollup_drop_rows(struct fg_rollup_writer *writer);
+
 /* Appends ascending numbers: for each, how many numbers were skipped before it. */
 void fg_rollup_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *out);
 

@@ -260,7 +260,7 @@ static void parent_rollups_of_weeks_are_built_and_rebuilt(void **state)
     shape = world_shape_of(world);
     assert_in_range(shape.nodes, 2 * (4 + 1), 2 * (4 + 1 + 4)); /* of two tenants */
     assert_in_range(world->n_nodes_parts, 50, SIZE_MAX);
-    world_verify(world, ", and 7 of rollups of these; usage of ");
+    world_verify(world, ", and 9 of rollups of these; usage of ");
     world_close(world);
     free(world);
 }

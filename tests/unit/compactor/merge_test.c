@@ -517,9 +517,8 @@ static void open_object(struct fixture *f, struct fg_slice file, struct fg_block
 }
 
 static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
-                        struct fg_rollups *ret_nodes)
+                        struct fg_block_range nod, struct fg_rollups *ret_nodes)
 {
-    struct fg_block_range nod = fg_rollup_ranges(part).nod;
     struct fg_err err;
 
     *ret_nodes = (struct fg_rollups){0};
@@ -529,10 +528,10 @@ static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg
              &err);
 }
 
-/* The part of a service over some blocks. */
+/* The part of a service over some blocks. single_at_once 0: single series are only listed. */
 static void write_above(struct fixture *f, struct parent_source *sources, uint32_t n,
                         struct fg_slice service, int64_t start_ns, int64_t end_ns,
-                        struct fg_block_writer *block, uint32_t *raws)
+                        uint32_t single_at_once, struct fg_block_writer *block, uint32_t *raws)
 {
     struct cmp_merge_parent_part parts[SOURCES_MAX];
     struct cmp_merge_parent parent = {.tenant = FG_LIT("acme"),
@@ -540,6 +539,8 @@ static void write_above(struct fixture *f, struct parent_source *sources, uint32
                                       .parts = parts,
                                       .start_ns = start_ns,
                                       .end_ns = end_ns,
+                                      .only_list_single = single_at_once == 0,
+                                      .single_at_once = single_at_once,
                                       .max_bytes = MEMORY,
                                       .arena = f->arena};
     bool left_out = true;
@@ -555,12 +556,13 @@ static void write_above(struct fixture *f, struct parent_source *sources, uint32
         *part = (struct cmp_merge_parent_part){.id = {i + 1, 0}};
         must(cmp_merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
         if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
-            parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->rollups);
+            parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part,
+                        fg_rollup_ranges(part->part.part).nod, &part->rollups);
         parent.n_parts++;
     }
     must(cmp_merge_parent_plan(&parent, &err), &err);
     for (uint32_t i = 0; i < parent.n_parts; i++)
-        raws[parts[i].raw]++;
+        raws[parts[i].raw[MERGE_GROUPS]]++;
     must(cmp_merge_parent_write(&parent, block, &left_out, &err), &err);
     assert_false(left_out);
 }
@@ -568,20 +570,20 @@ static void write_above(struct fixture *f, struct parent_source *sources, uint32
 struct looked {
     struct fg_slice file;
     const struct fg_block_part *part;
+    struct fg_rollup_ranges ranges;
     struct fg_rollups nodes;
     struct fg_function_tree names;
     uint64_t *paths; /* of a node: hash of its path */
 };
 
 static void look(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
-                 struct looked *looked)
+                 struct fg_rollup_ranges ranges, struct looked *looked)
 {
-    struct fg_block_range crn = fg_rollup_ranges(part).crn;
-    struct fg_slice bytes = fg_slice_sub(file, crn.offset, crn.len);
+    struct fg_slice bytes = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len);
     struct fg_err err;
 
-    *looked = (struct looked){.file = file, .part = part};
-    parse_nodes(f, file, part, &looked->nodes);
+    *looked = (struct looked){.file = file, .part = part, .ranges = ranges};
+    parse_nodes(f, file, part, ranges.nod, &looked->nodes);
     must(fg_rollup_functions_parse(
              &looked->nodes, fg_slice_sub(bytes, 0, looked->nodes.names.bytes),
              fg_slice_sub(bytes, looked->nodes.names.bytes, looked->nodes.dict.bytes), f->arena,
@@ -600,7 +602,7 @@ static void look(struct fixture *f, struct fg_slice file, const struct fg_block_
 static void read_crown(struct fixture *f, const struct looked *looked,
                        const struct fg_rollup_row *row, struct fg_crown *ret_crown)
 {
-    struct fg_block_range crn = fg_rollup_ranges(looked->part).crn;
+    struct fg_block_range crn = looked->ranges.crn;
     const struct fg_rollup_place *place = &row->places[FG_ROLLUP_CROWN];
     struct fg_err err;
 
@@ -644,11 +646,56 @@ static const struct fg_rollup_row *find_same(const struct looked *in, const stru
     return NULL;
 }
 
+/* Compares the rollups of single series with those of a block of all profiles, in which they have
+ * the numbers of series. Returns how many there were in both. */
+static uint32_t compare_single(struct fixture *f, struct fg_slice file,
+                               const struct fg_block_part *part, const struct looked *direct)
+{
+    struct fg_block_range range = fg_block_part_range(direct->part, FG_BLOCK_WANT_SERIES);
+    struct fg_rollup_ranges ranges = fg_rollup_single_ranges(part);
+    struct fg_block_index index;
+    struct fg_labels *labels;
+    struct fg_groups groups;
+    struct looked looked;
+    uint32_t compared = 0;
+    struct fg_err err;
+
+    if (ranges.nod.len == 0)
+        return 0;
+    look(f, file, part, ranges, &looked);
+    must(fg_block_part_parse(direct->part,
+                             fg_slice_sub(direct->file, (size_t)range.offset, (size_t)range.len),
+                             f->arena, &index, &err),
+         &err);
+    labels = fg_arena_new(f->arena, struct fg_labels, index.n_series);
+    for (uint32_t i = 0; i < index.n_series; i++)
+        labels[i] = index.series[i].labels;
+    must(fg_groups_single(labels, index.n_series, NULL, 0, f->arena, &groups, &err), &err);
+    assert_int_equal(looked.nodes.groups.n_groups, groups.n_groups);
+    for (uint32_t i = 0; i < looked.nodes.n_rows; i++) {
+        const struct fg_rollup_row *row = &looked.nodes.rows[i];
+
+        assert_int_equal(row->key.kind, FG_ROLLUP_GROUP);
+        for (uint32_t k = 0; k < direct->nodes.n_rows; k++) {
+            const struct fg_rollup_row *other = &direct->nodes.rows[k];
+
+            if (other->key.kind != FG_ROLLUP_SERIES || other->count == 0 ||
+                groups.of_series[other->key.number] != row->key.number ||
+                !fg_profile_type_eq(&looked.nodes.types[row->type],
+                                    &direct->nodes.types[other->type]))
+                continue;
+            same_row(f, &looked, row, direct, other);
+            compared++;
+        }
+    }
+    return compared;
+}
+
 /* Parent rollups of three hourly blocks equal the rollups of one block of all their profiles. */
 static void parent_rollups_are_the_sums_of_all_profiles(void **state)
 {
     static const struct cmp_merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
-    uint32_t raws[2] = {0, 0}, compared = 0;
+    uint32_t raws[2] = {0, 0}, compared = 0, single = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
@@ -682,18 +729,22 @@ static void parent_rollups_are_the_sums_of_all_profiles(void **state)
         fg_buf_init(&file, SIZE_MAX);
         block = fg_block_writer_create(&(struct fg_block_sink){append, &file}, 2);
         for (uint32_t p = 0; p < direct.n_parts; p++)
-            write_above(&f, sources, 3, direct.parts[p].service, all.start_ns, all.end_ns, block,
-                        raws);
+            write_above(&f, sources, 3, direct.parts[p].service, all.start_ns, all.end_ns,
+                        (uint32_t)seed - 1, block, raws);
         must(fg_block_writer_finish(block, &summary, &err), &err);
         fg_block_writer_destroy(block);
         open_object(&f, fg_buf_slice(&file), &made);
         for (uint32_t p = 0; p < made.n_parts; p++) {
+            const struct fg_block_part *of;
             struct looked a, b;
+            uint32_t n;
 
-            look(&f, fg_buf_slice(&file), &made.parts[p], &a);
-            look(&f, fg_buf_slice(&wanted),
-                 &direct.parts[fg_block_part_find(&direct, FG_LIT("acme"), made.parts[p].service)],
-                 &b);
+            of = &direct.parts[fg_block_part_find(&direct, FG_LIT("acme"), made.parts[p].service)];
+            look(&f, fg_buf_slice(&file), &made.parts[p], fg_rollup_ranges(&made.parts[p]), &a);
+            look(&f, fg_buf_slice(&wanted), of, fg_rollup_ranges(of), &b);
+            n = compare_single(&f, fg_buf_slice(&file), &made.parts[p], &b);
+            assert_true(seed > 1 || n == 0);
+            single += n;
             must(fg_rollup_verify(&made.parts[p], fg_buf_slice(&file), MEMORY, &err), &err);
             assert_int_equal(a.part->n_profiles, b.part->n_profiles);
             assert_true(fg_id_eq(a.part->digest, b.part->digest));
@@ -713,9 +764,10 @@ static void parent_rollups_are_the_sums_of_all_profiles(void **state)
         fg_buf_done(&wanted);
         close_fixture(&f);
     }
-    print_message("  %u rollups compared; blocks by rollups %u, by profiles %u\n", compared,
-                  raws[0], raws[1]);
-    assert_true(compared > 50 && raws[0] > 0 && raws[1] > 0);
+    print_message(
+        "  %u rollups compared, %u of single series; blocks by rollups %u, by profiles %u\n",
+        compared, single, raws[0], raws[1]);
+    assert_true(compared > 50 && single > 20 && raws[0] > 0 && raws[1] > 0);
 }
 
 static void a_profile_in_two_sources_is_refused(void **state)

@@ -22,6 +22,7 @@ static struct cmp_plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                         .job_max_bytes = 400 * PROFILE_BYTES,
                                         .sources_max = 40,
                                         .rollup_min_bytes = 5 * PROFILE_BYTES,
+                                        .whole_max_bytes = 300 * PROFILE_BYTES,
                                         .retention.rollups_ns = 1};
 
 struct profile {
@@ -517,7 +518,7 @@ static void parent_rollups_are_planned_when_settled(void **state)
     settle(world);
     print_message("  made: 6 h %u, weeks %u, 28 days %u\n", (unsigned)world->nodes[PLAN_6_HOURS],
                   (unsigned)world->nodes[PLAN_WEEK], (unsigned)world->nodes[PLAN_MONTH]);
-    assert_in_range(world->nodes[PLAN_6_HOURS], 2 * 59, 3 * 60);
+    assert_in_range(world->nodes[PLAN_6_HOURS], 4 * 59, 4 * 60);
     assert_int_equal(world->nodes[PLAN_WEEK], 8);
     assert_int_equal(world->nodes[PLAN_MONTH], 2);
     assert_int_equal(count_nodes(world, PLAN_WEEK), 8);
@@ -556,6 +557,86 @@ static void parent_rollups_are_planned_when_settled(void **state)
         assert_int_equal(count_nodes(world, PLAN_MONTH), 1);
     }
     config.retention.profiles_ns = 0;
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static uint32_t count_blocks(const struct world *world, enum cmp_plan_level level)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        n += !world->blocks.blocks[i].derived && world->blocks.blocks[i].level == level;
+    return n;
+}
+
+/* Hours that are too small for a parent rollup become one block, once six of them are over. */
+static void small_hours_become_a_block(void **state)
+{
+    const int64_t first = (NOW / PLAN_DAY_NS + 1) * PLAN_DAY_NS;
+    const uint64_t before = config.rollup_min_bytes;
+    struct world *world = fg_new(struct world);
+
+    (void)state;
+    config.rollup_min_bytes = 10 * PROFILE_BYTES;
+    world_open(world, 1);
+    world->wall_ns = first;
+    for (uint32_t hour = 0; hour < 24; hour++) {
+        uint32_t over = (hour + 1) / 6, rest = (hour + 1) % 6;
+
+        /* In the third quarter there is more. */
+        arrive_at(world, world->wall_ns, hour / 6 == 2 ? 2 : 1);
+        world->wall_ns += FG_HOUR_NS + config.hour_delay_ns;
+        settle(world);
+        assert_int_equal(count_blocks(world, PLAN_6_HOURS), over < 3 ? over : over - 1);
+        assert_int_equal(count_blocks(world, PLAN_HOUR), over < 3 ? rest : rest + 6);
+        assert_int_equal(count_nodes(world, PLAN_6_HOURS), over >= 3);
+        world->wall_ns -= config.hour_delay_ns;
+    }
+
+    /* Late data stays apart until the day is over. */
+    arrive_at(world, first + FG_HOUR_NS, 1);
+    world->wall_ns += FG_HOUR_NS;
+    settle(world);
+    assert_int_equal(count_blocks(world, PLAN_6_HOURS), 3);
+    assert_int_equal(count_blocks(world, PLAN_HOUR), 7);
+    world->wall_ns += config.day_delay_ns;
+    settle(world);
+    assert_int_equal(world->blocks.n_blocks, 1);
+    assert_int_equal(count_blocks(world, PLAN_DAY), 1);
+    config.rollup_min_bytes = before;
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+/* Of a block of a day that is read in parts there is a parent rollup, which is read as a whole. */
+static void large_days_get_rollups_of_their_own(void **state)
+{
+    const int64_t first = (NOW / PLAN_DAY_NS + 1) * PLAN_DAY_NS;
+    struct world *world = fg_new(struct world);
+
+    (void)state;
+    world_open(world, 1);
+    world->wall_ns = first;
+    arrive_at(world, first, 300);
+    arrive_at(world, first + PLAN_DAY_NS, 301);
+    world->wall_ns = first + 2 * PLAN_DAY_NS + config.day_delay_ns;
+    settle(world);
+    assert_int_equal(count_blocks(world, PLAN_DAY), 2);
+    assert_int_equal(count_nodes(world, PLAN_DAY), 0); /* not settled yet */
+
+    /* A patch that is too small to be folded now is a part of it. */
+    arrive_at(world, first + PLAN_DAY_NS, 1);
+    world->wall_ns += config.hour_delay_ns;
+    settle(world);
+    assert_int_equal(count_blocks(world, PLAN_DAY), 3);
+    assert_int_equal(count_nodes(world, PLAN_DAY), 0);
+    world->wall_ns += config.fold_quiet_ns;
+    settle(world);
+    assert_int_equal(count_blocks(world, PLAN_DAY), 3);
+    assert_int_equal(count_nodes(world, PLAN_DAY), 1);
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        assert_true(!world->blocks.blocks[i].derived || world->blocks.blocks[i].n_from_blocks == 2);
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -802,6 +883,8 @@ int main(void)
         cmocka_unit_test(plans_of_any_stream_come_to_an_end),
         cmocka_unit_test(a_steady_stream_gets_the_expected_jobs),
         cmocka_unit_test(parent_rollups_are_planned_when_settled),
+        cmocka_unit_test(small_hours_become_a_block),
+        cmocka_unit_test(large_days_get_rollups_of_their_own),
         cmocka_unit_test(expired_blocks_are_dropped),
         cmocka_unit_test(expired_weeks_are_replaced_by_rollups),
         cmocka_unit_test(broken_blocks_get_jobs_of_their_own),

@@ -366,7 +366,7 @@ static void write_part(struct world *world, struct world_profile **profiles, uin
                                   &world->tree, uses, &err) == FG_OK);
     write_stripes(world, profiles, n, writer);
     if (chance(world, world->rollups_permille))
-        nodes = world_rollups(world, profiles, n, writer, NULL, 0, arena);
+        nodes = world_rollups(world, profiles, n, writer, NULL, 0, arena).all;
     if (fg_block_part_end(writer, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
     fg_rollup_writer_destroy(nodes);
@@ -408,10 +408,11 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
         fg_block_part_begin_derived(writer, world->tenants[profiles[0]->tenant],
                                     fg_cstr(services[world->series[profiles[0]->series].service]),
                                     &made, &err) == FG_OK);
-    struct fg_rollup_writer *nodes =
+    struct world_rollup_writers nodes =
         world_rollups(world, profiles, n, writer, derived_from, n_derived_from, arena);
     fg_assert(fg_block_part_end(writer, &err) == FG_OK);
-    fg_rollup_writer_destroy(nodes);
+    fg_rollup_writer_destroy(nodes.all);
+    fg_rollup_writer_destroy(nodes.single);
     fg_arena_destroy(arena);
 }
 
@@ -590,17 +591,17 @@ static uint32_t take_out(const struct world *world, uint32_t tenant,
 }
 
 /* Adds a block of these profiles that replaces what the change names, or that comes in addition to
- * the blocks it is made of. */
+ * the blocks it is made of; derived: its level then. */
 static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_blocks *before,
-                        const struct fg_l0 *l0, struct fg_blocks_change *change,
+                        const struct fg_l0 *l0, struct fg_blocks_change *change, uint8_t derived,
                         struct world_profile **profiles, uint32_t n, struct fg_arena *arena)
 {
     struct fg_blocks_entry entry = {
         .id = block_id(world->n_blocks),
-        .level = change->n_add > 0 ? 4 : 1,
-        .derived = change->n_add > 0,
-        .from_blocks = change->n_add > 0 ? change->replace : NULL,
-        .n_from_blocks = change->n_add > 0 ? change->n_replace : 0,
+        .level = derived > 0 ? derived : 1,
+        .derived = derived > 0,
+        .from_blocks = derived > 0 ? change->replace : NULL,
+        .n_from_blocks = derived > 0 ? change->n_replace : 0,
         .start_ns = world->start_ns,
         .end_ns = world->end_ns + 1,
         .shard_last = UINT16_MAX,
@@ -657,7 +658,7 @@ void world_compact(struct world *world, uint32_t tenant)
             if (world->profiles[i].tenant == tenant && world->profiles[i].generation == cover[k])
                 chosen[n++] = &world->profiles[i];
     if (change.n_cover > 0)
-        swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
+        swap_blocks(world, tenant, &before, &l0, &change, 0, chosen, n, arena);
     fg_arena_destroy(arena);
 }
 
@@ -678,7 +679,7 @@ void world_join(struct world *world, uint32_t tenant)
         if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
             chosen[n++] = &world->profiles[i];
     if (change.n_replace > 1 || (n > 0 && world->deletions[tenant].count > 0))
-        swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
+        swap_blocks(world, tenant, &before, &l0, &change, 0, chosen, n, arena);
     fg_arena_destroy(arena);
 }
 
@@ -705,28 +706,44 @@ static uint32_t drop_lonely(const struct world *world, struct world_profile **pr
     return kept;
 }
 
-void world_sum(struct world *world, uint32_t tenant)
+static bool is_from(const struct fg_blocks_change *change, uint32_t block)
+{
+    for (uint32_t i = 0; block != WORLD_NO_BLOCK && i < change->n_replace; i++)
+        if (fg_id_eq(change->replace[i], block_id(block)))
+            return true;
+    return false;
+}
+
+/* Makes rollups of some blocks, unless there are any of this level or above it. */
+static void sum_some(struct world *world, uint32_t tenant, uint8_t level, unsigned permille)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_l0 l0 = read_l0(world, arena);
     struct fg_blocks before = read_blocks(world, tenant, arena);
     struct world_profile **chosen = fg_arena_new(arena, struct world_profile *, world->n_profiles);
     struct fg_id *from = fg_arena_new(arena, struct fg_id, before.n_blocks);
-    struct fg_blocks_change change = {.replace = from, .n_add = 1};
+    struct fg_blocks_change change = {.replace = from};
     bool there = false;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < before.n_blocks; i++) {
-        there = there || before.blocks[i].derived;
-        from[change.n_replace++] = before.blocks[i].id;
+        there = there || (before.blocks[i].derived && before.blocks[i].level >= level);
+        if (!before.blocks[i].derived && chance(world, permille))
+            from[change.n_replace++] = before.blocks[i].id;
     }
     for (uint32_t i = 0; i < world->n_profiles; i++)
-        if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
+        if (world->profiles[i].tenant == tenant && is_from(&change, world->profiles[i].block))
             chosen[n++] = &world->profiles[i];
     n = drop_lonely(world, chosen, n);
     if (!there && n > 0)
-        swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
+        swap_blocks(world, tenant, &before, &l0, &change, level, chosen, n, arena);
     fg_arena_destroy(arena);
+}
+
+void world_sum(struct world *world, uint32_t tenant)
+{
+    sum_some(world, tenant, 4, 600);
+    sum_some(world, tenant, 5, 1000);
 }
 
 static bool all_cover(const struct world *world, const struct fg_l0 *l0,

@@ -80,23 +80,29 @@ void world_push(struct world *world, uint32_t count);
 void world_commit(struct world *world, unsigned permille); /* a share of what is not committed */
 void world_compact(struct world *world, uint32_t tenant);  /* merges some segments into a block */
 void world_join(struct world *world, uint32_t tenant);     /* merges its blocks into one */
-void world_sum(struct world *world, uint32_t tenant);      /* makes rollups of all its blocks */
-void world_retire(struct world *world); /* removes segments that all tenants cover */
-void world_sweep(struct world *world);  /* deletes objects that no manifest lists */
-void world_forget(struct world *world); /* from the heads */
+void world_sum(struct world *world, uint32_t tenant); /* makes rollups of all its blocks, and before
+                                                         that perhaps of some of them */
+void world_retire(struct world *world);               /* removes segments that all tenants cover */
+void world_sweep(struct world *world);                /* deletes objects that no manifest lists */
+void world_forget(struct world *world);               /* from the heads */
 void world_delete(struct world *world, uint32_t tenant);   /* deletes some series over some time */
 void world_undelete(struct world *world, uint32_t tenant); /* removes completed deletions */
 
 /* Puts profiles into all kinds of places. */
 void world_settle(struct world *world);
 
+/* The rollups of a part. single: those of single series, which only derived parts have; or NULL. */
+struct world_rollup_writers {
+    struct fg_rollup_writer *all, *single;
+};
+
 /* Makes the rollups of a part of these profiles, in order, for a part that is being written. The
  * caller destroys them after the part is complete. derived_from NULL: the profiles of the part
  * itself. */
-struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile **profiles,
-                                       uint32_t n, struct fg_block_writer *block,
-                                       const struct fg_id *derived_from, uint32_t n_derived_from,
-                                       struct fg_arena *arena);
+struct world_rollup_writers world_rollups(struct world *world, struct world_profile **profiles,
+                                          uint32_t n, struct fg_block_writer *block,
+                                          const struct fg_id *derived_from, uint32_t n_derived_from,
+                                          struct fg_arena *arena);
 
 /* --- its objects --- */
 

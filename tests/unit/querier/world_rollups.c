@@ -180,12 +180,44 @@ static void add_spans(struct merging *merging)
         }
 }
 
-struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile **profiles,
-                                       uint32_t n, struct fg_block_writer *block,
-                                       const struct fg_id *derived_from, uint32_t n_derived_from,
-                                       struct fg_arena *arena)
+/* Makes a group of each series. Rollups of some of them may be missing, and all of them may be more
+ * than there may be bytes. */
+static struct fg_rollup_writer *add_single(struct merging *merging,
+                                           struct fg_rollup_options options,
+                                           struct fg_block_writer *block, struct fg_arena *arena)
+{
+    const struct world *world = merging->world;
+    struct fg_rollup_key key = {FG_ROLLUP_GROUP, 0, world->start_ns, world->end_ns + 1};
+    struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);
+    struct fg_labels labels[PART_SERIES_MAX];
+    uint64_t max_bytes =
+        world_random(merging->world, 1000) < world->rollups_permille ? SIZE_MAX : 0;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < merging->n_series; i++)
+        labels[i] = world->series[merging->series[i]].labels;
+    fg_assert(fg_groups_single(labels, merging->n_series, NULL, 0, arena, groups, &err) == FG_OK);
+    fg_assert(groups->n_groups > 0);
+    merging->groups = *groups;
+    groups->n_series = 0;
+    options.groups = groups;
+    options.single = true;
+    fg_assert(fg_rollup_writer_create(&options, &merging->writer, &err) == FG_OK);
+    for (; key.number < groups->n_groups; key.number++)
+        if (chance(merging->world))
+            add_key(merging, &key);
+    if (fg_rollup_write_single(merging->writer, max_bytes, block, &err) != FG_OK)
+        fg_assert_failed(err.msg, __FILE__, __LINE__);
+    return merging->writer;
+}
+
+struct world_rollup_writers world_rollups(struct world *world, struct world_profile **profiles,
+                                          uint32_t n, struct fg_block_writer *block,
+                                          const struct fg_id *derived_from, uint32_t n_derived_from,
+                                          struct fg_arena *arena)
 {
     struct merging merging = {.world = world, .profiles = profiles, .n = n};
+    struct world_rollup_writers writers = {NULL, NULL};
     struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);
     struct fg_rollup_options options = {
         .tree = &world->tree,
@@ -212,5 +244,8 @@ struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile
     add_spans(&merging);
     if (fg_rollup_write(merging.writer, block, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
-    return merging.writer;
+    writers.all = merging.writer;
+    if (derived_from != NULL && chance(world))
+        writers.single = add_single(&merging, options, block, arena);
+    return writers;
 }

@@ -96,6 +96,74 @@ static void labels_with_few_values_are_chosen(void **state)
     }
 }
 
+static const struct {
+    const char *name;
+    const char *series[6];
+    const char *want;
+} singles[] = {
+    {"no series", {NULL}, "| | |"},
+    {"one series", {"pod=a,region=eu", NULL}, "pod=a region=eu zone= | |  | 0"},
+    {"the label with most values comes first",
+     {"pod=a,az=1", "pod=b,az=1", "pod=c,az=2", NULL},
+     "zone= | pod az | a/1/ b/1/ c/2/ | 0 1 2"},
+    {"series of several types are one",
+     {"__name__=cpu,pod=b", "__name__=memory,pod=b", "__name__=cpu,pod=a", NULL},
+     "zone= | pod | a/ b/ | 1 1 0"},
+    {"no label is a value too", {"pod=b", "x=1", NULL}, "zone= | pod x | /1/ b// | 1 0"},
+};
+
+static void single_series_are_groups_by_all_their_labels(void **state)
+{
+    static const struct fg_slice zone[] = {FG_LIT("zone")};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(singles); i++) {
+        struct fg_arena *arena = fg_arena_create(1 << 20);
+        struct fg_labels series[6];
+        uint32_t count = parse_series(singles[i].series, series, arena);
+        struct fg_groups groups;
+        struct fg_buf text;
+        struct fg_err err;
+
+        print_message("  %s\n", singles[i].name);
+        assert_int_equal(fg_groups_single(series, count, zone, 1, arena, &groups, &err), FG_OK);
+        fg_buf_init(&text, 1 << 16);
+        write_groups(&groups, &text);
+        assert_string_equal((char *)text.ptr, singles[i].want);
+        fg_buf_done(&text);
+        fg_arena_destroy(arena);
+    }
+}
+
+static void too_many_single_series_or_labels_are_no_groups(void **state)
+{
+    (void)state;
+    for (uint32_t more = 0; more < 2; more++) {
+        struct fg_arena *arena = fg_arena_create(16 << 20);
+        uint32_t count = FG_GROUPS_SINGLE_MAX + more;
+        struct fg_labels *series = fg_arena_new(arena, struct fg_labels, count);
+        struct fg_groups groups;
+        struct fg_err err;
+
+        for (uint32_t i = 0; i < count; i++) {
+            struct fg_label *label = fg_arena_new(arena, struct fg_label, 1);
+
+            *label = (struct fg_label){FG_LIT("pod"), fg_cstr(fg_arena_printf(arena, "%05u", i))};
+            series[i] = (struct fg_labels){label, 1};
+        }
+        assert_int_equal(fg_groups_single(series, count, NULL, 0, arena, &groups, &err), FG_OK);
+        assert_int_equal(groups.n_groups, more ? 0 : count);
+
+        count = FG_GROUPS_SINGLE_LABELS_MAX + more;
+        for (uint32_t i = 0; i < count; i++)
+            series[i].items[0] =
+                (struct fg_label){fg_cstr(fg_arena_printf(arena, "l%02u", i)), FG_LIT("x")};
+        assert_int_equal(fg_groups_single(series, count, NULL, 0, arena, &groups, &err), FG_OK);
+        assert_int_equal(groups.n_groups, more ? 0 : count);
+        fg_arena_destroy(arena);
+    }
+}
+
 /* Series with n regions and m zones, all pairs. */
 static struct fg_groups choose_grid(struct fg_arena *arena, uint32_t regions, uint32_t zones)
 {
@@ -211,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_with_few_values_are_chosen),
         cmocka_unit_test(groups_stay_within_their_bounds),
+        cmocka_unit_test(single_series_are_groups_by_all_their_labels),
+        cmocka_unit_test(too_many_single_series_or_labels_are_no_groups),
         cmocka_unit_test(a_full_arena_is_an_error),
         cmocka_unit_test(selectors_are_decided_by_groups),
     };
