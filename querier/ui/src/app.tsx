@@ -32,6 +32,10 @@ const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default
 
 const PAGES: readonly Page[] = [
   { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, view: Explore },
+  { path: "/labels", name: "Labels", icon: "labels", key: "l", selects: true, view: lazy(() => import("./pages/Labels").then((page) => ({ default: page.LabelsPage }))) },
+  { path: "/spans", name: "Spans", icon: "spans", key: "s", selects: true, view: lazy(() => import("./pages/Spans").then((page) => ({ default: page.Spans }))) },
+  { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, view: lazy(() => import("./pages/Compare").then((page) => ({ default: page.Compare }))) },
+  { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, view: lazy(() => import("./pages/Diff").then((page) => ({ default: page.Diff }))) },
   { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, view: Adhoc },
   { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, view: Targets, atEnd: true },
 ];

@@ -22,7 +22,7 @@ export function isPassing(fault: unknown): boolean {
   return fault instanceof ApiError && (fault.status === 0 || fault.status === 502 || fault.status === 503 || fault.status === 504);
 }
 
-function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
+export function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
   return {
     queryKey: key,
     queryFn: ({ signal }: { signal: AbortSignal }) => run(signal),

@@ -138,6 +138,14 @@ export function setDiffWidth(flame: Flame, width: DiffWidth): void {
   flame.total = flame.count > 0 ? flame.w[0]! : 0;
 }
 
+/* The same comparison with bars of other widths. Everything else is shared with the old one. */
+export function withDiffWidth(flame: Flame, width: DiffWidth): Flame {
+  const room = flame.count;
+  const made = { ...flame, x: new Float64Array(room), w: new Float64Array(room), self: new Float64Array(room) };
+  setDiffWidth(made, width);
+  return made;
+}
+
 /* The levels again: for files that are saved. */
 export function encode(flame: Flame): { names: string[]; levels: number[][] } {
   const levels: number[][] = [];

@@ -33,6 +33,14 @@ const DEFAULTS = {
   id: "", // an ad hoc profile
   other: "", // the one it is compared with
   type: "", // of several in one file
+  show: "", // states of changes that the table of a comparison has
+  noise: "", // 1: changes that are not significant have colours, too
+  chart: "lines", // how series by label are drawn
+  kind: "spans", // what a heat map counts
+  box: "", // FROM..UNTIL..LOW..HIGH in a heat map
+  span: "", // ids of spans whose profile is shown, joined by commas
+  profile: "", // id of the profile that is shown
+  trace: "", // id of the trace whose profile is shown
 } as const;
 
 export type Name = keyof typeof DEFAULTS;

@@ -24,7 +24,7 @@ export function useSelection(text: string): { query: Query; fault: Error | null 
   }, [text]);
 }
 
-function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const items = [
@@ -50,7 +50,7 @@ function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Qu
   );
 }
 
-function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const types = useMemo(() => {

@@ -1,0 +1,1 @@
+export function LabelsPage() { return null; }

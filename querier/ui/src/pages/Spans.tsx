@@ -1,0 +1,1 @@
+export function Spans() { return null; }
