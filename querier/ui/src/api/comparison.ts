@@ -2,13 +2,13 @@
 
 import { useQuery } from "@tanstack/react-query";
 
-import { type HeatmapData, heatmapOf } from "../charts/heatmap";
+import { type Box, type HeatmapData, heatmapOf } from "../charts/heatmap";
 import { stepFor } from "../charts/series";
 import { load } from "../flame/load";
 import type { Sides } from "../state/sides";
 import { type Query, formatQuery, formatSelector } from "../state/selector";
 import { address, call, get, send } from "./client";
-import { type FlameAnswer, type Span, ask } from "./queries";
+import { type FlameAnswer, type Span, ask, numbers } from "./queries";
 import type { LabelRow, Labels, Statistics, ValueRow, Values } from "./types";
 
 export type State = "up" | "down" | "new" | "gone" | "moved" | "not_significant" | "too_little_data";
@@ -100,21 +100,61 @@ export interface Heat {
   statistics: Statistics | undefined;
 }
 
+interface HeatAnswer {
+  series?: Parameters<typeof heatmapOf>[0];
+  statistics?: Record<string, unknown>;
+}
+
+function askHeatmap(query: Query, span: Span, step: number, kind: HeatKind, signal: AbortSignal): Promise<HeatAnswer> {
+  const word = kind === "spans" ? "SPAN" : "INDIVIDUAL";
+  return call<HeatAnswer>("SelectHeatmap", {
+    profileTypeID: query.type,
+    labelSelector: formatSelector(query.matchers),
+    start: span.from,
+    end: span.until,
+    step: step / 1000,
+    queryType: `HEATMAP_QUERY_TYPE_${word}`,
+    exemplarType: `EXEMPLAR_TYPE_${word}`,
+  }, signal);
+}
+
 export function useHeatmap(query: Query, span: Span, columns: number, kind: HeatKind) {
   const step = stepFor(span.until - span.from, columns);
   return useQuery(ask(["heatmap", formatQuery(query), span.from, span.until, step, kind], async (signal): Promise<Heat> => {
-    const word = kind === "spans" ? "SPAN" : "INDIVIDUAL";
-    const answer = await call<{ series?: Parameters<typeof heatmapOf>[0]; statistics?: Statistics }>("SelectHeatmap", {
-      profileTypeID: query.type,
-      labelSelector: formatSelector(query.matchers),
-      start: span.from,
-      end: span.until,
-      step: step / 1000,
-      queryType: `HEATMAP_QUERY_TYPE_${word}`,
-      exemplarType: `EXEMPLAR_TYPE_${word}`,
-    }, signal);
-    return { data: heatmapOf(answer.series ?? [], span.from, span.until, step), statistics: answer.statistics };
+    const answer = await askHeatmap(query, span, step, kind, signal);
+    return { data: heatmapOf(answer.series ?? [], span.from, span.until, step), statistics: numbers(answer.statistics) ?? undefined };
   }, query.type !== ""));
+}
+
+export interface Boxed {
+  ids: string[]; // of spans or profiles
+  count: number; // of all in the box; more than there are ids if not each has one
+}
+
+const BOX_IDS_MAX = 1000;
+const BOX_STEPS = 300;
+const PROFILES_PAGE = 10_000;
+
+/*
+ * What is in a box of a heat map. Profiles are listed. Spans are not, but each cell tells its greatest one, so finer cells than
+ * those of the picture tell most of them.
+ */
+export function useBoxed(query: Query, box: Box | null, kind: HeatKind) {
+  return useQuery(ask(["boxed", formatQuery(query), box, kind], async (signal): Promise<Boxed> => {
+    const { from, until, low, high } = box!;
+    if (kind === "profiles") {
+      const answer = await get<{ profiles: { id: string; value: number }[] }>("api/profiles", { query: formatQuery(query), from, until, limit: PROFILES_PAGE }, signal);
+      const inside = answer.profiles.filter((one) => one.value >= low && one.value <= high);
+      return { ids: inside.slice(0, BOX_IDS_MAX).map((one) => one.id), count: inside.length };
+    }
+    const step = Math.max(1000, Math.ceil((until - from) / BOX_STEPS / 1000) * 1000);
+    const answer = await askHeatmap(query, { from, until }, step, kind, signal);
+    const { exemplars, counts, bounds } = heatmapOf(answer.series ?? [], from, until, step, Infinity);
+    const inside = exemplars.filter((one) => one.value >= low && one.value <= high);
+    let count = 0;
+    for (const column of counts) column.forEach((n, row) => { if (bounds[row + 1]! > low && bounds[row]! <= high) count += n; });
+    return { ids: [...new Set(inside.map((one) => one.spanId))].slice(0, BOX_IDS_MAX), count: Math.max(count, inside.length) };
+  }, box !== null && query.type !== ""));
 }
 
 /* Samples of some spans, of one trace, or of some profiles. */
@@ -143,7 +183,7 @@ export function usePicked(query: Query, span: Span, picked: Picked, maxNodes: nu
       signal,
     });
     const { flame, rest } = await load(await response.arrayBuffer());
-    return { flame, statistics: rest.statistics as Statistics | undefined };
+    return { flame, statistics: numbers(rest.statistics as Record<string, unknown> | undefined) ?? undefined };
   }, some && query.type !== ""));
 }
 

@@ -78,7 +78,7 @@ interface SeriesAnswer {
 }
 
 /* JSON of protobuf has large numbers as text, and names of its own. */
-function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
+export function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
   if (statistics === undefined) return null;
   const of = (name: string): number => Number(statistics[name] ?? 0);
   return {

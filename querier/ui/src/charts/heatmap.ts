@@ -61,7 +61,7 @@ interface Slot {
   }[];
 }
 
-const MAX_EXEMPLARS = 200;
+export const MAX_EXEMPLARS = 200; /* more would hide the cells */
 const STEPS = 7;
 const COLOURS = {
   dark: ["#15304a", "#1a4a70", "#226a97", "#3a90a8", "#67b598", "#b3d587", "#f7efa2"],
@@ -75,7 +75,7 @@ export function heatStep(count: number, most: number): number {
 }
 
 /* The answer of SelectHeatmap. All series are added up: rows have the same bounds. */
-export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number): HeatmapData {
+export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number, most = MAX_EXEMPLARS): HeatmapData {
   const columns = new Map<number, number[]>();
   let bounds: number[] = [];
   const exemplars: Exemplar[] = [];
@@ -112,7 +112,7 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
     bounds,
     times,
     counts: times.map((time) => columns.get(time)!),
-    exemplars: exemplars.slice(0, MAX_EXEMPLARS),
+    exemplars: exemplars.slice(0, most),
   };
 }
 

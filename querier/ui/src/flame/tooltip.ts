@@ -91,12 +91,13 @@ export function describe(flame: Flame, node: number, unit: Unit): string {
 export class Tooltip {
   private readonly box: HTMLDivElement;
 
-  constructor(document: Document) {
-    this.box = document.createElement("div");
+  /* It is a child of what it is about, for the colours of that; fixed, it is cut by nothing. */
+  constructor(parent: HTMLElement) {
+    this.box = parent.ownerDocument.createElement("div");
     this.box.className = "fg-tip";
     this.box.setAttribute("role", "presentation");
     this.box.hidden = true;
-    document.body.append(this.box);
+    parent.append(this.box);
   }
 
   show(data: TooltipData, x: number, y: number): void {

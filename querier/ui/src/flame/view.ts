@@ -131,7 +131,7 @@ export class FlameView {
     const ctx = this.canvas.getContext("2d", { alpha: false });
     if (!ctx) throw new Error("this browser draws no canvas");
     this.ctx = ctx;
-    this.tip = new Tooltip(doc);
+    this.tip = new Tooltip(this.root);
     this.listen(doc);
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(this.scroller);

@@ -318,7 +318,7 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
     : <Skeleton />;
 
   return (
-    <section className="card profile" aria-label="Difference">
+    <section className={`card profile pal-${palette}`} aria-label="Difference">
       <div className="toolbar">
         <div className="seg" role="group" aria-label="View">
           {VIEWS.map(([one, text]) => <button key={one} type="button" aria-pressed={name === one} onClick={() => set({ view: one })}>{text}</button>)}

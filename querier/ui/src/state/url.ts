@@ -101,6 +101,17 @@ export function formatSel(sel: [number, number] | null): string {
   return sel === null ? "" : `${Math.round(sel[0])}..${Math.round(sel[1])}`;
 }
 
+/* A box in a heat map: times in milliseconds, and values. */
+export function parseBox(text: string): { from: number; until: number; low: number; high: number } | null {
+  const [from, until, low, high, more] = text.split("..").map(Number);
+  if (more !== undefined || !(from! < until!) || !(low! <= high!)) return null;
+  return { from: from!, until: until!, low: low!, high: high! };
+}
+
+export function formatBox(box: { from: number; until: number; low: number; high: number } | null): string {
+  return box === null ? "" : [box.from, box.until, box.low, box.high].map(Math.round).join("..");
+}
+
 /* Paths of Pyroscope's page, and ours for them. */
 export const OLD_PATHS: Record<string, string> = {
   "/comparison": "/compare",
