@@ -13,6 +13,7 @@
 #include "querier/render.h"
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
+#include "querier/status.h"
 
 enum {
     REQUEST_MAX_BYTES = 1024 * 1024, /* a selector has hundreds of bytes */
@@ -387,6 +388,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false, false},
         {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false, false},
         {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false, false},
+        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_READS, false, false},
         /* Two selectors may be too long for a URL. */
         {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_READS, false, true},
         {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false, false},

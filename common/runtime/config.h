@@ -119,6 +119,10 @@ void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out);
 void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out);
 void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out);
 
+/* Appends the value of one setting as users write it; that of a secret is not shown. values: the
+ * struct that the field's offset is in. */
+void fg_conf_write_value(const struct fg_conf_field *field, const void *values, struct fg_buf *out);
+
 /* Appends a duration, which is not negative, as a setting shows it: "30d", "1h30m", "0". */
 void fg_conf_write_duration(int64_t ns, struct fg_buf *out);
 

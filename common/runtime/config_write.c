@@ -97,6 +97,20 @@ void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out)
     }
 }
 
+void fg_conf_write_value(const struct fg_conf_field *field, const void *values, struct fg_buf *out)
+{
+    union { /* nobody writes through it */
+        const void *read;
+        void *values;
+    } given = {.read = values};
+    struct fg_conf_section section = {.name = "", .values = given.values};
+
+    if (field->type == FG_CONF_SECRET)
+        fg_buf_puts(out, "***");
+    else
+        fg_conf_print(&(struct fg_conf_at){&section, field}, out);
+}
+
 /* ---- Markdown ---- */
 
 /* A bar would end the table's cell. */

@@ -71,6 +71,20 @@ uint64_t qry_blocks_generation(const struct qry_query *query);
  * bucket. */
 const struct fg_blocks *qry_blocks_manifest(const struct qry_query *query, size_t tenant);
 
+/* What a tenant has of one level: 0 are segments that are in no block yet, 1 to 5 blocks (struct
+ * fg_blocks_entry). */
+struct qry_level {
+    uint64_t objects, profiles;
+    uint64_t bytes;               /* 0 of segments, which tenants share */
+    int64_t oldest_ns, newest_ns; /* valid if there are objects */
+};
+enum { QRY_LEVELS = 6 };
+
+/* Sums up what the snapshot's manifests say of the query's tenant of that number; nothing without a
+ * bucket. */
+void qry_blocks_levels(const struct qry_query *query, uint32_t tenant,
+                       struct qry_level levels[QRY_LEVELS]);
+
 /* Returns true after a failed attempt if the query should repeat it on the same snapshot and skip
  * something that this attempt could not read. fresh: this query took the snapshot with `fresh`. If
  * it returns false, *err may have been replaced by the error for the client. */

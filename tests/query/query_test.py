@@ -31,7 +31,7 @@ PROFILES = 40  # of each place
 STEP_MS = 15000
 QUICK = ["--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s",
          "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s",
-         "--ingester.segments.poll", "1s"]
+         "--ingester.segments.poll", "1s", "--limits.adhoc_profiles_max", "77"]
 BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
 SELECTOR = '{service_name="shop"}'
 
@@ -465,6 +465,22 @@ def check_svg(text, want):
           wanted)
 
 
+def check_status(world, client, where):
+    """The state says how much there is, since when, and in which levels of the bucket: `where` has those that are not empty."""
+    answer = asked(client, "/api/status")
+    times = [profile.time_ns // 10**6 for profile in world.profiles]
+    check((answer["profiles"]["oldest_ms"], answer["profiles"]["newest_ms"]) == (min(times), max(times)), "%s", answer)
+    check(answer["profiles"]["count"] >= len(times), "%s", answer)
+    check([one["tenant"] for one in answer["tenants"]] == ["anonymous"] and answer["ring"] is None, "%s", answer)
+    levels = answer["tenants"][0]["bucket"]["levels"]
+    check(set(where) <= {level["name"] for level in levels}, "%s instead of %s", levels, where)
+    check(all(("bytes" in level) == (level["name"] != "segments") for level in levels), "%s", levels)
+    if where == ("1 d",):  # nothing is in the head or in segments
+        check(sum(level["profiles"] for level in levels) == answer["profiles"]["count"], "%s", answer)
+        check(min(level["oldest_ms"] for level in levels) == min(times), "%s", levels)
+    check(answer["tenants"][0]["limits"]["adhoc_profiles_max"] == "77", "%s", answer)
+
+
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
@@ -491,12 +507,14 @@ def profiles_everywhere(rng):
             server.start().wait_ready()
             world.push(server, PROFILES)
             check_everything(world, server, "in the head")
+            check_status(world, flamegrid.Client(server.port), ())
             flush(server)
             deadline = time.monotonic() + WAIT_S
             while not re.search("^flamegrid_compactor_segments_retired_total [1-9]", server.metrics(), re.MULTILINE):
                 check(time.monotonic() < deadline, "no segment is retired: %s", server.log_tail())
                 time.sleep(0.5)
             check_everything(world, server, "in blocks")
+            check_status(world, flamegrid.Client(server.port), ("1 d",))
             check(server.terminate() == 0, "%s", server.log_tail())
         with flamegrid.Server(*QUICK, *IDLE, data=data) as server:
             server.start().wait_ready()

@@ -20,7 +20,7 @@ interface Page {
   name: string;
   icon: IconName;
   key: string; // after g
-  selects: boolean; // the query bar's selection is this page's
+  selects: boolean; // the query bar's selection and range are this page's
   view: ComponentType;
   atEnd?: boolean; // of the rail
 }
@@ -28,6 +28,7 @@ interface Page {
 /* Loaded when they are first shown: what most visits need stays small. */
 const Adhoc = lazy(() => import("./pages/Adhoc").then((module) => ({ default: module.Adhoc })));
 const Embed = lazy(() => import("./pages/Embed").then((module) => ({ default: module.Embed })));
+const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
 const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default: module.Targets })));
 
 const PAGES: readonly Page[] = [
@@ -38,6 +39,7 @@ const PAGES: readonly Page[] = [
   { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, view: lazy(() => import("./pages/Diff").then((page) => ({ default: page.Diff }))) },
   { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, view: Adhoc },
   { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, view: Targets, atEnd: true },
+  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, view: Status, atEnd: true },
 ];
 
 function Rail({ current }: { current: string }) {

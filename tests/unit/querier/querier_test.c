@@ -646,6 +646,20 @@ static void stats_of_all_ingesters_add_up(void **state)
     assert_true(head_has(f, "X-Flamegrid-Missing: chunks in doubt"));
 }
 
+static void status_names_members_and_limits(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(ask(f, "GET /api/status HTTP/1.1", NULL), 200);
+    assert_non_null(strstr(body_of(f), "\"profiles\":{\"count\":0,\"oldest_ms\":null,"
+                                       "\"newest_ms\":null}"));
+    assert_non_null(strstr(body_of(f), "{\"tenant\":\"anonymous\",\"limits\":{"));
+    assert_non_null(strstr(body_of(f), "\"adhoc_retention_period\":\""));
+    assert_non_null(strstr(body_of(f), "{\"name\":\"i1\",\"zone\":\"i1\",\"state\":\"active\","));
+    assert_non_null(strstr(body_of(f), "\"bucket\":null"));
+    assert_null(strstr(body_of(f), "inproc://")); /* addresses are not for clients */
+}
+
 static void full_queue_is_429(void **state)
 {
     struct fixture *f = *state;
@@ -747,6 +761,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(range_beyond_the_limit_is_refused, setup_short_queries,
                                         teardown),
         cmocka_unit_test_setup_teardown(full_queue_is_429, setup_full_lane, teardown),
+        WITH(status_names_members_and_limits),
         WITH(page_is_served_with_etag),
         WITH(every_page_is_the_same_file_and_other_paths_are_404),
         WITH(assets_are_whole_and_immutable),

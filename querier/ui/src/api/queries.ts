@@ -5,10 +5,11 @@ import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query
 import { gridOf, onGrid, stepFor } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
+import { type Unit, unitOfMetadata } from "../flame/units";
 import { type Query, formatQuery, formatSelector } from "../state/selector";
 import { isLevel } from "../state/types";
 import { ApiError, address, call, get, send } from "./client";
-import type { AdhocFile, Flamebearer, Functions, Labels, Rendered, Sandwich, Statistics, Values } from "./types";
+import type { AdhocFile, Flamebearer, Functions, Labels, Sandwich, Statistics, Values } from "./types";
 
 export interface Span {
   from: number; // milliseconds
@@ -197,7 +198,7 @@ export function useAdhocList() {
 export interface AdhocAnswer {
   flame: Flame;
   file: AdhocFile;
-  unit: string;
+  unit: Unit;
 }
 
 export function useAdhoc(id: string, type: string, maxNodes: number) {
@@ -205,6 +206,7 @@ export function useAdhoc(id: string, type: string, maxNodes: number) {
     async (signal): Promise<AdhocAnswer> => {
       const path = address(`api/adhoc/${encodeURIComponent(id)}`, { type, "max-nodes": maxNodes });
       const { flame, rest } = await load(await (await send(path, { signal })).arrayBuffer());
-      return { flame, file: rest.file as AdhocFile, unit: (rest.metadata as Rendered["metadata"]).units };
+      const metadata = rest.metadata as { units: string; sampleRate: number };
+      return { flame, file: rest.file as AdhocFile, unit: unitOfMetadata(metadata.units, metadata.sampleRate) };
     }, id !== ""));
 }

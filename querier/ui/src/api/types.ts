@@ -25,15 +25,6 @@ export interface Flamebearer {
   maxSelf: number;
 }
 
-export interface Rendered {
-  flamebearer: Flamebearer;
-  metadata: { format: string; sampleRate: number; units: string; name: string };
-  timeline: { startTime: number; samples: number[]; durationDelta: number } | null;
-  statistics?: Statistics;
-  leftTicks?: number;
-  rightTicks?: number;
-}
-
 export interface FunctionRow {
   name: string;
   self: number;

@@ -11,7 +11,7 @@ import { take } from "../flame/load";
 import { topOf } from "../flame/top";
 import { sandwich } from "../flame/tree";
 import type { Flame } from "../flame/model";
-import { formatCount, formatDuration, formatShare, formatValue, unitOf } from "../flame/units";
+import { type Unit, formatCount, formatDuration, formatShare, formatValue, unitOfMetadata } from "../flame/units";
 import { dateTime } from "../state/range";
 import { BASE, useRoute } from "../state/route";
 import { useSettings } from "../state/settings";
@@ -143,11 +143,11 @@ async function download(file: AdhocFile): Promise<void> {
 }
 
 /* Numbers by function of a flame graph, in the form of those that the server has of a selection. */
-function functionsOf(flame: Flame, unit: string): Functions {
+function functionsOf(flame: Flame, unit: Unit): Functions {
   const top = topOf(flame);
   const share = (value: number): number => (flame.total > 0 ? value / flame.total : 0);
   return {
-    type: "", unit, total: flame.total, count: top.names.length,
+    type: "", unit: { ns: "nanoseconds", bytes: "bytes", count: "count" }[unit], total: flame.total, count: top.names.length,
     functions: [...top.names].map((name) => ({
       name: flame.names[name]!, self: top.self[name]!, total: top.total[name]!, self_share: share(top.self[name]!), total_share: share(top.total[name]!),
     })),
@@ -171,8 +171,8 @@ function View() {
   const flame = answer.data?.flame ?? null;
   const file = answer.data?.file;
   const type = file?.type ?? "";
-  const unit = unitOf(type.includes(":") ? type : answer.data?.unit ?? "");
-  const functions = useMemo(() => (flame === null ? undefined : functionsOf(flame, type)), [flame, type]);
+  const unit = answer.data?.unit ?? "count";
+  const functions = useMemo(() => (flame === null ? undefined : functionsOf(flame, unit)), [flame, unit]);
   const around = useMemo(() => {
     if (flame === null || params.fn === "" || params.view !== "sandwich") return undefined;
     const { callers, callees, total, self } = sandwich(flame, params.fn);
@@ -227,14 +227,14 @@ function Compare() {
         body: JSON.stringify({ leftId: params.id, rightId: params.other, ...(params.type === "" ? {} : { profileType: params.type }) }),
       });
       const said = (await response.json()) as DiffAnswer;
-      const profile = JSON.parse(said.flamebearerProfile) as Record<string, unknown> & { metadata: { units: string; name: string } };
-      return { flame: take(profile).flame, types: said.profileTypes ?? [], units: profile.metadata.units };
+      const profile = JSON.parse(said.flamebearerProfile) as Record<string, unknown> & { metadata: { units: string; sampleRate: number } };
+      return { flame: take(profile).flame, types: said.profileTypes ?? [], unit: unitOfMetadata(profile.metadata.units, profile.metadata.sampleRate) };
     },
   });
   const name = (id: string): string => id.replace(/^[0-9a-z]{26}-?/i, "") || id;
   const flame = answer.data?.flame;
   const chosen = params.type || answer.data?.types[0] || "";
-  const unit = unitOf(chosen.includes(":") ? chosen : answer.data?.units ?? "");
+  const unit = answer.data?.unit ?? "count";
 
   return (
     <>

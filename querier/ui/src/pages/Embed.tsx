@@ -57,7 +57,7 @@ export function Embed() {
         <div className="flame-box">
           <FlameGraph flame={flame} search={params.q} focus={focus ?? start} onZoom={setFocus}
             options={{
-              unit: unitOf(isFile ? file.data?.file.type ?? "" : query.type), upward: params.inv === "1", absolute: params.mode === "abs",
+              unit: isFile ? file.data?.unit ?? "count" : unitOf(query.type), upward: params.inv === "1", absolute: params.mode === "abs",
               palette: params.pal === "rg" ? "rg" : "cb", colourBy: params.color === "function" ? "function" : "package", label: title,
             }} />
         </div>

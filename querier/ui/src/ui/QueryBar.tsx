@@ -187,7 +187,7 @@ export function ThemeButton() {
 }
 
 interface Props {
-  /* Whether the page is about one selection; else it has its own, or none. */
+  /* Whether the page is about a selection and a range. */
   selects: boolean;
   rangeOpen: boolean;
   onRange: (open: boolean) => void;
@@ -217,8 +217,8 @@ export function QueryBar({ selects, rangeOpen, onRange, onHelp }: Props) {
       {selects && params.query !== "" ? <Filters query={query} onChange={onChange} /> : <div className="chips" />}
       <div className="end">
         <Tenant />
-        <RangePicker open={rangeOpen} onOpen={onRange} />
-        <Refresh />
+        {selects && <RangePicker open={rangeOpen} onOpen={onRange} />}
+        {selects && <Refresh />}
         <button type="button" className="btn bare icon" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}><Icon name="keyboard" /></button>
         <ThemeButton />
       </div>
