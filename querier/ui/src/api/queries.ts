@@ -2,7 +2,7 @@
 
 import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { gridOf, onGrid, stepFor } from "../charts/series";
+import { endsOf, gridOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
 import { type Unit, unitOfMetadata } from "../flame/units";
@@ -108,12 +108,17 @@ export async function askLines(query: Query, span: Span, points: number, groupBy
     ...(limit > 0 ? { limit } : {}),
     ...(level ? { aggregation: "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" } : {}),
   }, signal);
-  const times = gridOf(start, span.until, step);
-  const lines = (answer.series ?? []).map((one) => ({
+  const grid = gridOf(start, span.until, step);
+  const found = (answer.series ?? []).map((one) => onGrid(one.points ?? [], grid));
+  /* Means have gaps where there are no profiles; a rate would fall to 0 between profiles that come less often than steps. */
+  const by = level ? 1 : spacingOf(found);
+  const times = endsOf(grid, by);
+  const seconds = (at: number): number => (Math.min(by, grid.length - at * by) * step) / 1000;
+  const lines = (answer.series ?? []).map((one, i) => ({
     labels: Object.fromEntries((one.labels ?? []).map((label) => [label.name, label.value])),
-    values: onGrid(one.points ?? [], times).map((value) => (level ? value : (value ?? 0) / (step / 1000))),
+    values: level ? found[i]! : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
   }));
-  return { lines, times, step, statistics: numbers(answer.statistics) };
+  return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
 }
 
 export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0) {

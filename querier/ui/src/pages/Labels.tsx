@@ -4,7 +4,7 @@ import { useMemo, useState } from "react";
 
 import { type GrownLabels, type GrownValues, useGrowth, useValueRows } from "../api/comparison";
 import { type Lines, type Span, useLines } from "../api/queries";
-import { OTHER_COLOUR, type Series, numbersOf, styleOf } from "../charts/series";
+import { OTHER_COLOUR, type Series, numbersOf, styleOf, sumsOf } from "../charts/series";
 import { type ChartData, chartRows } from "../charts/timeseries";
 import { type Unit, formatCount, formatShare, formatValue, unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
@@ -138,8 +138,12 @@ function seriesOf(lines: Lines, all: Lines | undefined, by: string, dark: boolea
   const rest = lines.lines.length - series.length;
   const whole = all?.lines[0];
   /* Means do not add up, so those of levels have no rest. */
-  if (rest <= 0 || level || whole === undefined || all!.times.length !== lines.times.length) return series;
-  const values = whole.values.map((value, at) => (value === null ? null : Math.max(0, value - series.reduce((sum, one) => sum + (one.values[at] ?? 0), 0))));
+  if (rest <= 0 || level || whole === undefined) return series;
+  /* Both are rates on one grid, in pieces of one step or of several. */
+  const pieces = Math.max(1, Math.round(lines.step / all!.step));
+  const sums = sumsOf(whole.values, pieces).map((value) => (value ?? 0) / pieces);
+  if (sums.length !== lines.times.length) return series;
+  const values = sums.map((value, at) => Math.max(0, value - series.reduce((sum, one) => sum + (one.values[at] ?? 0), 0)));
   return [...series, { name: "other", values, colour: OTHER_COLOUR[dark ? "dark" : "light"], dash: [1, 3], of: "other" }];
 }
 

@@ -105,7 +105,7 @@ function SpansOf({ query }: { query: Query }) {
                 <div className={heat.isPlaceholderData ? "stale" : undefined}>
                   <HeatmapChart data={heat.data.data} box={box} onExemplar={pick}
                     onBox={(next) => set({ box: formatBox(next), span: "", profile: "", trace: "", focus: "" })}
-                    options={{ height: HEIGHT_PX, format, label: `${meaning(query.type).label} of single ${kind}`, noun: kind }} />
+                    options={{ height: HEIGHT_PX, format, label: `${meaning(query.type).label} of single ${kind}`, noun: kind, binary: unit === "bytes" }} />
                 </div>
               )}
       </section>

@@ -1,6 +1,7 @@
 /* What a comparison found, as words: states of functions, what is shown of them, and what could not have been seen. */
 
 import type { Change, Comparison, State } from "../api/comparison";
+import { patternOf } from "../flame/search";
 import { formatShare } from "../flame/units";
 
 export const STATES: readonly { key: State; text: string; mark: string; what: string }[] = [
@@ -123,4 +124,48 @@ export function extremes(changes: readonly Change[], by: "share" | "rate"): { up
     if (size < 0 && (out.down === null || size < amount(out.down))) out.down = change;
   }
   return out;
+}
+
+export type ChangeSort = "change" | "relative" | "left" | "right" | "name";
+
+export interface Rows {
+  changes: readonly Change[];
+  shown: ReadonlySet<Shown>;
+  by: "share" | "rate";
+  search: string;
+  sort: ChangeSort;
+  ascending: boolean;
+}
+
+/* The figure that is compared. */
+export function figure(change: Change, side: "a" | "b", by: "share" | "rate"): number {
+  return by === "share" ? change[side].share : change[side].per_second;
+}
+
+/* How far the change goes, apart from its direction: what is new or gone goes furthest. */
+function relative(change: Change): number {
+  return change.change ?? (change.state === "gone" || change.b.value < change.a.value ? -1 : Infinity);
+}
+
+function ordered(rows: Change[], { by, sort, ascending }: Rows): Change[] {
+  const amount = (row: Change): number => figure(row, "b", by) - figure(row, "a", by);
+  const key: Record<Exclude<ChangeSort, "name">, (row: Change) => number> = {
+    change: (row) => Math.abs(amount(row)),
+    relative: (row) => Math.abs(relative(row)),
+    left: (row) => figure(row, "a", by),
+    right: (row) => figure(row, "b", by),
+  };
+  const sign = ascending ? 1 : -1;
+  const byName = (a: Change, b: Change): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.of < b.of ? -1 : 1);
+  if (sort === "name") return rows.sort((a, b) => sign * byName(a, b));
+  return rows.sort((a, b) => {
+    const [x, y] = [key[sort](a), key[sort](b)];
+    return (x === y ? 0 : sign * (x < y ? -1 : 1)) || byName(a, b);
+  });
+}
+
+/* The rows of a table, in order. */
+export function rowsOf(rows: Rows): Change[] {
+  const pattern = rows.search === "" ? null : patternOf(rows.search);
+  return ordered(rows.changes.filter((row) => rows.shown.has(kindOf(row)) && (pattern === null || pattern.test(row.name))), rows);
 }

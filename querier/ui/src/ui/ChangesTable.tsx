@@ -4,13 +4,10 @@ import { type KeyboardEvent, useMemo, useRef } from "react";
 
 import type { Change } from "../api/comparison";
 import { splitName } from "../flame/names";
-import { patternOf } from "../flame/search";
 import { type Unit, formatChange, formatCount, formatPoints, formatRate, formatShare } from "../flame/units";
-import { STATES, type Shown, intervalText, isSignificant, kindOf, percent } from "../state/changes";
+import { type ChangeSort, STATES, type Shown, figure, intervalText, isSignificant, percent, rowsOf } from "../state/changes";
 import { ROW_PX } from "./FunctionsTable";
 import { useRowsInSight } from "./rows";
-
-export type ChangeSort = "change" | "relative" | "left" | "right" | "name";
 
 interface Props {
   changes: readonly Change[];
@@ -29,37 +26,6 @@ interface Props {
 }
 
 const MARKS = new Map(STATES.map((state) => [state.key, state]));
-
-function figure(change: Change, side: "a" | "b", by: "share" | "rate"): number {
-  return by === "share" ? change[side].share : change[side].per_second;
-}
-
-/* How far the change goes, apart from its direction: what is new or gone goes furthest. */
-function relative(change: Change): number {
-  return change.change ?? (change.state === "gone" || change.b.value < change.a.value ? -1 : Infinity);
-}
-
-function ordered(rows: Change[], { by, sort, ascending }: Pick<Props, "by" | "sort" | "ascending">): Change[] {
-  const amount = (row: Change): number => figure(row, "b", by) - figure(row, "a", by);
-  const key: Record<Exclude<ChangeSort, "name">, (row: Change) => number> = {
-    change: (row) => Math.abs(amount(row)),
-    relative: (row) => Math.abs(relative(row)),
-    left: (row) => figure(row, "a", by),
-    right: (row) => figure(row, "b", by),
-  };
-  const sign = ascending ? 1 : -1;
-  const byName = (a: Change, b: Change): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.of < b.of ? -1 : 1);
-  if (sort === "name") return rows.sort((a, b) => sign * byName(a, b));
-  return rows.sort((a, b) => {
-    const [x, y] = [key[sort](a), key[sort](b)];
-    return (x === y ? 0 : sign * (x < y ? -1 : 1)) || byName(a, b);
-  });
-}
-
-export function rowsOf(props: Pick<Props, "changes" | "shown" | "by" | "search" | "sort" | "ascending">): Change[] {
-  const pattern = props.search === "" ? null : patternOf(props.search);
-  return ordered(props.changes.filter((row) => props.shown.has(kindOf(row)) && (pattern === null || pattern.test(row.name))), props);
-}
 
 function amountText(change: Change, by: "share" | "rate"): string {
   if (by === "share") return formatPoints(change.b.share - change.a.share);

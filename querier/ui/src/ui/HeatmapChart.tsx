@@ -17,7 +17,7 @@ export function HeatmapChart({ data, options, box, ...callbacks }: Props) {
   const latest = useRef(callbacks);
   const dark = useDark();
   const { utc } = useSettings();
-  const { height, format, label, noun } = options;
+  const { height, format, label, noun, binary } = options;
   latest.current = callbacks;
 
   useEffect(() => {
@@ -29,7 +29,7 @@ export function HeatmapChart({ data, options, box, ...callbacks }: Props) {
     return () => made.destroy();
     // One chart for the life of the component; what changes is set below.
   }, []);
-  useEffect(() => chart.current!.setOptions({ dark, utc, height, format, label, noun }), [dark, utc, height, format, label, noun]);
+  useEffect(() => chart.current!.setOptions({ dark, utc, height, format, label, noun, binary }), [dark, utc, height, format, label, noun, binary]);
   useEffect(() => chart.current!.setData(data), [data, label, noun]);
   useEffect(() => chart.current!.setBox(box), [box, data]);
 
