@@ -7,6 +7,7 @@
  */
 import "./flame.css";
 import { type ColourBy, diffColours, FOLDED, makeTheme, singleColours, type DiffPalette, type Theme } from "./colors";
+import { type Cover, SAME_COVER } from "./decode";
 import { Labels } from "./labels";
 import { contentHeight, DrawList, itemAt, layout, rowY, type Viewport } from "./layout";
 import { type Flame, isAbove } from "./model";
@@ -29,7 +30,8 @@ export interface FlameOptions {
   upward: boolean; /* flame graph: the root at the bottom; else icicle */
   colourBy: ColourBy;
   palette: DiffPalette; /* of comparisons */
-  absolute: boolean; /* comparisons by value instead of share */
+  absolute: boolean; /* comparisons by rate instead of share */
+  cover: Cover; /* what rates are counted by */
   quiet: ReadonlySet<string> | null; /* functions of a comparison whose change is not significant */
   rowHeight: number;
   hideRoot: boolean;
@@ -57,6 +59,7 @@ const DEFAULTS: FlameOptions = {
   colourBy: "package",
   palette: "cb",
   absolute: false,
+  cover: SAME_COVER,
   quiet: null,
   rowHeight: 20,
   hideRoot: false,
@@ -171,7 +174,7 @@ export class FlameView {
     this.options = { ...before, ...options };
     const now = this.options;
     if (before.dark !== now.dark || before.palette !== now.palette) this.theme = makeTheme(now.dark, now.palette);
-    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.quiet !== now.quiet) this.recolour();
+    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet) this.recolour();
     if (before.upward !== now.upward || before.rowHeight !== now.rowHeight || before.hideRoot !== now.hideRoot) this.layOut();
     if (before.extent !== now.extent && this.focused === 0) [this.x0, this.x1] = [0, this.whole || 1];
     if (before.label !== now.label) this.name();
@@ -358,7 +361,7 @@ export class FlameView {
   private recolour(): void {
     const flame = this.flame;
     if (!flame) this.colours = new Uint8Array(0);
-    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet);
+    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet, this.options.cover);
     else this.colours = singleColours(flame, this.options.colourBy);
     this.schedule();
   }

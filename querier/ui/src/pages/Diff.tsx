@@ -6,7 +6,7 @@ import { type Change, type Comparison, useComparison, useDiffFlame } from "../ap
 import { address, send } from "../api/client";
 import { useLines } from "../api/queries";
 import { type DiffPalette, DIFF_STEPS, COLOUR_MIDDLE, makeTheme } from "../flame/colors";
-import { withDiffWidth } from "../flame/decode";
+import { type Cover, withDiffWidth } from "../flame/decode";
 import { focusOf, nodeOf } from "../flame/focus";
 import { type Flame, pathOf } from "../flame/model";
 import { splitName } from "../flame/names";
@@ -17,7 +17,7 @@ import { dateTime } from "../state/range";
 import { useRoute } from "../state/route";
 import { formatQuery, parseQuery, serviceOf } from "../state/selector";
 import { useDark, useSettings } from "../state/settings";
-import { type ChangeSort, STATES, type Shown, basisOf, byFunction, countsOf, extremes, formatShown, noteOf, parseShown, percent, quietNames, rowsOf } from "../state/changes";
+import { type ChangeSort, STATES, type Shown, basisOf, byFunction, countsOf, extremes, figure, formatShown, noteOf, parseShown, percent, quietNames, rowsOf } from "../state/changes";
 import { type Side, type SideName, type Sides, domainOf, presetsOf, swapped } from "../state/sides";
 import { meaning } from "../state/types";
 import { SEPARATOR } from "../state/url";
@@ -128,7 +128,7 @@ function Facts({ comparison, stale, by, unit, sides, onBaseline }: {
     return (
       <dd title={change.name}>
         <button type="button" className="fn" onClick={() => searchFor(change.name)}>{name.dim}{name.main}</button>{" "}
-        <span className={change.b.share > change.a.share ? "inc" : "dec"}>{amount}</span>
+        <span className={figure(change, "b", by) > figure(change, "a", by) ? "inc" : "dec"}>{amount}</span>
       </dd>
     );
   };
@@ -222,7 +222,12 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
   const changes = useMemo(() => comparison?.changes ?? [], [comparison]);
   const counts = useMemo(() => countsOf(changes), [changes]);
   const functions = useMemo(() => byFunction(changes), [changes]);
-  const drawn = useMemo(() => (flame === null || !absolute ? flame : withDiffWidth(flame, "absolute")), [flame, absolute]);
+  /* Absolute values are rates: seconds that instances are covered or, if that is not known, seconds of the ranges. */
+  const cover = useMemo((): Cover => {
+    const covered = [comparison?.a.covered_seconds ?? 0, comparison?.b.covered_seconds ?? 0] as const;
+    return covered[0] > 0 && covered[1] > 0 ? covered : [sides.left.span.until - sides.left.span.from, sides.right.span.until - sides.right.span.from];
+  }, [comparison, sides]);
+  const drawn = useMemo(() => (flame === null || !absolute ? flame : withDiffWidth(flame, "absolute", cover)), [flame, absolute, cover]);
   /* Until it is known what is noise, nothing is coloured: a colour is a claim. */
   const quiet = useMemo(() => (flame === null || failed || params.noise === "1" ? null : quietNames(flame.names, functions)), [flame, failed, params.noise, functions]);
   const focus = useMemo(() => (drawn === null || params.focus === "" ? 0 : nodeOf(drawn, params.focus.split(SEPARATOR))), [drawn, params.focus]);
@@ -308,7 +313,7 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
     ? (
       <div className={stale ? "flame-box stale" : "flame-box"}>
         <FlameGraph flame={drawn} search={params.q} highlight={hoveredRow} focus={focus}
-          options={{ unit, upward, palette, absolute, quiet, notes, label: "Flame graph of the difference" }}
+          options={{ unit, upward, palette, absolute, cover, quiet, notes, label: "Flame graph of the difference" }}
           onView={(made) => { view.current = made; }} onFound={setFound} onZoom={zoomTo}
           onLoad={(node) => { if (drawn.names[drawn.name[node]!] === "other") set({ maxNodes: String(Math.min(maxNodes * 4, NODES_MAX)) }); }}
           onHover={(node) => setHoveredBar(node < 0 ? null : drawn.names[drawn.name[node]!]!)}
@@ -326,7 +331,7 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
         <SearchField label="Search functions (regex)" value={params.q} onChange={searchFor} found={found} />
         <button type="button" className="btn" title="Swap sides (x)" onClick={() => set(swapped(sides))}><Icon name="diff" />Swap sides</button>
         <div className="push">
-          {name !== "table" && <span className="ramp" title={`Width is baseline and comparison together, colour the change of the ${absolute ? "value" : "share"}`}>▼ less<i style={{ background: ramp }} />more ▲</span>}
+          {name !== "table" && <span className="ramp" title={`Width is baseline and comparison together, colour the change of the ${absolute ? "value per second" : "share"}`}>▼ less<i style={{ background: ramp }} />more ▲</span>}
           {name !== "table" && (
             <Menu trigger={<><Icon name="palette" />Colours<Icon name="down" size={13} /></>} entries={[
               { key: "cb", text: "Blue–orange: for all eyes", on: palette === "cb", run: () => set({ pal: "cb" }) },

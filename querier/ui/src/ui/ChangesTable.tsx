@@ -33,9 +33,9 @@ function amountText(change: Change, by: "share" | "rate"): string {
   return formatChange(change.change);
 }
 
-function tone(change: Change): string {
+function tone(change: Change, by: "share" | "rate"): string {
   if (!isSignificant(change)) return "noise";
-  return change.b.share - change.a.share > 0 ? "inc" : "dec";
+  return figure(change, "b", by) > figure(change, "a", by) ? "inc" : "dec";
 }
 
 export function ChangesTable(props: Props) {
@@ -94,7 +94,7 @@ export function ChangesTable(props: Props) {
                 onClick={() => onPick(row.name)}>
                 <td className="name">
                   <div className="cell">
-                    <span className={`mark ${tone(row)}`} aria-hidden="true">{state.mark}</span>
+                    <span className={`mark ${tone(row, by)}`} aria-hidden="true">{state.mark}</span>
                     <button type="button" tabIndex={index === sight.stop ? 0 : -1} onKeyDown={(event) => keys(event, index, row.name)} onFocus={() => onHover(row.name)}
                       aria-label={`${row.name}, ${row.of}, ${said}`}>
                       <span className="dim">{name.dim}</span>{name.main}
@@ -106,8 +106,8 @@ export function ChangesTable(props: Props) {
                 {wide && <td className={isSignificant(row) ? undefined : "weak"}>{state.text}{folded !== "" && " (folded)"}</td>}
                 <td className="n">{format(figure(row, "a", by))}</td>
                 <td className="n">{format(figure(row, "b", by))}</td>
-                <td className={`n ${tone(row)}`}>{amountText(row, by)}</td>
-                {wide && <td className={`n ${tone(row)}`}>{row.change === null ? "–" : percent(row.change)}</td>}
+                <td className={`n ${tone(row, by)}`}>{amountText(row, by)}</td>
+                {wide && <td className={`n ${tone(row, by)}`}>{row.change === null ? "–" : percent(row.change)}</td>}
                 {wide && <td className="n weak">{row.change === null ? "–" : intervalText(row)}</td>}
                 {wide && <td className="n weak">{row.detectable === undefined || row.change === null ? "–" : percent(row.detectable, false)}</td>}
               </tr>

@@ -162,6 +162,9 @@ describe("decode", () => {
     const absolute = withDiffWidth(flame, "absolute");
     expect(absolute.w[1]! / absolute.total).toBeCloseTo(101 / 110);
     expect(absolute.total).toBe(110);
+    /* Ten times as long, a tenth of the width: the same rate. */
+    const rates = withDiffWidth(flame, "absolute", [10, 1]);
+    expect(rates.w[1]! / rates.w[2]!).toBeCloseTo(11 / 9);
     expect(part(2)).toBeCloseTo(0.9 / 2);
   });
 });
