@@ -1,96 +1,716 @@
-// One case in a browser: node pages.mjs CASE URL. Fails with a line "error: …" for what is wrong; so it does
-// if the page logs an error, throws, or asks for something that it does not get.
+// One case in a browser: node pages.mjs CASE URL [PICTURES]. Fails with a line "error: …" for what is wrong; so it does if the
+// page logs an error, throws, asks for something that it does not get, or asks another server. PICTURES: a folder for people
+// to look at; pictures decide nothing.
 import assert from "node:assert/strict";
+import fs from "node:fs";
+import http from "node:http";
+import path from "node:path";
+import { createRequire } from "node:module";
+import zlib from "node:zlib";
+
 import { chromium } from "playwright-core";
 
 const WAIT_MS = 30000;
-const WANTED = "hash 71.43 %, sort 23.81 %, idle 4.76 %, main 100.00 %, work 95.24 %"; // of ui_test.py's stacks
-const [name, url] = process.argv.slice(2);
+const [name, url, pictures] = process.argv.slice(2);
+const CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
+const SHOP = `${CPU}{service_name="shop"}`; // what ui_test.py has pushed
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-const table = (page) => page.locator("#top tbody tr").evaluateAll(
-  (rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+/* ---- what cases share ---- */
+
+const at = (pathname, parameters = {}) => `${url}${pathname}?${new URLSearchParams(parameters)}`;
+const shown = (page) => Object.fromEntries(new URL(page.url()).searchParams);
+const card = (page) => page.getByRole("region", { name: "Profile" });
+const summary = (page) => page.getByRole("group", { name: "Summary" });
+const flame = (page, label = "Flame graph") => page.getByRole("application", { name: new RegExp(`^${label}`) });
+
+/* Until a selection's answers are there: the picture, and the table if the view has one. */
+async function settled(page) {
+  await summary(page).getByText(/complete/).waitFor();
+  await page.locator("main .stale").waitFor({ state: "detached" });
+}
+
+async function explore(page, parameters = {}) {
+  await page.goto(at("/", { query: SHOP, ...parameters }));
+  await settled(page);
+}
+
+async function ask(page, route, parameters) {
+  const answer = await page.request.get(`${url}${route}?${new URLSearchParams(parameters)}`);
+  assert.equal(answer.status(), 200, `${route}: ${answer.status()} ${await answer.text()}`);
+  return answer.json();
+}
+
+/* The whole table, which has only the rows in sight in the document: name, and the two shares. */
+async function table(page) {
+  const rows = new Map();
+  const box = card(page).locator(".rows").first();
+  await box.evaluate((element) => { element.scrollTop = 0; });
+  for (;;) {
+    const seen = await box.locator("tbody tr[data-row]").evaluateAll((found) => found.map((row) => [
+      Number(row.dataset.row), row.querySelector(".name").title, ...[...row.querySelectorAll(".share")].map((share) => share.textContent)]));
+    for (const [number, ...row] of seen) rows.set(number, row);
+    const more = await box.evaluate((element) => {
+      const before = element.scrollTop;
+      element.scrollTop += element.clientHeight / 2;
+      return element.scrollTop > before;
+    });
+    if (!more) return [...rows.keys()].sort((a, b) => a - b).map((number) => rows.get(number));
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  }
+}
+
+function share(value, total) {
+  const percent = total === 0 ? 0 : (value / total) * 100;
+  if (percent > 0 && percent < 0.01) return "<0.01%";
+  return `${percent.toFixed(percent >= 99.995 || percent === 0 ? 0 : 2)}%`;
+}
+
+async function isAccessible(page, what) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const faults = found.violations.map((fault) => `${fault.id}: ${fault.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.map((one) => one.message).join("; ")}`).join(" | ")}`);
+  assert.deepEqual(faults, [], `${what}: ${faults.join(" / ")}`);
+}
+
+async function picture(page, of) {
+  if (pictures === undefined) return;
+  fs.mkdirSync(pictures, { recursive: true });
+  await page.screenshot({ path: path.join(pictures, `${of}.png`) });
+}
+
+/* What a click saves. */
+async function saved(page, item) {
+  await page.getByRole("button", { name: "Export" }).click();
+  const download = page.waitForEvent("download");
+  await page.getByRole("menuitem", { name: item }).click();
+  const file = await download;
+  return { name: file.suggestedFilename(), bytes: fs.readFileSync(await file.path()) };
+}
+
+async function isNarrow(page, what) {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(content <= window, `${what} is ${content} px wide in a window of ${window}`);
+}
+
+/* A proxy that serves the server below a prefix, as people put it behind one. */
+async function behind(prefix, run) {
+  const upstream = new URL(url);
+  const proxy = http.createServer((request, answer) => {
+    if (!request.url.startsWith(prefix)) {
+      answer.writeHead(404).end();
+      return;
+    }
+    const passed = http.request({ host: upstream.hostname, port: upstream.port, method: request.method, path: request.url.slice(prefix.length - 1), headers: request.headers },
+      (from) => { answer.writeHead(from.statusCode, from.headers); from.pipe(answer); });
+    request.pipe(passed);
+  });
+  await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
+  try {
+    await run(`http://127.0.0.1:${proxy.address().port}${prefix}`);
+  } finally {
+    proxy.closeAllConnections();
+    proxy.close();
+  }
+}
+
+/* ---- cases ---- */
 
 const cases = {
-  async "empty"(page) {
+  /* A server without a profile says how to send one, and shows it as soon as it comes. */
+  async "first profile"(page) {
     await page.goto(`${url}/`);
-    await page.locator("#empty").waitFor();
-    assert.equal(await page.locator("#empty h2").textContent(), "No profiles yet");
-    assert.ok((await page.locator("#how-curl").textContent()).includes(`${url}/ingest`));
-    assert.equal(await page.locator("#result").isVisible(), false);
+    await page.getByRole("heading", { name: "Send the first profile" }).waitFor();
+    assert.ok((await page.getByRole("tabpanel").textContent()).includes(`${url}/ingest`));
+    await picture(page, "start");
+    await isAccessible(page, "the start");
+    await page.getByRole("tab", { name: "curl" }).focus();
+    await page.keyboard.press("ArrowRight");
+    assert.ok((await page.getByRole("tabpanel").textContent()).includes(`ServerAddress:   "${url}"`));
+    assert.equal((await page.request.post(`${url}/ingest?name=demo.cpu&from=now-10s&until=now`, { data: "main;work 30\n" })).status(), 200);
+    await page.getByRole("link", { name: "demo", exact: true }).waitFor();
   },
 
-  async "profiles"(page) {
+  /* The hottest function of a service in three clicks, without knowing anything. */
+  async "services"(page) {
     await page.goto(`${url}/`);
-    await page.locator("#result").waitFor();
-    assert.equal(await page.locator("#service").inputValue(), "shop");
-    const rows = await table(page); // by self, then by total
-    assert.equal(rows.map((row) => `${row[0]} ${row[3]}`).join(", "), WANTED);
+    await page.getByRole("heading", { name: /services$/ }).waitFor();
+    await page.locator(".spark path").first().waitFor({ state: "attached" });
+    await picture(page, "services");
+    await isAccessible(page, "services");
+    const search = page.getByRole("searchbox", { name: "Search services" });
+    await search.fill("SHO");
+    assert.deepEqual(await page.locator(".service h2").allTextContents(), ["shop"]);
+    assert.equal(shown(page).q, "SHO");
+    await search.fill("nobody");
+    await page.getByRole("button", { name: "Show all" }).click();
+    await page.getByRole("link", { name: "shop", exact: true }).click();
+    await settled(page);
+    assert.equal(shown(page).query, SHOP);
+    assert.equal((await table(page))[0][0], "hash");
+    await page.goBack();
+    await page.getByRole("heading", { name: /services$/ }).waitFor();
+  },
 
-    const box = await page.locator("#flame").boundingBox();
-    assert.ok(box.width > 100 && box.height > 30, `a canvas of ${box.width} x ${box.height}`);
-    await page.locator("#search").fill("WORK");
-    assert.equal(await page.locator("#top tr.hit").count(), 1);
-    await page.locator("#flame").focus();
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Enter");
-    assert.equal(await page.locator("#reset").isEnabled(), true);
-    assert.ok((await page.locator("#reading").textContent()).includes("main"));
-    await page.keyboard.press("Escape");
-    assert.equal(await page.locator("#reset").isEnabled(), false);
-
-    await page.locator("th button", { hasText: "Function" }).click();
+  /* Names and shares of all functions, in the order of the server's numbers. */
+  async "table"(page) {
+    for (const query of [SHOP, `${CPU}{service_name="bench"}`]) {
+      const range = { from: `${Date.now() - 3600e3}`, until: `${Date.now()}` };
+      for (const column of ["self", "total"]) {
+        const want = await ask(page, "/api/functions", { query, ...range, sort: column, limit: "100000" });
+        await explore(page, { query, ...range, view: "table", sort: column });
+        const rows = await table(page);
+        assert.equal(rows.length, want.count);
+        assert.deepEqual(rows, want.functions.map((row) => [row.name, share(row.self, want.total), share(row.total, want.total)]));
+      }
+    }
+    await explore(page, { view: "table" });
+    await page.getByRole("button", { name: /^Function/ }).click();
     const names = (await table(page)).map((row) => row[0]);
     assert.deepEqual(names, [...names].sort());
-    await page.reload(); // the address has what was chosen
-    await page.locator("#result").waitFor();
-    assert.equal(await page.locator("#service").inputValue(), "shop");
+    assert.equal(shown(page).sort, "-name");
+    await page.getByRole("searchbox").fill("^(hash|sort)$");
+    assert.deepEqual((await table(page)).map((row) => row[0]), ["hash", "sort"]);
   },
 
-  async "wrong filter"(page) {
+  /* Zoom, search and menu by mouse and by keys; the address follows, and gives the same again. */
+  async "flame graph"(page) {
+    await explore(page);
+    await picture(page, "single");
+    await isAccessible(page, "both");
+    await flame(page).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "work" }).waitFor();
+    const zoomed = page.url();
+    assert.ok(shown(page).focus.startsWith("main\x1fwork\x1f"));
+    assert.ok((await page.getByRole("navigation", { name: "Zoom" }).textContent()).includes("95.24% of total"));
+    await page.goto(zoomed);
+    await settled(page);
+    await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "work" }).waitFor();
+    await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "All" }).click();
+    assert.equal(shown(page).focus, undefined);
+
+    await page.keyboard.press("/");
+    await page.keyboard.type("WORK|idle");
+    assert.equal(shown(page).q, "WORK|idle"); // capitals count: nothing is called so but idle
+    await page.keyboard.press("Escape");
+    await page.keyboard.type("work");
+    await page.getByRole("search").getByText(/95\.24/).waitFor();
+    await page.keyboard.press("Escape");
+
+    const box = await flame(page).boundingBox();
+    await page.mouse.click(box.x + 100, box.y + 30, { button: "right" }); // the second row: main
+    await page.getByRole("menuitem", { name: "Only stacks through here" }).click();
+    await settled(page);
+    assert.equal(shown(page).site, "main");
+    await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "only through main" }).waitFor();
+    await page.mouse.click(box.x + 100, box.y + 70); // the fourth row: hash
+    await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "hash" }).waitFor();
+  },
+
+  /* Each state from its address alone, and a look at it changes no address. */
+  async "states"(page) {
+    const until = Date.now();
+    const states = [
+      [{ view: "table" }, () => page.getByRole("table", { name: "Functions" })],
+      [{ view: "flame" }, () => flame(page)],
+      [{ view: "tree" }, () => page.getByRole("treegrid").getByText("hash")],
+      [{ view: "sandwich", fn: "hash" }, () => flame(page, "Callers")],
+      [{ view: "sandwich" }, () => page.getByText("Pick a function", { exact: false }).first()],
+      [{ q: "work" }, () => page.getByRole("search").getByText(/95\.24/)],
+      [{ by: "pod" }, () => page.getByRole("button", { name: "Split by pod" })],
+      [{ inv: "1" }, () => page.getByRole("button", { name: "Flame", exact: true }).nth(1)],
+      [{ color: "function" }, () => page.getByRole("button", { name: "Colours" }).getByText("Function")],
+      [{ group: "package" }, () => page.getByRole("button", { name: "Group frames" }).getByText("•")],
+      [{ group: "recursion", min: "0.01" }, () => flame(page)],
+      [{ site: "main\x1fwork" }, () => page.getByRole("button", { name: "only through work" })],
+      [{ maxNodes: "3" }, () => summary(page).getByText("folded into")],
+      [{ sel: `${until - 40 * 60e3}..${until - 10 * 60e3}` }, () => page.getByRole("button", { name: "Clear the selection" })],
+      [{ from: String(until - 3600e3), until: String(until) }, () => flame(page)],
+      [{ query: `${CPU}{service_name="shop",pod=~"a|b"}` }, () => page.getByRole("button", { name: "Remove the filter pod=~a|b" })],
+      [{ later: "unknown parameters stay" }, () => flame(page)],
+    ];
+    for (const [state, sign] of states) {
+      await explore(page, state);
+      await sign().waitFor();
+      const asked = { query: SHOP, ...state };
+      assert.deepEqual(shown(page), asked, JSON.stringify(state));
+      assert.ok((await page.title()).startsWith("Explore"), await page.title());
+    }
+    await page.goto(at("/", { query: `${CPU}{service_name="shop",pod="none"}` }));
+    await page.getByRole("button", { name: 'remove pod=none' }).click();
+    await settled(page);
+    page.refused = 1; // Escape stops the answers that are on their way
+  },
+
+  /* A part of the range: by dragging, by keys; its total is the server's. */
+  async "timeline"(page) {
+    await explore(page, { from: String(Date.now() - 3600e3), until: String(Date.now()) });
+    const plot = await page.locator(".timeline .u-over").boundingBox();
+    await page.mouse.move(plot.x + plot.width * 0.2, plot.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(plot.x + plot.width * 0.5, plot.y + 50, { steps: 4 });
+    await page.mouse.up();
+    await page.getByRole("button", { name: "Clear the selection" }).waitFor();
+    await settled(page);
+    const [from, until] = shown(page).sel.split("..");
+    const want = await ask(page, "/api/functions", { query: SHOP, from, until });
+    const rows = await table(page);
+    assert.deepEqual(rows, want.functions.map((row) => [row.name, share(row.self, want.total), share(row.total, want.total)]));
+    await picture(page, "selection");
+
+    await page.getByRole("slider").first().focus();
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForFunction((before) => new URL(location.href).searchParams.get("sel") !== before, `${from}..${until}`);
+    await page.getByRole("button", { name: "Zoom to selection" }).click();
+    assert.equal(shown(page).sel, undefined);
+    await settled(page);
+    await page.goBack();
+    await page.getByRole("button", { name: "Clear the selection" }).click();
+    await settled(page);
+    await page.getByRole("button", { name: "Split by" }).click();
+    await page.getByRole("menuitemcheckbox", { name: /^pod/ }).click();
+    await page.getByRole("button", { name: "b", exact: true }).click(); // in the legend: only this one
+    await page.getByRole("button", { name: "Remove the filter pod=b" }).waitFor();
+    await settled(page);
+  },
+
+  /* The query without a mouse: service, type, filter with operator, range. */
+  async "query bar"(page) {
     await page.goto(`${url}/`);
-    await page.locator("#result").waitFor();
-    page.refused = 1; // the server's answer to it is an error, and the browser says so
-    await page.locator("#filter").fill("pod=");
-    await page.locator("button[type=submit]").click();
-    await page.locator("#status.bad").waitFor();
-    assert.equal(await page.locator("#result").isVisible(), false);
-    await page.locator("#filter").fill('pod="a"');
-    await page.locator("button[type=submit]").click();
-    await page.locator("#result").waitFor();
+    await page.getByRole("button", { name: "Service: all" }).press("Enter");
+    await page.keyboard.type("ben");
+    await page.getByRole("option", { name: /^bench/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await settled(page);
+    assert.equal(shown(page).query, `${CPU}{service_name="bench"}`);
+    await page.getByRole("button", { name: /^Profile:/ }).press("Enter");
+    await page.keyboard.type("samples");
+    await page.keyboard.press("Enter");
+    await settled(page);
+    assert.equal(shown(page).query, 'process_cpu:samples:count:cpu:nanoseconds{service_name="bench"}');
+
+    await explore(page);
+    await page.getByRole("button", { name: "Filter", exact: true }).press("Enter");
+    await page.getByRole("option", { name: /^pod/ }).waitFor();
+    await page.keyboard.type("pod");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "!=" }).click();
+    await page.getByRole("combobox", { name: "Value" }).fill("b");
+    await page.getByRole("option", { name: /^b/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await settled(page);
+    assert.equal(shown(page).query, `${CPU}{service_name="shop",pod!="b"}`);
+    await page.getByRole("button", { name: "Remove the filter pod!=b" }).click();
+    await settled(page);
+    assert.equal(shown(page).query, SHOP);
+
+    await page.keyboard.press("t");
+    await page.getByRole("textbox", { name: "From", exact: true }).fill("now-90m");
+    await page.keyboard.press("Enter");
+    await settled(page);
+    assert.equal(shown(page).from, "now-90m");
+    await page.keyboard.press("t");
+    await page.getByRole("textbox", { name: "From", exact: true }).fill("tomorrow, perhaps");
+    assert.equal(await page.getByRole("button", { name: "Apply" }).isEnabled(), false);
+    await page.getByRole("button", { name: "Last 3 hours" }).click();
+    await settled(page);
+    assert.equal(shown(page).from, "now-3h");
+    await isAccessible(page, "the query bar");
+    page.refused = undefined; // a changed query stops the answers of the one before
   },
 
-  async "unknown page"(page) {
-    page.refused = 1;
-    const answer = await page.goto(`${url}/nothing-here`);
-    assert.equal(answer.status(), 404);
+  async "keyboard"(page) {
+    await explore(page);
+    for (const [key, view] of [["1", "table"], ["3", "flame"], ["4", "tree"], ["5", "sandwich"], ["2", undefined]]) {
+      await page.keyboard.press(key);
+      assert.equal(shown(page).view, view, key);
+    }
+    await page.keyboard.press("i");
+    assert.equal(shown(page).inv, "1");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+    await isAccessible(page, "the list of keys");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog", { name: "Keyboard" }).waitFor({ state: "hidden" });
+    const before = await page.evaluate(() => document.documentElement.dataset.theme);
+    await page.keyboard.press("d");
+    assert.notEqual(await page.evaluate(() => document.documentElement.dataset.theme), before);
+    await page.reload(); // the browser keeps it
+    await settled(page);
+    assert.notEqual(await page.evaluate(() => document.documentElement.dataset.theme), before);
+    await page.keyboard.press("g");
+    await page.keyboard.press("a");
+    await page.getByRole("heading", { name: "Ad hoc profiles" }).waitFor();
+    assert.equal(shown(page).query, SHOP); // what is asked stays for the way back
+    await page.keyboard.press("g");
+    await page.keyboard.press("e");
+    await settled(page);
+
+    /* Everything is reached by Tab, and can be seen to have the focus. */
+    const seen = new Set();
+    await page.locator("body").click({ position: { x: 2, y: 2 } });
+    for (let step = 0; step < 60; step++) {
+      await page.keyboard.press("Tab");
+      seen.add(await page.evaluate(() => {
+        const on = document.activeElement;
+        const outline = getComputedStyle(on).outlineStyle;
+        return `${on.getAttribute("aria-label") ?? on.textContent.trim()} ${on === document.body || outline !== "none" ? "" : "without a ring"}`.trim();
+      }));
+    }
+    const blind = [...seen].filter((text) => text.endsWith("without a ring"));
+    assert.deepEqual(blind, []);
+    for (const wanted of ["Skip to the content", "Explore", "Table", "Search functions (regex)", "Share", "Width of the table"])
+      assert.ok([...seen].some((text) => text.startsWith(wanted)), `Tab does not reach "${wanted}": ${[...seen].join(", ")}`);
+    assert.ok([...seen].some((text) => text.startsWith("Flame graph")), "Tab does not reach the flame graph");
+    page.refused = undefined;
+  },
+
+  /* Call tree and sandwich say the same as the server. */
+  async "call tree"(page) {
+    await explore(page, { view: "tree" });
+    const tree = page.getByRole("treegrid");
+    await tree.locator("tr[data-node]").first().focus();
+    await picture(page, "tree");
+    await isAccessible(page, "the call tree");
+    await page.keyboard.press("ArrowDown"); // main
+    await page.keyboard.press("ArrowLeft");
+    assert.equal(await tree.locator("tr[data-node]").count(), 2);
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction(() => document.activeElement.textContent.includes("work"));
+    await explore(page, { view: "sandwich", fn: "work" });
+    await picture(page, "sandwich");
+    await isAccessible(page, "the sandwich");
+    const want = await ask(page, "/api/sandwich", { query: SHOP, function: "work" });
+    assert.ok((await card(page).textContent()).includes(`${share(want.with_callees, want.total)} of all`));
+    await card(page).getByRole("button", { name: "sort", exact: true }).click();
+    await page.waitForFunction(() => new URL(location.href).searchParams.get("fn") === "sort");
+  },
+
+  /* Files of what is shown: read again, they have the same sum. */
+  async "exports"(page) {
+    const range = { from: String(Date.now() - 3600e3), until: String(Date.now()) };
+    const want = await ask(page, "/api/functions", { query: SHOP, ...range });
+    await explore(page, range);
+    const pprof = await saved(page, /^pprof/);
+    assert.match(pprof.name, /^shop_cpu_.*\.pb\.gz$/);
+    const made = await (await page.request.post(`${url}/api/adhoc?name=again.pb.gz`, { data: pprof.bytes })).json();
+    const again = await ask(page, `/api/adhoc/${made.id}`, { type: made.type });
+    assert.equal(again.flamebearer.numTicks, want.total);
+    const folded = await saved(page, /^Folded stacks/);
+    const lines = folded.bytes.toString().trim().split("\n").map((line) => Number(line.slice(line.lastIndexOf(" "))));
+    assert.equal(lines.reduce((sum, value) => sum + value, 0), want.total);
+    for (const item of [/^Flame graph as JSON/, /^For speedscope.app/, /^For profiler.firefox.com/]) JSON.parse((await saved(page, item)).bytes);
+    assert.ok((await saved(page, /^Call graph/)).bytes.toString().startsWith("digraph"));
+    const png = await saved(page, /^Picture/);
+    assert.equal(png.bytes.subarray(1, 4).toString(), "PNG");
+    assert.equal(png.bytes.readUInt32BE(16), 3200); // two pixels for each
+    const svg = (await saved(page, /^Vector picture/)).bytes.toString();
+    assert.ok(svg.startsWith("<svg") && svg.includes(">hash"));
+    const html = await saved(page, /^Page of one file/);
+    const place = path.join(process.cwd(), "saved.html");
+    fs.writeFileSync(place, html.bytes);
+    const alone = await page.context().newPage();
+    const complaints = [];
+    alone.on("console", (said) => { if (said.type() === "error") complaints.push(said.text()); });
+    alone.on("pageerror", (fault) => complaints.push(fault.message));
+    await alone.goto(`file://${place}`);
+    await alone.getByRole("application").waitFor();
+    assert.ok((await alone.getByRole("table").textContent()).includes("hash"));
+    assert.deepEqual(complaints, []);
+    await alone.close();
+
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.getByRole("menuitem", { name: "Copy as command line: stacks" }).click();
+    await page.getByText("Command copied").waitFor();
+    assert.equal(await clipboard(), `flamegrid query '${SHOP}' --from ${range.from} --until ${range.until} --url ${url} --output folded`);
+    await explore(page); // of the last hour, until now
+    await page.getByRole("button", { name: "Share" }).click();
+    await page.getByRole("menuitem", { name: /these data/ }).click();
+    await page.getByText("Link copied").waitFor();
+    const link = Object.fromEntries(new URL(await clipboard()).searchParams);
+    assert.ok(Number(link.until) - Number(link.from) === 3600e3, JSON.stringify(link));
+  },
+
+  /* Files: drop, list, look, compare, delete; what is no profile gets a reason. */
+  async "ad hoc"(page) {
+    const drop = (...files) => page.locator("input[type=file]").setInputFiles(files.map(([file, text]) => ({ name: file, mimeType: "text/plain", buffer: Buffer.from(text) })));
+    await page.goto(`${url}/adhoc`);
+    await page.getByRole("heading", { name: "Ad hoc profiles" }).waitFor();
+    await drop(["one.folded", "main;work 30\nmain;idle 10\n"]);
+    await card(page).getByRole("button", { name: "work", exact: true }).waitFor();
+    await picture(page, "adhoc-view");
+    assert.deepEqual(await table(page), [["work", "75.00%", "75.00%"], ["idle", "25.00%", "25.00%"], ["main", "0%", "100%"]]);
+    const link = page.url();
+    await page.goto(link);
+    await card(page).getByRole("button", { name: "work", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Sandwich" }).click();
+    await card(page).getByRole("button", { name: "work", exact: true }).click();
+    await flame(page, "Callers").waitFor();
+    await page.getByRole("button", { name: "All files" }).click();
+    await drop(["one.folded", "main;work 30\nmain;idle 10\n"], ["two.folded", "main;work 10\nmain;idle 10\n"]);
+    await flame(page, "Comparison").waitFor();
+    await picture(page, "adhoc-compare");
+    await isAccessible(page, "two files");
+    await page.getByRole("button", { name: "Swap sides" }).click();
+    await page.getByRole("heading", { name: "two.folded → one.folded" }).waitFor();
+    await page.getByRole("button", { name: "All files" }).click();
+    await picture(page, "adhoc");
+    await isAccessible(page, "ad hoc");
+    page.refused = 1; // the server's answer to the next one is an error, and the browser says so
+    await drop(["broken.pb.gz", "\x1f\x8bnot a profile"]);
+    await page.getByRole("alert").getByText("The query is wrong").waitFor();
+    page.on("dialog", (dialog) => void dialog.accept());
+    const files = await page.getByRole("button", { name: /^Delete / }).count();
+    await page.getByRole("button", { name: "Delete two.folded" }).first().click();
+    await page.getByText("Deleted").waitFor();
+    await page.waitForFunction((before) => document.querySelectorAll("[aria-label^='Delete ']").length === before - 1, files);
+  },
+
+  /* Each class of trouble says what to do, and none takes the page away. */
+  async "trouble"(page) {
+    const answers = (status, body, headers = {}) => (route) => route.fulfill({ status, body: JSON.stringify(body), contentType: "application/json", headers });
+    const refuse = async (status, code, message, text, headers) => {
+      await page.route("**/pyroscope/render*", answers(status, { code, message }, headers));
+      await page.goto(at("/", { query: SHOP }));
+      await page.getByRole("alert").getByText(text, { exact: false }).first().waitFor();
+      await page.unroute("**/pyroscope/render*");
+    };
+    await refuse(400, "invalid_argument", "parse error: pod", "The query is wrong");
+    await isAccessible(page, "an error");
+    await refuse(403, "permission_denied", "no", "Access denied");
+    await refuse(429, "resource_exhausted", "limits.max_query_bytes", "limits.max_query_bytes", { "Retry-After": "30" });
+    await page.getByRole("timer").waitFor(); // it will try again by itself
+    await refuse(500, "data_loss", "block x", "The server has a fault");
+    await refuse(501, "unimplemented", "not here", "does not offer it");
+    await page.route("**/pyroscope/render*", answers(503, { code: "unavailable", message: "i1 is down" }));
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByRole("alert").getByText("Not available").waitFor();
+    await page.getByText("Details").click();
+    await page.getByText("i1 is down").waitFor();
+    await page.unroute("**/pyroscope/render*");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await settled(page);
+
+    await page.route("**/pyroscope/render*", (route) => route.abort());
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByRole("alert").getByText("cannot be reached").waitFor();
+    await page.unroute("**/pyroscope/render*");
+
+    /* Who are you? Then on with the same page; the token is in no address. */
+    let token = "";
+    await page.route("**/pyroscope/render*", (route) => {
+      const given = route.request().headers();
+      token = given.authorization ?? "";
+      return token === "Bearer s3cret" && given["x-scope-orgid"] === "team-a" ? route.continue() : answers(401, { code: "unauthenticated", message: "no org id" })(route);
+    });
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByRole("textbox", { name: "Tenant" }).fill("team-a");
+    await page.getByLabel("Token").fill("s3cret");
+    await page.getByRole("button", { name: "Go on" }).click();
+    await settled(page);
+    assert.equal(shown(page).tenant, "team-a");
+    assert.ok(!page.url().includes("s3cret") && !(await page.content()).includes("s3cret"));
+    await page.unroute("**/pyroscope/render*");
+
+    /* Partial, said plainly. */
+    await page.route("**/pyroscope/render*", async (route) => {
+      const answer = await route.fetch();
+      const body = await answer.json();
+      body.statistics.complete = false;
+      body.statistics.missing = "i2: no answer";
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByText("Partial answer.").waitFor();
+    await page.getByText("i2: no answer").waitFor();
+    await page.unroute("**/pyroscope/render*");
+
+    /* A selector that cannot be read says where. */
+    await page.goto(at("/", { query: `${CPU}{pod=` }));
+    await page.getByRole("alert").getByText("a value in quotes").waitFor();
+    /* Slow: after a while it can be cancelled. */
+    await page.route("**/pyroscope/render*", () => {}); // never
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.unroute("**/pyroscope/render*");
+    page.refused = undefined; // that was the point
+  },
+
+  /* Names from outside are text, wherever they are shown. */
+  async "names from outside"(page) {
+    await page.addInitScript(() => { window.hurt = 0; });
+    const evil = '<img src=x onerror="hurt=1">';
+    await page.goto(`${url}/`);
+    await page.getByRole("link", { name: evil, exact: true }).click();
+    await settled(page);
+    for (const view of ["table", "both", "tree", "sandwich"]) {
+      await explore(page, { query: shown(page).query, view, fn: evil, by: "pod", q: "img" });
+      await page.getByText(evil).first().waitFor();
+    }
+    const box = await flame(page, "Callers").boundingBox();
+    await page.mouse.move(box.x + 50, box.y + box.height - 10);
+    await page.locator(".fg-tip").first().waitFor();
+    assert.equal(await page.locator("main img, .fg-tip img").count(), 0);
+    assert.equal(await page.evaluate(() => window.hurt), 0);
+    page.refused = undefined;
+  },
+
+  /* The policy is on, and what it allows is enough. */
+  async "policy"(page) {
+    const answer = await page.goto(`${url}/`);
+    const policy = answer.headers()["content-security-policy"];
+    for (const part of ["default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"]) assert.ok(policy.includes(part), policy);
+    assert.ok(!policy.includes("unsafe"), policy);
+    const script = await page.locator("script[type=module]").getAttribute("src");
+    const asset = await page.request.get(new URL(script, answer.url()).href, { headers: { "Accept-Encoding": "gzip" } });
+    assert.equal(asset.headers()["cache-control"], "public, max-age=31536000, immutable");
+    assert.equal((await page.request.get(`${url}/assets/none.js`)).status(), 404);
+    assert.equal((await page.request.get(`${url}/nothing-here`)).status(), 404);
+    for (const old of ["/comparison", "/comparison-diff", "/explore"]) assert.equal((await page.request.get(url + old)).status(), 200, old);
+  },
+
+  /* Below a prefix that a proxy removes. */
+  async "prefix"(page) {
+    await behind("/x/y/", async (outside) => {
+      page.also = new URL(outside).origin;
+      await page.goto(outside);
+      await page.getByRole("link", { name: "shop", exact: true }).click();
+      await settled(page);
+      assert.ok(page.url().startsWith(`${outside}?`), page.url());
+      await page.getByRole("link", { name: "Ad hoc" }).click();
+      await page.getByRole("heading", { name: "Ad hoc profiles" }).waitFor();
+      assert.ok(page.url().startsWith(`${outside}adhoc`), page.url());
+      await page.reload();
+      await page.getByRole("heading", { name: "Ad hoc profiles" }).waitFor();
+      await page.goBack();
+      await settled(page);
+    });
+  },
+
+  /* One picture in the page of somebody else, if the server allows it. */
+  async "embed"(page) {
+    const frame = at("/embed", { query: SHOP, q: "work" });
+    await page.goto(frame);
+    await flame(page, "shop").waitFor();
+    await isAccessible(page, "embed");
+    const wiki = http.createServer((_, answer) => answer.writeHead(200, { "Content-Type": "text/html" }).end(`<!doctype html><title>wiki</title><iframe src="${frame.replaceAll("&", "&amp;")}" title="f" width="800" height="400"></iframe>`));
+    await new Promise((done) => wiki.listen(0, "127.0.0.1", done));
+    page.also = `http://127.0.0.1:${wiki.address().port}`;
+    try {
+      await page.goto(page.also);
+      await page.frameLocator("iframe").getByRole("application").waitFor();
+      await picture(page, "embed");
+    } finally {
+      wiki.closeAllConnections();
+      wiki.close();
+    }
+  },
+
+  async "status"(page) {
+    await page.goto(`${url}/status`);
+    const status = await ask(page, "/api/status", {});
+    await page.getByRole("heading", { name: "Tenant anonymous" }).waitFor();
+    assert.ok((await page.locator(".facts").textContent()).includes(status.version));
+    await page.getByText("Limits", { exact: true }).click();
+    await picture(page, "status");
+    await isAccessible(page, "status");
+    for (const [limit, value] of Object.entries(status.tenants[0].limits))
+      assert.ok((await page.locator(".limits").textContent()).includes(`limits.${limit}${value === "" ? "–" : value}`), limit);
   },
 
   async "targets"(page) {
-    await page.goto(`${url}/targets`);
+    await page.goto(`${url}/pull`);
+    await page.getByRole("heading", { name: /targets?$/ }).waitFor();
+    await page.getByRole("cell", { name: /127\.0\.0\.1:9/ }).first().waitFor();
+    await page.getByText("down", { exact: true }).first().waitFor();
+    await picture(page, "targets");
+    await isAccessible(page, "targets");
+    await page.goto(`${url}/targets`); // without scripts, of the distributor itself
     assert.equal(await page.locator("h1").textContent(), "Targets");
-    assert.ok((await page.locator("table").first().textContent()).includes("127.0.0.1:9"));
+  },
+
+  /* Light, and as small as a phone. */
+  async "looks"(page) {
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.addInitScript(() => localStorage.clear());
+    for (const [route, parameters] of [["/", {}], ["/", { query: SHOP }], ["/", { query: SHOP, view: "sandwich", fn: "work" }], ["/adhoc", {}], ["/status", {}], ["/pull", {}]]) {
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await page.goto(at(route, parameters));
+      await page.locator("main h1, main h2, main dl").first().waitFor();
+      if (parameters.query !== undefined) await settled(page);
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+      await isAccessible(page, `${route} in the light theme`);
+      for (const width of [1024, 390, 320]) {
+        await page.setViewportSize({ width, height: 800 });
+        await isNarrow(page, `${route} ${JSON.stringify(parameters)}`);
+      }
+      await picture(page, `phone${route === "/" ? (parameters.view ?? (parameters.query ? "-single" : "-services")) : `-${route.slice(1)}`}`);
+    }
+    page.refused = undefined;
   },
 };
 
-async function main() {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
-  const page = await (await browser.newContext()).newPage();
-  const complaints = [];
+/* ---- what needs no server ---- */
 
-  page.refused = 0;
+/* What a first visit loads, compressed as the server does it. */
+const KB = 1024;
+const most = { js: 215 * KB, css: 12 * KB, font: 49 * KB, all: 275 * KB, lazy: 25 * KB };
+
+function budgets(dist) {
+  const packed = (file) => zlib.gzipSync(fs.readFileSync(path.join(dist, file)), { level: 9 }).length;
+  const html = fs.readFileSync(path.join(dist, "index.html"), "utf8");
+  const first = [...html.matchAll(/(?:src|href)="\.\/(assets\/[^"]+)"/g)].map((found) => found[1]);
+  const sum = (files) => files.reduce((total, file) => total + packed(file), 0);
+  const js = sum(first.filter((file) => file.endsWith(".js")));
+  const css = sum(first.filter((file) => file.endsWith(".css")));
+  const fonts = fs.readdirSync(path.join(dist, "assets")).filter((file) => file.endsWith(".woff2"));
+  const font = fonts.reduce((total, file) => total + fs.statSync(path.join(dist, "assets", file)).size, 0);
+  assert.ok(js > 0 && css > 0 && font > 0, html);
+  const all = sum(first) + font + packed("index.html");
+  const lazy = fs.readdirSync(path.join(dist, "assets")).filter((file) => file.endsWith(".js") && !first.includes(`assets/${file}`));
+  console.log(`js ${js}, css ${css}, font ${font}, all ${all} bytes; lazy: ${lazy.map((file) => `${file} ${packed(`assets/${file}`)}`).join(", ")}`);
+  for (const [what, size] of Object.entries({ js, css, font, all })) assert.ok(size <= most[what], `${what}: ${size} of at most ${most[what]} bytes`);
+  for (const file of lazy) assert.ok(packed(`assets/${file}`) <= most.lazy, `${file}: ${packed(`assets/${file}`)} of at most ${most.lazy} bytes`);
+}
+
+async function main() {
+  if (name === "budgets") {
+    budgets(url);
+    return;
+  }
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-GB", timezoneId: "UTC", colorScheme: "dark", acceptDownloads: true });
+  const page = await context.newPage();
+  const complaints = [];
+  const elsewhere = [];
+
+  page.refused = 0; // how many complaints a case expects; undefined: any
+  page.also = null; // an origin of the case's own
   page.setDefaultTimeout(WAIT_MS);
   page.on("console", (said) => { if (["error", "warning"].includes(said.type())) complaints.push(said.text()); });
-  page.on("pageerror", (fault) => complaints.push(fault.message));
-  page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure().errorText}`));
+  page.on("pageerror", (fault) => elsewhere.push(`the page throws: ${fault.message}`));
+  page.on("request", (request) => {
+    const to = new URL(request.url());
+    if (to.protocol.startsWith("http") && to.origin !== url && to.origin !== page.also) elsewhere.push(`a request to ${request.url()}`);
+  });
   try {
     await cases[name](page);
-    assert.equal(complaints.length, page.refused, `the browser complains: ${complaints.join(" / ")}`);
+    if (page.refused !== undefined) assert.equal(complaints.length, page.refused, `the browser complains: ${complaints.join(" / ")}`);
+    const policy = complaints.filter((text) => text.includes("Content Security Policy"));
+    assert.deepEqual([...elsewhere, ...policy], []);
+  } catch (fault) {
+    await picture(page, `failed ${name}`);
+    throw fault;
   } finally {
     await browser.close();
   }
 }
 
 main().catch((fault) => {
-  console.log(`error: ${fault.message.replaceAll("\n", " ")}`);
+  console.log(`error: ${fault.message.replaceAll("\n", " ").slice(0, 900)}`);
   process.exitCode = 1;
 });

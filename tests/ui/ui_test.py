@@ -1,17 +1,36 @@
-"""The pages of a server in a browser, each case of pages.mjs against a server that has what it is about."""
+#!/usr/bin/env python3
+"""The page in a browser, each case of pages.mjs against a server that has what it is about; and that its built files are those of
+its sources.
 
+    ui_test.py [-k REGEX]
+
+Pictures of the pages are in build/ui/pictures afterwards.
+"""
+
+import filecmp
+import gzip
+import json
 import os
 import shutil
 import sys
 import tempfile
+import time
+import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, os.pardir, "lib"), os.path.join(HERE, os.pardir, "agents")]
+sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "bucket")]
 
 import agents  # noqa: E402
+import exporting  # noqa: E402
 import flamegrid  # noqa: E402
+import pprof  # noqa: E402
 
-STACKS = b"main;work;hash 30\nmain;work;sort 10\nmain;idle 2\n"
+SOURCES = os.path.join(flamegrid.ROOT, "querier", "ui")
+PICTURES = os.path.join(flamegrid.ROOT, "build", "ui", "pictures")
+MINUTE_S = 60
+EVIL = '<img src=x onerror="hurt=1">'
+TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
+NODE = (20, 19)  # what the build needs (querier/ui/package.json)
 
 
 class Browser(agents.Driver):
@@ -23,44 +42,116 @@ class Browser(agents.Driver):
         self.environment["CHROMIUM"] = shutil.which("chromium") or ""
         if not self.environment["CHROMIUM"]:
             raise agents.Unavailable("no chromium: deploy/install ui")
-        self.need(("node", "--version"), (18, 0), "node")
+        self.need(("node", "--version"), NODE, "node")
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 
     def look(self, case, server):
-        fault = self.step("node", "pages.mjs", case, "http://127.0.0.1:%d" % server.port)
+        fault = self.step("node", "pages.mjs", case, "http://127.0.0.1:%d" % server.port, PICTURES)
+        flamegrid.check(not fault, "%s", fault)
+
+    def budgets(self):
+        fault = self.step("node", "pages.mjs", "budgets", os.path.join(SOURCES, "dist"))
         flamegrid.check(not fault, "%s", fault)
 
 
-def push(server):
-    client = flamegrid.Client(server.port)
-    status, body = client.send("POST", "/ingest?name=shop.cpu{pod=a}&from=now-10s&until=now", STACKS)
+class Sources(agents.Driver):
+    """The sources of the page with what package-lock.json says."""
+
+    source = SOURCES
+
+    def copy(self):
+        shutil.rmtree(self.path("src"), ignore_errors=True)  # files that are no longer there
+        shutil.rmtree(self.path("dist"), ignore_errors=True)
+        shutil.copytree(SOURCES, self.folder, ignore=shutil.ignore_patterns("node_modules", "dist"), dirs_exist_ok=True)
+
+    def install(self):
+        self.need(("node", "--version"), NODE, "node")
+        self.need(("npm", "--version"), (8, 0), "node")
+        self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+
+    def built_files_are_those_of_the_sources(self):
+        self.build("npm", "run", "build")
+        ours, made = os.path.join(SOURCES, "dist"), self.path("dist")
+        files = [sorted(os.path.relpath(os.path.join(at, name), top) for at, _, names in os.walk(top) for name in names) for top in (ours, made)]
+        flamegrid.check(files[0] == files[1], "dist has %s, but the sources give %s: npm run build in querier/ui", *files)
+        _, differ, broken = filecmp.cmpfiles(ours, made, files[0], shallow=False)
+        flamegrid.check(not differ and not broken, "npm run build in querier/ui: %s", differ + broken)
+
+    def parts_work_without_a_browser(self):
+        self.build("npm", "test")
+
+
+# ---- what servers have ----
+
+def push(client, name, stacks, at_s, form="folded"):
+    """A profile of ten seconds."""
+    target = "/ingest?" + urllib.parse.urlencode({"name": name, "from": at_s, "until": at_s + 10, "format": form})
+    status, body = client.send("POST", target, stacks)
     flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
-def look(browser, case, folder, prepare, settings):
-    with flamegrid.Server(*settings, data=tempfile.mkdtemp(dir=folder)) as server:
-        server.start().wait_ready()
-        prepare(server)
-        browser.look(case, server)
+def real_profiles():
+    """CPU profiles of agents: those that are not in the repository too, where they are."""
+    folder = os.path.join(flamegrid.ROOT, "tests", "data", "corpus", "pprof")
+    yield "bench", os.path.join(folder, "made-go-json-bench.cpu.pb.gz")
+    for name in ("agent-py-a-0001-process_cpu.pb", "agent-py-a-0002-process_cpu.pb"):
+        yield "script", os.path.join(folder, name)
+
+
+def fill(server):
+    """A shop whose sums are known, services of real agents, and one with names that want to be markup."""
+    client = flamegrid.Client(server.port)
+    now_s = int(time.time())
+    for minute in range(2, 58):
+        pod = "ab"[minute % 2]
+        push(client, "shop.cpu{pod=%s}" % pod, b"main;work;hash 30\nmain;work;sort 10\nmain;idle 2\n", now_s - minute * MINUTE_S)
+    for number, (service, file) in enumerate(real_profiles()):
+        at_s = now_s - (10 + number) * MINUTE_S
+        with open(file, "rb") as profile:
+            content = profile.read()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        push(client, service, content + pprof.number(9, at_s * 10**9), at_s, "pprof")  # the last time counts
+    series = exporting.series({"__name__": "process_cpu", "service_name": EVIL, "pod": EVIL}, (now_s - 5 * MINUTE_S) * 10**9,
+                              {("main", EVIL, EVIL + "2"): (7, 70_000_000)}, (("samples", "count"), ("cpu", "nanoseconds")))
+    status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [series]}), {"Content-Type": "application/json"})
+    flamegrid.check(status == 200, "push: %d %s", status, body)
+
+
+WORLDS = {  # settings, what is pushed, cases
+    "empty": ([], lambda server: None, ["first profile"]),
+    "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill,
+             ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
+              "trouble", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
+}
 
 
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
-    targets = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
-    cases = {"empty": (lambda server: None, []), "profiles": (push, []), "wrong filter": (push, []),
-             "unknown page": (lambda server: None, []), "targets": (lambda server: None, targets)}
-    browser = Browser("ui")
-    with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder:
-        for name, (prepare, settings) in cases.items():
-            if not tally.wants(name):
-                continue
-            try:
-                browser.ready()
-            except agents.Unavailable as why:
-                tally.skip(name, why)
-                continue
-            tally.run(name, look, browser, name, folder, prepare, settings)
+    browser, sources = Browser("ui"), Sources("ui-sources")
+
+    def run(driver, name, work, *arguments):
+        if not tally.wants(name):
+            return
+        try:
+            driver.ready()
+        except agents.Unavailable as why:
+            tally.skip(name, why)
+            return
+        tally.run(name, work, *arguments)
+
+    run(sources, "built files are those of the sources", sources.built_files_are_those_of_the_sources)
+    run(sources, "parts work without a browser", sources.parts_work_without_a_browser)
+    run(browser, "budgets", browser.budgets)
+    for settings, prepare, cases in WORLDS.values():
+        if not any(map(tally.wants, cases)):
+            continue
+        with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
+            server.start().wait_ready()
+            prepare(server)
+            for case in cases:
+                run(browser, case, browser.look, case, server)
     tally.finish()
 
 
