@@ -125,7 +125,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
     const other: SideName = name === "left" ? "right" : "left";
     return (
       <section key={name} className={`half-side ${name}`} aria-label={`${SIDE_NAMES[name]}: flame graph`}>
-        <FramePath flame={flame} focus={focus[name]} onZoom={(node) => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) })}>
+        <FramePath flame={flame} focus={focus[name]} label={`Zoom of the ${SIDE_NAMES[name].toLowerCase()}`} onZoom={(node) => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) })}>
           {flame !== null && weightOf(flame, focus[name], unit)}
           {found[name] !== "" && <b> · found {found[name]}</b>}
         </FramePath>
@@ -176,7 +176,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
                   <button type="button" aria-pressed={shared} disabled={!sameType} title={sameType ? "A pixel is the same value on both sides" : "The sides have different units"} onClick={() => set({ mode: "abs" })}>Same scale</button>
                 </div>
                 <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}><Icon name="flip" />{upward ? "Flame" : "Icicle"}</button>
-                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name="Colours" entries={[
+                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name={`Colours: ${colourBy === "package" ? "Package" : "Function"}`} entries={[
                   { key: "package", text: "Colour by package", on: colourBy === "package", run: () => set({ color: "package" }) },
                   { key: "function", text: "Colour by function", on: colourBy === "function", run: () => set({ color: "function" }) },
                 ]} />

@@ -144,7 +144,7 @@ function LookUp({ onFound }: { onFound: (patch: { span?: string; profile?: strin
     else onFound({ [kind]: id });
   };
   return (
-    <form onSubmit={go} role="search">
+    <form onSubmit={go}>
       <input className="input look-up" value={text} placeholder="Id of a span, trace or profile" aria-label="Id of a span, trace or profile" spellCheck={false} onChange={(event) => setText(event.target.value)} />
     </form>
   );
@@ -202,7 +202,7 @@ function Exemplars({ exemplars, kind, format, onPick, onTrace }: {
                   <td><code>{id}</code></td>
                   <td className="n actions">
                     <button type="button" className="link" aria-label={`Flame graph of ${id}`} onClick={() => onPick(one)}>Flame graph</button>
-                    {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Its trace</button>}
+                    {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Trace</button>}
                     <button type="button" className="link" aria-label={`Copy ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
                   </td>
                 </tr>
