@@ -20,22 +20,31 @@ interface Page {
   name: string;
   icon: IconName;
   key: string; // after g
-  selects: boolean; // the query bar's selection and range are this page's
+  selects: boolean; // the query bar's selection is this page's
+  ranged: boolean; // and its range
   view: ComponentType;
   atEnd?: boolean; // of the rail
 }
 
 /* Loaded when they are first shown: what most visits need stays small. */
 const Adhoc = lazy(() => import("./pages/Adhoc").then((module) => ({ default: module.Adhoc })));
+const Compare = lazy(() => import("./pages/Compare").then((module) => ({ default: module.Compare })));
+const Diff = lazy(() => import("./pages/Diff").then((module) => ({ default: module.Diff })));
 const Embed = lazy(() => import("./pages/Embed").then((module) => ({ default: module.Embed })));
+const Labels = lazy(() => import("./pages/Labels").then((module) => ({ default: module.LabelsPage })));
+const Spans = lazy(() => import("./pages/Spans").then((module) => ({ default: module.Spans })));
 const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
 const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default: module.Targets })));
 
 const PAGES: readonly Page[] = [
-  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, view: Explore },
-  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, view: Adhoc },
-  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, view: Targets, atEnd: true },
-  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, view: Status, atEnd: true },
+  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, ranged: true, view: Explore },
+  { path: "/labels", name: "Labels", icon: "labels", key: "l", selects: true, ranged: true, view: Labels },
+  { path: "/spans", name: "Spans", icon: "spans", key: "s", selects: true, ranged: true, view: Spans },
+  { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, ranged: true, view: Compare },
+  { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, ranged: true, view: Diff },
+  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc },
+  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
+  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, ranged: false, view: Status, atEnd: true },
 ];
 
 function Rail({ current }: { current: string }) {
@@ -96,7 +105,7 @@ function Frame() {
       <div className="frame">
         <Rail current={page.path} />
         <div className="column">
-          <QueryBar selects={page.selects} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
+          <QueryBar selects={page.selects} ranged={page.ranged} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
           <main ref={main} tabIndex={-1}>
             <Faults key={`${path} ${address.params.query}`}>
               <Suspense fallback={<section className="card profile"><Skeleton /></section>}>

@@ -2,7 +2,7 @@
 
 import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { gridOf, onGrid, stepFor } from "../charts/series";
+import { endsOf, gridOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
 import { type Unit, unitOfMetadata } from "../flame/units";
@@ -23,7 +23,7 @@ export function isPassing(fault: unknown): boolean {
   return fault instanceof ApiError && (fault.status === 0 || fault.status === 502 || fault.status === 503 || fault.status === 504);
 }
 
-function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
+export function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
   return {
     queryKey: key,
     queryFn: ({ signal }: { signal: AbortSignal }) => run(signal),
@@ -79,7 +79,7 @@ interface SeriesAnswer {
 }
 
 /* JSON of protobuf has large numbers as text, and names of its own. */
-function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
+export function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
   if (statistics === undefined) return null;
   const of = (name: string): number => Number(statistics[name] ?? 0);
   return {
@@ -108,12 +108,17 @@ export async function askLines(query: Query, span: Span, points: number, groupBy
     ...(limit > 0 ? { limit } : {}),
     ...(level ? { aggregation: "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" } : {}),
   }, signal);
-  const times = gridOf(start, span.until, step);
-  const lines = (answer.series ?? []).map((one) => ({
+  const grid = gridOf(start, span.until, step);
+  const found = (answer.series ?? []).map((one) => onGrid(one.points ?? [], grid));
+  /* Means have gaps where there are no profiles; a rate would fall to 0 between profiles that come less often than steps. */
+  const by = level ? 1 : spacingOf(found);
+  const times = endsOf(grid, by);
+  const seconds = (at: number): number => (Math.min(by, grid.length - at * by) * step) / 1000;
+  const lines = (answer.series ?? []).map((one, i) => ({
     labels: Object.fromEntries((one.labels ?? []).map((label) => [label.name, label.value])),
-    values: onGrid(one.points ?? [], times).map((value) => (level ? value : (value ?? 0) / (step / 1000))),
+    values: level ? found[i]! : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
   }));
-  return { lines, times, step, statistics: numbers(answer.statistics) };
+  return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
 }
 
 export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0) {

@@ -49,6 +49,52 @@ export function stepFor(range: number, points: number): number {
   return Math.ceil(range / points / 86_400_000) * 86_400_000;
 }
 
+/*
+ * How many steps of a grid lie between the points of its lines: 1 if they are dense. An agent that sends once a minute has a
+ * point in each fourth step of 15 s, and a line through them would be a saw. Of several lines the sparsest decides.
+ */
+export function spacingOf(lines: readonly (readonly (number | null)[])[]): number {
+  let most = 1;
+  for (const values of lines) {
+    const gaps: number[] = [];
+    let last = -1;
+    values.forEach((value, i) => {
+      if (value === null) return;
+      if (last >= 0) gaps.push(i - last);
+      last = i;
+    });
+    if (gaps.length < SPACING_GAPS) continue;
+    gaps.sort((a, b) => a - b);
+    const median = gaps[gaps.length >> 1]!;
+    /* Agents that are not in step with the grid need pieces that have two points, or some would have none. */
+    const even = gaps.filter((gap) => gap === median).length >= gaps.length * 0.9;
+    most = Math.max(most, even || median === 1 ? median : 2 * median);
+  }
+  return Math.min(most, SPACING_MAX);
+}
+
+const SPACING_GAPS = 4; /* fewer say nothing */
+const SPACING_MAX = 24; /* beyond that a line has too few points; what is rare may look rare */
+
+/* Sums of so many neighbours; a piece without any value is null. The last piece may be shorter. */
+export function sumsOf(values: readonly (number | null)[], by: number): (number | null)[] {
+  if (by === 1) return [...values];
+  const sums: (number | null)[] = [];
+  for (let i = 0; i < values.length; i += by) {
+    let sum: number | null = null;
+    for (const value of values.slice(i, i + by)) if (value !== null) sum = (sum ?? 0) + value;
+    sums.push(sum);
+  }
+  return sums;
+}
+
+/* When the pieces of sumsOf() end. */
+export function endsOf(times: readonly number[], by: number): number[] {
+  const ends: number[] = [];
+  for (let i = 0; i < times.length; i += by) ends.push(times[Math.min(i + by, times.length) - 1]!);
+  return ends;
+}
+
 export interface Numbers {
   mean: number;
   max: number;

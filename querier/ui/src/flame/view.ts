@@ -7,6 +7,7 @@
  */
 import "./flame.css";
 import { type ColourBy, diffColours, FOLDED, makeTheme, singleColours, type DiffPalette, type Theme } from "./colors";
+import { type Cover, SAME_COVER } from "./decode";
 import { Labels } from "./labels";
 import { contentHeight, DrawList, itemAt, layout, rowY, type Viewport } from "./layout";
 import { type Flame, isAbove } from "./model";
@@ -29,10 +30,12 @@ export interface FlameOptions {
   upward: boolean; /* flame graph: the root at the bottom; else icicle */
   colourBy: ColourBy;
   palette: DiffPalette; /* of comparisons */
-  absolute: boolean; /* comparisons by value instead of share */
+  absolute: boolean; /* comparisons by rate instead of share */
+  cover: Cover; /* what rates are counted by */
   quiet: ReadonlySet<string> | null; /* functions of a comparison whose change is not significant */
   rowHeight: number;
   hideRoot: boolean;
+  extent: number; /* what the whole width stands for, if that is more than the total: for graphs that share a scale */
   tooltip: boolean;
   notes?: (node: number) => string[]; /* more lines of the tooltip */
 }
@@ -56,9 +59,11 @@ const DEFAULTS: FlameOptions = {
   colourBy: "package",
   palette: "cb",
   absolute: false,
+  cover: SAME_COVER,
   quiet: null,
   rowHeight: 20,
   hideRoot: false,
+  extent: 0,
   tooltip: true,
 };
 
@@ -129,7 +134,7 @@ export class FlameView {
     const ctx = this.canvas.getContext("2d", { alpha: false });
     if (!ctx) throw new Error("this browser draws no canvas");
     this.ctx = ctx;
-    this.tip = new Tooltip(doc);
+    this.tip = new Tooltip(this.root);
     this.listen(doc);
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(this.scroller);
@@ -157,7 +162,7 @@ export class FlameView {
     this.highlight = -1;
     this.tip.hide();
     this.x0 = 0;
-    this.x1 = flame && flame.total > 0 ? flame.total : 1;
+    this.x1 = this.whole > 0 ? this.whole : 1;
     this.found = flame && this.searched !== "" ? search(flame, this.searched) : null;
     this.recolour();
     this.layOut();
@@ -169,8 +174,9 @@ export class FlameView {
     this.options = { ...before, ...options };
     const now = this.options;
     if (before.dark !== now.dark || before.palette !== now.palette) this.theme = makeTheme(now.dark, now.palette);
-    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.quiet !== now.quiet) this.recolour();
+    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet) this.recolour();
     if (before.upward !== now.upward || before.rowHeight !== now.rowHeight || before.hideRoot !== now.hideRoot) this.layOut();
+    if (before.extent !== now.extent && this.focused === 0) [this.x0, this.x1] = [0, this.whole || 1];
     if (before.label !== now.label) this.name();
     this.schedule();
   }
@@ -209,7 +215,8 @@ export class FlameView {
     if (!flame || node < 0 || node >= flame.count) return;
     this.focused = node;
     if (this.cursor >= 0 && !isAbove(flame, node, this.cursor)) this.cursor = node;
-    this.moveTo(flame.x[node]!, flame.x[node]! + Math.max(flame.w[node]!, flame.total * MIN_PART), animate);
+    if (node === 0) this.moveTo(0, this.whole, animate);
+    else this.moveTo(flame.x[node]!, flame.x[node]! + Math.max(flame.w[node]!, flame.total * MIN_PART), animate);
     this.showLevel(Math.max(0, flame.level[node]! - 2), false);
   }
 
@@ -217,8 +224,8 @@ export class FlameView {
   moveTo(x0: number, x1: number, animate: boolean): void {
     const flame = this.flame;
     if (!flame || flame.total === 0) return;
-    const span = Math.min(Math.max(x1 - x0, flame.total * MIN_PART), flame.total);
-    const from = Math.min(Math.max(0, x0), flame.total - span);
+    const span = Math.min(Math.max(x1 - x0, flame.total * MIN_PART), this.whole);
+    const from = Math.min(Math.max(0, x0), this.whole - span);
     const to: [number, number] = [from, from + span];
     if (animate && !this.calm()) this.animation = { from: [this.x0, this.x1], to, start: performance.now() };
     else {
@@ -226,6 +233,10 @@ export class FlameView {
       [this.x0, this.x1] = to;
     }
     this.schedule();
+  }
+
+  private get whole(): number {
+    return Math.max(this.flame?.total ?? 0, this.options.extent);
   }
 
   get window(): [number, number] {
@@ -350,7 +361,7 @@ export class FlameView {
   private recolour(): void {
     const flame = this.flame;
     if (!flame) this.colours = new Uint8Array(0);
-    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet);
+    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet, this.options.cover);
     else this.colours = singleColours(flame, this.options.colourBy);
     this.schedule();
   }
@@ -561,7 +572,7 @@ export class FlameView {
         this.choose(at);
         break;
       case "Escape":
-        if (this.focused === 0 && this.x0 === 0 && this.x1 === flame.total) return;
+        if (this.focused === 0 && this.x0 === 0 && this.x1 === this.whole) return;
         this.zoomTo(0);
         this.callbacks.onZoom?.(0);
         break;

@@ -40,12 +40,12 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
     // One view for the life of the component; what changes is set below.
   }, []);
 
-  const { unit, label, upward, colourBy, palette, absolute, quiet, rowHeight, hideRoot, tooltip, notes } = options;
+  const { unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes } = options;
   useEffect(() => {
-    const given = Object.entries({ unit, label, upward, colourBy, palette, absolute, quiet, rowHeight, hideRoot, tooltip, notes })
+    const given = Object.entries({ unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes })
       .filter(([, value]) => value !== undefined);
     view.current!.setOptions({ dark, ...Object.fromEntries(given) });
-  }, [dark, unit, label, upward, colourBy, palette, absolute, quiet, rowHeight, hideRoot, tooltip, notes]);
+  }, [dark, unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes]);
   useEffect(() => view.current!.setFlame(flame), [flame]);
   useEffect(() => {
     view.current!.setSearch(search);

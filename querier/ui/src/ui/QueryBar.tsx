@@ -24,7 +24,7 @@ export function useSelection(text: string): { query: Query; fault: Error | null 
   }, [text]);
 }
 
-function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const items = [
@@ -50,7 +50,7 @@ function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Qu
   );
 }
 
-function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const types = useMemo(() => {
@@ -187,14 +187,15 @@ export function ThemeButton() {
 }
 
 interface Props {
-  /* Whether the page is about a selection and a range. */
+  /* Whether the page is about one selection, and about a range. */
   selects: boolean;
+  ranged: boolean;
   rangeOpen: boolean;
   onRange: (open: boolean) => void;
   onHelp: () => void;
 }
 
-export function QueryBar({ selects, rangeOpen, onRange, onHelp }: Props) {
+export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props) {
   const { params, set } = useRoute();
   const { query } = useSelection(params.query);
   const busy = useIsFetching({ predicate: (one) => one.meta?.quiet !== true }) > 0;
@@ -217,8 +218,8 @@ export function QueryBar({ selects, rangeOpen, onRange, onHelp }: Props) {
       {selects && params.query !== "" ? <Filters query={query} onChange={onChange} /> : <div className="chips" />}
       <div className="end">
         <Tenant />
-        {selects && <RangePicker open={rangeOpen} onOpen={onRange} />}
-        {selects && <Refresh />}
+        {ranged && <RangePicker open={rangeOpen} onOpen={onRange} />}
+        {ranged && <Refresh />}
         <button type="button" className="btn bare icon" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}><Icon name="keyboard" /></button>
         <ThemeButton />
       </div>

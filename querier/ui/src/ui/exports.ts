@@ -75,8 +75,8 @@ const PICTURE_PX = 1600;
 async function pageOf(view: FlameView, title: string, subtitle: string): Promise<string> {
   const viewer = await import("virtual:viewer");
   const { flame, options } = view.picture!;
-  const { unit, absolute, upward, colourBy, palette, dark, quiet } = options;
-  return toHtml(flame, { title, subtitle, unit, absolute, upward, colourBy, palette, dark, quiet: quiet === null ? null : [...quiet] }, viewer);
+  const { unit, absolute, cover, upward, colourBy, palette, dark, quiet } = options;
+  return toHtml(flame, { title, subtitle, unit, absolute, cover, upward, colourBy, palette, dark, quiet: quiet === null ? null : [...quiet] }, viewer);
 }
 
 /* name without its ending */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { heatmapOf, heatStep } from "../heatmap";
-import { gridOf, numbersOf, onGrid, type Series, stack, stepFor, styleOf } from "../series";
+import { heatmapOf, heatStep, niceValues } from "../heatmap";
+import { endsOf, gridOf, numbersOf, onGrid, type Series, stack, spacingOf, stepFor, styleOf, sumsOf } from "../series";
 import { sparkline } from "../sparkline";
 import { axisLabels, clock, day, moment } from "../time";
 import { chartRows } from "../timeseries";
@@ -38,6 +38,26 @@ describe("series", () => {
         expect(step % 1000).toBe(0);
       }
     expect(stepFor(3600_000, 240)).toBe(15_000);
+  });
+
+  test("points that come less often than steps are put together", () => {
+    const every = (n: number, jitter: (i: number) => number = () => 0): (number | null)[] => {
+      const values = new Array<number | null>(120).fill(null);
+      for (let i = 0; i * n + 2 < 118; i++) values[i * n + jitter(i)] = 10;
+      return values;
+    };
+    expect(spacingOf([every(1)])).toBe(1);
+    expect(spacingOf([every(4)])).toBe(4);
+    expect(spacingOf([every(1), every(4)])).toBe(4);
+    expect(spacingOf([every(4, (i) => i % 3)])).toBe(10);
+    expect(spacingOf([every(60)])).toBe(1);
+    expect(spacingOf([])).toBe(1);
+    /* Whatever is put together, the sum stays, and a line of equal points is flat. */
+    const sums = sumsOf(every(4), 4);
+    expect(sums.slice(0, 29)).toEqual(new Array(29).fill(10));
+    expect(sumsOf([1, 2, null, null, 5], 2)).toEqual([3, null, 5]);
+    expect(endsOf([10, 20, 30, 40, 50], 2)).toEqual([20, 40, 50]);
+    expect(sumsOf([1, null], 1)).toEqual([1, null]);
   });
 
   test("numbers leave out what is missing", () => {
@@ -86,6 +106,12 @@ describe("sparkline", () => {
 });
 
 describe("heat map", () => {
+  test("has round values at its axis", () => {
+    expect(niceValues(10, 98, 5, false)).toEqual([20, 40, 60, 80]);
+    expect(niceValues(0, 3 * 2 ** 20, 4, true)).toEqual([0, 1, 2, 3].map((n) => n * 2 ** 20));
+    expect(niceValues(7, 7, 5, false)).toEqual([7]);
+  });
+
   test("has seven steps by square roots", () => {
     expect([0, 1, 2, 10, 50, 100].map((count) => heatStep(count, 100))).toEqual([0, 1, 1, 3, 5, 7]);
     expect(heatStep(3, 0)).toBe(0);

@@ -1,0 +1,67 @@
+/* The two sides of a comparison: what each selects, and what it is if the address does not say. */
+
+import type { Span } from "../api/queries";
+import { DAY_MS, HOUR_MS, resolve } from "./range";
+import { type Params, type Patch, parseSel } from "./url";
+
+export interface Side {
+  query: string;
+  span: Span;
+}
+
+export interface Sides {
+  left: Side; // the baseline
+  right: Side;
+}
+
+export type SideName = keyof Sides;
+
+/* Without ranges of their own, the right side is the page's selection or range, and the left one as long before it. */
+export function sidesOf(params: Params, nowMs: number, utc: boolean): Sides {
+  const ranged = (from: string, until: string, otherwise: () => [number, number]): Span => {
+    const [start, end] = from === "" || until === "" ? otherwise() : resolve({ from, until }, nowMs, utc);
+    return { from: start, until: end };
+  };
+  const right = ranged(params.rightFrom, params.rightUntil, () => parseSel(params.sel) ?? resolve(params, nowMs, utc));
+  const left = ranged(params.leftFrom, params.leftUntil, () => [right.from - (right.until - right.from), right.from]);
+  return {
+    left: { query: params.leftQuery || params.query || params.rightQuery, span: left },
+    right: { query: params.rightQuery || params.query || params.leftQuery, span: right },
+  };
+}
+
+/* One side as parameters. */
+export function sidePatch(name: SideName, side: Side): Patch {
+  const [from, until] = [String(Math.round(side.span.from)), String(Math.round(side.span.until))];
+  return name === "left" ? { leftQuery: side.query, leftFrom: from, leftUntil: until } : { rightQuery: side.query, rightFrom: from, rightUntil: until };
+}
+
+export function swapped({ left, right }: Sides): Patch {
+  return { ...sidePatch("left", right), ...sidePatch("right", left) };
+}
+
+/* What a timeline of a side shows: the page's range, or, if the side is elsewhere, as much around it. */
+export function domainOf(side: Span, outer: Span): Span {
+  if (side.from >= outer.from && side.until <= outer.until) return outer;
+  const length = Math.max(outer.until - outer.from, (side.until - side.from) * 1.5);
+  const middle = (side.from + side.until) / 2;
+  return { from: Math.round(middle - length / 2), until: Math.round(middle + length / 2) };
+}
+
+export interface Preset {
+  key: string;
+  text: string;
+  left: Span;
+}
+
+/* Baselines before a range. What would overlap with it is no baseline. */
+export function presetsOf(right: Span): Preset[] {
+  const length = right.until - right.from;
+  const before = (key: string, text: string, by: number): Preset => ({ key, text, left: { from: right.from - by, until: right.until - by } });
+  return [
+    before("period", "just before", length),
+    before("hour", "1 h", HOUR_MS),
+    before("day", "1 day", DAY_MS),
+    before("week", "1 week", 7 * DAY_MS),
+  ].filter((preset) => preset.left.until <= right.from);
+}
