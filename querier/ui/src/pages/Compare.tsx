@@ -176,7 +176,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
                   <button type="button" aria-pressed={shared} disabled={!sameType} title={sameType ? "A pixel is the same value on both sides" : "The sides have different units"} onClick={() => set({ mode: "abs" })}>Same scale</button>
                 </div>
                 <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}><Icon name="flip" />{upward ? "Flame" : "Icicle"}</button>
-                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name="Colours" entries={[
+                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} entries={[
                   { key: "package", text: "Colour by package", on: colourBy === "package", run: () => set({ color: "package" }) },
                   { key: "function", text: "Colour by function", on: colourBy === "function", run: () => set({ color: "function" }) },
                 ]} />
