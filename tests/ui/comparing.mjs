@@ -67,8 +67,9 @@ async function colourOf(page, graph, name) {
   await page.mouse.move(2, 2);
   await graph.locator(".fg-tip").waitFor({ state: "hidden" });
   const png = await page.screenshot({ clip: { x: Math.round(x), y: Math.round(y) + 7, width: 1, height: 1 } });
-  const data = png.subarray(png.indexOf("IDAT") + 4);
-  return [...zlib.inflateSync(data, { finishFlush: zlib.constants.Z_SYNC_FLUSH }).subarray(1, 4)]; // behind the filter's byte
+  const start = png.indexOf("IDAT");
+  const pixels = zlib.inflateSync(png.subarray(start + 4, start + 4 + png.readUInt32BE(start - 4)));
+  return [...pixels.subarray(1, 4)]; // behind the filter's byte
 }
 
 const GREY = [0x7e, 0x86, 0x92]; // the middle of the ramp in the dark theme

@@ -160,7 +160,7 @@ const NODES = 1_048_576; // all of a file: it is one profile, and the table is m
 function Types({ types, chosen }: { types: string[]; chosen: string }) {
   const { set } = useRoute();
   if (types.length < 2) return null;
-  return <Menu align="start" name="Profile type" trigger={<><span className="of">Profile</span>{chosen}<Icon name="down" size={13} /></>}
+  return <Menu align="start" trigger={<><span className="of">Profile </span>{chosen}<Icon name="down" size={13} /></>}
     entries={types.map((type) => ({ key: type, text: type, on: type === chosen, run: () => set({ type, focus: "", fn: "" }) }))} />;
 }
 

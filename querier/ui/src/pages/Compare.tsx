@@ -153,6 +153,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
 
   return (
     <>
+      <h1 className="hidden-text">Two selections side by side</h1>
       <div className="sides">
         {NAMES.map((name) => (
           <SideCard key={name} name={name} side={sides[name]} domain={domains[name]} lines={lines[name]} most={most} total={total(name)} withType
@@ -176,7 +177,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
                   <button type="button" aria-pressed={shared} disabled={!sameType} title={sameType ? "A pixel is the same value on both sides" : "The sides have different units"} onClick={() => set({ mode: "abs" })}>Same scale</button>
                 </div>
                 <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}><Icon name="flip" />{upward ? "Flame" : "Icicle"}</button>
-                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name={`Colours: ${colourBy === "package" ? "Package" : "Function"}`} entries={[
+                <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} entries={[
                   { key: "package", text: "Colour by package", on: colourBy === "package", run: () => set({ color: "package" }) },
                   { key: "function", text: "Colour by function", on: colourBy === "function", run: () => set({ color: "function" }) },
                 ]} />

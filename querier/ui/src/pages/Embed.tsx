@@ -50,7 +50,7 @@ export function Embed() {
   return (
     <main className="embed">
       <header className="path">
-        <b>{title}</b>
+        <h1>{title}</h1>
         <span className="push"><a href={link({}, isFile ? "/adhoc" : isDiff ? "/diff" : "/")} target="_blank" rel="noopener" aria-label="Open in flamegrid"><Mark /></a></span>
       </header>
       {asked.isError && asked.data === undefined ? <Problem fault={asked.error} onRetry={() => void asked.refetch()} /> : flame === null ? <Skeleton /> : (

@@ -1,7 +1,7 @@
 /* There is nothing in the range: of a server without any profile the lines to send the first one, else where the data is. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import { call } from "../api/client";
 import { useNow } from "../state/now";
@@ -31,12 +31,15 @@ export function Onboarding() {
     refetchInterval: ASK_EVERY_MS,
     meta: { quiet: true },
   });
+  const ingested = stats.data?.dataIngested === true;
+  /* The first profile is newer than what this page calls now. */
+  useEffect(() => { if (ingested) refresh(); }, [ingested, refresh]);
   const all = snippets(location.origin + BASE, params.tenant);
   const chosen = all[picked]!;
 
-  if (stats.data?.dataIngested === true) {
-    const oldest = Number(stats.data.oldestProfileTime ?? 0);
-    const newest = Number(stats.data.newestProfileTime ?? 0);
+  if (ingested) {
+    const oldest = Number(stats.data?.oldestProfileTime ?? 0);
+    const newest = Number(stats.data?.newestProfileTime ?? 0);
     const minute = 60_000;
     return (
       <section className="card start">

@@ -171,12 +171,12 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
           {name !== "table" && name !== "tree" && name !== "sandwich" && (
             <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}><Icon name="flip" />{upward ? "Flame" : "Icicle"}</button>
           )}
-          <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name="Colours"
+          <Menu trigger={<><Icon name="palette" /><span className="hidden-text">Colours: </span>{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>}
             entries={[
               { key: "package", text: "Colour by package", on: colourBy === "package", run: () => set({ color: "package" }) },
               { key: "function", text: "Colour by function", on: colourBy === "function", run: () => set({ color: "function" }) },
             ]} />
-          <Menu trigger={<><Icon name="group" />Group{params.group !== "" || hide.length > 0 || params.min !== "" ? " •" : ""}<Icon name="down" size={13} /></>} name="Group frames"
+          <Menu trigger={<><Icon name="group" />Group{params.group !== "" || hide.length > 0 || params.min !== "" ? <span title="Some frames are put together or hidden"> •</span> : ""}<Icon name="down" size={13} /></>}
             entries={[
               { key: "none", text: "Every frame", on: params.group === "", run: () => set({ group: "", focus: "" }) },
               { key: "recursion", text: "Recursion as one frame", on: params.group === "recursion", run: () => set({ group: "recursion", focus: "" }) },

@@ -8,7 +8,7 @@ import { formatCount, formatDuration, formatShare, formatValue, unitOf } from ".
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
 import type { Query } from "../state/selector";
-import { withMatcher, formatQuery } from "../state/selector";
+import { formatQuery, serviceOf, withMatcher } from "../state/selector";
 import { meaning } from "../state/types";
 import { SEPARATOR, defaultOf, formatSel, parseSel } from "../state/url";
 import { ExportMenu } from "../ui/ExportMenu";
@@ -60,6 +60,7 @@ export function Single({ query }: { query: Query }) {
   const isEmpty = flame.data !== undefined && !flame.isPlaceholderData && flame.data.flame.total === 0 && callSite.length === 0;
   return (
     <>
+      <h1 className="hidden-text">{serviceOf(query) || "All services"}, {meaning(query.type).label}</h1>
       <TimelineCard query={query} span={outer} lines={lines} sel={sel} by={params.by}
         labels={(labels.data?.labels ?? []).filter((row) => !row.name.startsWith("__")).map((row) => ({ name: row.name, values: row.values }))}
         onSel={(next) => set({ sel: formatSel(next) })}

@@ -70,6 +70,7 @@ function SpansOf({ query }: { query: Query }) {
 
   return (
     <>
+      <h1 className="hidden-text">Single spans and profiles</h1>
       <section className="card by-label heat-card" aria-label="Heat map">
         <header>
           <h2>{meaning(query.type).label} of single {kind}</h2>

@@ -79,6 +79,7 @@ export function Status() {
   const waiting = tenants.flatMap((one) => one.bucket?.levels ?? []).find((level) => level.name === "segments");
   return (
     <>
+      <h1 className="hidden-text">Status</h1>
       <PartialStrip statistics={statistics} />
       <dl className="facts">
         <Fact name="Version">{version} <small>{revision}</small></Fact>

@@ -44,11 +44,6 @@ export function PickList({ label, items, selected, onPick, onInput, free = false
     selectedItem: items.find((item) => item.key === selected) ?? null,
     itemToString: (item) => item?.text ?? "",
     defaultHighlightedIndex: 0,
-    onInputValueChange: ({ inputValue, type }) => {
-      if (type !== useCombobox.stateChangeTypes.InputChange) return;
-      setText(inputValue);
-      onInput?.(inputValue);
-    },
     onStateChange: ({ type, selectedItem }) => {
       const types = useCombobox.stateChangeTypes;
       if ((type === types.ItemClick || type === types.InputKeyDownEnter) && selectedItem) onPick(selectedItem.key);
@@ -61,7 +56,14 @@ export function PickList({ label, items, selected, onPick, onInput, free = false
   return (
     <div className="pick">
       <div className="head">
-        <input className="input" {...combo.getInputProps({ "aria-label": label, placeholder: label, spellCheck: false, autoFocus: true })} />
+        <input className="input" {...combo.getInputProps({
+          "aria-label": label, placeholder: label, spellCheck: false, autoFocus: true,
+          /* At once, and not by downshift's later callback: a controlled field would lose what is typed meanwhile. */
+          onChange: (event: React.ChangeEvent<HTMLInputElement>) => {
+            setText(event.target.value);
+            onInput?.(event.target.value);
+          },
+        })} />
       </div>
       <ul {...combo.getMenuProps({ "aria-label": label })}>
         {shown.map((item, index) => (
@@ -80,14 +82,13 @@ export function PickList({ label, items, selected, onPick, onInput, free = false
 }
 
 interface ComboProps extends Omit<ListProps, "selected"> {
-  trigger: ReactNode;
-  name: string; // of the button
+  trigger: ReactNode; // its text is the name of the button
   selected: string;
   className?: string;
   onOpen?: (open: boolean) => void;
 }
 
-export function Combo({ trigger, name, className = "btn", onOpen, onPick, ...list }: ComboProps) {
+export function Combo({ trigger, className = "btn", onOpen, onPick, ...list }: ComboProps) {
   const [open, setOpen] = useState(false);
   const change = (to: boolean): void => {
     setOpen(to);
@@ -96,7 +97,7 @@ export function Combo({ trigger, name, className = "btn", onOpen, onPick, ...lis
 
   return (
     <Popover.Root open={open} onOpenChange={change}>
-      <Popover.Trigger className={className} aria-label={name}>{trigger}</Popover.Trigger>
+      <Popover.Trigger className={className}>{trigger}</Popover.Trigger>
       <Popover.Portal>
         <Popover.Content className="floating" align="start" sideOffset={6} collisionPadding={8} aria-label={list.label}>
           <PickList {...list} onPick={(key) => { change(false); onPick(key); }} />

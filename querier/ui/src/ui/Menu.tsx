@@ -34,17 +34,16 @@ export function Entries({ entries }: { entries: readonly Entry[] }) {
 }
 
 interface MenuProps {
-  trigger: ReactNode;
-  name?: string;
+  trigger: ReactNode; // its text is the name of the button
   className?: string;
   entries: readonly Entry[];
   align?: "start" | "end";
 }
 
-export function Menu({ trigger, name, className = "btn", entries, align = "end" }: MenuProps) {
+export function Menu({ trigger, className = "btn", entries, align = "end" }: MenuProps) {
   return (
     <Dropdown.Root modal={false}>
-      <Dropdown.Trigger className={className} aria-label={name}>{trigger}</Dropdown.Trigger>
+      <Dropdown.Trigger className={className}>{trigger}</Dropdown.Trigger>
       <Dropdown.Portal>
         <Dropdown.Content className="floating menu" align={align} sideOffset={6} collisionPadding={8}>
           <Entries entries={entries} />

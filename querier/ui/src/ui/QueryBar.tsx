@@ -44,9 +44,9 @@ export function ServicePicker({ query, onChange }: { query: Query; onChange: (qu
   };
 
   return (
-    <Combo label="Search services" name={`Service: ${service || "all"}`} items={items} selected={service} onPick={pick}
+    <Combo label="Search services" items={items} selected={service} onPick={pick}
       none={services.isPending ? "Loading …" : "No service matches."}
-      trigger={<><span className="of">Service</span><span className="what">{service || "All"}</span><Icon name="down" size={13} /></>} />
+      trigger={<><span className="of">Service </span><span className="what">{service || "All"}</span><Icon name="down" size={13} /></>} />
   );
 }
 
@@ -59,11 +59,11 @@ export function TypePicker({ query, onChange }: { query: Query; onChange: (query
   }, [services.data, service]);
 
   return (
-    <Combo label="Search profile types" name={`Profile: ${meaning(query.type).label}`} selected={query.type}
+    <Combo label="Search profile types" selected={query.type}
       items={types.map((type) => ({ key: type, text: meaning(type).label, more: type.split(":").slice(0, 2).join(":"), title: `${meaning(type).what} (${type})` }))}
       onPick={(type) => onChange({ ...query, type })} foot={query.type === "" ? undefined : meaning(query.type).what}
       none={services.isPending ? "Loading …" : "This service has no profiles in the range."}
-      trigger={<><span className="of">Profile</span><span className="what">{query.type === "" ? "Pick one" : meaning(query.type).label}</span><Icon name="down" size={13} /></>} />
+      trigger={<><span className="of">Profile </span><span className="what">{query.type === "" ? "Pick one" : meaning(query.type).label}</span><Icon name="down" size={13} /></>} />
   );
 }
 
@@ -148,7 +148,7 @@ function Refresh() {
   return (
     <>
       <button type="button" className="btn icon" aria-label="Refresh now" title="Refresh now" onClick={again}><Icon name="refresh" /></button>
-      <Menu name="Refresh by itself" trigger={<>{EVERY.find(([seconds]) => seconds === everyS)![1]}<Icon name="down" size={13} /></>}
+      <Menu trigger={<><span className="hidden-text">Refresh by itself: </span>{EVERY.find(([seconds]) => seconds === everyS)![1]}<Icon name="down" size={13} /></>}
         entries={EVERY.map(([seconds, text]) => ({ key: text, text: seconds === 0 ? "Off" : `Every ${text}`, on: seconds === everyS, run: () => setEvery(seconds) }))} />
     </>
   );
@@ -160,7 +160,7 @@ function Tenant() {
   useEffect(() => setText(params.tenant), [params.tenant]);
   return (
     <Popover.Root>
-      <Popover.Trigger className="btn bare" aria-label={`Tenant: ${params.tenant || "the default one"}`}>{params.tenant || <Icon name="user" />}</Popover.Trigger>
+      <Popover.Trigger className="btn bare" aria-label={`Tenant ${params.tenant || "by default"}`}>{params.tenant || <Icon name="user" />}</Popover.Trigger>
       <Popover.Portal>
         <Popover.Content className="floating" align="end" sideOffset={6} collisionPadding={8} aria-label="Tenant">
           <form className="own" style={{ padding: 12 }} onSubmit={(event) => { event.preventDefault(); set({ tenant: text.trim() }); }}>

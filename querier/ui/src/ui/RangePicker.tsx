@@ -34,7 +34,7 @@ function Own({ onApply }: { onApply: (range: Range) => void }) {
         {(["from", "until"] as const).map((end) => (
           <label key={end}>
             {end === "from" ? "From" : "Until"}
-            <input className="input" value={range[end]} spellCheck={false} aria-invalid={!valid}
+            <input className="input" aria-label={end === "from" ? "From" : "Until"} value={range[end]} spellCheck={false} aria-invalid={!valid}
               placeholder="now-90m, 2026-04-14 14:20, seconds or milliseconds"
               onChange={(event) => setRange({ ...range, [end]: event.target.value })}
               onPaste={(event) => {
