@@ -204,7 +204,7 @@ function Exemplars({ exemplars, kind, format, onPick, onTrace }: {
                   <td className="n actions">
                     <button type="button" className="link" aria-label={`Flame graph of ${id}`} onClick={() => onPick(one)}>Flame graph</button>
                     {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Trace</button>}
-                    <button type="button" className="link" aria-label={`Copy ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
+                    <button type="button" className="link" aria-label={`Copy id ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
                   </td>
                 </tr>
               );
