@@ -38,7 +38,7 @@ import { useSides } from "../ui/sides";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
-import { PickSides } from "./PickSides";
+import { PickService } from "./PickService";
 import "./comparison.css";
 
 const POINTS = 160;
@@ -52,7 +52,7 @@ export function Diff() {
   const left = useSelection(sides.left.query);
   const right = useSelection(sides.right.query);
   if (left.fault !== null || right.fault !== null) return <section className="card"><Problem fault={left.fault ?? right.fault} /></section>;
-  if (left.query.type === "" && right.query.type === "") return <PickSides what="Diff" />;
+  if (left.query.type === "" && right.query.type === "") return <PickService what="Diff" />;
   return <DiffOf key={params.tenant} sides={sides} setSide={setSide} />;
 }
 

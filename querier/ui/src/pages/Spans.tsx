@@ -33,7 +33,7 @@ import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
-import { PickSides } from "./PickSides";
+import { PickService } from "./PickService";
 import "./labels.css";
 import "./spans.css";
 
@@ -46,7 +46,7 @@ export function Spans() {
   const { params } = useRoute();
   const { query, fault } = useSelection(params.query);
   if (fault !== null) return <section className="card"><Problem fault={fault} /></section>;
-  if (query.type === "") return <PickSides what="Spans" />;
+  if (query.type === "") return <PickService what="Spans" text="Spans and profiles are shown one by one, by their time and their value." />;
   return <SpansOf query={query} />;
 }
 
