@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { deployLabel, deploys } from "../deploys";
 
-const at = (version: string, first: number) => ({ labels: version === "" ? {} : { version }, values: [0, 1, 2, 3, 4, 5].map((i) => (i < first ? (i === 0 ? null : 0) : 7)) as (number | null)[] });
+const at = (version: string, first: number) => ({ labels: { version }, values: [0, 1, 2, 3, 4, 5].map((i) => (i < first ? (i === 0 ? null : 0) : 7)) as (number | null)[] });
 const lines = (...all: ReturnType<typeof at>[]) => ({ lines: all, times: [0, 10, 20, 30, 40, 50], step: 10, statistics: null });
 
 describe("deploys", () => {
