@@ -1,28 +1,19 @@
-// One case in a browser: node pages.mjs CASE URL [PICTURES]. Fails with a line "error: …" for what is wrong; so it does if the
-// page logs an error, throws, asks for something that it does not get, or asks another server. PICTURES: a folder for people
-// to look at; pictures decide nothing.
+// One case in a browser: node pages.mjs CASE URL [PICTURES] (browser.mjs).
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
-import { createRequire } from "node:module";
 import zlib from "node:zlib";
 
-import { chromium } from "playwright-core";
+import { ask, at, flame, isAccessible, isNarrow, picture, run, saved, share, shown, url } from "./browser.mjs";
 
-const WAIT_MS = 30000;
-const [name, url, pictures] = process.argv.slice(2);
 const CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 const SHOP = `${CPU}{service_name="shop"}`; // what ui_test.py has pushed
-const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /* ---- what cases share ---- */
 
-const at = (pathname, parameters = {}) => `${url}${pathname}?${new URLSearchParams(parameters)}`;
-const shown = (page) => Object.fromEntries(new URL(page.url()).searchParams);
 const card = (page) => page.getByRole("region", { name: "Profile" });
 const summary = (page) => page.getByRole("group", { name: "Summary" });
-const flame = (page, label = "Flame graph") => page.getByRole("application", { name: new RegExp(`^${label}`) });
 
 /* Until a selection's answers are there: the picture, and the table if the view has one. */
 async function settled(page) {
@@ -33,12 +24,6 @@ async function settled(page) {
 async function explore(page, parameters = {}) {
   await page.goto(at("/", { query: SHOP, ...parameters }));
   await settled(page);
-}
-
-async function ask(page, route, parameters) {
-  const answer = await page.request.get(`${url}${route}?${new URLSearchParams(parameters)}`);
-  assert.equal(answer.status(), 200, `${route}: ${answer.status()} ${await answer.text()}`);
-  return answer.json();
 }
 
 /* The whole table, which has only the rows in sight in the document: name, and the two shares. */
@@ -58,39 +43,6 @@ async function table(page) {
     if (!more) return [...rows.keys()].sort((a, b) => a - b).map((number) => rows.get(number));
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
-}
-
-function share(value, total) {
-  const percent = total === 0 ? 0 : (value / total) * 100;
-  if (percent > 0 && percent < 0.01) return "<0.01%";
-  return `${percent.toFixed(percent >= 99.995 || percent === 0 ? 0 : 2)}%`;
-}
-
-async function isAccessible(page, what) {
-  await page.evaluate(axe);
-  const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  const faults = found.violations.map((fault) => `${fault.id}: ${fault.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.map((one) => one.message).join("; ")}`).join(" | ")}`);
-  assert.deepEqual(faults, [], `${what}: ${faults.join(" / ")}`);
-}
-
-async function picture(page, of) {
-  if (pictures === undefined) return;
-  fs.mkdirSync(pictures, { recursive: true });
-  await page.screenshot({ path: path.join(pictures, `${of}.png`) });
-}
-
-/* What a click saves. */
-async function saved(page, item) {
-  await page.getByRole("button", { name: "Export" }).click();
-  const download = page.waitForEvent("download");
-  await page.getByRole("menuitem", { name: item }).click();
-  const file = await download;
-  return { name: file.suggestedFilename(), bytes: fs.readFileSync(await file.path()) };
-}
-
-async function isNarrow(page, what) {
-  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  assert.ok(content <= window, `${what} is ${content} px wide in a window of ${window}`);
 }
 
 /* A proxy that serves the server below a prefix, as people put it behind one. */
@@ -677,40 +629,4 @@ function budgets(dist) {
   for (const file of lazy) assert.ok(packed(`assets/${file}`) <= most.lazy, `${file}: ${packed(`assets/${file}`)} of at most ${most.lazy} bytes`);
 }
 
-async function main() {
-  if (name === "budgets") {
-    budgets(url);
-    return;
-  }
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-GB", timezoneId: "UTC", colorScheme: "dark", acceptDownloads: true });
-  const page = await context.newPage();
-  const complaints = [];
-  const elsewhere = [];
-
-  page.refused = 0; // how many complaints a case expects; undefined: any
-  page.also = null; // an origin of the case's own
-  page.setDefaultTimeout(WAIT_MS);
-  page.on("console", (said) => { if (["error", "warning"].includes(said.type())) complaints.push(said.text()); });
-  page.on("pageerror", (fault) => elsewhere.push(`the page throws: ${fault.message}`));
-  page.on("request", (request) => {
-    const to = new URL(request.url());
-    if (to.protocol.startsWith("http") && to.origin !== url && to.origin !== page.also) elsewhere.push(`a request to ${request.url()}`);
-  });
-  try {
-    await cases[name](page);
-    if (page.refused !== undefined) assert.equal(complaints.length, page.refused, `the browser complains: ${complaints.join(" / ")}`);
-    const policy = complaints.filter((text) => text.includes("Content Security Policy"));
-    assert.deepEqual([...elsewhere, ...policy], []);
-  } catch (fault) {
-    await picture(page, `failed ${name}`);
-    throw fault;
-  } finally {
-    await browser.close();
-  }
-}
-
-main().catch((fault) => {
-  console.log(`error: ${fault.message.replaceAll("\n", " ").slice(0, 900)}`);
-  process.exitCode = 1;
-});
+run(cases, { budgets });

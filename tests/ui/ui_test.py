@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page in a browser, each case of pages.mjs against a server that has what it is about; and that its built files are those of
+"""The page in a browser, each case of pages.mjs and comparing.mjs against a server that has what it is about; and that its built files are those of
 its sources.
 
     ui_test.py [-k REGEX]
@@ -11,6 +11,7 @@ import filecmp
 import gzip
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -28,6 +29,7 @@ import pprof  # noqa: E402
 SOURCES = os.path.join(flamegrid.ROOT, "querier", "ui")
 PICTURES = os.path.join(flamegrid.ROOT, "build", "ui", "pictures")
 MINUTE_S = 60
+SAMPLE_NS = 10_000_000
 EVIL = '<img src=x onerror="hurt=1">'
 TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
 NODE = (20, 19)  # what the build needs (querier/ui/package.json)
@@ -46,8 +48,8 @@ class Browser(agents.Driver):
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 
-    def look(self, case, server):
-        fault = self.step("node", "pages.mjs", case, "http://127.0.0.1:%d" % server.port, PICTURES)
+    def look(self, file, case, server):
+        fault = self.step("node", file, case, "http://127.0.0.1:%d" % server.port, PICTURES)
         flamegrid.check(not fault, "%s", fault)
 
     def budgets(self):
@@ -119,9 +121,36 @@ def fill(server):
     flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
-WORLDS = {  # settings, what is pushed, cases
-    "empty": ([], lambda server: None, ["first profile"]),
-    "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill,
+def fill_rollout(server):
+    """A service whose version changes in the middle of an hour: hash takes more, parse less, audit is new, legacy gone, and sort
+    and idle vary by chance. Everything but the time is the same in each run."""
+    client = flamegrid.Client(server.port)
+    chance = random.Random(5)
+    change_s = (int(time.time()) // MINUTE_S - 35) * MINUTE_S
+    sizes = {("main", "work", "hash"): (300, 450), ("main", "work", "parse"): (360, 180), ("main", "work", "sort"): (200, 200),
+             ("main", "idle"): (400, 400), ("main", "work", "audit"): (0, 60), ("main", "legacy"): (30, 0)}
+    own = {(pod, stack): chance.lognormvariate(0, 0.1) for pod in "abcdefgh" for stack in sizes}
+    for (minute, pod) in [(minute, pod) for minute in range(-30, 30) for pod in "abcdefgh"]:
+        is_new = minute >= 0
+        counts = {stack: round(size[is_new] * own[pod, stack] * chance.lognormvariate(0, 0.1)) for stack, size in sizes.items()}
+        stacks = {stack: (count, count * SAMPLE_NS) for stack, count in counts.items() if count}
+        spans = [(f"{chance.getrandbits(64):016x}", "GET /fast", chance.randint(1, 9)) for _ in range(2)]
+        if (minute, pod) == (10, "c"):
+            spans.append((f"{chance.getrandbits(64):016x}", "GET /slow", 90))
+        labelled = [(("main", "work", "hash"), (count, count * SAMPLE_NS), {"span_id": span, "span_name": name, "trace_id": span * 2})
+                    for span, name, count in spans]
+        at_s = change_s + minute * MINUTE_S + 7
+        labels = {"pod": pod, "version": "1.1" if is_new else "1.0", "change": change_s}
+        name = "rollout{%s}" % ",".join("%s=%s" % label for label in labels.items())
+        push(client, name, pprof.make(stacks, at_s * 10**9, labelled=labelled), at_s, "pprof")
+
+
+WORLDS = {  # settings, what is pushed, cases and their file
+    "empty": ([], lambda server: None, "pages.mjs", ["first profile"]),
+    "rollout": ([], fill_rollout, "comparing.mjs",
+                ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "compare", "labels", "spans",
+                 "comparison looks"]),
+    "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
               "trouble", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
@@ -144,14 +173,14 @@ def main():
     run(sources, "built files are those of the sources", sources.built_files_are_those_of_the_sources)
     run(sources, "parts work without a browser", sources.parts_work_without_a_browser)
     run(browser, "budgets", browser.budgets)
-    for settings, prepare, cases in WORLDS.values():
+    for settings, prepare, file, cases in WORLDS.values():
         if not any(map(tally.wants, cases)):
             continue
         with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
             server.start().wait_ready()
             prepare(server)
             for case in cases:
-                run(browser, case, browser.look, case, server)
+                run(browser, case, browser.look, file, case, server)
     tally.finish()
 
 

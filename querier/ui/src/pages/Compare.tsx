@@ -125,7 +125,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
     const other: SideName = name === "left" ? "right" : "left";
     return (
       <section key={name} className={`half-side ${name}`} aria-label={`${SIDE_NAMES[name]}: flame graph`}>
-        <FramePath flame={flame} focus={focus[name]} onZoom={(node) => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) })}>
+        <FramePath flame={flame} focus={focus[name]} label={`Zoom of the ${SIDE_NAMES[name].toLowerCase()}`} onZoom={(node) => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) })}>
           {flame !== null && weightOf(flame, focus[name], unit)}
           {found[name] !== "" && <b> · found {found[name]}</b>}
         </FramePath>
@@ -153,6 +153,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
 
   return (
     <>
+      <h1 className="hidden-text">Two selections side by side</h1>
       <div className="sides">
         {NAMES.map((name) => (
           <SideCard key={name} name={name} side={sides[name]} domain={domains[name]} lines={lines[name]} most={most} total={total(name)} withType

@@ -78,6 +78,7 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
 
   return (
     <>
+      <h1 className="hidden-text">Difference of two selections</h1>
       <div className="sides">
         {(["left", "right"] as const).map((name) => (
           <SideCard key={name} name={name} side={sides[name]} domain={domains[name]} lines={lines[name]} most={most} total={totals[name]} withType onChange={onSide(name)} />

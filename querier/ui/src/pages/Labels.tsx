@@ -46,6 +46,7 @@ export function LabelsPage() {
   const by = names.some((row) => row.name === params.by) ? params.by : best(names);
   return (
     <>
+      <h1 className="hidden-text">Labels</h1>
       <PartialStrip statistics={growth.data.statistics} />
       <SlowNote busy={growth.isFetching} />
       <ByLabel query={query} span={span} labels={names} by={by} />

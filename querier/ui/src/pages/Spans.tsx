@@ -70,6 +70,7 @@ function SpansOf({ query }: { query: Query }) {
 
   return (
     <>
+      <h1 className="hidden-text">Single spans and profiles</h1>
       <section className="card by-label heat-card" aria-label="Heat map">
         <header>
           <h2>{meaning(query.type).label} of single {kind}</h2>
@@ -144,7 +145,7 @@ function LookUp({ onFound }: { onFound: (patch: { span?: string; profile?: strin
     else onFound({ [kind]: id });
   };
   return (
-    <form onSubmit={go} role="search">
+    <form onSubmit={go}>
       <input className="input look-up" value={text} placeholder="Id of a span, trace or profile" aria-label="Id of a span, trace or profile" spellCheck={false} onChange={(event) => setText(event.target.value)} />
     </form>
   );
@@ -202,7 +203,7 @@ function Exemplars({ exemplars, kind, format, onPick, onTrace }: {
                   <td><code>{id}</code></td>
                   <td className="n actions">
                     <button type="button" className="link" aria-label={`Flame graph of ${id}`} onClick={() => onPick(one)}>Flame graph</button>
-                    {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Its trace</button>}
+                    {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Trace</button>}
                     <button type="button" className="link" aria-label={`Copy ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
                   </td>
                 </tr>
