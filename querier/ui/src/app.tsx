@@ -12,7 +12,7 @@ import { Skeleton } from "./ui/Busy";
 import { Faults } from "./ui/Faults";
 import { Icon, type IconName, Mark } from "./ui/Icon";
 import { QueryBar } from "./ui/QueryBar";
-import { ShortcutHelp, useKeys } from "./ui/Shortcuts";
+import { HelpDialog, useKeys } from "./ui/Shortcuts";
 import { Toast, copy } from "./ui/toast";
 
 interface Page {
@@ -118,7 +118,7 @@ function Frame() {
           </main>
         </div>
       </div>
-      <ShortcutHelp open={help} onClose={() => setHelp(false)} />
+      <HelpDialog open={help} onClose={() => setHelp(false)} />
       <Toast />
     </>
   );

@@ -121,9 +121,9 @@ export async function askLines(query: Query, span: Span, points: number, groupBy
   return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
 }
 
-export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0) {
+export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0, enabled = true) {
   return useQuery(ask(["lines", formatQuery(query), span.from, span.until, points, groupBy, limit],
-    (signal) => askLines(query, span, points, groupBy, limit, signal), query.type !== ""));
+    (signal) => askLines(query, span, points, groupBy, limit, signal), enabled && query.type !== ""));
 }
 
 export interface Part {

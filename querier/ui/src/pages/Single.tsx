@@ -9,6 +9,7 @@ import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
 import type { Query } from "../state/selector";
 import { formatQuery, serviceOf, withMatcher } from "../state/selector";
+import { deployLabel, deploys } from "../state/deploys";
 import { meaning } from "../state/types";
 import { SEPARATOR, defaultOf, formatSel, parseSel } from "../state/url";
 import { ExportMenu } from "../ui/ExportMenu";
@@ -22,6 +23,7 @@ import { type Asked, ProfileCard } from "./ProfileCard";
 
 const NODES_MAX = 1_048_576; // the server's limit
 const NODES_MORE = 4;
+const POINTS = 120; // of the timeline
 
 /* The share of the total that the node limit has put into bars "other". */
 function foldedShare(flame: { names: readonly string[]; name: Uint32Array; w: Float64Array; total: number; count: number }): number {
@@ -43,7 +45,7 @@ export function Single({ query }: { query: Query }) {
   const span: Span = useMemo(() => (sel === null ? outer : { from: sel[0], until: sel[1] }), [outer, params.sel]);
   const maxNodes = Math.min(Math.max(Number(params.maxNodes) || 0, 1), NODES_MAX);
   const callSite = useMemo(() => (params.site === "" ? [] : params.site.split(SEPARATOR)), [params.site]);
-  const lines = useLines(query, outer, 120, params.by === "" ? [] : [params.by], params.by === "" ? 0 : 10);
+  const lines = useLines(query, outer, POINTS, params.by === "" ? [] : [params.by], params.by === "" ? 0 : 10);
   const flame = useFlame(query, span, maxNodes, { callSite });
   const [allFunctions, setAllFunctions] = useState(false);
   const functions = useFunctions(query, span, params.sort.endsWith("total") ? "total" : "self", allFunctions ? FUNCTIONS_MAX : FUNCTIONS_PAGE,
@@ -51,6 +53,9 @@ export function Single({ query }: { query: Query }) {
   const sandwich = useSandwich(query, span, params.view === "sandwich" ? params.fn : "", maxNodes);
   const moreNodes = (): void => set({ maxNodes: String(Math.min(maxNodes * NODES_MORE, NODES_MAX)) });
   const labels = useLabels(query, outer);
+  const byVersion = deployLabel(labels.data?.labels ?? []);
+  const versions = useLines(query, outer, POINTS, [byVersion], 0, byVersion !== "");
+  const marks = useMemo(() => (versions.data === undefined || byVersion === "" ? [] : deploys(versions.data, byVersion)), [versions.data, byVersion]);
   const unit = unitOf(query.type);
   const folded = useMemo(() => (flame.data === undefined ? 0 : foldedShare(flame.data.flame)), [flame.data]);
   const statistics = flame.data?.statistics;
@@ -63,6 +68,7 @@ export function Single({ query }: { query: Query }) {
       <h1 className="hidden-text">{serviceOf(query) || "All services"}, {meaning(query.type).label}</h1>
       <TimelineCard query={query} span={outer} lines={lines} sel={sel} by={params.by}
         labels={(labels.data?.labels ?? []).filter((row) => !row.name.startsWith("__")).map((row) => ({ name: row.name, values: row.values }))}
+        marks={marks}
         onSel={(next) => set({ sel: formatSel(next) })}
         onZoom={(next) => set({ from: String(Math.round(next[0])), until: String(Math.round(next[1])), sel: "" })}
         onBy={(by) => set({ by })}

@@ -95,8 +95,9 @@ export function parseQuery(text: string): Query {
   return query;
 }
 
+/* Strings of JSON are strings of PromQL. */
 function quoted(value: string): string {
-  return JSON.stringify(value).replace(/\\u([0-9a-f]{4})/g, "\\u$1");
+  return JSON.stringify(value);
 }
 
 export function formatMatcher(matcher: Matcher): string {

@@ -6,7 +6,7 @@ export interface Settings {
   theme: "system" | "dark" | "light";
   utc: boolean;
   shortcuts: boolean;
-  sourceLinks: string; // template with {path} and {line}; "": none
+  sourceLinks: string; // an address with {name}; "": none
   recentRanges: { from: string; until: string }[];
   lastQuery: string;
   split: number; // part of the width that the table has

@@ -220,7 +220,7 @@ export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props)
         <Tenant />
         {ranged && <RangePicker open={rangeOpen} onOpen={onRange} />}
         {ranged && <Refresh />}
-        <button type="button" className="btn bare icon" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}><Icon name="keyboard" /></button>
+        <button type="button" className="btn bare icon" aria-label="Keyboard and settings" title="Keyboard and settings (?)" onClick={onHelp}><Icon name="keyboard" /></button>
         <ThemeButton />
       </div>
       {busy && <div className="busy" role="progressbar" aria-label="Loading" />}

@@ -6,7 +6,7 @@ import { useMemo } from "react";
 import type { Lines, Span } from "../api/queries";
 import { OTHER_COLOUR, type Series, numbersOf, styleOf } from "../charts/series";
 import { clock, moment } from "../charts/time";
-import type { ChartData } from "../charts/timeseries";
+import type { ChartData, Mark } from "../charts/timeseries";
 import { formatDuration, unitOf } from "../flame/units";
 import { useRoute } from "../state/route";
 import { type Query, formatQuery } from "../state/selector";
@@ -24,6 +24,7 @@ interface Props {
   sel: [number, number] | null;
   by: string;
   labels: { name: string; values: number }[];
+  marks: readonly Mark[]; // deploys
   onSel: (sel: [number, number] | null) => void;
   onZoom: (range: [number, number]) => void;
   onBy: (label: string) => void;
@@ -36,7 +37,7 @@ function total(lines: Lines): (number | null)[] {
   return lines.times.map((_, at) => lines.lines.reduce<number | null>((sum, line) => (line.values[at] == null ? sum : (sum ?? 0) + line.values[at]!), null));
 }
 
-export function TimelineCard({ query, span, lines, sel, by, labels, onSel, onZoom, onBy, onOnly }: Props) {
+export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel, onZoom, onBy, onOnly }: Props) {
   const { link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
@@ -86,7 +87,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, onSel, onZoo
         : (
           <div className={lines.isPlaceholderData ? "stale" : undefined}>
             <Chart data={data} selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-              options={{ height: 112, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} over time`, mode: "lines" }}
+              options={{ height: 112, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} over time`, mode: "lines", marks }}
               onSelect={(range, done) => { if (done) onSel(range === null ? null : [range.from, range.until]); }} />
           </div>
         )}
