@@ -268,7 +268,7 @@ export class FlameView {
   }
 
   tooltip(hit: Hit): TooltipData | null {
-    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, this.options) : null;
+    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, { ...this.options, menu: this.callbacks.onMenu !== undefined }) : null;
   }
 
   /* Draws now, and not in the next frame. */
