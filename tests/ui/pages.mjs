@@ -322,12 +322,12 @@ const cases = {
   async "call tree"(page) {
     await explore(page, { view: "tree" });
     const tree = page.getByRole("treegrid");
-    await tree.locator("tr[data-node]").first().focus();
+    await tree.locator("tr[data-row]").first().focus();
     await picture(page, "tree");
     await isAccessible(page, "the call tree");
     await page.keyboard.press("ArrowDown"); // main
     await page.keyboard.press("ArrowLeft");
-    assert.equal(await tree.locator("tr[data-node]").count(), 2);
+    assert.equal(await tree.locator("tr[data-row]").count(), 2);
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowDown");
     await page.waitForFunction(() => document.activeElement.textContent.includes("work"));

@@ -6,8 +6,7 @@ import type { Change } from "../api/comparison";
 import { splitName } from "../flame/names";
 import { type Unit, formatChange, formatCount, formatPoints, formatRate, formatShare } from "../flame/units";
 import { type ChangeSort, STATES, type Shown, figure, intervalText, isSignificant, percent, rowsOf } from "../state/changes";
-import { ROW_PX } from "./FunctionsTable";
-import { useRowsInSight } from "./rows";
+import { ROW_PX, useRowsInSight } from "./rows";
 
 interface Props {
   changes: readonly Change[];

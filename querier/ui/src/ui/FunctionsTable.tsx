@@ -3,7 +3,7 @@
  * it. Rows are of one height, so only those in sight are in the document.
  */
 
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useMemo, useRef } from "react";
 
 import type { Functions, FunctionRow } from "../api/types";
 import { colourOf, makeTheme } from "../flame/colors";
@@ -11,9 +11,7 @@ import { splitName } from "../flame/names";
 import { patternOf } from "../flame/search";
 import { formatCount, formatShare, formatValue, unitOf } from "../flame/units";
 import { useDark } from "../state/settings";
-
-export const ROW_PX = 26;
-const AROUND = 12; // rows before and after those in sight
+import { ROW_PX, useRowsInSight } from "./rows";
 
 export type Sort = "self" | "total" | "name";
 
@@ -50,8 +48,6 @@ function Head({ sort, by, ascending, onSort, children, number = false }: {
 
 export function FunctionsTable({ answer, search, sort, ascending, onSort, hovered, onHover, onPick, onMenu, colourBy, onMore }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
   const dark = useDark();
   const theme = useMemo(() => makeTheme(dark), [dark]);
   const unit = unitOf(answer.unit);
@@ -62,45 +58,19 @@ export function FunctionsTable({ answer, search, sort, ascending, onSort, hovere
   }, [answer, search, sort, ascending]);
   const most = useMemo(() => answer.functions.reduce((max, row) => Math.max(max, row.self), 0), [answer]);
 
-  useEffect(() => {
-    const watch = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 600));
-    watch.observe(box.current!);
-    return () => watch.disconnect();
-  }, []);
-  useEffect(() => { box.current!.scrollTop = 0; }, [search, sort, ascending]);
-
-  const first = Math.max(0, Math.floor(top / ROW_PX) - AROUND);
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_PX) + AROUND);
-
-  /* Up and down move the focus by a row, also to one that is not in the document yet. */
-  const move = (from: number, by: number): void => {
-    const to = Math.min(Math.max(from + by, 0), rows.length - 1);
-    const scroller = box.current!;
-    const y = to * ROW_PX;
-    if (y < scroller.scrollTop) scroller.scrollTop = y;
-    if (y + 3 * ROW_PX > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = y + 3 * ROW_PX - scroller.clientHeight;
-    requestAnimationFrame(() => requestAnimationFrame(() =>
-      scroller.querySelector<HTMLElement>(`[data-row="${to}"] button`)?.focus()));
-  };
+  const order = useMemo(() => ({ search, sort, ascending }), [search, sort, ascending]);
+  const { first, last, stop, onScroll, onKey } = useRowsInSight(box, rows.length, order);
   const keys = (event: React.KeyboardEvent, index: number, name: string): void => {
-    const page = Math.max(1, Math.floor(height / ROW_PX) - 2);
-    const by: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
-    if (event.key in by) {
-      event.preventDefault();
-      move(index, by[event.key]!);
-    } else if (event.key === "m" || event.key === "ContextMenu") {
-      event.preventDefault();
-      event.stopPropagation();
-      const at = event.currentTarget.getBoundingClientRect();
-      onMenu(name, at.left + 20, at.bottom);
-    }
+    if (onKey(event, index) || (event.key !== "m" && event.key !== "ContextMenu")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const at = event.currentTarget.getBoundingClientRect();
+    onMenu(name, at.left + 20, at.bottom);
   };
-  /* One row is a tab stop: Tab leads on to the flame graph, and not through thousands of functions. */
-  const stop = Math.max(first, Math.ceil(top / ROW_PX));
 
   return (
     <>
-      <div className="rows" ref={box} onScroll={() => setTop(box.current!.scrollTop)} onMouseLeave={() => onHover(null)}>
+      <div className="rows" ref={box} onScroll={onScroll} onMouseLeave={() => onHover(null)}>
         <table className="functions fixed" aria-label="Functions" aria-rowcount={rows.length + 1}>
           <colgroup><col /><col style={{ width: 142 }} /><col style={{ width: 128 }} /></colgroup>
           <thead>
