@@ -1,6 +1,5 @@
 // Cases of the pages Compare, Diff, Labels and Spans: node comparing.mjs CASE URL [PICTURES], as pages.mjs (browser.mjs has what both share).
 import assert from "node:assert/strict";
-import zlib from "node:zlib";
 
 import { ask, at, flame, isAccessible, isNarrow, picture, run, saved, share, shown, url } from "./browser.mjs";
 
@@ -67,9 +66,11 @@ async function colourOf(page, graph, name) {
   await page.mouse.move(2, 2);
   await graph.locator(".fg-tip").waitFor({ state: "hidden" });
   const png = await page.screenshot({ clip: { x: Math.round(x), y: Math.round(y) + 7, width: 1, height: 1 } });
-  const start = png.indexOf("IDAT");
-  const pixels = zlib.inflateSync(png.subarray(start + 4, start + 4 + png.readUInt32BE(start - 4)));
-  return [...pixels.subarray(1, 4)]; // behind the filter's byte
+  return page.evaluate(async (bytes) => {
+    const ctx = new OffscreenCanvas(1, 1).getContext("2d");
+    ctx.drawImage(await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" })), 0, 0);
+    return [...ctx.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
+  }, [...png]);
 }
 
 const GREY = [0x7e, 0x86, 0x92]; // the middle of the ramp in the dark theme
@@ -162,9 +163,9 @@ const cases = {
     assert.ok(moved > 0 && moved % 1000 === 0 && moved <= 5 * MINUTE_MS, `moved by ${moved} ms`);
     /* And by the pointer. */
     const plot = await left.locator(".u-over").boundingBox();
-    await page.mouse.move(plot.x + plot.width * 0.2, plot.y + 30);
+    await page.mouse.move(plot.x + plot.width * 0.55, plot.y + 30);
     await page.mouse.down();
-    await page.mouse.move(plot.x + plot.width * 0.4, plot.y + 30, { steps: 5 });
+    await page.mouse.move(plot.x + plot.width * 0.75, plot.y + 30, { steps: 5 });
     await page.mouse.up();
     const span = Number(shown(page).leftUntil) - Number(shown(page).leftFrom);
     assert.ok(Math.abs(span - 24 * MINUTE_MS) < 2 * MINUTE_MS, `dragged over ${span} ms`);
@@ -236,6 +237,11 @@ const cases = {
     await page.goto(at("/diff", sides(before, after, { rightQuery: `${CPU}{service_name="rollout",pod=~"("}` })));
     await page.getByRole("heading", { name: "The query is wrong" }).first().waitFor();
     page.refused = undefined;
+    await page.goto(at("/diff", sides({ from: before.from - 30 * MINUTE_MS, until: before.from - 1 }, after)));
+    await page.getByRole("heading", { name: "The baseline has no profiles" }).waitFor();
+    await isAccessible(page, "an empty baseline");
+    await page.getByRole("button", { name: "just before" }).last().click();
+    await page.getByText("differences are no chance").waitFor();
     await page.goto(at("/diff", { from: "now-2h" }));
     await page.getByRole("button", { name: /^rollout/ }).click();
     await page.getByText("differences are no chance").waitFor();
@@ -266,15 +272,21 @@ const cases = {
     await page.keyboard.press("Escape");
     await page.waitForURL((to) => !to.searchParams.has("focus"));
 
+    /* Half of the pods have half of the time: with one scale, there is nothing to point at in the other half. */
+    await page.goto(at("/compare", sides(before, after, { rightQuery: `${CPU}{service_name="rollout",pod=~"[a-d]"}` })));
+    await quiet(page);
+    const box = await right.boundingBox();
+    const told = async (part) => {
+      await page.mouse.move(box.x + box.width * part, box.y + 9);
+      await page.mouse.move(box.x + box.width * part, box.y + 10);
+      return await right.locator(".fg-tip-title").isVisible() ? right.locator(".fg-tip-title").textContent() : null;
+    };
+    assert.deepEqual([await told(0.1), await told(0.9)], ["total", "total"]);
     await page.getByRole("button", { name: "Same scale" }).click();
     assert.equal(shown(page).mode, "abs");
-    /* The smaller side ends before the edge: there is nothing to point at. */
-    const box = await left.boundingBox();
-    await page.waitForTimeout(300);
-    await page.mouse.move(box.x + box.width - 8, box.y + 10);
-    assert.equal(await left.locator(".fg-tip-title").isVisible(), false);
-    await page.mouse.move(box.x + 20, box.y + 10);
-    assert.equal(await left.locator(".fg-tip-title").textContent(), "total");
+    await page.waitForFunction(() => document.querySelector('[aria-label="Scale"] [aria-pressed="true"]').textContent === "Same scale");
+    assert.deepEqual([await told(0.1), await told(0.9)], ["total", null]);
+    await page.goto(at("/compare", sides(before, after)));
 
     await page.getByRole("button", { name: "Table", exact: true }).click();
     const table = page.getByRole("table", { name: "Functions of both sides" });

@@ -30,7 +30,7 @@ import { SIDE_NAMES, SideCard, sharedMost } from "../ui/SideCard";
 import { useSides } from "../ui/sides";
 import { PartialStrip } from "../ui/Summary";
 import { copy } from "../ui/toast";
-import { PickSides } from "./PickSides";
+import { PickService } from "./PickService";
 import "./comparison.css";
 
 const POINTS = 160;
@@ -42,7 +42,7 @@ export function Compare() {
   const left = useSelection(sides.left.query);
   const right = useSelection(sides.right.query);
   if (left.fault !== null || right.fault !== null) return <section className="card"><Problem fault={left.fault ?? right.fault} /></section>;
-  if (left.query.type === "" && right.query.type === "") return <PickSides what="Compare" />;
+  if (left.query.type === "" && right.query.type === "") return <PickService what="Compare" />;
   return <CompareOf sides={sides} setSide={setSide} />;
 }
 

@@ -38,7 +38,7 @@ import { useSides } from "../ui/sides";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
-import { PickSides } from "./PickSides";
+import { PickService } from "./PickService";
 import "./comparison.css";
 
 const POINTS = 160;
@@ -52,7 +52,7 @@ export function Diff() {
   const left = useSelection(sides.left.query);
   const right = useSelection(sides.right.query);
   if (left.fault !== null || right.fault !== null) return <section className="card"><Problem fault={left.fault ?? right.fault} /></section>;
-  if (left.query.type === "" && right.query.type === "") return <PickSides what="Diff" />;
+  if (left.query.type === "" && right.query.type === "") return <PickService what="Diff" />;
   return <DiffOf key={params.tenant} sides={sides} setSide={setSide} />;
 }
 
@@ -74,6 +74,7 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
 
   const onSide = (name: SideName) => (side: Side, done: boolean): void => setSide(name, side, done);
   const totals = { left: data === undefined ? "" : formatValue(data.a.total, unit), right: data === undefined ? "" : formatValue(data.b.total, unit) };
+  const empty = data === undefined || comparison.isPlaceholderData ? null : data.b.total === 0 ? "comparison" : data.a.total === 0 ? "baseline" : null;
   useKeys({ x: () => set(swapped(sides)) });
 
   return (
@@ -94,7 +95,18 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
           </div>
         </section>
       )}
-      {ready && (
+      {ready && empty !== null && (
+        <section className="card problem" role="status">
+          <h2>The {empty} has no profiles</h2>
+          <p>Nothing was profiled in this time, or the filters leave nothing. Drag over a part of its timeline that has values{empty === "baseline" ? ", or take one of these:" : "."}</p>
+          {empty === "baseline" && (
+            <div className="row">
+              {presetsOf(sides.right.span).map((preset) => <button key={preset.key} type="button" className="btn" onClick={() => setSide("left", { ...sides.left, span: preset.left }, true)}>{preset.text}</button>)}
+            </div>
+          )}
+        </section>
+      )}
+      {ready && empty === null && (
         <>
           <Facts comparison={data} stale={comparison.isPlaceholderData} by={by} unit={unit} sides={sides} onBaseline={(span) => setSide("left", { ...sides.left, span }, true)} />
           <PartialStrip statistics={flame.data?.statistics ?? data?.statistics} />

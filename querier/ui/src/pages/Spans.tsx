@@ -33,7 +33,7 @@ import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
-import { PickSides } from "./PickSides";
+import { PickService } from "./PickService";
 import "./labels.css";
 import "./spans.css";
 
@@ -46,7 +46,7 @@ export function Spans() {
   const { params } = useRoute();
   const { query, fault } = useSelection(params.query);
   if (fault !== null) return <section className="card"><Problem fault={fault} /></section>;
-  if (query.type === "") return <PickSides what="Spans" />;
+  if (query.type === "") return <PickService what="Spans" text="Spans and profiles are shown one by one, by their time and their value." />;
   return <SpansOf query={query} />;
 }
 
@@ -204,7 +204,7 @@ function Exemplars({ exemplars, kind, format, onPick, onTrace }: {
                   <td className="n actions">
                     <button type="button" className="link" aria-label={`Flame graph of ${id}`} onClick={() => onPick(one)}>Flame graph</button>
                     {one.traceId !== "" && <button type="button" className="link" aria-label={`Trace ${one.traceId}`} onClick={() => onTrace(one.traceId)}>Trace</button>}
-                    <button type="button" className="link" aria-label={`Copy ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
+                    <button type="button" className="link" aria-label={`Copy id ${id}`} onClick={() => void copy("Id", id)}>Copy id</button>
                   </td>
                 </tr>
               );

@@ -16,13 +16,19 @@ export interface Sides {
 
 export type SideName = keyof Sides;
 
-/* Without ranges of their own, the right side is the page's selection or range, and the left one as long before it. */
+/*
+ * Without ranges of their own, the sides are the halves of the page's range, of which both are in sight; or the selected part of it
+ * and as much before that.
+ */
 export function sidesOf(params: Params, nowMs: number, utc: boolean): Sides {
   const ranged = (from: string, until: string, otherwise: () => [number, number]): Span => {
     const [start, end] = from === "" || until === "" ? otherwise() : resolve({ from, until }, nowMs, utc);
     return { from: start, until: end };
   };
-  const right = ranged(params.rightFrom, params.rightUntil, () => parseSel(params.sel) ?? resolve(params, nowMs, utc));
+  const right = ranged(params.rightFrom, params.rightUntil, () => {
+    const [from, until] = resolve(params, nowMs, utc);
+    return parseSel(params.sel) ?? [Math.round((from + until) / 2), until];
+  });
   const left = ranged(params.leftFrom, params.leftUntil, () => [right.from - (right.until - right.from), right.from]);
   return {
     left: { query: params.leftQuery || params.query || params.rightQuery, span: left },

@@ -16,10 +16,10 @@ function reloaded(patch: Partial<Params>): Sides {
 }
 
 describe("sides", () => {
-  test("without ranges of their own they are the page's range and as long before", () => {
+  test("without ranges of their own they are the halves of the page's range", () => {
     const { left, right } = sidesOf(params({ query: "a:b:c:d:e{}", from: "now-1h" }), NOW, true);
-    expect(right).toEqual({ query: "a:b:c:d:e{}", span: { from: NOW - HOUR_MS, until: NOW } });
-    expect(left).toEqual({ query: "a:b:c:d:e{}", span: { from: NOW - 2 * HOUR_MS, until: NOW - HOUR_MS } });
+    expect(right).toEqual({ query: "a:b:c:d:e{}", span: { from: NOW - HOUR_MS / 2, until: NOW } });
+    expect(left).toEqual({ query: "a:b:c:d:e{}", span: { from: NOW - HOUR_MS, until: NOW - HOUR_MS / 2 } });
   });
 
   test("a selected part of the page's range is the comparison", () => {

@@ -1,4 +1,4 @@
-/* A page of two sides that the address says nothing about: which service, to begin with. */
+/* A page that the address says nothing about: which service, to begin with. */
 
 import { useServices } from "../api/queries";
 import { useSpan } from "../state/now";
@@ -9,7 +9,7 @@ import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { Onboarding } from "./Onboarding";
 
-export function PickSides({ what }: { what: string }) {
+export function PickService({ what, text }: { what: string; text?: string }) {
   const { set } = useRoute();
   const services = useServices(useSpan());
   if (services.isError) return <section className="card"><Problem fault={services.error} onRetry={() => void services.refetch()} /></section>;
@@ -19,7 +19,7 @@ export function PickSides({ what }: { what: string }) {
   return (
     <section className="card start">
       <h1>{what}: pick a service</h1>
-      <p>Both sides begin with it: the range above, and as long before. Each one can have another service, other filters and another time.</p>
+      <p>{text ?? "Both sides begin with it: the first and the second half of the range above. Each one can have another service, other filters and another time."}</p>
       <ul className="services">
         {named.map(({ service, types }) => {
           const type = [...types].sort(byImportance)[0]!;
