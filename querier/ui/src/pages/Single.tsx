@@ -10,7 +10,7 @@ import { useRoute } from "../state/route";
 import type { Query } from "../state/selector";
 import { formatQuery, serviceOf, withMatcher } from "../state/selector";
 import { deployLabel, deploys } from "../state/deploys";
-import { meaning } from "../state/types";
+import { isLevel, meaning } from "../state/types";
 import { SEPARATOR, defaultOf, formatSel, parseSel } from "../state/url";
 import { ExportMenu } from "../ui/ExportMenu";
 import { ShareMenu } from "../ui/ShareMenu";
@@ -84,6 +84,9 @@ export function Single({ query }: { query: Query }) {
             {flame.data !== undefined && (
               <>
                 <span><b>{formatValue(flame.data.flame.total, unit)}</b> {meaning(query.type).label}</span>
+                {isLevel(query.type) && statistics !== undefined && statistics.profiles > 0 && (
+                  <span title="All profiles of the range are added up; this is what one of them has"><b>{formatValue(flame.data.flame.total / statistics.profiles, unit)}</b> in a profile on average</span>
+                )}
                 <span><b>{formatCount(flame.data.flame.count)}</b> stack nodes</span>
                 {statistics !== undefined && <span><b>{formatCount(statistics.profiles)}</b> profiles</span>}
                 {statistics !== undefined && !statistics.exact && <span>bars exact to <b>{formatValue(statistics.bound ?? 0, unit)}</b></span>}

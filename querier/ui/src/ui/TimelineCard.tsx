@@ -51,6 +51,8 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
   }, [lines.data, dark, by, type, span]);
   const format = useMemo(() => (value: number) => formatPoint(value, type), [type]);
   const numbers = useMemo(() => (lines.data === undefined ? null : numbersOf(total(lines.data))), [lines.data]);
+  /* Without data, an axis of a core, a byte or a piece. */
+  const most = numbers !== null && numbers.max > 0 ? null : unitOf(type) === "ns" ? 1e9 : 1;
   const long = span.until - span.from > DAY_MS;
   const when = (ms: number): string => (long ? moment(ms, utc) : clock(ms, utc, true));
   const before = sel === null ? null : sel[1] - sel[0];
@@ -87,7 +89,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
         : (
           <div className={lines.isPlaceholderData ? "stale" : undefined}>
             <Chart data={data} selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-              options={{ height: 112, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} over time`, mode: "lines", marks }}
+              options={{ height: 112, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} over time`, mode: "lines", marks, most }}
               onSelect={(range, done) => { if (done) onSel(range === null ? null : [range.from, range.until]); }} />
           </div>
         )}
