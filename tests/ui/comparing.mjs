@@ -148,12 +148,18 @@ const cases = {
     await page.getByRole("button", { name: "Swap sides" }).click();
     await page.waitForURL((to) => to.searchParams.get("leftFrom") === String(before.from));
 
-    await page.getByRole("button", { name: "1 h", exact: true }).click();
+    await page.getByRole("button", { name: "1 h ago" }).click();
     assert.equal(shown(page).leftFrom, String(after.from - 60 * MINUTE_MS));
     assert.equal(shown(page).leftUntil, String(after.until - 60 * MINUTE_MS));
     assert.equal(shown(page).rightFrom, String(after.from));
     await page.goBack();
     assert.equal(shown(page).leftFrom, String(before.from));
+    /* The version that comes in the middle is a deploy, known to a step of the timeline. */
+    await page.getByRole("button", { name: "last deploy" }).click();
+    await page.waitForURL((to) => to.searchParams.get("leftUntil") === to.searchParams.get("rightFrom"));
+    const apart = Number(shown(page).rightFrom) - after.from;
+    assert.ok(Math.abs(apart) <= 2 * MINUTE_MS, `the deploy is ${apart} ms off`);
+    await page.goBack();
 
     /* The edges of a selection by keys: one step of the grid each. */
     const edge = right.getByRole("slider", { name: "Start of the selection" });

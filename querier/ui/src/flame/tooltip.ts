@@ -18,6 +18,7 @@ export interface TooltipOptions {
   unit: Unit;
   absolute: boolean; /* of comparisons: changes of rates instead of shares */
   cover?: Cover;
+  menu?: boolean; /* a right click opens one */
   notes?: (node: number) => string[];
 }
 
@@ -35,7 +36,7 @@ export function tooltipOf(flame: Flame, node: number, last: number, options: Too
     head: [],
     rows: [],
     notes: options.notes?.(node) ?? [],
-    hint: folded ? "Click to load these frames" : "Click to zoom · right-click for actions",
+    hint: folded ? "Click to load these frames" : options.menu ? "Click to zoom · right-click for actions" : "Click to zoom",
   };
   const { left, right } = flame;
   const cover = options.cover ?? SAME_COVER;

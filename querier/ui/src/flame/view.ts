@@ -88,6 +88,7 @@ export class FlameView {
   private flame: Flame | null = null;
   private colours: Uint8Array = new Uint8Array(0);
   private labels: Labels | null = null;
+  private readonly letters = new Map<string, number>();
   private theme: Theme;
   private searched = "";
   private found: Found | null = null;
@@ -175,6 +176,7 @@ export class FlameView {
     const now = this.options;
     if (before.dark !== now.dark || before.palette !== now.palette) this.theme = makeTheme(now.dark, now.palette);
     if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet) this.recolour();
+    if (before.rowHeight !== now.rowHeight) this.onFont();
     if (before.upward !== now.upward || before.rowHeight !== now.rowHeight || before.hideRoot !== now.hideRoot) this.layOut();
     if (before.extent !== now.extent && this.focused === 0) [this.x0, this.x1] = [0, this.whole || 1];
     if (before.label !== now.label) this.name();
@@ -268,7 +270,7 @@ export class FlameView {
   }
 
   tooltip(hit: Hit): TooltipData | null {
-    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, this.options) : null;
+    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, { ...this.options, menu: this.callbacks.onMenu !== undefined }) : null;
   }
 
   /* Draws now, and not in the next frame. */
@@ -314,9 +316,19 @@ export class FlameView {
     return this.options.rowHeight >= 24 ? 12.5 : this.options.rowHeight <= 18 ? 11 : 11.5;
   }
 
+  /* Letter by letter, since shaping whole names costs more than all else of a first picture. Kerning makes them narrower, if at all. */
   private measureText(text: string): number {
-    this.ctx.font = fontOf(this.theme, this.fontSize());
-    return this.ctx.measureText(text).width;
+    let width = 0;
+    for (const letter of text) {
+      let one = this.letters.get(letter);
+      if (one === undefined) {
+        this.ctx.font = fontOf(this.theme, this.fontSize());
+        one = this.ctx.measureText(letter).width;
+        this.letters.set(letter, one);
+      }
+      width += one;
+    }
+    return width;
   }
 
   private viewport(): Viewport {
@@ -419,6 +431,7 @@ export class FlameView {
   }
 
   private onFont(): void {
+    this.letters.clear();
     this.labels?.clear();
     this.schedule();
   }

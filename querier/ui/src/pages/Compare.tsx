@@ -12,7 +12,7 @@ import { type Unit, formatCount, formatShare, formatValue, unitOf } from "../fla
 import type { FlameView } from "../flame/view";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
-import { type SideName, domainOf, swapped } from "../state/sides";
+import { type SideName, domainOf, sidePatch, swapped } from "../state/sides";
 import { meaning } from "../state/types";
 import { SEPARATOR } from "../state/url";
 import { Skeleton, SlowNote } from "../ui/Busy";
@@ -26,14 +26,13 @@ import { ROW_PX, useRowsInSight } from "../ui/rows";
 import { SearchField } from "../ui/SearchField";
 import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
-import { SIDE_NAMES, SideCard, sharedMost } from "../ui/SideCard";
+import { POINTS, SIDE_NAMES, SideCard, sharedMost } from "../ui/SideCard";
 import { useSides } from "../ui/sides";
 import { PartialStrip } from "../ui/Summary";
 import { copy } from "../ui/toast";
 import { PickService } from "./PickService";
 import "./comparison.css";
 
-const POINTS = 160;
 const NODES_MAX = 1_048_576; // the server's limit
 const NAMES: readonly SideName[] = ["left", "right"];
 
@@ -183,7 +182,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
               </>
             )}
             <a className="btn" href={link({ view: "", focus: "", mode: "" }, "/diff")}><Icon name="diff" />What changed</a>
-            <ShareMenu span={sides.right.span} path="/compare" />
+            <ShareMenu span={outer} path="/compare" also={{ ...sidePatch("left", sides.left), ...sidePatch("right", sides.right) }} />
           </div>
         </div>
         {isTable

@@ -2,13 +2,13 @@
 
 import { useCallback, useMemo, useRef, useState } from "react";
 
-import { type Change, type Comparison, useComparison, useDiffFlame } from "../api/comparison";
+import type { Change, Comparison } from "../api/comparison";
 import { address, send } from "../api/client";
 import { useLines } from "../api/queries";
+import type { Mark } from "../charts/timeseries";
 import { type DiffPalette, DIFF_STEPS, COLOUR_MIDDLE, makeTheme } from "../flame/colors";
-import { type Cover, withDiffWidth } from "../flame/decode";
 import { focusOf, nodeOf } from "../flame/focus";
-import { type Flame, pathOf } from "../flame/model";
+import { pathOf } from "../flame/model";
 import { splitName } from "../flame/names";
 import { type Unit, formatCount, formatDuration, formatPoints, formatRate, formatShare, formatValue, unitOf } from "../flame/units";
 import type { FlameView } from "../flame/view";
@@ -17,12 +17,15 @@ import { dateTime } from "../state/range";
 import { useRoute } from "../state/route";
 import { formatQuery, parseQuery, serviceOf } from "../state/selector";
 import { useDark, useSettings } from "../state/settings";
-import { type ChangeSort, STATES, type Shown, basisOf, byFunction, countsOf, extremes, figure, formatShown, noteOf, parseShown, percent, quietNames, rowsOf } from "../state/changes";
-import { type Side, type SideName, type Sides, domainOf, presetsOf, swapped } from "../state/sides";
+import { type ChangeSort, STATES, type Shown, basisOf, countsOf, extremes, figure, formatShown, parseShown, percent, rowsOf } from "../state/changes";
+import { isVersionLabel } from "../state/deploys";
+import { type Side, type SideName, type Sides, aroundDeploy, domainOf, presetsOf, sidePatch, swapped } from "../state/sides";
 import { meaning } from "../state/types";
 import { SEPARATOR } from "../state/url";
 import { Skeleton, SlowNote } from "../ui/Busy";
 import { ChangesTable } from "../ui/ChangesTable";
+import { useDeploys } from "../ui/deploys";
+import { type Difference, useDifference } from "../ui/difference";
 import { save, savePicture } from "../ui/exports";
 import { FlameGraph } from "../ui/FlameGraph";
 import { FramePath } from "../ui/FramePath";
@@ -33,7 +36,7 @@ import { useSelection } from "../ui/QueryBar";
 import { SearchField } from "../ui/SearchField";
 import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
-import { SideCard, sharedMost } from "../ui/SideCard";
+import { POINTS, SideCard, sharedMost } from "../ui/SideCard";
 import { useSides } from "../ui/sides";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
@@ -41,7 +44,6 @@ import { copy, toast } from "../ui/toast";
 import { PickService } from "./PickService";
 import "./comparison.css";
 
-const POINTS = 160;
 const NODES_MAX = 1_048_576; // the server's limit
 const VIEWS = [["table", "Table"], ["both", "Both"], ["flame", "Flame"]] as const;
 const SORTS: readonly ChangeSort[] = ["change", "relative", "left", "right", "name"];
@@ -68,10 +70,13 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
   const lines = { left: useLines(left, domains.left, POINTS, []), right: useLines(right, domains.right, POINTS, []) };
   const most = left.type === right.type ? sharedMost(lines.left.data, lines.right.data) : null;
   const ready = left.type !== "" && left.type === right.type;
-  const comparison = useComparison(sides, by, ready);
-  const flame = useDiffFlame(sides, maxNodes, ready);
+  const difference = useDifference(sides, by, maxNodes, params.noise === "1", ready);
+  const { comparison, flame } = difference;
   const data = ready ? comparison.data : undefined;
 
+  /* Filters of a version would hide the other versions. */
+  const everyVersion = useMemo(() => ({ ...right, matchers: right.matchers.filter((matcher) => !isVersionLabel(matcher.name)) }), [right]);
+  const deploys = useDeploys(everyVersion, domains.right, POINTS);
   const onSide = (name: SideName) => (side: Side, done: boolean): void => setSide(name, side, done);
   const totals = { left: data === undefined ? "" : formatValue(data.a.total, unit), right: data === undefined ? "" : formatValue(data.b.total, unit) };
   const empty = data === undefined || comparison.isPlaceholderData ? null : data.b.total === 0 ? "comparison" : data.a.total === 0 ? "baseline" : null;
@@ -108,7 +113,8 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
       )}
       {ready && empty === null && (
         <>
-          <Facts comparison={data} stale={comparison.isPlaceholderData} by={by} unit={unit} sides={sides} onBaseline={(span) => setSide("left", { ...sides.left, span }, true)} />
+          <Facts comparison={data} stale={comparison.isPlaceholderData} by={by} unit={unit} sides={sides} onBaseline={(span) => setSide("left", { ...sides.left, span }, true)}
+            deploy={deploys.marks.at(-1)} onDeploy={() => set({ ...aroundDeploy(sides, deploys.marks.at(-1)!.time - deploys.step), focus: "" })} />
           <PartialStrip statistics={flame.data?.statistics ?? data?.statistics} />
           <SlowNote busy={comparison.isFetching || flame.isFetching} />
           {comparison.isError && (
@@ -119,7 +125,7 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
           {flame.isError && <section className="card"><Problem fault={flame.error} onRetry={() => void flame.refetch()} /></section>}
           {data !== undefined && <Basis comparison={data} loading={comparison.isFetching} />}
           {!flame.isError && (
-            <DiffCard sides={sides} by={by} unit={unit} comparison={data} failed={comparison.isError} flame={flame.data?.flame ?? null} stale={flame.isPlaceholderData || comparison.isPlaceholderData} maxNodes={maxNodes} />
+            <DiffCard sides={sides} by={by} unit={unit} difference={difference} maxNodes={maxNodes} />
           )}
         </>
       )}
@@ -127,8 +133,9 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
   );
 }
 
-function Facts({ comparison, stale, by, unit, sides, onBaseline }: {
+function Facts({ comparison, stale, by, unit, sides, onBaseline, deploy, onDeploy }: {
   comparison: Comparison | undefined; stale: boolean; by: "share" | "rate"; unit: Unit; sides: Sides; onBaseline: (span: Side["span"]) => void;
+  deploy: Mark | undefined; onDeploy: () => void;
 }) {
   const { set } = useRoute();
   const found = useMemo(() => extremes(comparison?.changes ?? [], by), [comparison, by]);
@@ -169,13 +176,14 @@ function Facts({ comparison, stale, by, unit, sides, onBaseline }: {
       <div className="card fact"><dt>Largest increase (self)</dt>{extreme(found.up, "none that is no chance")}</div>
       <div className="card fact"><dt>Largest decrease (self)</dt>{extreme(found.down, "none that is no chance")}</div>
       <div className="card fact">
-        <dt>Baseline: earlier by</dt>
+        <dt>Baseline presets</dt>
         <dd className="links">
           {presetsOf(sides.right.span).map((preset) => (
             <button key={preset.key} type="button" className="link" aria-pressed={preset.left.from === sides.left.span.from && preset.left.until === sides.left.span.until}
-              title={preset.key === "period" ? `The ${formatDuration(sides.right.span.until - sides.right.span.from)} before the comparison` : `The same time ${preset.text} before`}
+              title={preset.key === "period" ? `The ${formatDuration(sides.right.span.until - sides.right.span.from)} before the comparison` : `As long as the comparison, ${preset.text.replace("ago", "before it")}`}
               onClick={() => onBaseline(preset.left)}>{preset.text}</button>
           ))}
+          {deploy !== undefined && <button type="button" className="link" title={`From ${deploy.title} on, against as long before it`} onClick={onDeploy}>last deploy</button>}
         </dd>
       </div>
     </dl>
@@ -214,12 +222,15 @@ interface Target {
   y: number;
 }
 
-function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes }: {
-  sides: Sides; by: "share" | "rate"; unit: Unit; comparison: Comparison | undefined; failed: boolean; flame: Flame | null; stale: boolean; maxNodes: number;
-}) {
+function DiffCard({ sides, by, unit, difference, maxNodes }: { sides: Sides; by: "share" | "rate"; unit: Unit; difference: Difference; maxNodes: number }) {
   const { params, set, link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
+  const outer = useSpan();
+  const { drawn, cover, quiet, notes } = difference;
+  const comparison = difference.comparison.data;
+  const failed = difference.comparison.isError;
+  const stale = difference.flame.isPlaceholderData || difference.comparison.isPlaceholderData;
   const view = useRef<FlameView | null>(null);
   const [hoveredBar, setHoveredBar] = useState<string | null>(null);
   const [hoveredRow, setHoveredRow] = useState<string | null>(null);
@@ -234,20 +245,7 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
   const shown = useMemo(() => parseShown(params.show), [params.show]);
   const changes = useMemo(() => comparison?.changes ?? [], [comparison]);
   const counts = useMemo(() => countsOf(changes), [changes]);
-  const functions = useMemo(() => byFunction(changes), [changes]);
-  /* Absolute values are rates: seconds that instances are covered or, if that is not known, seconds of the ranges. */
-  const cover = useMemo((): Cover => {
-    const covered = [comparison?.a.covered_seconds ?? 0, comparison?.b.covered_seconds ?? 0] as const;
-    return covered[0] > 0 && covered[1] > 0 ? covered : [sides.left.span.until - sides.left.span.from, sides.right.span.until - sides.right.span.from];
-  }, [comparison, sides]);
-  const drawn = useMemo(() => (flame === null || !absolute ? flame : withDiffWidth(flame, "absolute", cover)), [flame, absolute, cover]);
-  /* Until it is known what is noise, nothing is coloured: a colour is a claim. */
-  const quiet = useMemo(() => (flame === null || failed || params.noise === "1" ? null : quietNames(flame.names, functions)), [flame, failed, params.noise, functions]);
   const focus = useMemo(() => (drawn === null || params.focus === "" ? 0 : nodeOf(drawn, params.focus.split(SEPARATOR))), [drawn, params.focus]);
-  const notes = useCallback((node: number): string[] => {
-    const row = drawn === null ? undefined : functions.get(drawn.names[drawn.name[node]!]!);
-    return [row?.total, row?.self].filter((change) => change !== undefined).map(noteOf);
-  }, [drawn, functions]);
 
   const zoomTo = (node: number): void => set({ focus: drawn === null ? "" : focusOf(drawn, node).join(SEPARATOR) });
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
@@ -360,7 +358,7 @@ function DiffCard({ sides, by, unit, comparison, failed, flame, stale, maxNodes 
             <button type="button" aria-pressed={!absolute} title="Shares of the total of each side: what load does is left out" onClick={() => set({ mode: "share" })}>Share</button>
             <button type="button" aria-pressed={absolute} title="Values per second that an instance is covered: load is in them" onClick={() => set({ mode: "abs" })}>Absolute</button>
           </div>
-          <ShareMenu span={sides.right.span} path="/diff" />
+          <ShareMenu span={outer} path="/diff" also={{ ...sidePatch("left", sides.left), ...sidePatch("right", sides.right) }} />
           <Menu trigger={<><Icon name="export" />Export<Icon name="down" size={13} /></>} entries={exportEntries} />
         </div>
       </div>

@@ -8,6 +8,10 @@ const LABELS = ["service_git_ref", "version", "service_version", "app_version", 
 const VALUES_MAX = 20; // more are no deploys that one could look at
 const AT_ONCE = 2; // steps: versions that begin together were there before, or all is new
 
+export function isVersionLabel(name: string): boolean {
+  return LABELS.includes(name);
+}
+
 /* Which label tells deploys of a selection; "": none does. */
 export function deployLabel(labels: readonly { name: string; values: number }[]): string {
   return LABELS.find((name) => labels.some((label) => label.name === name && label.values > 1 && label.values <= VALUES_MAX)) ?? "";

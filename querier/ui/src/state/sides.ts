@@ -1,7 +1,9 @@
 /* The two sides of a comparison: what each selects, and what it is if the address does not say. */
 
 import type { Span } from "../api/queries";
+import { isVersionLabel } from "./deploys";
 import { DAY_MS, HOUR_MS, resolve } from "./range";
+import { formatQuery, parseQuery } from "./selector";
 import { type Params, type Patch, parseSel } from "./url";
 
 export interface Side {
@@ -66,8 +68,22 @@ export function presetsOf(right: Span): Preset[] {
   const before = (key: string, text: string, by: number): Preset => ({ key, text, left: { from: right.from - by, until: right.until - by } });
   return [
     before("period", "just before", length),
-    before("hour", "1 h", HOUR_MS),
-    before("day", "1 day", DAY_MS),
-    before("week", "1 week", 7 * DAY_MS),
+    before("hour", "1 h ago", HOUR_MS),
+    before("day", "1 day ago", DAY_MS),
+    before("week", "1 week ago", 7 * DAY_MS),
   ].filter((preset) => preset.left.until <= right.from);
+}
+
+/* Both sides of a deploy: from then to the end of the comparison, and as long before. Filters of a version go, since they are one side's only. */
+export function aroundDeploy({ left, right }: Sides, time: number): Patch {
+  const until = right.span.until > time ? right.span.until : time + (right.span.until - right.span.from);
+  return {
+    ...sidePatch("left", { query: withoutVersion(left.query), span: { from: time - (until - time), until: time } }),
+    ...sidePatch("right", { query: withoutVersion(right.query), span: { from: time, until } }),
+  };
+}
+
+function withoutVersion(text: string): string {
+  const query = parseQuery(text);
+  return formatQuery({ ...query, matchers: query.matchers.filter((matcher) => !isVersionLabel(matcher.name)) });
 }

@@ -28,7 +28,8 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
       onZoom: (node) => latest.current.onZoom?.(node),
       onLoad: (node) => latest.current.onLoad?.(node),
       onHover: (node) => latest.current.onHover?.(node),
-      onMenu: (node, x, y) => latest.current.onMenu?.(node, x, y),
+      /* Without a menu of ours, a right click opens the browser's. */
+      ...(callbacks.onMenu === undefined ? {} : { onMenu: (node: number, x: number, y: number) => latest.current.onMenu?.(node, x, y) }),
     });
     view.current = made;
     onView?.(made);

@@ -14,6 +14,7 @@ import { useDark, useSettings } from "../state/settings";
 import type { Side, SideName } from "../state/sides";
 import { formatPoint, rateTitle } from "../state/types";
 import { Chart } from "./Chart";
+import { useDeploys } from "./deploys";
 import { Problem } from "./Problem";
 import { Filters, ServicePicker, TypePicker, useSelection } from "./QueryBar";
 
@@ -25,6 +26,7 @@ const COLOURS: Record<SideName, { dark: string; light: string }> = {
   right: { dark: "#ffb37a", light: "#9a4407" },
 };
 const CHART_PX = 84;
+export const POINTS = 160; // of a timeline
 
 interface Props {
   name: SideName;
@@ -52,6 +54,7 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
   const colour = COLOURS[name][dark ? "dark" : "light"];
   const { type } = query;
   const { from, until } = side.span;
+  const { marks } = useDeploys(query, domain, POINTS);
   const data = useMemo((): ChartData => ({
     times: lines.data?.times ?? [],
     series: (lines.data?.lines ?? []).map((line) => ({ name: rateTitle(type), values: line.values, colour, dash: [] })),
@@ -90,7 +93,7 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
           : (
             <div className={lines.isPlaceholderData ? "stale" : undefined}>
               <Chart data={data} selection={selection}
-                options={{ height: CHART_PX, format, binary: unitOf(type) === "bytes", label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`, mode: "lines", colour, most }}
+                options={{ height: CHART_PX, format, binary: unitOf(type) === "bytes", label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`, mode: "lines", colour, most, marks }}
                 onSelect={(range, done) => { if (range !== null) onChange({ ...side, span: range }, done); }} />
             </div>
           )}

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { DAY_MS, HOUR_MS } from "../range";
-import { type Sides, domainOf, presetsOf, sidePatch, sidesOf, swapped } from "../sides";
+import { type Sides, aroundDeploy, domainOf, presetsOf, sidePatch, sidesOf, swapped } from "../sides";
 import { type Params, format, formatBox, parse, parseBox, patched } from "../url";
 
 const NOW = Date.UTC(2026, 3, 14, 14, 30);
@@ -57,6 +57,15 @@ describe("sides", () => {
       expect(domain.until).toBeGreaterThan(side.until);
       expect(domain.until - domain.from).toBeGreaterThanOrEqual(HOUR_MS - 1);
     }
+  });
+
+  test("around a deploy, both sides are as long and have all versions", () => {
+    const side = (from: number, until: number) => ({ query: 'a:b:c:d:e{service_name="x",version="2"}', span: { from, until } });
+    const { left, right } = reloaded(aroundDeploy({ left: side(0, 1), right: side(NOW - 600_000, NOW) }, NOW - 900_000));
+    expect(right).toEqual({ query: 'a:b:c:d:e{service_name="x"}', span: { from: NOW - 900_000, until: NOW } });
+    expect(left).toEqual({ query: 'a:b:c:d:e{service_name="x"}', span: { from: NOW - 1_800_000, until: NOW - 900_000 } });
+    /* A comparison that ends before the deploy moves behind it. */
+    expect(reloaded(aroundDeploy({ left: side(0, 1), right: side(NOW - 900_000, NOW - 600_000) }, NOW - 500_000)).right.span).toEqual({ from: NOW - 500_000, until: NOW - 200_000 });
   });
 
   test("presets end before the comparison begins", () => {
