@@ -32,16 +32,32 @@ interface Props {
 function ordered(rows: readonly FunctionRow[], sort: Sort, ascending: boolean): FunctionRow[] {
   const sign = ascending ? 1 : -1;
   return [...rows].sort((a, b) =>
-    sort === "name" ? sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) : sign * (a[sort] - b[sort]) || (a.name < b.name ? -1 : 1));
+    sort === "name" ? sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) : sign * (a[sort] - b[sort]) || (a.name < b.name ? -1 : 1),
+  );
 }
 
-function Head({ sort, by, ascending, onSort, children, number = false }: {
-  sort: Sort; by: Sort; ascending: boolean; onSort: (sort: Sort) => void; children: string; number?: boolean;
+function Head({
+  sort,
+  by,
+  ascending,
+  onSort,
+  children,
+  number = false,
+}: {
+  sort: Sort;
+  by: Sort;
+  ascending: boolean;
+  onSort: (sort: Sort) => void;
+  children: string;
+  number?: boolean;
 }) {
   const on = sort === by;
   return (
     <th scope="col" className={number ? "n" : undefined} aria-sort={on ? (ascending ? "ascending" : "descending") : "none"}>
-      <button type="button" onClick={() => onSort(by)}>{children}{on ? (ascending ? " ↑" : " ↓") : ""}</button>
+      <button type="button" onClick={() => onSort(by)}>
+        {children}
+        {on ? (ascending ? " ↑" : " ↓") : ""}
+      </button>
     </th>
   );
 }
@@ -72,46 +88,95 @@ export function FunctionsTable({ answer, search, sort, ascending, onSort, hovere
     <>
       <div className="rows" ref={box} onScroll={onScroll} onMouseLeave={() => onHover(null)}>
         <table className="functions fixed" aria-label="Functions" aria-rowcount={rows.length + 1}>
-          <colgroup><col /><col style={{ width: 142 }} /><col style={{ width: 128 }} /></colgroup>
+          <colgroup>
+            <col />
+            <col style={{ width: 142 }} />
+            <col style={{ width: 128 }} />
+          </colgroup>
           <thead>
             <tr aria-rowindex={1}>
               <Head sort={sort} by="name" ascending={ascending} onSort={onSort}>{`Function (${formatCount(rows.length)})`}</Head>
-              <Head sort={sort} by="self" ascending={ascending} onSort={onSort} number>Self</Head>
-              <Head sort={sort} by="total" ascending={ascending} onSort={onSort} number>Total</Head>
+              <Head sort={sort} by="self" ascending={ascending} onSort={onSort} number>
+                Self
+              </Head>
+              <Head sort={sort} by="total" ascending={ascending} onSort={onSort} number>
+                Total
+              </Head>
             </tr>
           </thead>
           <tbody>
-            {first > 0 && <tr className="spacer" aria-hidden="true"><td colSpan={3} style={{ height: first * ROW_PX }} /></tr>}
+            {first > 0 && (
+              <tr className="spacer" aria-hidden="true">
+                <td colSpan={3} style={{ height: first * ROW_PX }} />
+              </tr>
+            )}
             {rows.slice(first, last).map((row, offset) => {
               const index = first + offset;
               const name = splitName(row.name);
               return (
-                <tr key={row.name} data-row={index} aria-rowindex={index + 2} className={row.name === hovered ? "hover" : undefined}
+                <tr
+                  key={row.name}
+                  data-row={index}
+                  aria-rowindex={index + 2}
+                  className={row.name === hovered ? "hover" : undefined}
                   onMouseEnter={() => onHover(row.name)}
-                  onContextMenu={(event) => { event.preventDefault(); onMenu(row.name, event.clientX, event.clientY); }}
-                  onClick={() => onPick(row.name)}>
+                  onContextMenu={(event) => {
+                    event.preventDefault();
+                    onMenu(row.name, event.clientX, event.clientY);
+                  }}
+                  onClick={() => onPick(row.name)}
+                >
                   <td className="name" title={row.name}>
-                    <div className="cell"><i className="key" style={{ background: theme.fills[colourOf(row.name, colourBy)] }} />
-                    <button type="button" tabIndex={index === stop ? 0 : -1} onKeyDown={(event) => keys(event, index, row.name)}
-                      onFocus={() => onHover(row.name)} aria-label={row.name}>
-                      <span className="dim">{name.dim}</span>{name.main}
-                    </button></div>
+                    <div className="cell">
+                      <i className="key" style={{ background: theme.fills[colourOf(row.name, colourBy)] }} />
+                      <button
+                        type="button"
+                        tabIndex={index === stop ? 0 : -1}
+                        onKeyDown={(event) => keys(event, index, row.name)}
+                        onFocus={() => onHover(row.name)}
+                        aria-label={row.name}
+                      >
+                        <span className="dim">{name.dim}</span>
+                        {name.main}
+                      </button>
+                    </div>
                   </td>
                   <td className="n">
                     <span className="bar-of" style={{ width: `${most > 0 ? (row.self / most) * 92 : 0}%` }} />
-                    <span className="text">{formatValue(row.self, unit)}<span className="share">{formatShare(row.self_share)}</span></span>
+                    <span className="text">
+                      {formatValue(row.self, unit)}
+                      <span className="share">{formatShare(row.self_share)}</span>
+                    </span>
                   </td>
-                  <td className="n"><span className="text">{formatValue(row.total, unit)}<span className="share">{formatShare(row.total_share)}</span></span></td>
+                  <td className="n">
+                    <span className="text">
+                      {formatValue(row.total, unit)}
+                      <span className="share">{formatShare(row.total_share)}</span>
+                    </span>
+                  </td>
                 </tr>
               );
             })}
-            {last < rows.length && <tr className="spacer" aria-hidden="true"><td colSpan={3} style={{ height: (rows.length - last) * ROW_PX }} /></tr>}
+            {last < rows.length && (
+              <tr className="spacer" aria-hidden="true">
+                <td colSpan={3} style={{ height: (rows.length - last) * ROW_PX }} />
+              </tr>
+            )}
           </tbody>
         </table>
-        {rows.length === 0 && <p className="table-foot" role="status">No function matches “{search}”.</p>}
+        {rows.length === 0 && (
+          <p className="table-foot" role="status">
+            No function matches “{search}”.
+          </p>
+        )}
       </div>
       {onMore !== undefined && (
-        <p className="table-foot">The first {formatCount(answer.functions.length)} of {formatCount(answer.count)} functions. <button type="button" className="link" onClick={onMore}>Load all</button></p>
+        <p className="table-foot">
+          The first {formatCount(answer.functions.length)} of {formatCount(answer.count)} functions.{" "}
+          <button type="button" className="link" onClick={onMore}>
+            Load all
+          </button>
+        </p>
       )}
     </>
   );

@@ -27,7 +27,9 @@ export function useRowsInSight(box: RefObject<HTMLDivElement | null>, count: num
     watch.observe(box.current!);
     return () => watch.disconnect();
   }, [box]);
-  useEffect(() => { box.current!.scrollTop = 0; }, [box, order]);
+  useEffect(() => {
+    box.current!.scrollTop = 0;
+  }, [box, order]);
 
   const first = Math.min(Math.max(0, Math.floor(top / ROW_PX) - AROUND), Math.max(0, count - 1));
   const last = Math.min(count, Math.ceil((top + height) / ROW_PX) + AROUND);
