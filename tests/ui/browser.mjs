@@ -32,8 +32,16 @@ export function share(value, total) {
 
 export async function isAccessible(page, what) {
   await page.evaluate(axe);
-  const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  const faults = found.violations.map((fault) => `${fault.id}: ${fault.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.map((one) => one.message).join("; ")}`).join(" | ")}`);
+  const found = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }),
+  );
+  const faults = found.violations.map(
+    (fault) =>
+      `${fault.id}: ${fault.nodes
+        .slice(0, 3)
+        .map((node) => `${node.target} ${node.any.map((one) => one.message).join("; ")}`)
+        .join(" | ")}`,
+  );
   assert.deepEqual(faults, [], `${what}: ${faults.join(" / ")}`);
 }
 
@@ -63,7 +71,13 @@ async function runCase(cases, alone) {
     return;
   }
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-GB", timezoneId: "UTC", colorScheme: "dark", acceptDownloads: true });
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    locale: "en-GB",
+    timezoneId: "UTC",
+    colorScheme: "dark",
+    acceptDownloads: true,
+  });
   const page = await context.newPage();
   const complaints = [];
   const elsewhere = [];
@@ -71,7 +85,9 @@ async function runCase(cases, alone) {
   page.refused = 0; // how many complaints a case expects; undefined: any
   page.also = null; // an origin of the case's own
   page.setDefaultTimeout(WAIT_MS);
-  page.on("console", (said) => { if (["error", "warning"].includes(said.type())) complaints.push(said.text()); });
+  page.on("console", (said) => {
+    if (["error", "warning"].includes(said.type())) complaints.push(said.text());
+  });
   page.on("pageerror", (fault) => elsewhere.push(`the page throws: ${fault.message}`));
   page.on("request", (request) => {
     const to = new URL(request.url());

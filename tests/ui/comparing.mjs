@@ -20,9 +20,15 @@ async function times(page) {
 
 function sides(left, right, more = {}) {
   return {
-    query: QUERY, from: "now-2h",
-    leftQuery: QUERY, leftFrom: String(left.from), leftUntil: String(left.until),
-    rightQuery: QUERY, rightFrom: String(right.from), rightUntil: String(right.until), ...more,
+    query: QUERY,
+    from: "now-2h",
+    leftQuery: QUERY,
+    leftFrom: String(left.from),
+    leftUntil: String(left.until),
+    rightQuery: QUERY,
+    rightFrom: String(right.from),
+    rightUntil: String(right.until),
+    ...more,
   };
 }
 
@@ -46,7 +52,10 @@ const changes = (page) => page.getByRole("table", { name: "Changes" });
 const states = (page) => page.getByRole("group", { name: "States that the table has" });
 
 /* Rows of a table whose cells are text: only those in sight are in the document, and these tables are short. */
-const cells = (table) => table.locator("tbody tr[data-row]").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent.replaceAll("\u00a0", " ").trim())));
+const cells = (table) =>
+  table
+    .locator("tbody tr[data-row]")
+    .evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent.replaceAll("\u00a0", " ").trim())));
 
 /* Where a bar is: what the tooltip says along the rows of the picture. */
 async function barOf(page, graph, name) {
@@ -55,7 +64,7 @@ async function barOf(page, graph, name) {
     for (let x = 6; x < box.width; x += 12) {
       await page.mouse.move(box.x + x, box.y + y);
       const tip = graph.locator(".fg-tip-title");
-      if (await tip.isVisible() && await tip.textContent() === name) return { x: box.x + x, y: box.y + y };
+      if ((await tip.isVisible()) && (await tip.textContent()) === name) return { x: box.x + x, y: box.y + y };
     }
   throw new Error(`no bar of ${name}`);
 }
@@ -66,11 +75,14 @@ async function colourOf(page, graph, name) {
   await page.mouse.move(2, 2);
   await graph.locator(".fg-tip").waitFor({ state: "hidden" });
   const png = await page.screenshot({ clip: { x: Math.round(x), y: Math.round(y) + 7, width: 1, height: 1 } });
-  return page.evaluate(async (bytes) => {
-    const ctx = new OffscreenCanvas(1, 1).getContext("2d");
-    ctx.drawImage(await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" })), 0, 0);
-    return [...ctx.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
-  }, [...png]);
+  return page.evaluate(
+    async (bytes) => {
+      const ctx = new OffscreenCanvas(1, 1).getContext("2d");
+      ctx.drawImage(await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" })), 0, 0);
+      return [...ctx.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
+    },
+    [...png],
+  );
 }
 
 const GREY = [0x7e, 0x86, 0x92]; // the middle of the ramp in the dark theme
@@ -80,7 +92,7 @@ const isGrey = (colour) => colour.every((value, i) => value === GREY[i]);
 
 const cases = {
   /* The table is the server's; what is no chance has a colour, and nothing else. */
-  async "diff"(page) {
+  async diff(page) {
     const { before, after } = await times(page);
     const server = await ask(page, "/api/compare", compared(before, after));
     await diff(page, sides(before, after));
@@ -88,18 +100,38 @@ const cases = {
 
     const kind = (row) => (row.folded_into === undefined ? row.state : "folded");
     const wanted = server.changes.filter((row) => ["up", "down", "new", "gone", "moved"].includes(kind(row)));
-    assert.ok(wanted.some((row) => row.name === "hash" && row.state === "up"), JSON.stringify(wanted));
-    assert.ok(wanted.some((row) => row.name === "audit" && row.state === "new"), JSON.stringify(wanted));
-    assert.ok(wanted.some((row) => row.name === "legacy" && row.state === "gone"), JSON.stringify(wanted));
+    assert.ok(
+      wanted.some((row) => row.name === "hash" && row.state === "up"),
+      JSON.stringify(wanted),
+    );
+    assert.ok(
+      wanted.some((row) => row.name === "audit" && row.state === "new"),
+      JSON.stringify(wanted),
+    );
+    assert.ok(
+      wanted.some((row) => row.name === "legacy" && row.state === "gone"),
+      JSON.stringify(wanted),
+    );
     const points = (row) => {
       const text = Math.abs((row.b.share - row.a.share) * 100).toFixed(2);
       return `${row.b.share > row.a.share ? "▲ +" : "▼ −"}${text} pt`;
     };
     const rows = (await cells(changes(page))).map(([name, ...rest]) => [name.replace(/self$/, "").slice(1), ...rest]);
     assert.deepEqual(rows.sort(), wanted.map((row) => [row.name, share(row.a.share, 1), share(row.b.share, 1), points(row)]).sort());
-    for (const [state, text] of [["up", "up"], ["down", "down"], ["new", "new"], ["gone", "gone"], ["not_significant", "not significant"]]) {
+    for (const [state, text] of [
+      ["up", "up"],
+      ["down", "down"],
+      ["new", "new"],
+      ["gone", "gone"],
+      ["not_significant", "not significant"],
+    ]) {
       const count = server.changes.filter((row) => kind(row) === state).length;
-      assert.ok((await states(page).getByRole("button", { name: new RegExp(`${text} ${count}$`) }).count()) === 1, `${text} is not ${count}`);
+      assert.ok(
+        (await states(page)
+          .getByRole("button", { name: new RegExp(`${text} ${count}$`) })
+          .count()) === 1,
+        `${text} is not ${count}`,
+      );
     }
     const percent = `${(server.detectable.largest * 100).toFixed(server.detectable.largest >= 0.995 ? 0 : server.detectable.largest >= 0.0995 ? 1 : 2)}%`;
     assert.ok((await page.getByText("could hide here").textContent()).includes(`no change above ${percent} `), percent);
@@ -115,12 +147,19 @@ const cases = {
     await page.goBack();
     assert.ok(isGrey(await colourOf(page, graph, "sort")));
 
-    await states(page).getByRole("button", { name: /not significant/ }).click();
+    await states(page)
+      .getByRole("button", { name: /not significant/ })
+      .click();
     assert.ok((await cells(changes(page))).some(([name]) => name.slice(1).replace(/self$/, "") === "sort"));
     await isAccessible(page, "diff");
     await page.reload();
     await quiet(page);
-    assert.equal(await states(page).getByRole("button", { name: /not significant/ }).getAttribute("aria-pressed"), "true");
+    assert.equal(
+      await states(page)
+        .getByRole("button", { name: /not significant/ })
+        .getAttribute("aria-pressed"),
+      "true",
+    );
   },
 
   /* Two halves of one program's time: nothing is coloured, and the page says what could have been seen. */
@@ -129,7 +168,7 @@ const cases = {
     const middle = (before.from + before.until + 1) / 2;
     await diff(page, sides({ from: before.from, until: middle - 1 }, { from: middle, until: before.until }));
     assert.ok((await page.getByText("differences are no chance").textContent()).startsWith("0 of "));
-    assert.equal((await page.getByText("none that is no chance").count()), 2);
+    assert.equal(await page.getByText("none that is no chance").count(), 2);
     assert.equal((await cells(changes(page))).length, 0);
     const graph = flame(page, "Flame graph of the difference");
     for (const name of ["hash", "sort", "work"]) assert.ok(isGrey(await colourOf(page, graph, name)), name);
@@ -144,7 +183,9 @@ const cases = {
     await page.keyboard.press("x");
     await page.waitForURL((to) => to.searchParams.get("leftFrom") === String(after.from));
     assert.equal(shown(page).rightFrom, String(before.from));
-    await changes(page).getByRole("button", { name: /^hash, .*down/ }).waitFor();
+    await changes(page)
+      .getByRole("button", { name: /^hash, .*down/ })
+      .waitFor();
     await page.getByRole("button", { name: "Swap sides" }).click();
     await page.waitForURL((to) => to.searchParams.get("leftFrom") === String(before.from));
 
@@ -179,7 +220,10 @@ const cases = {
 
     await page.getByRole("button", { name: "Absolute" }).click();
     assert.equal(shown(page).mode, "abs");
-    await changes(page).locator("td", { hasText: /cores$/ }).first().waitFor();
+    await changes(page)
+      .locator("td", { hasText: /cores$/ })
+      .first()
+      .waitFor();
     await page.getByRole("button", { name: "Colours" }).click();
     await page.getByRole("menuitemcheckbox", { name: "Green–red" }).click();
     assert.equal(shown(page).pal, "rg");
@@ -197,7 +241,10 @@ const cases = {
 
     /* One side alone has its range and its filters. */
     const alone = new URL(await right.getByRole("link", { name: "Open alone" }).getAttribute("href"), address).searchParams;
-    assert.deepEqual([alone.get("query"), alone.get("from"), alone.get("until"), alone.get("leftQuery")], [QUERY, shown(page).rightFrom, shown(page).rightUntil, null]);
+    assert.deepEqual(
+      [alone.get("query"), alone.get("from"), alone.get("until"), alone.get("leftQuery")],
+      [QUERY, shown(page).rightFrom, shown(page).rightUntil, null],
+    );
   },
 
   async "diff saved"(page) {
@@ -208,7 +255,9 @@ const cases = {
     assert.match(csv.name, /^rollout_diff_.*\.csv$/);
     const [head, ...lines] = csv.bytes.toString().split("\n");
     assert.ok(head.startsWith("function,figure,state,baseline,"));
-    const wanted = server.changes.map((row) => `"${row.name}",${row.of},${row.state},${row.a.value},${row.a.share},${row.b.value},${row.b.share},${row.change ?? ""},`);
+    const wanted = server.changes.map(
+      (row) => `"${row.name}",${row.of},${row.state},${row.a.value},${row.a.share},${row.b.value},${row.b.share},${row.change ?? ""},`,
+    );
     assert.deepEqual(lines.map((line) => line.split(",").slice(0, 8).join(",") + ",").sort(), wanted.sort());
     const json = JSON.parse((await saved(page, /^Flame graph as JSON/)).bytes);
     assert.equal(json.metadata.format, "double");
@@ -254,7 +303,7 @@ const cases = {
   },
 
   /* Both sides with one search and one zoom. */
-  async "compare"(page) {
+  async compare(page) {
     const { before, after } = await times(page);
     await page.goto(at("/compare", sides(before, after)));
     const [left, right] = [flame(page, "Baseline"), flame(page, "Comparison")];
@@ -265,7 +314,10 @@ const cases = {
     await isAccessible(page, "compare");
 
     await page.getByRole("searchbox").fill("hash");
-    await page.getByText(/found .* frames/).first().waitFor();
+    await page
+      .getByText(/found .* frames/)
+      .first()
+      .waitFor();
     assert.equal(await page.getByText(/found .* frames/).count(), 2);
     await page.getByRole("searchbox").fill("");
     const bar = await barOf(page, left, "work");
@@ -285,7 +337,7 @@ const cases = {
     const told = async (part) => {
       await page.mouse.move(box.x + box.width * part, box.y + 9);
       await page.mouse.move(box.x + box.width * part, box.y + 10);
-      return await right.locator(".fg-tip-title").isVisible() ? right.locator(".fg-tip-title").textContent() : null;
+      return (await right.locator(".fg-tip-title").isVisible()) ? right.locator(".fg-tip-title").textContent() : null;
     };
     assert.deepEqual([await told(0.1), await told(0.9)], ["total", "total"]);
     await page.getByRole("button", { name: "Same scale" }).click();
@@ -297,32 +349,51 @@ const cases = {
     await page.getByRole("button", { name: "Table", exact: true }).click();
     const table = page.getByRole("table", { name: "Functions of both sides" });
     await table.waitFor();
-    const [a, b] = [await ask(page, "/api/functions", { query: QUERY, ...before, limit: 1000 }), await ask(page, "/api/functions", { query: QUERY, ...after, limit: 1000 })];
+    const [a, b] = [
+      await ask(page, "/api/functions", { query: QUERY, ...before, limit: 1000 }),
+      await ask(page, "/api/functions", { query: QUERY, ...after, limit: 1000 }),
+    ];
     const shares = (answer, name) => {
       const row = answer.functions.find((one) => one.name === name);
       return row === undefined ? ["0%", "0%"] : [share(row.self, answer.total), share(row.total, answer.total)];
     };
-    const rows = await table.locator("tbody tr[data-row]").evaluateAll((found) => found.map((row) => [row.title, ...[...row.querySelectorAll(".share")].map((one) => one.textContent)]));
+    const rows = await table
+      .locator("tbody tr[data-row]")
+      .evaluateAll((found) => found.map((row) => [row.title, ...[...row.querySelectorAll(".share")].map((one) => one.textContent)]));
     assert.equal(rows.length, new Set([...a.functions, ...b.functions].map((row) => row.name)).size);
     for (const [name, ...found] of rows) assert.deepEqual(found, [...shares(a, name), ...shares(b, name)], name);
     await isAccessible(page, "compare as a table");
   },
 
   /* Values by label, and the way from one to what is asked about it. */
-  async "labels"(page) {
+  async labels(page) {
     await page.goto(at("/labels", { query: QUERY, from: "now-2h" }));
     await quiet(page);
-    await page.getByRole("group", { name: "Label" }).getByRole("button", { name: /^version/ }).click();
+    await page
+      .getByRole("group", { name: "Label" })
+      .getByRole("button", { name: /^version/ })
+      .click();
     assert.equal(shown(page).by, "version");
     await quiet(page);
     await picture(page, "labels");
     const table = page.getByRole("table", { name: "Values of version" });
     const server = await ask(page, "/api/labels/version", { query: QUERY, from: "now-2h", sort: "value" });
-    const rows = await table.locator("tbody tr").evaluateAll((found) => found.map((row) => [row.cells[0].textContent, row.cells[5].textContent, row.cells[6].textContent]));
-    assert.deepEqual(rows, server.values.map((row) => [row.value, share(row.share, 1), String(row.series)]));
+    const rows = await table
+      .locator("tbody tr")
+      .evaluateAll((found) => found.map((row) => [row.cells[0].textContent, row.cells[5].textContent, row.cells[6].textContent]));
+    assert.deepEqual(
+      rows,
+      server.values.map((row) => [row.value, share(row.share, 1), String(row.series)]),
+    );
     const labels = await ask(page, "/api/labels", { query: QUERY, from: "now-2h", sort: "values" });
-    const names = await page.getByRole("table", { name: "Labels by number of values" }).locator("tbody tr").evaluateAll((found) => found.map((row) => [row.cells[0].textContent, row.cells[1].textContent]));
-    assert.deepEqual(names, labels.labels.filter((row) => !row.name.startsWith("__")).map((row) => [row.name, String(row.values)]));
+    const names = await page
+      .getByRole("table", { name: "Labels by number of values" })
+      .locator("tbody tr")
+      .evaluateAll((found) => found.map((row) => [row.cells[0].textContent, row.cells[1].textContent]));
+    assert.deepEqual(
+      names,
+      labels.labels.filter((row) => !row.name.startsWith("__")).map((row) => [row.name, String(row.values)]),
+    );
     await isAccessible(page, "labels");
 
     await page.getByRole("button", { name: "Stacked" }).click();
@@ -330,7 +401,7 @@ const cases = {
     assert.equal(shown(page).chart, "grid");
     assert.equal(await page.locator(".small-charts li").count(), server.values.length);
     await page.getByRole("button", { name: "View as table" }).click();
-    assert.ok(await page.getByRole("region", { name: "Values over time" }).locator("tbody tr").count() > 10);
+    assert.ok((await page.getByRole("region", { name: "Values over time" }).locator("tbody tr").count()) > 10);
     await isAccessible(page, "values over time");
 
     /* Two clicks from here to the difference of two versions. */
@@ -338,7 +409,14 @@ const cases = {
     await page.waitForURL(/\/diff\?/);
     assert.equal(shown(page).leftQuery, `${CPU}{service_name="rollout",version="1.0"}`);
     await page.goBack();
-    await page.goto(page.url().replace("/labels?", `/labels?${new URLSearchParams({ leftQuery: `${CPU}{version="1.0"}`, leftFrom: "now-2h", leftUntil: "now" })}&`));
+    await page.goto(
+      page
+        .url()
+        .replace(
+          "/labels?",
+          `/labels?${new URLSearchParams({ leftQuery: `${CPU}{version="1.0"}`, leftFrom: "now-2h", leftUntil: "now" })}&`,
+        ),
+    );
     await page.getByRole("link", { name: "1.1 as comparison" }).click();
     await page.waitForURL(/\/diff\?/);
     assert.equal(shown(page).leftQuery, `${CPU}{version="1.0"}`);
@@ -354,7 +432,7 @@ const cases = {
   },
 
   /* Single spans and profiles: all numbers are those of the ids that are picked. */
-  async "spans"(page) {
+  async spans(page) {
     const { after } = await times(page);
     const range = { from: String(after.from), until: String(after.until) };
     await page.goto(at("/spans", { query: QUERY, ...range }));
@@ -362,7 +440,10 @@ const cases = {
     await exemplars.waitFor();
     await picture(page, "spans");
     await isAccessible(page, "spans");
-    const [value, , name, , id] = await exemplars.locator("tbody tr").first().evaluate((row) => [...row.cells].map((cell) => cell.textContent));
+    const [value, , name, , id] = await exemplars
+      .locator("tbody tr")
+      .first()
+      .evaluate((row) => [...row.cells].map((cell) => cell.textContent));
     assert.equal(name, "GET /slow"); // the one that ui_test.py has made slow
     await exemplars.getByRole("button", { name: `Flame graph of ${id}` }).click();
     assert.equal(shown(page).span, id);
@@ -394,7 +475,9 @@ const cases = {
     const boxed = page.getByRole("region", { name: `All ${inside.length} profiles of the box` });
     await boxed.getByRole("application").waitFor();
     const total = inside.reduce((sum, one) => sum + one.value, 0);
-    const rows = await boxed.locator("tbody tr[data-row]").evaluateAll((found) => found.map((row) => [row.querySelector(".name").title, row.querySelectorAll(".share")[1].textContent]));
+    const rows = await boxed
+      .locator("tbody tr[data-row]")
+      .evaluateAll((found) => found.map((row) => [row.querySelector(".name").title, row.querySelectorAll(".share")[1].textContent]));
     assert.equal(rows.find(([of]) => of === "main")[1], share(total, total)); // every stack begins with main
     await page.getByRole("link", { name: "This time against the whole range" }).waitFor();
 
@@ -412,7 +495,12 @@ const cases = {
   async "comparison looks"(page) {
     const { before, after } = await times(page);
     await page.emulateMedia({ colorScheme: "light" });
-    for (const [route, parameters] of [["/diff", sides(before, after)], ["/compare", sides(before, after)], ["/labels", { query: QUERY, from: "now-2h" }], ["/spans", { query: QUERY, from: "now-2h" }]]) {
+    for (const [route, parameters] of [
+      ["/diff", sides(before, after)],
+      ["/compare", sides(before, after)],
+      ["/labels", { query: QUERY, from: "now-2h" }],
+      ["/spans", { query: QUERY, from: "now-2h" }],
+    ]) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(at(route, parameters));
       await page.locator("main section").first().waitFor();

@@ -19,8 +19,20 @@ const ms = (value) => value.toFixed(1).padStart(8);
 async function script() {
   const { build } = await import(pathToFileURL(createRequire(path.join(sources, "package.json")).resolve("vite")).href);
   const [built] = await build({
-    configFile: false, root: sources, logLevel: "error",
-    build: { write: false, target: "es2022", lib: { entry: path.join(sources, "src/flame/test/speed.ts"), formats: ["iife"], name: "speed", fileName: "speed", cssFileName: "speed" } },
+    configFile: false,
+    root: sources,
+    logLevel: "error",
+    build: {
+      write: false,
+      target: "es2022",
+      lib: {
+        entry: path.join(sources, "src/flame/test/speed.ts"),
+        formats: ["iife"],
+        name: "speed",
+        fileName: "speed",
+        cssFileName: "speed",
+      },
+    },
   });
   return built.output.find((file) => file.type === "chunk").code;
 }
@@ -28,11 +40,20 @@ async function script() {
 async function main() {
   const code = await script();
   const server = http.createServer((request, answer) => {
-    const [type, text] = request.url === "/speed.js" ? ["text/javascript", code] : ["text/html", '<!doctype html><title>speed</title><body style="margin:0"><div id="place" style="height:100vh"></div><script src="speed.js"></script>'];
+    const [type, text] =
+      request.url === "/speed.js"
+        ? ["text/javascript", code]
+        : [
+            "text/html",
+            '<!doctype html><title>speed</title><body style="margin:0"><div id="place" style="height:100vh"></div><script src="speed.js"></script>',
+          ];
     answer.writeHead(200, { "Content-Type": type }).end(text);
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu"],
+  });
   console.log("   nodes decode ms  first draw    both   table  search |draw p50     p95 | frame gap p50     p95");
   try {
     for (const nodes of sizes) {
@@ -45,7 +66,9 @@ async function main() {
       }
       const least = (of) => ms(Math.min(...all.map(of)));
       const [draws, gaps] = [all.flatMap((one) => one.draws), all.flatMap((one) => one.gaps)];
-      console.log(`${String(all[0].nodes).padStart(8)}  ${least((one) => one.decodeMs)}    ${least((one) => one.firstDrawMs)}${least((one) => one.decodeMs + one.firstDrawMs)}${least((one) => one.tableMs)}${least((one) => one.searchMs)} |${ms(at(draws, 0.5))}${ms(at(draws, 0.95))} |      ${ms(at(gaps, 0.5))}${ms(at(gaps, 0.95))}`);
+      console.log(
+        `${String(all[0].nodes).padStart(8)}  ${least((one) => one.decodeMs)}    ${least((one) => one.firstDrawMs)}${least((one) => one.decodeMs + one.firstDrawMs)}${least((one) => one.tableMs)}${least((one) => one.searchMs)} |${ms(at(draws, 0.5))}${ms(at(draws, 0.95))} |      ${ms(at(gaps, 0.5))}${ms(at(gaps, 0.95))}`,
+      );
     }
   } finally {
     await browser.close();

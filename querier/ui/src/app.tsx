@@ -51,13 +51,21 @@ function Rail({ current }: { current: string }) {
   const { address } = useRoute();
   const search = carried(address);
   const entry = (page: Page) => (
-    <Link key={page.path} className="page" href={search === "" ? page.path : `${page.path}?${search}`} aria-current={current === page.path ? "page" : undefined}>
-      <Icon name={page.icon} size={16} />{page.name}
+    <Link
+      key={page.path}
+      className="page"
+      href={search === "" ? page.path : `${page.path}?${search}`}
+      aria-current={current === page.path ? "page" : undefined}
+    >
+      <Icon name={page.icon} size={16} />
+      {page.name}
     </Link>
   );
   return (
     <nav className="rail" aria-label="Pages">
-      <Link className="mark" href="/" aria-label="flamegrid: all services"><Mark /></Link>
+      <Link className="mark" href="/" aria-label="flamegrid: all services">
+        <Mark />
+      </Link>
       {PAGES.filter((page) => page.atEnd !== true).map(entry)}
       <span className="gap" />
       {PAGES.filter((page) => page.atEnd === true).map(entry)}
@@ -67,7 +75,12 @@ function Rail({ current }: { current: string }) {
 
 export function App() {
   const { path } = useRoute();
-  if (path === "/embed") return <Suspense fallback={<Skeleton />}><Embed /></Suspense>;
+  if (path === "/embed")
+    return (
+      <Suspense fallback={<Skeleton />}>
+        <Embed />
+      </Suspense>
+    );
   return <Frame />;
 }
 
@@ -80,7 +93,9 @@ function Frame() {
   const page = PAGES.find((one) => one.path === path) ?? PAGES[0]!;
 
   setTenant(params.tenant); // before any page asks
-  useEffect(() => { document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`; }, [page, params.query]);
+  useEffect(() => {
+    document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
+  }, [page, params.query]);
   const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
   const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "" }, { path: to });
   useKeys({
@@ -101,17 +116,34 @@ function Frame() {
   if (old !== undefined) return <Redirect to={`${old}${location.search}`} replace />;
   return (
     <>
-      <button type="button" className="skip" onClick={() => main.current?.focus()}>Skip to the content</button>
+      <button type="button" className="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
       <div className="frame">
         <Rail current={page.path} />
         <div className="column">
           <QueryBar selects={page.selects} ranged={page.ranged} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
           <main ref={main} tabIndex={-1}>
             <Faults key={`${path} ${address.params.query}`}>
-              <Suspense fallback={<section className="card profile"><Skeleton /></section>}>
+              <Suspense
+                fallback={
+                  <section className="card profile">
+                    <Skeleton />
+                  </section>
+                }
+              >
                 <Switch>
-                  {PAGES.map((one) => <Route key={one.path} path={one.path} component={one.view} />)}
-                  <Route><section className="card center"><h2>There is no such page</h2><p><Link href="/">All services</Link></p></section></Route>
+                  {PAGES.map((one) => (
+                    <Route key={one.path} path={one.path} component={one.view} />
+                  ))}
+                  <Route>
+                    <section className="card center">
+                      <h2>There is no such page</h2>
+                      <p>
+                        <Link href="/">All services</Link>
+                      </p>
+                    </section>
+                  </Route>
                 </Switch>
               </Suspense>
             </Faults>

@@ -86,11 +86,17 @@ export function useComparison(sides: Sides, by: "share" | "rate", enabled: boole
 
 export function useDiffFlame(sides: Sides, maxNodes: number, enabled: boolean) {
   const parameters = { ...sidesParameters(sides), "max-nodes": maxNodes, statistics: true };
-  return useQuery(ask(["diff", parameters], async (signal): Promise<FlameAnswer> => {
-    const response = await send(address("pyroscope/render-diff", parameters), { signal });
-    const { flame, rest } = await load(await response.arrayBuffer());
-    return { flame, statistics: rest.statistics as Statistics | undefined };
-  }, enabled));
+  return useQuery(
+    ask(
+      ["diff", parameters],
+      async (signal): Promise<FlameAnswer> => {
+        const response = await send(address("pyroscope/render-diff", parameters), { signal });
+        const { flame, rest } = await load(await response.arrayBuffer());
+        return { flame, statistics: rest.statistics as Statistics | undefined };
+      },
+      enabled,
+    ),
+  );
 }
 
 export type HeatKind = "spans" | "profiles";
@@ -107,23 +113,33 @@ interface HeatAnswer {
 
 function askHeatmap(query: Query, span: Span, step: number, kind: HeatKind, signal: AbortSignal): Promise<HeatAnswer> {
   const word = kind === "spans" ? "SPAN" : "INDIVIDUAL";
-  return call<HeatAnswer>("SelectHeatmap", {
-    profileTypeID: query.type,
-    labelSelector: formatSelector(query.matchers),
-    start: span.from,
-    end: span.until,
-    step: step / 1000,
-    queryType: `HEATMAP_QUERY_TYPE_${word}`,
-    exemplarType: `EXEMPLAR_TYPE_${word}`,
-  }, signal);
+  return call<HeatAnswer>(
+    "SelectHeatmap",
+    {
+      profileTypeID: query.type,
+      labelSelector: formatSelector(query.matchers),
+      start: span.from,
+      end: span.until,
+      step: step / 1000,
+      queryType: `HEATMAP_QUERY_TYPE_${word}`,
+      exemplarType: `EXEMPLAR_TYPE_${word}`,
+    },
+    signal,
+  );
 }
 
 export function useHeatmap(query: Query, span: Span, columns: number, kind: HeatKind) {
   const step = stepFor(span.until - span.from, columns);
-  return useQuery(ask(["heatmap", formatQuery(query), span.from, span.until, step, kind], async (signal): Promise<Heat> => {
-    const answer = await askHeatmap(query, span, step, kind, signal);
-    return { data: heatmapOf(answer.series ?? [], span.from, span.until, step), statistics: numbers(answer.statistics) ?? undefined };
-  }, query.type !== ""));
+  return useQuery(
+    ask(
+      ["heatmap", formatQuery(query), span.from, span.until, step, kind],
+      async (signal): Promise<Heat> => {
+        const answer = await askHeatmap(query, span, step, kind, signal);
+        return { data: heatmapOf(answer.series ?? [], span.from, span.until, step), statistics: numbers(answer.statistics) ?? undefined };
+      },
+      query.type !== "",
+    ),
+  );
 }
 
 export interface Boxed {
@@ -140,21 +156,34 @@ const PROFILES_PAGE = 10_000;
  * those of the picture tell most of them.
  */
 export function useBoxed(query: Query, box: Box | null, kind: HeatKind) {
-  return useQuery(ask(["boxed", formatQuery(query), box, kind], async (signal): Promise<Boxed> => {
-    const { from, until, low, high } = box!;
-    if (kind === "profiles") {
-      const answer = await get<{ profiles: { id: string; value: number }[] }>("api/profiles", { query: formatQuery(query), from, until, limit: PROFILES_PAGE }, signal);
-      const inside = answer.profiles.filter((one) => one.value >= low && one.value <= high);
-      return { ids: inside.slice(0, BOX_IDS_MAX).map((one) => one.id), count: inside.length };
-    }
-    const step = Math.max(1000, Math.ceil((until - from) / BOX_STEPS / 1000) * 1000);
-    const answer = await askHeatmap(query, { from, until }, step, kind, signal);
-    const { exemplars, counts, bounds } = heatmapOf(answer.series ?? [], from, until, step, Infinity);
-    const inside = exemplars.filter((one) => one.value >= low && one.value <= high);
-    let count = 0;
-    for (const column of counts) column.forEach((n, row) => { if (bounds[row + 1]! > low && bounds[row]! <= high) count += n; });
-    return { ids: [...new Set(inside.map((one) => one.spanId))].slice(0, BOX_IDS_MAX), count: Math.max(count, inside.length) };
-  }, box !== null && query.type !== ""));
+  return useQuery(
+    ask(
+      ["boxed", formatQuery(query), box, kind],
+      async (signal): Promise<Boxed> => {
+        const { from, until, low, high } = box!;
+        if (kind === "profiles") {
+          const answer = await get<{ profiles: { id: string; value: number }[] }>(
+            "api/profiles",
+            { query: formatQuery(query), from, until, limit: PROFILES_PAGE },
+            signal,
+          );
+          const inside = answer.profiles.filter((one) => one.value >= low && one.value <= high);
+          return { ids: inside.slice(0, BOX_IDS_MAX).map((one) => one.id), count: inside.length };
+        }
+        const step = Math.max(1000, Math.ceil((until - from) / BOX_STEPS / 1000) * 1000);
+        const answer = await askHeatmap(query, { from, until }, step, kind, signal);
+        const { exemplars, counts, bounds } = heatmapOf(answer.series ?? [], from, until, step, Infinity);
+        const inside = exemplars.filter((one) => one.value >= low && one.value <= high);
+        let count = 0;
+        for (const column of counts)
+          column.forEach((n, row) => {
+            if (bounds[row + 1]! > low && bounds[row]! <= high) count += n;
+          });
+        return { ids: [...new Set(inside.map((one) => one.spanId))].slice(0, BOX_IDS_MAX), count: Math.max(count, inside.length) };
+      },
+      box !== null && query.type !== "",
+    ),
+  );
 }
 
 /* Samples of some spans, of one trace, or of some profiles. */
@@ -166,25 +195,31 @@ export interface Picked {
 
 export function usePicked(query: Query, span: Span, picked: Picked, maxNodes: number) {
   const some = picked.spans.length > 0 || picked.profiles.length > 0 || picked.trace !== "";
-  return useQuery(ask(["picked", formatQuery(query), span.from, span.until, picked, maxNodes], async (signal): Promise<FlameAnswer> => {
-    const response = await send("querier.v1.QuerierService/SelectMergeStacktraces", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({
-        profileTypeID: query.type,
-        labelSelector: formatSelector(query.matchers),
-        start: span.from,
-        end: span.until,
-        maxNodes,
-        ...(picked.spans.length > 0 ? { spanSelector: picked.spans } : {}),
-        ...(picked.profiles.length > 0 ? { profileIdSelector: picked.profiles } : {}),
-        ...(picked.trace !== "" ? { traceIdSelector: [picked.trace] } : {}),
-      }),
-      signal,
-    });
-    const { flame, rest } = await load(await response.arrayBuffer());
-    return { flame, statistics: numbers(rest.statistics as Record<string, unknown> | undefined) ?? undefined };
-  }, some && query.type !== ""));
+  return useQuery(
+    ask(
+      ["picked", formatQuery(query), span.from, span.until, picked, maxNodes],
+      async (signal): Promise<FlameAnswer> => {
+        const response = await send("querier.v1.QuerierService/SelectMergeStacktraces", {
+          method: "POST",
+          headers: { "Content-Type": "application/json" },
+          body: JSON.stringify({
+            profileTypeID: query.type,
+            labelSelector: formatSelector(query.matchers),
+            start: span.from,
+            end: span.until,
+            maxNodes,
+            ...(picked.spans.length > 0 ? { spanSelector: picked.spans } : {}),
+            ...(picked.profiles.length > 0 ? { profileIdSelector: picked.profiles } : {}),
+            ...(picked.trace !== "" ? { traceIdSelector: [picked.trace] } : {}),
+          }),
+          signal,
+        });
+        const { flame, rest } = await load(await response.arrayBuffer());
+        return { flame, statistics: numbers(rest.statistics as Record<string, unknown> | undefined) ?? undefined };
+      },
+      some && query.type !== "",
+    ),
+  );
 }
 
 export interface Growth {
@@ -203,7 +238,14 @@ const LABELS_SHOWN = 500;
 
 /* Labels by how many values they have, and how many of them are new. */
 export function useGrowth(query: Query, span: Span) {
-  const parameters = { query: formatQuery(query) || "{}", from: span.from, until: span.until, sort: "values", growth: true, limit: LABELS_SHOWN };
+  const parameters = {
+    query: formatQuery(query) || "{}",
+    from: span.from,
+    until: span.until,
+    sort: "values",
+    growth: true,
+    limit: LABELS_SHOWN,
+  };
   return useQuery(ask(["growth", parameters], (signal) => get<GrownLabels>("api/labels", parameters, signal)));
 }
 
@@ -212,6 +254,19 @@ export interface GrownValues extends Omit<Values, "values"> {
 }
 
 export function useValueRows(query: Query, span: Span, name: string, limit: number) {
-  const parameters = { query: formatQuery(query) || "{}", from: span.from, until: span.until, sort: query.type === "" ? "series" : "value", growth: true, limit };
-  return useQuery(ask(["value rows", name, parameters], (signal) => get<GrownValues>(`api/labels/${encodeURIComponent(name)}`, parameters, signal), name !== ""));
+  const parameters = {
+    query: formatQuery(query) || "{}",
+    from: span.from,
+    until: span.until,
+    sort: query.type === "" ? "series" : "value",
+    growth: true,
+    limit,
+  };
+  return useQuery(
+    ask(
+      ["value rows", name, parameters],
+      (signal) => get<GrownValues>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
+      name !== "",
+    ),
+  );
 }

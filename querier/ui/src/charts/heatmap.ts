@@ -17,12 +17,12 @@ export interface Exemplar {
 }
 
 export interface HeatmapData {
-  from: number; /* milliseconds */
+  from: number /* milliseconds */;
   until: number;
   step: number;
-  bounds: readonly number[]; /* of rows: the lower bound of each, and the upper one of the last */
-  times: readonly number[]; /* when columns end */
-  counts: readonly (readonly number[])[]; /* by column, then by row */
+  bounds: readonly number[] /* of rows: the lower bound of each, and the upper one of the last */;
+  times: readonly number[] /* when columns end */;
+  counts: readonly (readonly number[])[] /* by column, then by row */;
   exemplars: readonly Exemplar[];
 }
 
@@ -39,8 +39,8 @@ export interface HeatmapOptions {
   height: number;
   format: (value: number) => string;
   label: string;
-  noun: string; /* what is counted: "spans" */
-  binary: boolean; /* steps of the axis are powers of two */
+  noun: string /* what is counted: "spans" */;
+  binary: boolean /* steps of the axis are powers of two */;
 }
 
 export interface HeatmapCallbacks {
@@ -76,7 +76,13 @@ export function heatStep(count: number, most: number): number {
 }
 
 /* The answer of SelectHeatmap. All series are added up: rows have the same bounds. */
-export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number, most = MAX_EXEMPLARS): HeatmapData {
+export function heatmapOf(
+  series: readonly { slots?: Slot[] }[],
+  from: number,
+  until: number,
+  step: number,
+  most = MAX_EXEMPLARS,
+): HeatmapData {
   const columns = new Map<number, number[]>();
   let bounds: number[] = [];
   const exemplars: Exemplar[] = [];
@@ -117,7 +123,15 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
   };
 }
 
-const DEFAULTS: HeatmapOptions = { dark: false, utc: true, height: 230, format: String, label: "Heat map", noun: "profiles", binary: false };
+const DEFAULTS: HeatmapOptions = {
+  dark: false,
+  utc: true,
+  height: 230,
+  format: String,
+  label: "Heat map",
+  noun: "profiles",
+  binary: false,
+};
 const LEFT = 64;
 const BOTTOM = 22;
 const TOP = 6;

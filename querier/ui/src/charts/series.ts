@@ -13,7 +13,7 @@ export interface Series {
   values: readonly (number | null)[];
   colour: string;
   dash: readonly number[];
-  of?: "other"; /* the sum of those that are not shown */
+  of?: "other" /* the sum of those that are not shown */;
 }
 
 export function styleOf(place: number, dark: boolean): { colour: string; dash: readonly number[] } {

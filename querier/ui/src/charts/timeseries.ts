@@ -23,9 +23,9 @@ export interface Range {
 }
 
 export interface ChartData {
-  times: readonly number[]; /* milliseconds; all series have a value, or null, for each */
+  times: readonly number[] /* milliseconds; all series have a value, or null, for each */;
   series: readonly Series[];
-  from: number; /* what the axis shows */
+  from: number /* what the axis shows */;
   until: number;
 }
 
@@ -35,12 +35,12 @@ export interface ChartOptions {
   mode: "lines" | "stacked";
   height: number;
   format: (value: number) => string;
-  binary: boolean; /* steps of the axis are powers of two */
+  binary: boolean /* steps of the axis are powers of two */;
   label: string;
-  colour: string | null; /* of the selection; null: the accent */
+  colour: string | null /* of the selection; null: the accent */;
   selectable: boolean;
   marks: readonly Mark[];
-  most: number | null; /* the end of the value axis; null: what the series need. For charts that share a scale */
+  most: number | null /* the end of the value axis; null: what the series need. For charts that share a scale */;
 }
 
 export interface ChartCallbacks {
@@ -203,7 +203,13 @@ export class TimeSeriesChart {
             gap: 6,
             space: 28,
             ...(this.options.binary ? { incrs } : {}),
-            values: (_, splits) => splits.map((value) => this.options.format(value).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "")),
+            values: (_, splits) =>
+              splits.map((value) =>
+                this.options
+                  .format(value)
+                  .replace(/(\.\d*?)0+(?=\D|$)/, "$1")
+                  .replace(/\.(?=\D|$)/, ""),
+              ),
           },
         ],
         series: [

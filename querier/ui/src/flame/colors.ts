@@ -46,11 +46,11 @@ const ENDS: Record<DiffPalette, { less: string; more: string }> = {
 
 export interface Theme {
   dark: boolean;
-  fills: string[]; /* by place */
+  fills: string[] /* by place */;
   background: string;
   foreground: string;
   muted: string;
-  text: string[]; /* of labels, by place */
+  text: string[] /* of labels, by place */;
   outline: string;
   hatch: string;
   font: string;

@@ -17,8 +17,8 @@ export interface Sheet {
   window: readonly [number, number];
   focus: number;
   upward: boolean;
-  title: string; /* the service and the type */
-  subtitle: string; /* the range, the selector */
+  title: string /* the service and the type */;
+  subtitle: string /* the range, the selector */;
 }
 
 const HEAD = 46;

@@ -17,7 +17,7 @@ export interface Picture {
   value: (node: number) => string;
   focus: number;
   marked: readonly { node: number; width: number; dash: boolean }[];
-  highlight: number; /* a name whose bars get an outline; -1: none */
+  highlight: number /* a name whose bars get an outline; -1: none */;
 }
 
 export function fontOf(theme: Theme, size: number): string {

@@ -8,17 +8,17 @@ import { formatChange, formatPoints, formatShare, formatValue, type Unit } from 
 export interface TooltipData {
   title: string;
   subtitle: string;
-  head: string[]; /* empty, or of a comparison: what the columns are */
-  rows: string[][]; /* a label, and cells */
+  head: string[] /* empty, or of a comparison: what the columns are */;
+  rows: string[][] /* a label, and cells */;
   notes: string[];
   hint: string;
 }
 
 export interface TooltipOptions {
   unit: Unit;
-  absolute: boolean; /* of comparisons: changes of rates instead of shares */
+  absolute: boolean /* of comparisons: changes of rates instead of shares */;
   cover?: Cover;
-  menu?: boolean; /* a right click opens one */
+  menu?: boolean /* a right click opens one */;
   notes?: (node: number) => string[];
 }
 
@@ -46,7 +46,9 @@ export function tooltipOf(flame: Flame, node: number, last: number, options: Too
       label,
       `${formatValue(a, options.unit)}\t${share(a, left.total)}`,
       `${formatValue(b, options.unit)}\t${share(b, right.total)}`,
-      options.absolute || left.total === 0 || right.total === 0 ? rateChange(a / cover[0], b / cover[1]) : formatPoints(b / right.total - a / left.total),
+      options.absolute || left.total === 0 || right.total === 0
+        ? rateChange(a / cover[0], b / cover[1])
+        : formatPoints(b / right.total - a / left.total),
     ];
     data.rows.push(row("Total", left.w[node]!, right.w[node]!), row("Self", left.self[node]!, right.self[node]!));
     return data;

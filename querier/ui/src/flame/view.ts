@@ -26,18 +26,18 @@ const MIN_PART = 2 ** -40;
 export interface FlameOptions {
   unit: Unit;
   dark: boolean;
-  label: string; /* the name for screen readers */
-  upward: boolean; /* flame graph: the root at the bottom; else icicle */
+  label: string /* the name for screen readers */;
+  upward: boolean /* flame graph: the root at the bottom; else icicle */;
   colourBy: ColourBy;
-  palette: DiffPalette; /* of comparisons */
-  absolute: boolean; /* comparisons by rate instead of share */
-  cover: Cover; /* what rates are counted by */
-  quiet: ReadonlySet<string> | null; /* functions of a comparison whose change is not significant */
+  palette: DiffPalette /* of comparisons */;
+  absolute: boolean /* comparisons by rate instead of share */;
+  cover: Cover /* what rates are counted by */;
+  quiet: ReadonlySet<string> | null /* functions of a comparison whose change is not significant */;
   rowHeight: number;
   hideRoot: boolean;
-  extent: number; /* what the whole width stands for, if that is more than the total: for graphs that share a scale */
+  extent: number /* what the whole width stands for, if that is more than the total: for graphs that share a scale */;
   tooltip: boolean;
-  notes?: (node: number) => string[]; /* more lines of the tooltip */
+  notes?: (node: number) => string[] /* more lines of the tooltip */;
 }
 
 export interface FlameCallbacks {
@@ -69,7 +69,7 @@ const DEFAULTS: FlameOptions = {
 
 export interface Hit {
   node: number;
-  last: number; /* above node: a run of bars that are too small to draw */
+  last: number /* above node: a run of bars that are too small to draw */;
 }
 
 export class FlameView {
@@ -175,7 +175,8 @@ export class FlameView {
     this.options = { ...before, ...options };
     const now = this.options;
     if (before.dark !== now.dark || before.palette !== now.palette) this.theme = makeTheme(now.dark, now.palette);
-    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet) this.recolour();
+    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet)
+      this.recolour();
     if (before.rowHeight !== now.rowHeight) this.onFont();
     if (before.upward !== now.upward || before.rowHeight !== now.rowHeight || before.hideRoot !== now.hideRoot) this.layOut();
     if (before.extent !== now.extent && this.focused === 0) [this.x0, this.x1] = [0, this.whole || 1];

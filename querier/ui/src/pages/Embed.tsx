@@ -36,24 +36,44 @@ export function Embed() {
   const { sides } = useSides();
   const difference = useDifference(sides, by, nodes, params.noise === "1", isDiff);
   const asked = isFile ? file : isDiff ? difference.flame : single;
-  const flame = isDiff ? difference.drawn : asked.data?.flame ?? null;
-  const start = useMemo(() => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))), [flame, params.focus]);
-  const title = isFile ? file.data?.file.name ?? "" : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
+  const flame = isDiff ? difference.drawn : (asked.data?.flame ?? null);
+  const start = useMemo(
+    () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
+    [flame, params.focus],
+  );
+  const title = isFile ? (file.data?.file.name ?? "") : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
 
   return (
     <main className="embed">
       <header className="path">
         <h1>{title}</h1>
-        <span className="push"><a href={link({}, isFile ? "/adhoc" : isDiff ? "/diff" : "/")} target="_blank" rel="noopener" aria-label="Open in flamegrid"><Mark /></a></span>
+        <span className="push">
+          <a href={link({}, isFile ? "/adhoc" : isDiff ? "/diff" : "/")} target="_blank" rel="noopener" aria-label="Open in flamegrid">
+            <Mark />
+          </a>
+        </span>
       </header>
-      {asked.isError && asked.data === undefined ? <Problem fault={asked.error} onRetry={() => void asked.refetch()} /> : flame === null ? <Skeleton /> : (
+      {asked.isError && asked.data === undefined ? (
+        <Problem fault={asked.error} onRetry={() => void asked.refetch()} />
+      ) : flame === null ? (
+        <Skeleton />
+      ) : (
         <div className="flame-box">
-          <FlameGraph flame={flame} search={params.q} focus={focus ?? start} onZoom={setFocus}
+          <FlameGraph
+            flame={flame}
+            search={params.q}
+            focus={focus ?? start}
+            onZoom={setFocus}
             options={{
-              unit: isFile ? file.data?.unit ?? "count" : unitOf(query.type), upward: params.inv === "1", absolute: by === "rate",
+              unit: isFile ? (file.data?.unit ?? "count") : unitOf(query.type),
+              upward: params.inv === "1",
+              absolute: by === "rate",
               ...(isDiff ? { cover: difference.cover, quiet: difference.quiet, notes: difference.notes } : {}),
-              palette: params.pal === "rg" ? "rg" : "cb", colourBy: params.color === "function" ? "function" : "package", label: title,
-            }} />
+              palette: params.pal === "rg" ? "rg" : "cb",
+              colourBy: params.color === "function" ? "function" : "package",
+              label: title,
+            }}
+          />
         </div>
       )}
     </main>

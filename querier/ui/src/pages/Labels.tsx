@@ -30,7 +30,11 @@ const LINES = 100; // series with numbers of their own
 const VALUES_PAGE = 100;
 const VALUES_MAX = 10_000; // the server's limit of a page
 const TABS = 7; // labels beside each other; the others are in a menu
-const CHARTS = [["lines", "Lines"], ["stacked", "Stacked"], ["grid", "Grid"]] as const;
+const CHARTS = [
+  ["lines", "Lines"],
+  ["stacked", "Stacked"],
+  ["grid", "Grid"],
+] as const;
 
 export function LabelsPage() {
   const { params } = useRoute();
@@ -38,9 +42,24 @@ export function LabelsPage() {
   const span = useSpan();
   const growth = useGrowth(query, span);
 
-  if (fault !== null) return <section className="card"><Problem fault={fault} /></section>;
-  if (growth.isError) return <section className="card"><Problem fault={growth.error} onRetry={() => void growth.refetch()} /></section>;
-  if (growth.data === undefined) return <section className="card profile"><Skeleton /></section>;
+  if (fault !== null)
+    return (
+      <section className="card">
+        <Problem fault={fault} />
+      </section>
+    );
+  if (growth.isError)
+    return (
+      <section className="card">
+        <Problem fault={growth.error} onRetry={() => void growth.refetch()} />
+      </section>
+    );
+  if (growth.data === undefined)
+    return (
+      <section className="card profile">
+        <Skeleton />
+      </section>
+    );
   if (growth.data.series === 0 && params.query === "") return <Onboarding />;
   const names = growth.data.labels.filter((row) => !row.name.startsWith("__") && row.series > 0);
   const by = names.some((row) => row.name === params.by) ? params.by : best(names);
@@ -75,10 +94,23 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
   const sel = parseSel(params.sel);
   const type = query.type;
   const format = useMemo(() => (value: number) => formatPoint(value, type), [type]);
-  const series = useMemo(() => (lines.data === undefined ? [] : seriesOf(lines.data, all.data, by, dark, isLevel(type))), [lines.data, all.data, by, dark, type]);
-  const data = useMemo((): ChartData => ({ times: lines.data?.times ?? [], series, from: span.from, until: span.until }), [lines.data, series, span]);
-  const ofValue = useMemo(() => new Map((lines.data?.lines ?? []).map((line) => [line.labels[by] ?? "", numbersOf(line.values)])), [lines.data, by]);
-  const colours = useMemo(() => new Map(series.filter((one) => one.of === undefined).map((one, place) => [lines.data!.lines[place]!.labels[by] ?? "", one.colour])), [series, lines.data, by]);
+  const series = useMemo(
+    () => (lines.data === undefined ? [] : seriesOf(lines.data, all.data, by, dark, isLevel(type))),
+    [lines.data, all.data, by, dark, type],
+  );
+  const data = useMemo(
+    (): ChartData => ({ times: lines.data?.times ?? [], series, from: span.from, until: span.until }),
+    [lines.data, series, span],
+  );
+  const ofValue = useMemo(
+    () => new Map((lines.data?.lines ?? []).map((line) => [line.labels[by] ?? "", numbersOf(line.values)])),
+    [lines.data, by],
+  );
+  const colours = useMemo(
+    () =>
+      new Map(series.filter((one) => one.of === undefined).map((one, place) => [lines.data!.lines[place]!.labels[by] ?? "", one.colour])),
+    [series, lines.data, by],
+  );
   const tabs = labels.slice(0, TABS);
   if (!tabs.some((row) => row.name === by)) {
     const picked = labels.find((row) => row.name === by);
@@ -91,19 +123,46 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
         <h2>{typed ? `${rateTitle(type)} by label` : "Series by label"}</h2>
         <div className="seg" role="group" aria-label="Label">
           {tabs.map((row) => (
-            <button key={row.name} type="button" aria-pressed={row.name === by} onClick={() => set({ by: row.name })}>{row.name} <span className="of">{formatCount(row.values)}</span></button>
+            <button key={row.name} type="button" aria-pressed={row.name === by} onClick={() => set({ by: row.name })}>
+              {row.name} <span className="of">{formatCount(row.values)}</span>
+            </button>
           ))}
         </div>
         {labels.length > tabs.length && (
-          <Menu className="btn small" align="start" trigger={<>{labels.length - tabs.length} more<Icon name="down" size={13} /></>}
-            entries={labels.filter((row) => !tabs.includes(row)).map((row): Entry => ({ key: row.name, text: row.name, hint: formatCount(row.values), run: () => set({ by: row.name }) }))} />
+          <Menu
+            className="btn small"
+            align="start"
+            trigger={
+              <>
+                {labels.length - tabs.length} more
+                <Icon name="down" size={13} />
+              </>
+            }
+            entries={labels
+              .filter((row) => !tabs.includes(row))
+              .map((row): Entry => ({ key: row.name, text: row.name, hint: formatCount(row.values), run: () => set({ by: row.name }) }))}
+          />
         )}
         {typed && (
           <div className="push">
-            {sel !== null && <button type="button" className="btn bare small" onClick={() => set({ from: String(Math.round(sel[0])), until: String(Math.round(sel[1])), sel: "" })}>Zoom to selection</button>}
-            <button type="button" className="btn bare small" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>{asTable ? "View as chart" : "View as table"}</button>
+            {sel !== null && (
+              <button
+                type="button"
+                className="btn bare small"
+                onClick={() => set({ from: String(Math.round(sel[0])), until: String(Math.round(sel[1])), sel: "" })}
+              >
+                Zoom to selection
+              </button>
+            )}
+            <button type="button" className="btn bare small" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+              {asTable ? "View as chart" : "View as table"}
+            </button>
             <div className="seg" role="group" aria-label="Kind of chart">
-              {CHARTS.map(([one, text]) => <button key={one} type="button" aria-pressed={mode === one} onClick={() => set({ chart: one })}>{text}</button>)}
+              {CHARTS.map(([one, text]) => (
+                <button key={one} type="button" aria-pressed={mode === one} onClick={() => set({ chart: one })}>
+                  {text}
+                </button>
+              ))}
             </div>
           </div>
         )}
@@ -112,30 +171,47 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
       {typed && lines.isError && <Problem fault={lines.error} onRetry={() => void lines.refetch()} />}
       {typed && !lines.isError && (
         <div className={lines.isPlaceholderData ? "stale" : undefined}>
-          {asTable
-            ? <TimesTable data={data} utc={utc} format={format} />
-            : mode === "grid"
-              ? <Grid data={data} format={format} binary={unitOf(type) === "bytes"} label={rateTitle(type)} />
-              : (
-                <Chart data={data} selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-                  options={{ height: 190, mode, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} by ${by}` }}
-                  onSelect={(range, done) => { if (done) set({ sel: formatSel(range === null ? null : [range.from, range.until]) }); }} />
-              )}
+          {asTable ? (
+            <TimesTable data={data} utc={utc} format={format} />
+          ) : mode === "grid" ? (
+            <Grid data={data} format={format} binary={unitOf(type) === "bytes"} label={rateTitle(type)} />
+          ) : (
+            <Chart
+              data={data}
+              selection={sel === null ? null : { from: sel[0], until: sel[1] }}
+              options={{ height: 190, mode, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} by ${by}` }}
+              onSelect={(range, done) => {
+                if (done) set({ sel: formatSel(range === null ? null : [range.from, range.until]) });
+              }}
+            />
+          )}
         </div>
       )}
-      {values.isError
-        ? <Problem fault={values.error} onRetry={() => void values.refetch()} />
-        : values.data === undefined
-          ? <Skeleton rows={6} />
-          : <ValuesTable answer={values.data} by={by} query={query} span={span} numbers={ofValue} colours={colours} stale={values.isPlaceholderData}
-              onMore={values.data.next !== undefined && limit < VALUES_MAX ? () => setLimit(VALUES_MAX) : undefined} />}
+      {values.isError ? (
+        <Problem fault={values.error} onRetry={() => void values.refetch()} />
+      ) : values.data === undefined ? (
+        <Skeleton rows={6} />
+      ) : (
+        <ValuesTable
+          answer={values.data}
+          by={by}
+          query={query}
+          span={span}
+          numbers={ofValue}
+          colours={colours}
+          stale={values.isPlaceholderData}
+          onMore={values.data.next !== undefined && limit < VALUES_MAX ? () => setLimit(VALUES_MAX) : undefined}
+        />
+      )}
     </section>
   );
 }
 
 /* The greatest ones with colours, and the rest as one grey line, so that the sum is that of all. */
 function seriesOf(lines: Lines, all: Lines | undefined, by: string, dark: boolean, level: boolean): Series[] {
-  const series = lines.lines.slice(0, DRAWN).map((line, place): Series => ({ name: line.labels[by] || `no ${by}`, values: line.values, ...styleOf(place, dark) }));
+  const series = lines.lines
+    .slice(0, DRAWN)
+    .map((line, place): Series => ({ name: line.labels[by] || `no ${by}`, values: line.values, ...styleOf(place, dark) }));
   const rest = lines.lines.length - series.length;
   const whole = all?.lines[0];
   /* Means do not add up, so those of levels have no rest. */
@@ -155,8 +231,15 @@ function Grid({ data, format, binary, label }: { data: ChartData; format: (value
     <ul className="small-charts">
       {data.series.map((one) => (
         <li key={`${one.of ?? ""}${one.name}`}>
-          <h3><i className="key" style={{ background: one.colour }} />{one.name}</h3>
-          <SmallChart data={data} series={one} options={{ height: 96, format, binary, most, selectable: false, label: `${label}: ${one.name}`, mode: "lines" }} />
+          <h3>
+            <i className="key" style={{ background: one.colour }} />
+            {one.name}
+          </h3>
+          <SmallChart
+            data={data}
+            series={one}
+            options={{ height: 96, format, binary, most, selectable: false, label: `${label}: ${one.name}`, mode: "lines" }}
+          />
         </li>
       ))}
     </ul>
@@ -173,15 +256,49 @@ function TimesTable({ data, utc, format }: { data: ChartData; utc: boolean; form
   return (
     <div className="times" tabIndex={0} role="region" aria-label="Values over time">
       <table>
-        <thead><tr>{head.map((text, at) => <th key={at} scope="col" className={at > 0 ? "n" : undefined}>{text}</th>)}</tr></thead>
-        <tbody>{rows.map((row) => <tr key={row[0]}>{row.map((text, at) => <td key={at} className={at > 0 ? "n" : undefined}>{text}</td>)}</tr>)}</tbody>
+        <thead>
+          <tr>
+            {head.map((text, at) => (
+              <th key={at} scope="col" className={at > 0 ? "n" : undefined}>
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row[0]}>
+              {row.map((text, at) => (
+                <td key={at} className={at > 0 ? "n" : undefined}>
+                  {text}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
     </div>
   );
 }
 
-function ValuesTable({ answer, by, query, span, numbers, colours, stale, onMore }: {
-  answer: GrownValues; by: string; query: Query; span: Span; numbers: ReadonlyMap<string, ReturnType<typeof numbersOf>>; colours: ReadonlyMap<string, string>; stale: boolean; onMore: (() => void) | undefined;
+function ValuesTable({
+  answer,
+  by,
+  query,
+  span,
+  numbers,
+  colours,
+  stale,
+  onMore,
+}: {
+  answer: GrownValues;
+  by: string;
+  query: Query;
+  span: Span;
+  numbers: ReadonlyMap<string, ReturnType<typeof numbersOf>>;
+  colours: ReadonlyMap<string, string>;
+  stale: boolean;
+  onMore: (() => void) | undefined;
 }) {
   const { link, params } = useRoute();
   const { type } = query;
@@ -203,24 +320,54 @@ function ValuesTable({ answer, by, query, span, numbers, colours, stale, onMore 
         <thead>
           <tr>
             <th scope="col">{by}</th>
-            {typed && <th scope="col" className="n">avg</th>}
-            {typed && <th scope="col" className="n">max</th>}
-            {typed && <th scope="col" className="n">std dev</th>}
-            {typed && <th scope="col" className="n">total</th>}
-            {typed && <th scope="col" className="n">share</th>}
-            <th scope="col" className="n">series</th>
-            <th scope="col" className="n">new</th>
-            <th scope="col" className="n">Actions</th>
+            {typed && (
+              <th scope="col" className="n">
+                avg
+              </th>
+            )}
+            {typed && (
+              <th scope="col" className="n">
+                max
+              </th>
+            )}
+            {typed && (
+              <th scope="col" className="n">
+                std dev
+              </th>
+            )}
+            {typed && (
+              <th scope="col" className="n">
+                total
+              </th>
+            )}
+            {typed && (
+              <th scope="col" className="n">
+                share
+              </th>
+            )}
+            <th scope="col" className="n">
+              series
+            </th>
+            <th scope="col" className="n">
+              new
+            </th>
+            <th scope="col" className="n">
+              Actions
+            </th>
           </tr>
         </thead>
         <tbody>
           {rows.map((row) => {
             const stats = numbers.get(row.value);
-            const number = (of: "mean" | "max" | "deviation"): string => (stats === undefined || stats.count === 0 ? "–" : formatPoint(stats[of], type));
+            const number = (of: "mean" | "max" | "deviation"): string =>
+              stats === undefined || stats.count === 0 ? "–" : formatPoint(stats[of], type);
             const shown = row.value === "" ? `no ${by}` : row.value;
             return (
               <tr key={row.value}>
-                <td className="value"><i className="key" style={{ background: colours.get(row.value) ?? "transparent" }} />{shown}</td>
+                <td className="value">
+                  <i className="key" style={{ background: colours.get(row.value) ?? "transparent" }} />
+                  {shown}
+                </td>
                 {typed && <td className="n">{number("mean")}</td>}
                 {typed && <td className="n">{number("max")}</td>}
                 {typed && <td className="n">{number("deviation")}</td>}
@@ -234,20 +381,52 @@ function ValuesTable({ answer, by, query, span, numbers, colours, stale, onMore 
                 <td className="n">{formatCount(row.series)}</td>
                 <td className="n">{row.series_new === undefined ? "–" : row.series_new === 0 ? "" : `+${formatCount(row.series_new)}`}</td>
                 <td className="n actions">
-                  <a href={link({ query: only(row.value), by: "" })} aria-label={`Filter by ${shown}`}>Filter</a>
-                  <a href={link({ query: only(row.value, "!=") })} aria-label={`Exclude ${shown}`}>Exclude</a>
-                  {typed && <a href={link({ query: only(row.value), by: "", view: "", q: "", focus: "" }, "/")} aria-label={`Flame graph of ${shown}`}>Flame graph</a>}
-                  {typed && <a href={side("left", row.value)} aria-label={`${shown} as baseline`}>As baseline</a>}
-                  {typed && <a href={side("right", row.value)} aria-label={`${shown} as comparison`}>As comparison</a>}
+                  <a href={link({ query: only(row.value), by: "" })} aria-label={`Filter by ${shown}`}>
+                    Filter
+                  </a>
+                  <a href={link({ query: only(row.value, "!=") })} aria-label={`Exclude ${shown}`}>
+                    Exclude
+                  </a>
+                  {typed && (
+                    <a
+                      href={link({ query: only(row.value), by: "", view: "", q: "", focus: "" }, "/")}
+                      aria-label={`Flame graph of ${shown}`}
+                    >
+                      Flame graph
+                    </a>
+                  )}
+                  {typed && (
+                    <a href={side("left", row.value)} aria-label={`${shown} as baseline`}>
+                      As baseline
+                    </a>
+                  )}
+                  {typed && (
+                    <a href={side("right", row.value)} aria-label={`${shown} as comparison`}>
+                      As comparison
+                    </a>
+                  )}
                 </td>
               </tr>
             );
           })}
         </tbody>
       </table>
-      {rows.length === 0 && <p className="table-foot" role="status">No series in this range has the label.</p>}
-      {onMore !== undefined && <p className="table-foot">The first {formatCount(rows.length)} of {formatCount(answer.count)} values. <button type="button" className="link" onClick={onMore}>Load more</button></p>}
-      {answer.truncated !== undefined && <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>}
+      {rows.length === 0 && (
+        <p className="table-foot" role="status">
+          No series in this range has the label.
+        </p>
+      )}
+      {onMore !== undefined && (
+        <p className="table-foot">
+          The first {formatCount(rows.length)} of {formatCount(answer.count)} values.{" "}
+          <button type="button" className="link" onClick={onMore}>
+            Load more
+          </button>
+        </p>
+      )}
+      {answer.truncated !== undefined && (
+        <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>
+      )}
     </div>
   );
 }
@@ -270,8 +449,14 @@ function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query:
           {grown && fresh > 0 ? ` · +${formatCount(fresh)} against the time before` : ""}
         </span>
         <div className="push">
-          <button type="button" className="btn bare small" aria-pressed={all} onClick={() => setAll(!all)}>{all ? "Without the server's own" : "The server's own labels, too"}</button>
-          {(query.type !== "" || query.matchers.length > 0) && <a className="btn small" href={link({ query: "", by: "" })}>All series</a>}
+          <button type="button" className="btn bare small" aria-pressed={all} onClick={() => setAll(!all)}>
+            {all ? "Without the server's own" : "The server's own labels, too"}
+          </button>
+          {(query.type !== "" || query.matchers.length > 0) && (
+            <a className="btn small" href={link({ query: "", by: "" })}>
+              All series
+            </a>
+          )}
         </div>
       </header>
       <div className={stale ? "scroll-x stale" : "scroll-x"}>
@@ -279,16 +464,28 @@ function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query:
           <thead>
             <tr>
               <th scope="col">Label</th>
-              <th scope="col" className="n">values</th>
-              <th scope="col" className="n">{grown ? "new values" : ""}</th>
-              <th scope="col" className="n">series with it</th>
-              <th scope="col" className="n">{grown ? "new series" : ""}</th>
+              <th scope="col" className="n">
+                values
+              </th>
+              <th scope="col" className="n">
+                {grown ? "new values" : ""}
+              </th>
+              <th scope="col" className="n">
+                series with it
+              </th>
+              <th scope="col" className="n">
+                {grown ? "new series" : ""}
+              </th>
             </tr>
           </thead>
           <tbody>
             {rows.map((row) => (
               <tr key={row.name} className={row.name === by ? "hover" : undefined}>
-                <td className="value"><button type="button" className="link" onClick={() => set({ by: row.name })}>{row.name}</button></td>
+                <td className="value">
+                  <button type="button" className="link" onClick={() => set({ by: row.name })}>
+                    {row.name}
+                  </button>
+                </td>
                 <td className="n share">
                   <span className="bar-of" style={{ width: `${most > 0 ? (row.values / most) * 100 : 0}%` }} />
                   <span className="text">{formatCount(row.values)}</span>
@@ -300,7 +497,9 @@ function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query:
             ))}
           </tbody>
         </table>
-        {answer.truncated !== undefined && <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>}
+        {answer.truncated !== undefined && (
+          <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>
+        )}
       </div>
     </section>
   );

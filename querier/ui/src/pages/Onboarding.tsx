@@ -33,7 +33,9 @@ export function Onboarding() {
   });
   const ingested = stats.data?.dataIngested === true;
   /* The first profile is newer than what this page calls now. */
-  useEffect(() => { if (ingested) refresh(); }, [ingested, refresh]);
+  useEffect(() => {
+    if (ingested) refresh();
+  }, [ingested, refresh]);
   const all = snippets(location.origin + BASE, params.tenant);
   const chosen = all[picked]!;
 
@@ -44,11 +46,31 @@ export function Onboarding() {
     return (
       <section className="card start">
         <h1>No profiles in this range</h1>
-        <p>There are profiles from {dateTime(oldest, utc)} to {dateTime(newest, utc)}.</p>
+        <p>
+          There are profiles from {dateTime(oldest, utc)} to {dateTime(newest, utc)}.
+        </p>
         <div className="problem" style={{ padding: 0 }}>
           <div className="row">
-            <button type="button" className="btn main" onClick={() => { refresh(); set({ from: String(Math.max(oldest, newest - 60 * minute) - minute), until: String(newest + minute), sel: "" }); }}>Show the newest hour with profiles</button>
-            <button type="button" className="btn" onClick={() => { refresh(); set({ from: String(oldest - minute), until: String(newest + minute), sel: "" }); }}>Show all time with profiles</button>
+            <button
+              type="button"
+              className="btn main"
+              onClick={() => {
+                refresh();
+                set({ from: String(Math.max(oldest, newest - 60 * minute) - minute), until: String(newest + minute), sel: "" });
+              }}
+            >
+              Show the newest hour with profiles
+            </button>
+            <button
+              type="button"
+              className="btn"
+              onClick={() => {
+                refresh();
+                set({ from: String(oldest - minute), until: String(newest + minute), sel: "" });
+              }}
+            >
+              Show all time with profiles
+            </button>
           </div>
         </div>
       </section>
@@ -60,7 +82,14 @@ export function Onboarding() {
       <p>Agents of Pyroscope and OpenTelemetry work unchanged; they need only the address of this server.</p>
       <div className="tabs" role="tablist" aria-label="Kind of program">
         {all.map((one, index) => (
-          <button key={one.name} type="button" role="tab" id={`tab-${index}`} aria-selected={index === picked} aria-controls="snippet" tabIndex={index === picked ? 0 : -1}
+          <button
+            key={one.name}
+            type="button"
+            role="tab"
+            id={`tab-${index}`}
+            aria-selected={index === picked}
+            aria-controls="snippet"
+            tabIndex={index === picked ? 0 : -1}
             onClick={() => setPicked(index)}
             onKeyDown={(event) => {
               const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -68,17 +97,31 @@ export function Onboarding() {
               const next = (index + by + all.length) % all.length;
               setPicked(next);
               document.getElementById(`tab-${next}`)?.focus();
-            }}>{one.name}</button>
+            }}
+          >
+            {one.name}
+          </button>
         ))}
       </div>
       <div id="snippet" role="tabpanel" aria-labelledby={`tab-${picked}`}>
-        {chosen.install !== undefined && <p><code>{chosen.install}</code></p>}
+        {chosen.install !== undefined && (
+          <p>
+            <code>{chosen.install}</code>
+          </p>
+        )}
         <div className="snippet">
-          <pre tabIndex={0}><code>{chosen.code}</code></pre>
-          <button type="button" className="btn small icon" aria-label="Copy the lines" onClick={() => void copy("Lines", chosen.code)}><Icon name="copy" /></button>
+          <pre tabIndex={0}>
+            <code>{chosen.code}</code>
+          </pre>
+          <button type="button" className="btn small icon" aria-label="Copy the lines" onClick={() => void copy("Lines", chosen.code)}>
+            <Icon name="copy" />
+          </button>
         </div>
       </div>
-      <p className="waiting" role="status"><span className="dot" />Waiting for the first profile … this page shows it as soon as it is there.</p>
+      <p className="waiting" role="status">
+        <span className="dot" />
+        Waiting for the first profile … this page shows it as soon as it is there.
+      </p>
     </section>
   );
 }

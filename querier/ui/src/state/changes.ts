@@ -9,7 +9,12 @@ export const STATES: readonly { key: State; text: string; mark: string; what: st
   { key: "down", text: "down", mark: "▼", what: "Less than before, and not by chance" },
   { key: "new", text: "new", mark: "+", what: "Only the comparison has it" },
   { key: "gone", text: "gone", mark: "−", what: "Only the baseline has it" },
-  { key: "moved", text: "moved", mark: "⇄", what: "What one function lost, another one of the same caller or package has: as of a renamed function" },
+  {
+    key: "moved",
+    text: "moved",
+    mark: "⇄",
+    what: "What one function lost, another one of the same caller or package has: as of a renamed function",
+  },
   { key: "not_significant", text: "not significant", mark: "≈", what: "The difference is no larger than what varies anyway" },
   { key: "too_little_data", text: "too little data", mark: "?", what: "Fewer than 50 samples on both sides" },
 ];
@@ -60,10 +65,14 @@ export function byFunction(changes: readonly Change[]): Map<string, ByFunction> 
 
 /* Functions that stay grey in the flame graph: those that did not change, and those too small to be tested. */
 export function quietNames(names: readonly string[], changes: ReadonlyMap<string, ByFunction>): Set<string> {
-  return new Set(names.filter((name) => {
-    const row = changes.get(name);
-    return row === undefined || !((row.self !== undefined && isSignificant(row.self)) || (row.total !== undefined && isSignificant(row.total)));
-  }));
+  return new Set(
+    names.filter((name) => {
+      const row = changes.get(name);
+      return (
+        row === undefined || !((row.self !== undefined && isSignificant(row.self)) || (row.total !== undefined && isSignificant(row.total)))
+      );
+    }),
+  );
 }
 
 /* "+3.1 %": of a part of one, with as many digits as say something. */
@@ -167,5 +176,8 @@ function ordered(rows: Change[], { by, sort, ascending }: Rows): Change[] {
 /* The rows of a table, in order. */
 export function rowsOf(rows: Rows): Change[] {
   const pattern = rows.search === "" ? null : patternOf(rows.search);
-  return ordered(rows.changes.filter((row) => rows.shown.has(kindOf(row)) && (pattern === null || pattern.test(row.name))), rows);
+  return ordered(
+    rows.changes.filter((row) => rows.shown.has(kindOf(row)) && (pattern === null || pattern.test(row.name))),
+    rows,
+  );
 }

@@ -19,9 +19,11 @@ export function deployLabel(labels: readonly { name: string; values: number }[])
 
 /* lines: split by that label. */
 export function deploys(lines: Lines, label: string): Mark[] {
-  const begins = lines.lines.map((line) => ({ first: line.values.findIndex((value) => value !== null && value > 0), version: line.labels[label] ?? "" }))
+  const begins = lines.lines
+    .map((line) => ({ first: line.values.findIndex((value) => value !== null && value > 0), version: line.labels[label] ?? "" }))
     .filter(({ first }) => first >= 0)
     .sort((a, b) => a.first - b.first);
-  return begins.filter(({ first }) => first >= begins[0]!.first + AT_ONCE)
+  return begins
+    .filter(({ first }) => first >= begins[0]!.first + AT_ONCE)
     .map(({ first, version }) => ({ time: lines.times[first]!, title: `${label} ${version}`, kind: "deploy" }));
 }

@@ -14,7 +14,13 @@ export interface Settings {
 
 const KEY = "flamegrid.settings";
 const DEFAULTS: Settings = {
-  theme: "system", utc: false, shortcuts: true, sourceLinks: "", recentRanges: [], lastQuery: "", split: 0.36,
+  theme: "system",
+  utc: false,
+  shortcuts: true,
+  sourceLinks: "",
+  recentRanges: [],
+  lastQuery: "",
+  split: 0.36,
 };
 const RECENT_MAX = 5;
 

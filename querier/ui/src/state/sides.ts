@@ -41,7 +41,9 @@ export function sidesOf(params: Params, nowMs: number, utc: boolean): Sides {
 /* One side as parameters. */
 export function sidePatch(name: SideName, side: Side): Patch {
   const [from, until] = [String(Math.round(side.span.from)), String(Math.round(side.span.until))];
-  return name === "left" ? { leftQuery: side.query, leftFrom: from, leftUntil: until } : { rightQuery: side.query, rightFrom: from, rightUntil: until };
+  return name === "left"
+    ? { leftQuery: side.query, leftFrom: from, leftUntil: until }
+    : { rightQuery: side.query, rightFrom: from, rightUntil: until };
 }
 
 export function swapped({ left, right }: Sides): Patch {
@@ -65,7 +67,11 @@ export interface Preset {
 /* Baselines before a range. What would overlap with it is no baseline. */
 export function presetsOf(right: Span): Preset[] {
   const length = right.until - right.from;
-  const before = (key: string, text: string, by: number): Preset => ({ key, text, left: { from: right.from - by, until: right.until - by } });
+  const before = (key: string, text: string, by: number): Preset => ({
+    key,
+    text,
+    left: { from: right.from - by, until: right.until - by },
+  });
   return [
     before("period", "just before", length),
     before("hour", "1 h ago", HOUR_MS),

@@ -73,8 +73,7 @@ export function parse(search: string): Address {
 /* Returns the search part of an address, without "?". */
 export function format(address: Address): string {
   const out = new URLSearchParams();
-  for (const name of NAMES)
-    if (address.params[name] !== DEFAULTS[name]) out.append(name, address.params[name]);
+  for (const name of NAMES) if (address.params[name] !== DEFAULTS[name]) out.append(name, address.params[name]);
   for (const [name, value] of address.rest) out.append(name, value);
   return out.toString();
 }
@@ -120,7 +119,19 @@ export const OLD_PATHS: Record<string, string> = {
 };
 
 /* What stays if the user goes to another page: what is asked, not how it is looked at. */
-const CARRIED: readonly Name[] = ["query", "from", "until", "sel", "tenant", "leftQuery", "leftFrom", "leftUntil", "rightQuery", "rightFrom", "rightUntil"];
+const CARRIED: readonly Name[] = [
+  "query",
+  "from",
+  "until",
+  "sel",
+  "tenant",
+  "leftQuery",
+  "leftFrom",
+  "leftUntil",
+  "rightQuery",
+  "rightFrom",
+  "rightUntil",
+];
 
 export function carried(address: Address): string {
   const params = { ...DEFAULTS } as Params;

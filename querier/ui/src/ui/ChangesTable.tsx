@@ -6,8 +6,7 @@ import type { Change } from "../api/comparison";
 import { splitName } from "../flame/names";
 import { type Unit, formatChange, formatCount, formatPoints, formatRate, formatShare } from "../flame/units";
 import { type ChangeSort, STATES, type Shown, figure, intervalText, isSignificant, percent, rowsOf } from "../state/changes";
-import { ROW_PX } from "./FunctionsTable";
-import { useRowsInSight } from "./rows";
+import { ROW_PX, useRowsInSight } from "./rows";
 
 interface Props {
   changes: readonly Change[];
@@ -47,7 +46,10 @@ export function ChangesTable(props: Props) {
   const columns = wide ? 9 : 4;
   const head = (key: ChangeSort, text: string, number = true) => (
     <th scope="col" className={number ? "n" : undefined} aria-sort={sort === key ? (ascending ? "ascending" : "descending") : "none"}>
-      <button type="button" onClick={() => onSort(key)}>{text}{sort === key ? (ascending ? " ↑" : " ↓") : ""}</button>
+      <button type="button" onClick={() => onSort(key)}>
+        {text}
+        {sort === key ? (ascending ? " ↑" : " ↓") : ""}
+      </button>
     </th>
   );
   const keys = (event: KeyboardEvent, row: number, name: string): void => {
@@ -61,9 +63,26 @@ export function ChangesTable(props: Props) {
   return (
     <div className="rows" ref={box} onScroll={sight.onScroll} onMouseLeave={() => onHover(null)}>
       <table className={`functions changes fixed${wide ? " wide" : ""}`} aria-label="Changes" aria-rowcount={rows.length + 1}>
-        {wide
-          ? <colgroup><col /><col style={{ width: 64 }} /><col style={{ width: 128 }} /><col style={{ width: 100 }} /><col style={{ width: 108 }} /><col style={{ width: 112 }} /><col style={{ width: 92 }} /><col style={{ width: 150 }} /><col style={{ width: 96 }} /></colgroup>
-          : <colgroup><col /><col style={{ width: by === "share" ? 76 : 100 }} /><col style={{ width: by === "share" ? 92 : 100 }} /><col style={{ width: 108 }} /></colgroup>}
+        {wide ? (
+          <colgroup>
+            <col />
+            <col style={{ width: 64 }} />
+            <col style={{ width: 128 }} />
+            <col style={{ width: 100 }} />
+            <col style={{ width: 108 }} />
+            <col style={{ width: 112 }} />
+            <col style={{ width: 92 }} />
+            <col style={{ width: 150 }} />
+            <col style={{ width: 96 }} />
+          </colgroup>
+        ) : (
+          <colgroup>
+            <col />
+            <col style={{ width: by === "share" ? 76 : 100 }} />
+            <col style={{ width: by === "share" ? 92 : 100 }} />
+            <col style={{ width: 108 }} />
+          </colgroup>
+        )}
         <thead>
           <tr aria-rowindex={1}>
             {head("name", `Function (${formatCount(rows.length)})`, false)}
@@ -73,12 +92,24 @@ export function ChangesTable(props: Props) {
             {head("right", "Comparison")}
             {head("change", "Change")}
             {wide && head("relative", "Relative")}
-            {wide && <th scope="col" className="n">95 % interval</th>}
-            {wide && <th scope="col" className="n" title="The least change that would have been seen">Seen from</th>}
+            {wide && (
+              <th scope="col" className="n">
+                95 % interval
+              </th>
+            )}
+            {wide && (
+              <th scope="col" className="n" title="The least change that would have been seen">
+                Seen from
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
-          {sight.first > 0 && <tr className="spacer" aria-hidden="true"><td colSpan={columns} style={{ height: sight.first * ROW_PX }} /></tr>}
+          {sight.first > 0 && (
+            <tr className="spacer" aria-hidden="true">
+              <td colSpan={columns} style={{ height: sight.first * ROW_PX }} />
+            </tr>
+          )}
           {rows.slice(sight.first, sight.last).map((row, offset) => {
             const index = sight.first + offset;
             const name = splitName(row.name);
@@ -87,37 +118,70 @@ export function ChangesTable(props: Props) {
             const folded = row.folded_into === undefined ? "" : `, explained by ${row.folded_into} changes below it`;
             const said = `${state.text}${moved}${folded}`;
             return (
-              <tr key={`${row.of} ${row.name}`} data-row={index} aria-rowindex={index + 2} className={row.name === hovered ? "hover" : undefined}
+              <tr
+                key={`${row.of} ${row.name}`}
+                data-row={index}
+                aria-rowindex={index + 2}
+                className={row.name === hovered ? "hover" : undefined}
                 title={`${row.name} (${row.of})\n${said}${row.interval === undefined ? "" : `\n95 %: ${intervalText(row)}`}`}
                 onMouseEnter={() => onHover(row.name)}
-                onContextMenu={(event) => { event.preventDefault(); onMenu(row.name, event.clientX, event.clientY); }}
-                onClick={() => onPick(row.name)}>
+                onContextMenu={(event) => {
+                  event.preventDefault();
+                  onMenu(row.name, event.clientX, event.clientY);
+                }}
+                onClick={() => onPick(row.name)}
+              >
                 <td className="name">
                   <div className="cell">
-                    <span className={`mark ${tone(row, by)}`} aria-hidden="true">{state.mark}</span>
-                    <button type="button" tabIndex={index === sight.stop ? 0 : -1} onKeyDown={(event) => keys(event, index, row.name)} onFocus={() => onHover(row.name)}
-                      aria-label={`${row.name}, ${row.of}, ${said}`}>
-                      <span className="dim">{name.dim}</span>{name.main}
+                    <span className={`mark ${tone(row, by)}`} aria-hidden="true">
+                      {state.mark}
+                    </span>
+                    <button
+                      type="button"
+                      tabIndex={index === sight.stop ? 0 : -1}
+                      onKeyDown={(event) => keys(event, index, row.name)}
+                      onFocus={() => onHover(row.name)}
+                      aria-label={`${row.name}, ${row.of}, ${said}`}
+                    >
+                      <span className="dim">{name.dim}</span>
+                      {name.main}
                     </button>
-                    {!wide && row.of === "self" && <span className="of-self" title="The function alone, without what it calls">self</span>}
+                    {!wide && row.of === "self" && (
+                      <span className="of-self" title="The function alone, without what it calls">
+                        self
+                      </span>
+                    )}
                   </div>
                 </td>
                 {wide && <td>{row.of}</td>}
-                {wide && <td className={isSignificant(row) ? undefined : "weak"}>{state.text}{folded !== "" && " (folded)"}</td>}
+                {wide && (
+                  <td className={isSignificant(row) ? undefined : "weak"}>
+                    {state.text}
+                    {folded !== "" && " (folded)"}
+                  </td>
+                )}
                 <td className="n">{format(figure(row, "a", by))}</td>
                 <td className="n">{format(figure(row, "b", by))}</td>
                 <td className={`n ${tone(row, by)}`}>{amountText(row, by)}</td>
                 {wide && <td className={`n ${tone(row, by)}`}>{row.change === null ? "–" : percent(row.change)}</td>}
                 {wide && <td className="n weak">{row.change === null ? "–" : intervalText(row)}</td>}
-                {wide && <td className="n weak">{row.detectable === undefined || row.change === null ? "–" : percent(row.detectable, false)}</td>}
+                {wide && (
+                  <td className="n weak">{row.detectable === undefined || row.change === null ? "–" : percent(row.detectable, false)}</td>
+                )}
               </tr>
             );
           })}
-          {sight.last < rows.length && <tr className="spacer" aria-hidden="true"><td colSpan={columns} style={{ height: (rows.length - sight.last) * ROW_PX }} /></tr>}
+          {sight.last < rows.length && (
+            <tr className="spacer" aria-hidden="true">
+              <td colSpan={columns} style={{ height: (rows.length - sight.last) * ROW_PX }} />
+            </tr>
+          )}
         </tbody>
       </table>
       {rows.length === 0 && (
-        <p className="table-foot" role="status">{search !== "" ? `No function of these states matches “${search}”.` : "No function has one of the states that are picked above."}</p>
+        <p className="table-foot" role="status">
+          {search !== "" ? `No function of these states matches “${search}”.` : "No function has one of the states that are picked above."}
+        </p>
       )}
     </div>
   );

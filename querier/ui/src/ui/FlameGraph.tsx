@@ -24,13 +24,17 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
   latest.current = callbacks;
 
   useEffect(() => {
-    const made = new FlameView(box.current!, { dark, ...options }, {
-      onZoom: (node) => latest.current.onZoom?.(node),
-      onLoad: (node) => latest.current.onLoad?.(node),
-      onHover: (node) => latest.current.onHover?.(node),
-      /* Without a menu of ours, a right click opens the browser's. */
-      ...(callbacks.onMenu === undefined ? {} : { onMenu: (node: number, x: number, y: number) => latest.current.onMenu?.(node, x, y) }),
-    });
+    const made = new FlameView(
+      box.current!,
+      { dark, ...options },
+      {
+        onZoom: (node) => latest.current.onZoom?.(node),
+        onLoad: (node) => latest.current.onLoad?.(node),
+        onHover: (node) => latest.current.onHover?.(node),
+        /* Without a menu of ours, a right click opens the browser's. */
+        ...(callbacks.onMenu === undefined ? {} : { onMenu: (node: number, x: number, y: number) => latest.current.onMenu?.(node, x, y) }),
+      },
+    );
     view.current = made;
     onView?.(made);
     return () => {
@@ -43,8 +47,21 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
 
   const { unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes } = options;
   useEffect(() => {
-    const given = Object.entries({ unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes })
-      .filter(([, value]) => value !== undefined);
+    const given = Object.entries({
+      unit,
+      label,
+      upward,
+      colourBy,
+      palette,
+      absolute,
+      cover,
+      quiet,
+      rowHeight,
+      hideRoot,
+      extent,
+      tooltip,
+      notes,
+    }).filter(([, value]) => value !== undefined);
     view.current!.setOptions({ dark, ...Object.fromEntries(given) });
   }, [dark, unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes]);
   useEffect(() => view.current!.setFlame(flame), [flame]);
@@ -53,7 +70,9 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
     onFound?.(search === "" ? "" : view.current!.foundText());
   }, [search, flame, onFound]);
   useEffect(() => view.current!.setHighlight(highlight), [highlight, flame]);
-  useEffect(() => { if (view.current!.focus !== focus) view.current!.zoomTo(focus); }, [focus, flame]);
+  useEffect(() => {
+    if (view.current!.focus !== focus) view.current!.zoomTo(focus);
+  }, [focus, flame]);
 
   return <div ref={box} className="view" />;
 }

@@ -21,15 +21,22 @@ export function HeatmapChart({ data, options, box, ...callbacks }: Props) {
   latest.current = callbacks;
 
   useEffect(() => {
-    const made = new Heatmap(place.current!, { dark, utc, ...options }, {
-      onBox: (picked) => latest.current.onBox?.(picked),
-      onExemplar: (exemplar) => latest.current.onExemplar?.(exemplar),
-    });
+    const made = new Heatmap(
+      place.current!,
+      { dark, utc, ...options },
+      {
+        onBox: (picked) => latest.current.onBox?.(picked),
+        onExemplar: (exemplar) => latest.current.onExemplar?.(exemplar),
+      },
+    );
     chart.current = made;
     return () => made.destroy();
     // One chart for the life of the component; what changes is set below.
   }, []);
-  useEffect(() => chart.current!.setOptions({ dark, utc, height, format, label, noun, binary }), [dark, utc, height, format, label, noun, binary]);
+  useEffect(
+    () => chart.current!.setOptions({ dark, utc, height, format, label, noun, binary }),
+    [dark, utc, height, format, label, noun, binary],
+  );
   useEffect(() => chart.current!.setData(data), [data, label, noun]);
   useEffect(() => chart.current!.setBox(box), [box, data]);
 

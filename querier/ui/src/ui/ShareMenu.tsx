@@ -13,13 +13,21 @@ export function ShareMenu({ span, path = "/", also = {} }: { span: Span; path?: 
   const embed = `<iframe src="${whole(link(frozen, "/embed")).replaceAll("&", "&amp;").replaceAll('"', "&quot;")}" width="100%" height="480" style="border:0" title="Flame graph"></iframe>`;
 
   return (
-    <Menu trigger={<><Icon name="share" />Share</>} entries={[
-      { key: "frozen", text: "Copy link to these data", hint: "fixed range", run: () => void copy("Link", whole(link(frozen, path))) },
-      { key: "live", text: "Copy link as it is", hint: "y", run: () => void copy("Link", location.href) },
-      "line",
-      { key: "embed", text: "Copy code to embed", hint: "iframe", run: () => void copy("Code", embed) },
-      { note: <>The server shows /embed in pages of the origins that its setting querier.embed_origins names.</> },
-    ]} />
+    <Menu
+      trigger={
+        <>
+          <Icon name="share" />
+          Share
+        </>
+      }
+      entries={[
+        { key: "frozen", text: "Copy link to these data", hint: "fixed range", run: () => void copy("Link", whole(link(frozen, path))) },
+        { key: "live", text: "Copy link as it is", hint: "y", run: () => void copy("Link", location.href) },
+        "line",
+        { key: "embed", text: "Copy code to embed", hint: "iframe", run: () => void copy("Code", embed) },
+        { note: <>The server shows /embed in pages of the origins that its setting querier.embed_origins names.</> },
+      ]}
+    />
   );
 }
 

@@ -42,7 +42,8 @@ interface Props {
 /* The end of a value axis that both sides have room on. */
 export function sharedMost(...both: (Lines | undefined)[]): number | null {
   let most = 0;
-  for (const lines of both) for (const line of lines?.lines ?? []) for (const value of line.values) if (value !== null && value > most) most = value;
+  for (const lines of both)
+    for (const line of lines?.lines ?? []) for (const value of line.values) if (value !== null && value > most) most = value;
   return most > 0 ? most * 1.08 : null;
 }
 
@@ -55,15 +56,19 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
   const { type } = query;
   const { from, until } = side.span;
   const { marks } = useDeploys(query, domain, POINTS);
-  const data = useMemo((): ChartData => ({
-    times: lines.data?.times ?? [],
-    series: (lines.data?.lines ?? []).map((line) => ({ name: rateTitle(type), values: line.values, colour, dash: [] })),
-    from: domain.from,
-    until: domain.until,
-  }), [lines.data, type, colour, domain.from, domain.until]);
+  const data = useMemo(
+    (): ChartData => ({
+      times: lines.data?.times ?? [],
+      series: (lines.data?.lines ?? []).map((line) => ({ name: rateTitle(type), values: line.values, colour, dash: [] })),
+      from: domain.from,
+      until: domain.until,
+    }),
+    [lines.data, type, colour, domain.from, domain.until],
+  );
   const format = useMemo(() => (value: number) => formatPoint(value, type), [type]);
   const selection = useMemo(() => ({ from, until }), [from, until]);
-  const when = (ms: number): string => (until - from > DAY_MS || domain.until - domain.from > DAY_MS ? moment(ms, utc) : clock(ms, utc, (until - from) % 60_000 !== 0));
+  const when = (ms: number): string =>
+    until - from > DAY_MS || domain.until - domain.from > DAY_MS ? moment(ms, utc) : clock(ms, utc, (until - from) % 60_000 !== 0);
   const dayApart = Math.abs(Date.now() - until) > DAY_MS / 2;
   const pick = (next: Query): void => {
     /* A comparison is of one type, so "all services" keeps it. */
@@ -80,23 +85,60 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
           <Filters query={query} onChange={pick} />
         </div>
         <div className="push">
-          <span className="note">{dayApart && until - from <= DAY_MS ? `${moment(from, utc)} – ${clock(until, utc)}` : `${when(from)} – ${when(until)}`}{total === "" ? "" : ` · ${total}`}</span>
-          <a className="btn bare small" href={link({
-            query: side.query, from: String(from), until: String(until), sel: "", leftQuery: "", leftFrom: "", leftUntil: "", rightQuery: "", rightFrom: "", rightUntil: "", q: "", focus: "", view: "",
-          }, "/")}>Open alone</a>
+          <span className="note">
+            {dayApart && until - from <= DAY_MS ? `${moment(from, utc)} – ${clock(until, utc)}` : `${when(from)} – ${when(until)}`}
+            {total === "" ? "" : ` · ${total}`}
+          </span>
+          <a
+            className="btn bare small"
+            href={link(
+              {
+                query: side.query,
+                from: String(from),
+                until: String(until),
+                sel: "",
+                leftQuery: "",
+                leftFrom: "",
+                leftUntil: "",
+                rightQuery: "",
+                rightFrom: "",
+                rightUntil: "",
+                q: "",
+                focus: "",
+                view: "",
+              },
+              "/",
+            )}
+          >
+            Open alone
+          </a>
         </div>
       </header>
-      {fault !== null
-        ? <Problem fault={fault} />
-        : lines.isError && lines.data === undefined
-          ? <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
-          : (
-            <div className={lines.isPlaceholderData ? "stale" : undefined}>
-              <Chart data={data} selection={selection}
-                options={{ height: CHART_PX, format, binary: unitOf(type) === "bytes", label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`, mode: "lines", colour, most, marks }}
-                onSelect={(range, done) => { if (range !== null) onChange({ ...side, span: range }, done); }} />
-            </div>
-          )}
+      {fault !== null ? (
+        <Problem fault={fault} />
+      ) : lines.isError && lines.data === undefined ? (
+        <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
+      ) : (
+        <div className={lines.isPlaceholderData ? "stale" : undefined}>
+          <Chart
+            data={data}
+            selection={selection}
+            options={{
+              height: CHART_PX,
+              format,
+              binary: unitOf(type) === "bytes",
+              label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`,
+              mode: "lines",
+              colour,
+              most,
+              marks,
+            }}
+            onSelect={(range, done) => {
+              if (range !== null) onChange({ ...side, span: range }, done);
+            }}
+          />
+        </div>
+      )}
     </section>
   );
 }

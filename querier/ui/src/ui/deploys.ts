@@ -15,5 +15,8 @@ export function useDeploys(query: Query, span: Span, points: number): { marks: r
   const label = deployLabel(labels.data?.labels ?? []);
   const versions = useLines(query, span, points, [label], 0, label !== "");
   const { data } = versions;
-  return useMemo(() => (data === undefined || label === "" ? { marks: NONE, step: 0 } : { marks: deploys(data, label), step: data.step }), [data, label]);
+  return useMemo(
+    () => (data === undefined || label === "" ? { marks: NONE, step: 0 } : { marks: deploys(data, label), step: data.step }),
+    [data, label],
+  );
 }

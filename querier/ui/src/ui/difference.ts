@@ -33,12 +33,21 @@ export function useDifference(sides: Sides, by: "share" | "rate", maxNodes: numb
   const functions = useMemo(() => (found === undefined ? NO_CHANGES : byFunction(found.changes)), [found]);
   /* Absolute values are rates: by the seconds that instances are covered or, if that is not known, by those of the ranges. */
   const cover = useMemo(() => coverOf(found, sides), [found, sides]);
-  const drawn = useMemo(() => (picture === null || by === "share" ? picture : withDiffWidth(picture, "absolute", cover)), [picture, by, cover]);
+  const drawn = useMemo(
+    () => (picture === null || by === "share" ? picture : withDiffWidth(picture, "absolute", cover)),
+    [picture, by, cover],
+  );
   /* Until it is known what is noise, nothing is coloured: a colour is a claim. */
-  const quiet = useMemo(() => (picture === null || comparison.isError || noise ? null : quietNames(picture.names, functions)), [picture, comparison.isError, noise, functions]);
-  const notes = useCallback((node: number): string[] => {
-    const row = drawn === null ? undefined : functions.get(drawn.names[drawn.name[node]!]!);
-    return [row?.total, row?.self].filter((change) => change !== undefined).map(noteOf);
-  }, [drawn, functions]);
+  const quiet = useMemo(
+    () => (picture === null || comparison.isError || noise ? null : quietNames(picture.names, functions)),
+    [picture, comparison.isError, noise, functions],
+  );
+  const notes = useCallback(
+    (node: number): string[] => {
+      const row = drawn === null ? undefined : functions.get(drawn.names[drawn.name[node]!]!);
+      return [row?.total, row?.self].filter((change) => change !== undefined).map(noteOf);
+    },
+    [drawn, functions],
+  );
   return { comparison, flame, drawn, cover, quiet, notes };
 }

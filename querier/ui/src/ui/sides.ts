@@ -12,11 +12,13 @@ export function useSides(): { sides: Sides; setSide: (name: SideName, side: Side
   const { nowMs } = useNow();
   const { utc } = useSettings();
   const sides = useMemo(() => sidesOf(params, nowMs, utc), [params, nowMs, utc]);
-  const setSide = useCallback((name: SideName, side: Side, done: boolean): void => {
-    const other: SideName = name === "left" ? "right" : "left";
-    /* The other side stays where it is, also if the address did not say so before. */
-    set({ ...sidePatch(other, sides[other]), ...sidePatch(name, side), focus: "" }, { replace: !done });
-  }, [set, sides]);
+  const setSide = useCallback(
+    (name: SideName, side: Side, done: boolean): void => {
+      const other: SideName = name === "left" ? "right" : "left";
+      /* The other side stays where it is, also if the address did not say so before. */
+      set({ ...sidePatch(other, sides[other]), ...sidePatch(name, side), focus: "" }, { replace: !done });
+    },
+    [set, sides],
+  );
   return { sides, setSide };
 }
-

@@ -12,7 +12,13 @@ describe("addresses", () => {
     for (let round = 0; round < 1000; round++) {
       const params = { ...parse("").params } as Params;
       for (const name of NAMES) if (next() < 0.3) params[name] = ODD[Math.floor(next() * ODD.length)]! || defaultOf(name);
-      const rest: [string, string][] = next() < 0.5 ? [["later", ODD[1]!], ["later", ODD[3]!]] : [];
+      const rest: [string, string][] =
+        next() < 0.5
+          ? [
+              ["later", ODD[1]!],
+              ["later", ODD[3]!],
+            ]
+          : [];
       expect(parse(format({ params, rest }))).toEqual({ params, rest });
     }
   });
@@ -23,9 +29,17 @@ describe("addresses", () => {
   });
 
   it("of Pyroscope's page mean the same", () => {
-    const old = "query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"a\"}&from=now-3h&until=now&leftFrom=1&rightFrom=2&max-nodes=8192&groupBy=pod";
+    const old =
+      'query=process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="a"}&from=now-3h&until=now&leftFrom=1&rightFrom=2&max-nodes=8192&groupBy=pod';
     const { params, rest } = parse(old);
-    expect(params).toMatchObject({ query: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="a"}', from: "now-3h", leftFrom: "1", rightFrom: "2", maxNodes: "8192", by: "pod" });
+    expect(params).toMatchObject({
+      query: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="a"}',
+      from: "now-3h",
+      leftFrom: "1",
+      rightFrom: "2",
+      maxNodes: "8192",
+      by: "pod",
+    });
     expect(rest).toEqual([]);
   });
 

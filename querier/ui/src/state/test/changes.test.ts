@@ -1,7 +1,19 @@
 import { describe, expect, test } from "vitest";
 
 import type { Change, Comparison, State } from "../../api/comparison";
-import { basisOf, byFunction, countsOf, extremes, formatShown, intervalText, noteOf, parseShown, percent, quietNames, rowsOf } from "../changes";
+import {
+  basisOf,
+  byFunction,
+  countsOf,
+  extremes,
+  formatShown,
+  intervalText,
+  noteOf,
+  parseShown,
+  percent,
+  quietNames,
+  rowsOf,
+} from "../changes";
 
 function change(name: string, state: State, a: number, b: number, more: Partial<Change> = {}): Change {
   const figure = (value: number) => ({ value, share: value / 100, per_second: value / 10, instances: 8 });
@@ -21,16 +33,27 @@ const CHANGES = [
 describe("what a comparison found", () => {
   test("states that are shown survive the address", () => {
     expect([...parseShown("")]).toEqual(["up", "down", "new", "gone", "moved"]);
-    for (const text of ["", "up", "not_significant,folded", "up,down,new,gone,moved,not_significant"]) expect(formatShown(parseShown(text))).toBe(text);
+    for (const text of ["", "up", "not_significant,folded", "up,down,new,gone,moved,not_significant"])
+      expect(formatShown(parseShown(text))).toBe(text);
     expect(formatShown(parseShown("up,nonsense"))).toBe("up");
   });
 
   test("what is explained by functions below it is counted apart", () => {
-    expect(Object.fromEntries(countsOf(CHANGES))).toEqual({ up: 1, down: 1, new: 1, not_significant: 1, folded: 1, moved: 1, too_little_data: 1 });
+    expect(Object.fromEntries(countsOf(CHANGES))).toEqual({
+      up: 1,
+      down: 1,
+      new: 1,
+      not_significant: 1,
+      folded: 1,
+      moved: 1,
+      too_little_data: 1,
+    });
   });
 
   test("functions without a finding stay grey, and those that were not tested", () => {
-    expect(quietNames(["grew", "noise", "caller", "unknown", "tiny", "old"], byFunction(CHANGES))).toEqual(new Set(["noise", "unknown", "tiny"]));
+    expect(quietNames(["grew", "noise", "caller", "unknown", "tiny", "old"], byFunction(CHANGES))).toEqual(
+      new Set(["noise", "unknown", "tiny"]),
+    );
     const both = byFunction([change("f", "not_significant", 1, 2), change("f", "up", 1, 2, { of: "total" })]);
     expect(quietNames(["f"], both).size).toBe(0);
   });
@@ -43,7 +66,9 @@ describe("what a comparison found", () => {
 
   test("rows are filtered and in order", () => {
     const rows = (more: Partial<Parameters<typeof rowsOf>[0]>): string[] =>
-      rowsOf({ changes: CHANGES, shown: parseShown(""), by: "share", search: "", sort: "change", ascending: false, ...more }).map((row) => row.name);
+      rowsOf({ changes: CHANGES, shown: parseShown(""), by: "share", search: "", sort: "change", ascending: false, ...more }).map(
+        (row) => row.name,
+      );
     expect(rows({})).toEqual(["born", "shrank", "grew", "old"]);
     expect(rows({ ascending: true })).toEqual(["old", "grew", "shrank", "born"]);
     expect(rows({ sort: "relative" })).toEqual(["born", "grew", "old", "shrank"]);
@@ -66,7 +91,8 @@ describe("what a comparison found", () => {
 
   test("says what varies", () => {
     const side = { from_ms: 0, until_ms: 1, total: 1, covered_seconds: 1, instances: 9, blocks_of_time: 12 };
-    const basis = (replicates: Comparison["replicates"]): string => basisOf({ a: side, b: side, replicates, same_instances: 7, instance: "pod" } as Comparison);
+    const basis = (replicates: Comparison["replicates"]): string =>
+      basisOf({ a: side, b: side, replicates, same_instances: 7, instance: "pod" } as Comparison);
     expect(basis("same instances")).toBe("7 values of pod that both sides have");
     expect(basis("instances")).toBe("9 and 9 values of pod");
     expect(basis("over time")).toBe("12 and 12 pieces of time");

@@ -2,7 +2,10 @@ import { describe, expect, it } from "vitest";
 
 import { deployLabel, deploys } from "../deploys";
 
-const at = (version: string, first: number) => ({ labels: { version }, values: [0, 1, 2, 3, 4, 5].map((i) => (i < first ? (i === 0 ? null : 0) : 7)) as (number | null)[] });
+const at = (version: string, first: number) => ({
+  labels: { version },
+  values: [0, 1, 2, 3, 4, 5].map((i) => (i < first ? (i === 0 ? null : 0) : 7)) as (number | null)[],
+});
 const lines = (...all: ReturnType<typeof at>[]) => ({ lines: all, times: [0, 10, 20, 30, 40, 50], step: 10, statistics: null });
 
 describe("deploys", () => {
@@ -20,7 +23,17 @@ describe("deploys", () => {
   });
 
   it("need a label with a few values", () => {
-    expect(deployLabel([{ name: "pod", values: 5 }, { name: "version", values: 2 }])).toBe("version");
-    expect(deployLabel([{ name: "version", values: 1 }, { name: "service_git_ref", values: 500 }])).toBe("");
+    expect(
+      deployLabel([
+        { name: "pod", values: 5 },
+        { name: "version", values: 2 },
+      ]),
+    ).toBe("version");
+    expect(
+      deployLabel([
+        { name: "version", values: 1 },
+        { name: "service_git_ref", values: 500 },
+      ]),
+    ).toBe("");
   });
 });

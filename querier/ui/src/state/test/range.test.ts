@@ -50,7 +50,10 @@ describe("ranges", () => {
 
   it("widen around the middle, or from now on into the past", () => {
     expect(scaled({ from: "now-1h", until: "now" }, 2, NOW)).toEqual({ from: "now-120m", until: "now" });
-    expect(resolve(scaled({ from: String(NOW - HOUR_MS), until: String(NOW) }, 0.5, NOW), NOW)).toEqual([NOW - 0.75 * HOUR_MS, NOW - 0.25 * HOUR_MS]);
+    expect(resolve(scaled({ from: String(NOW - HOUR_MS), until: String(NOW) }, 0.5, NOW), NOW)).toEqual([
+      NOW - 0.75 * HOUR_MS,
+      NOW - 0.25 * HOUR_MS,
+    ]);
     expect(scaled({ from: "now-10s", until: "now" }, 0.5, NOW)).toEqual({ from: "now-10s", until: "now" });
   });
 });

@@ -11,9 +11,16 @@ describe("selectors", () => {
     [`${CPU}{}`, CPU, []],
     ["{}", "", []],
     [`${CPU}{a="b"}`, CPU, [{ name: "a", op: "=", value: "b" }]],
-    [`${CPU}{ a = 'b' , c=~"d|e", f!="g",h !~ \`i\\d\`, }`, CPU, [
-      { name: "a", op: "=", value: "b" }, { name: "c", op: "=~", value: "d|e" }, { name: "f", op: "!=", value: "g" }, { name: "h", op: "!~", value: "i\\d" },
-    ]],
+    [
+      `${CPU}{ a = 'b' , c=~"d|e", f!="g",h !~ \`i\\d\`, }`,
+      CPU,
+      [
+        { name: "a", op: "=", value: "b" },
+        { name: "c", op: "=~", value: "d|e" },
+        { name: "f", op: "!=", value: "g" },
+        { name: "h", op: "!~", value: "i\\d" },
+      ],
+    ],
     ['{"k8s.pod.name"="x"}', "", [{ name: "k8s.pod.name", op: "=", value: "x" }]],
     ['{a="\\"\\\\\\n\\u00e9}"}', "", [{ name: "a", op: "=", value: '"\\\né}' }]],
     ['{__name__="odd type:x",a="b"}', "odd type:x", [{ name: "a", op: "=", value: "b" }]],
@@ -25,7 +32,7 @@ describe("selectors", () => {
     ['{a="b', 'a closing "'],
     ['{a="b" c="d"}', ", or } at character 8"],
     ['{a="b"} x', "nothing more"],
-    ["{1a=\"b\"}", "the name of a label at character 2"],
+    ['{1a="b"}', "the name of a label at character 2"],
     ["{", "the name of a label at character 2, where it ends"],
   ])("%s is refused, with the place", (text, why) => expect(() => parseQuery(text)).toThrow(why));
 
@@ -34,7 +41,10 @@ describe("selectors", () => {
     const odd = ["", "a", 'a"b', "a\\b", "{}", "ü", "\n\t", "<img>", "a,b", "`", "'", "\u007f", "💥"];
     const pick = (): string => odd[Math.floor(next() * odd.length)]!;
     for (let round = 0; round < 1000; round++) {
-      const matchers = Array.from({ length: Math.floor(next() * 5) }, (): Matcher => ({ name: pick() || "x", op: OPERATORS[Math.floor(next() * 4)]!, value: pick() }));
+      const matchers = Array.from(
+        { length: Math.floor(next() * 5) },
+        (): Matcher => ({ name: pick() || "x", op: OPERATORS[Math.floor(next() * 4)]!, value: pick() }),
+      );
       const query = { type: [CPU, "", "odd type:a:b:c:d"][Math.floor(next() * 3)]!, matchers };
       expect(parseQuery(formatQuery(query))).toEqual(query);
     }

@@ -29,7 +29,19 @@ describe("sides", () => {
   });
 
   test("each side has its own query and range, also as links of Pyroscope say them", () => {
-    const sides = sidesOf(params({ query: "page", leftQuery: "l", leftFrom: "now-2h", leftUntil: "now-1h", rightQuery: "r", rightFrom: "1776175200", rightUntil: "1776177000" }), NOW, true);
+    const sides = sidesOf(
+      params({
+        query: "page",
+        leftQuery: "l",
+        leftFrom: "now-2h",
+        leftUntil: "now-1h",
+        rightQuery: "r",
+        rightFrom: "1776175200",
+        rightUntil: "1776177000",
+      }),
+      NOW,
+      true,
+    );
     expect(sides.left).toEqual({ query: "l", span: { from: NOW - 2 * HOUR_MS, until: NOW - HOUR_MS } });
     expect(sides.right).toEqual({ query: "r", span: { from: 1776175200_000, until: 1776177000_000 } });
   });
@@ -40,7 +52,10 @@ describe("sides", () => {
   });
 
   test("a reload shows the same sides, and swapping twice, too", () => {
-    const sides: Sides = { left: { query: 'x{a="b,c"}', span: { from: 1000_000_000_000, until: 1000_000_060_000 } }, right: { query: "y", span: { from: 1000_000_100_000, until: 1000_000_200_000 } } };
+    const sides: Sides = {
+      left: { query: 'x{a="b,c"}', span: { from: 1000_000_000_000, until: 1000_000_060_000 } },
+      right: { query: "y", span: { from: 1000_000_100_000, until: 1000_000_200_000 } },
+    };
     const patch = { ...sidePatch("left", sides.left), ...sidePatch("right", sides.right) };
     expect(reloaded(patch)).toEqual(sides);
     const other = reloaded(swapped(sides));
@@ -51,7 +66,11 @@ describe("sides", () => {
   test("a timeline has its side inside", () => {
     const outer = { from: NOW - HOUR_MS, until: NOW };
     expect(domainOf({ from: NOW - 600_000, until: NOW }, outer)).toBe(outer);
-    for (const side of [{ from: NOW - 8 * DAY_MS, until: NOW - 7 * DAY_MS }, { from: NOW - 2 * HOUR_MS, until: NOW - HOUR_MS }, { from: NOW - 5 * HOUR_MS, until: NOW - 4.9 * HOUR_MS }]) {
+    for (const side of [
+      { from: NOW - 8 * DAY_MS, until: NOW - 7 * DAY_MS },
+      { from: NOW - 2 * HOUR_MS, until: NOW - HOUR_MS },
+      { from: NOW - 5 * HOUR_MS, until: NOW - 4.9 * HOUR_MS },
+    ]) {
       const domain = domainOf(side, outer);
       expect(domain.from).toBeLessThan(side.from);
       expect(domain.until).toBeGreaterThan(side.until);
@@ -65,7 +84,10 @@ describe("sides", () => {
     expect(right).toEqual({ query: 'a:b:c:d:e{service_name="x"}', span: { from: NOW - 900_000, until: NOW } });
     expect(left).toEqual({ query: 'a:b:c:d:e{service_name="x"}', span: { from: NOW - 1_800_000, until: NOW - 900_000 } });
     /* A comparison that ends before the deploy moves behind it. */
-    expect(reloaded(aroundDeploy({ left: side(0, 1), right: side(NOW - 900_000, NOW - 600_000) }, NOW - 500_000)).right.span).toEqual({ from: NOW - 500_000, until: NOW - 200_000 });
+    expect(reloaded(aroundDeploy({ left: side(0, 1), right: side(NOW - 900_000, NOW - 600_000) }, NOW - 500_000)).right.span).toEqual({
+      from: NOW - 500_000,
+      until: NOW - 200_000,
+    });
   });
 
   test("presets end before the comparison begins", () => {
@@ -82,6 +104,7 @@ describe("boxes", () => {
     const box = { from: 1776175200000, until: 1776177000000, low: 10, high: 5e9 };
     expect(parseBox(formatBox(box))).toEqual(box);
     expect(formatBox(null)).toBe("");
-    for (const wrong of ["", "1..2", "1..2..3", "2..1..0..1", "1..2..3..2", "1..2..3..4..5", "a..b..c..d"]) expect(parseBox(wrong)).toBeNull();
+    for (const wrong of ["", "1..2", "1..2..3", "2..1..0..1", "1..2..3..2", "1..2..3..4..5", "a..b..c..d"])
+      expect(parseBox(wrong)).toBeNull();
   });
 });
