@@ -102,6 +102,7 @@ export function useDiffFlame(sides: Sides, maxNodes: number, enabled: boolean) {
 export type HeatKind = "spans" | "profiles";
 
 export interface Heat {
+  kind: HeatKind;
   data: HeatmapData;
   statistics: Statistics | undefined;
 }
@@ -135,7 +136,11 @@ export function useHeatmap(query: Query, span: Span, columns: number, kind: Heat
       ["heatmap", formatQuery(query), span.from, span.until, step, kind],
       async (signal): Promise<Heat> => {
         const answer = await askHeatmap(query, span, step, kind, signal);
-        return { data: heatmapOf(answer.series ?? [], span.from, span.until, step), statistics: numbers(answer.statistics) ?? undefined };
+        return {
+          kind,
+          data: heatmapOf(answer.series ?? [], span.from, span.until, step),
+          statistics: numbers(answer.statistics) ?? undefined,
+        };
       },
       query.type !== "",
     ),

@@ -230,7 +230,9 @@ export class Heatmap {
     this.fit(true);
   }
 
+  /* While a box is being drawn, that one stays. */
   setBox(box: Box | null): void {
+    if (this.drag?.moved) return;
     this.box = box;
     this.schedule();
   }

@@ -80,6 +80,8 @@ export class TimeSeriesChart {
   private width = 0;
   private drag: { handle: 0 | 1 } | null = null;
   private silent = false;
+  private held = false; /* the pointer is down on the plot */
+  private late = false; /* it has to be built again when the pointer is up */
 
   constructor(
     container: HTMLElement,
@@ -102,6 +104,9 @@ export class TimeSeriesChart {
     this.handles.forEach((handle, i) => this.makeHandle(handle, i as 0 | 1));
     this.root.append(this.picture, ...this.handles, this.legend);
     container.append(this.root);
+    const { signal } = this.stop;
+    this.picture.addEventListener("pointerdown", () => (this.held = true), { signal });
+    for (const end of ["pointerup", "pointercancel"]) doc.addEventListener(end, () => this.release(), { signal });
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(this.root);
     doc.fonts?.addEventListener("loadingdone", () => this.plot?.redraw(), { signal: this.stop.signal });
@@ -147,11 +152,26 @@ export class TimeSeriesChart {
     } else this.build();
   }
 
+  /* After uPlot has taken the selection, which it does by the mouse event that follows. */
+  private release(): void {
+    if (!this.held) return;
+    setTimeout(() => {
+      this.held = false;
+      if (this.late && !this.stop.signal.aborted) this.build();
+      this.late = false;
+    });
+  }
+
   private get step(): number {
     return this.data.times.length > 1 ? this.data.times[1]! - this.data.times[0]! : 1000;
   }
 
   private build(): void {
+    /* New data must not take the plot from under a hand that drags over it. */
+    if (this.held) {
+      this.late = true;
+      return;
+    }
     this.plot?.destroy();
     this.plot = null;
     this.legend.hidden = true;

@@ -68,16 +68,18 @@ function SpansOf({ query }: { query: Query }) {
     () => (heat.data?.data.counts ?? []).reduce((sum, column) => column.reduce((all, count) => all + count, sum), 0),
     [heat.data],
   );
-  const noun = total === 1 ? kind.slice(0, -1) : kind;
+  /* What is shown until the answer for another kind is there is still that of the old one. */
+  const shown = heat.data?.kind ?? kind;
+  const noun = total === 1 ? shown.slice(0, -1) : shown;
   const pick = useCallback(
     (exemplar: Exemplar): void => {
       set(
-        kind === "spans"
+        shown === "spans"
           ? { span: exemplar.spanId, profile: "", trace: "", focus: "", q: "" }
           : { profile: exemplar.profileId, span: "", trace: "", focus: "", q: "" },
       );
     },
-    [kind, set],
+    [shown, set],
   );
   const picked = useMemo(
     (): Picked => ({
@@ -103,7 +105,7 @@ function SpansOf({ query }: { query: Query }) {
       <section className="card by-label heat-card" aria-label="Heat map">
         <header>
           <h2>
-            {meaning(query.type).label} of single {kind}
+            {meaning(query.type).label} of single {shown}
           </h2>
           {heat.data !== undefined && (
             <span className="note">
@@ -179,7 +181,7 @@ function SpansOf({ query }: { query: Query }) {
         ) : heat.data === undefined ? (
           <Skeleton rows={10} />
         ) : total === 0 ? (
-          <Nothing kind={kind} />
+          <Nothing kind={shown} />
         ) : (
           <div className={heat.isPlaceholderData ? "stale" : undefined}>
             <HeatmapChart
@@ -190,8 +192,8 @@ function SpansOf({ query }: { query: Query }) {
               options={{
                 height: HEIGHT_PX,
                 format,
-                label: `${meaning(query.type).label} of single ${kind}`,
-                noun: kind,
+                label: `${meaning(query.type).label} of single ${shown}`,
+                noun: shown,
                 binary: unit === "bytes",
               }}
             />
@@ -239,7 +241,7 @@ function SpansOf({ query }: { query: Query }) {
       {!isPicked && box === null && heat.data !== undefined && total > 0 && (
         <Exemplars
           exemplars={heat.data.data.exemplars}
-          kind={kind}
+          kind={shown}
           format={format}
           onPick={pick}
           onTrace={(trace) => set({ trace, span: "", profile: "", focus: "", q: "" })}
