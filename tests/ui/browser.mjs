@@ -1,6 +1,6 @@
 // What cases in a browser share. A file of cases is run as node FILE CASE URL [PICTURES]. It fails with a line "error: …" for what
 // is wrong; so it does if the page logs an error, throws, asks for something that it does not get, or asks another server.
-// PICTURES: a folder for people to look at; pictures decide nothing.
+// PICTURES: a folder for people to look at.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
@@ -12,7 +12,7 @@ const WAIT_MS = 30000;
 const [name, url, pictures] = process.argv.slice(2);
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-export { url };
+export { pictures, url };
 
 export const at = (pathname, parameters = {}) => `${url}${pathname}?${new URLSearchParams(parameters)}`;
 export const shown = (page) => Object.fromEntries(new URL(page.url()).searchParams);
