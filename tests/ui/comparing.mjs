@@ -1,5 +1,6 @@
 // Cases of the pages Compare, Diff, Labels and Spans: node comparing.mjs CASE URL [PICTURES], as pages.mjs (browser.mjs has what both share).
 import assert from "node:assert/strict";
+import fs from "node:fs";
 
 import { ask, at, flame, isAccessible, isNarrow, picture, run, saved, share, shown, url } from "./browser.mjs";
 
@@ -462,7 +463,23 @@ const cases = {
     /* Single profiles; a box over the upper half of their values. */
     await page.getByRole("button", { name: "Profiles", exact: true }).click();
     const heat = page.getByRole("application", { name: /single profiles/ });
-    await page.getByRole("table", { name: "The greatest profiles" }).waitFor();
+    const profiles = page.getByRole("table", { name: "The greatest profiles" });
+    await profiles.waitFor();
+    const [weight, , , own] = await profiles
+      .locator("tbody tr")
+      .first()
+      .evaluate((row) => [...row.cells].map((cell) => cell.textContent));
+    await profiles.getByRole("button", { name: `Flame graph of ${own}` }).click();
+    assert.equal(shown(page).profile, own);
+    const single = page.getByRole("region", { name: `Profile ${own}` });
+    await single.getByRole("application").waitFor();
+    assert.ok(plain(await single.getByRole("navigation", { name: "Zoom" }).textContent()).includes(`${plain(weight)} · 100% of total`));
+    const download = page.waitForEvent("download");
+    await single.getByRole("button", { name: "pprof" }).click();
+    const wanted = await page.request.get(`${url}/api/profiles/${own}?${new URLSearchParams({ query: QUERY, ...range })}`);
+    assert.deepEqual(fs.readFileSync(await (await download).path()), await wanted.body());
+    await single.getByRole("button", { name: "Close" }).click();
+    await profiles.waitFor();
     const box = await heat.boundingBox();
     await page.mouse.move(box.x + 70, box.y + 8);
     await page.mouse.down();
@@ -489,6 +506,59 @@ const cases = {
     for (const key of ["ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowUp"]) await page.keyboard.press(key);
     assert.ok(shown(page).box !== undefined, "arrow keys with Shift select a box");
     await page.waitForFunction(() => /profiles?, /.test(document.querySelector(".fg-heat .fg-flame-live").textContent));
+  },
+
+  /* The wheel zooms around the pointer, dragging moves, and Escape is back at all. */
+  async "flame graph by hand"(page) {
+    const { before, after } = await times(page);
+    await diff(page, sides(before, after, { view: "flame" }));
+    const graph = flame(page, "Flame graph of the difference");
+    const box = await graph.boundingBox();
+    const { x, y } = await barOf(page, graph, "sort");
+    const row = async (parts) => {
+      const titles = [];
+      for (const part of parts) {
+        await page.mouse.move(box.x + box.width * part, y + 1);
+        await page.mouse.move(box.x + box.width * part, y);
+        titles.push((await graph.locator(".fg-tip").isVisible()) ? await graph.locator(".fg-tip-title").textContent() : null);
+      }
+      return titles;
+    };
+    const frame = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    assert.deepEqual(await row([0.05, 0.5]), [null, "hash"]);
+
+    await page.mouse.move(x + 60, y);
+    await page.keyboard.down("Control");
+    for (let turn = 0; turn < 8; turn++) await page.mouse.wheel(0, -300);
+    await page.keyboard.up("Control");
+    await frame();
+    assert.deepEqual(await row([0.02, 0.5, 0.98]), ["sort", "sort", "sort"]);
+    assert.equal(await page.evaluate(() => devicePixelRatio), 1, "the page itself is not zoomed");
+
+    for (let turn = 0; turn < 2; turn++) {
+      await page.mouse.move(box.x + 10, y + 60);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width - 10, y + 64, { steps: 4 });
+      await page.mouse.up();
+    }
+    await frame();
+    assert.ok((await row([0.02, 0.5, 0.98])).includes("parse"), "dragging to the right shows what is left of it");
+    assert.equal(shown(page).focus, undefined, "dragging is no click");
+
+    await graph.focus();
+    await page.keyboard.press("Escape");
+    await page.waitForTimeout(400); // the zoom's animation
+    assert.deepEqual(await row([0.05, 0.5]), [null, "hash"]);
+
+    /* Home, down into the widest, along the level; what has the cursor is said. */
+    await graph.focus();
+    for (const key of ["Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+    await page.waitForFunction(() => document.querySelector(".fg-flame-live").textContent.startsWith("parse, level 4, baseline"));
+    await page.keyboard.press("Enter");
+    await page.waitForURL((to) => to.searchParams.get("focus")?.includes("parse"));
+    await page.keyboard.press("m");
+    await page.getByRole("menuitem", { name: "Search this" }).click();
+    await page.waitForURL((to) => to.searchParams.get("q") === "^parse$");
   },
 
   /* Light, and as small as a phone. */

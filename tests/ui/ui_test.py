@@ -154,8 +154,8 @@ def fill_fixed(server):
 WORLDS = {  # settings, what is pushed, cases and their file
     "empty": ([], lambda server: None, "pages.mjs", ["first profile"]),
     "rollout": ([], fill_rollout, "comparing.mjs",
-                ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "compare", "labels", "spans",
-                 "comparison looks"]),
+                ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "flame graph by hand", "compare",
+                 "labels", "spans", "comparison looks"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",

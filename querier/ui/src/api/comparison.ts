@@ -177,7 +177,7 @@ export function useBoxed(query: Query, box: Box | null, kind: HeatKind) {
         }
         const step = Math.max(1000, Math.ceil((until - from) / BOX_STEPS / 1000) * 1000);
         const answer = await askHeatmap(query, { from, until }, step, kind, signal);
-        const { exemplars, counts, bounds } = heatmapOf(answer.series ?? [], from, until, step, Infinity);
+        const { exemplars, counts, bounds } = heatmapOf(answer.series ?? [], from, until, step, true);
         const inside = exemplars.filter((one) => one.value >= low && one.value <= high);
         let count = 0;
         for (const column of counts)

@@ -62,7 +62,7 @@ interface Slot {
   }[];
 }
 
-export const MAX_EXEMPLARS = 200; /* more would hide the cells */
+const MAX_EXEMPLARS = 200; /* more would hide the cells */
 const STEPS = 7;
 const COLOURS = {
   dark: ["#15304a", "#1a4a70", "#226a97", "#3a90a8", "#67b598", "#b3d587", "#f7efa2"],
@@ -75,17 +75,14 @@ export function heatStep(count: number, most: number): number {
   return Math.max(1, Math.ceil(Math.sqrt(count / most) * STEPS));
 }
 
-/* The answer of SelectHeatmap. All series are added up: rows have the same bounds. */
-export function heatmapOf(
-  series: readonly { slots?: Slot[] }[],
-  from: number,
-  until: number,
-  step: number,
-  most = MAX_EXEMPLARS,
-): HeatmapData {
+/*
+ * The answer of SelectHeatmap. All series are added up: rows have the same bounds. Each cell has an exemplar, which is more than a
+ * picture can show: without all, those stay that are the greatest of their column.
+ */
+export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number, all = false): HeatmapData {
   const columns = new Map<number, number[]>();
   let bounds: number[] = [];
-  const exemplars: Exemplar[] = [];
+  const exemplars: (Exemplar & { column: number })[] = [];
   for (const one of series) {
     for (const slot of one.slots ?? []) {
       const time = +slot.timestamp;
@@ -96,6 +93,7 @@ export function heatmapOf(
       for (const [row, count] of (slot.counts ?? []).entries()) counts[row] = (counts[row] ?? 0) + count;
       for (const found of slot.exemplars ?? [])
         exemplars.push({
+          column: time,
           time: +(found.timestamp ?? time),
           value: +(found.value ?? 0),
           profileId: found.profileId ?? "",
@@ -112,6 +110,7 @@ export function heatmapOf(
   }
   const times = [...columns.keys()].sort((a, b) => a - b);
   exemplars.sort((a, b) => b.value - a.value || a.time - b.time);
+  const seen = new Set<number>();
   return {
     from,
     until,
@@ -119,7 +118,7 @@ export function heatmapOf(
     bounds,
     times,
     counts: times.map((time) => columns.get(time)!),
-    exemplars: exemplars.slice(0, most),
+    exemplars: all ? exemplars : exemplars.filter((one) => !seen.has(one.column) && seen.add(one.column)).slice(0, MAX_EXEMPLARS),
   };
 }
 

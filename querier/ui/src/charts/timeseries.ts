@@ -147,10 +147,7 @@ export class TimeSeriesChart {
     const width = this.root.clientWidth;
     if (width === this.width || width === 0) return;
     this.width = width;
-    if (this.plot) {
-      this.plot.setSize({ width, height: this.options.height });
-      this.showSelection();
-    } else this.build();
+    this.build();
   }
 
   /* After uPlot has taken the selection, which it does by the mouse event that follows. */

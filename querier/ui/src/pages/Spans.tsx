@@ -117,7 +117,7 @@ function SpansOf({ query }: { query: Query }) {
             {heat.data !== undefined && heat.data.data.exemplars.length > 0 && (
               <span className="note exemplar-key">
                 <i aria-hidden="true" />
-                the greatest of its cell
+                the greatest of its time
               </span>
             )}
             {box !== null && (
@@ -337,7 +337,7 @@ function Exemplars({
     <section className="card by-label" aria-label="Exemplars">
       <header>
         <h2>The greatest {kind}</h2>
-        <span className="note">one of each cell of the heat map</span>
+        <span className="note">one of each column of the heat map</span>
       </header>
       <div className="scroll-x">
         <table className="values" aria-label={`The greatest ${kind}`}>

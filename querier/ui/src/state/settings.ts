@@ -10,6 +10,7 @@ export interface Settings {
   recentRanges: { from: string; until: string }[];
   lastQuery: string;
   split: number; // part of the width that the table has
+  barPx: number; // height of a flame graph's rows
 }
 
 const KEY = "flamegrid.settings";
@@ -21,6 +22,7 @@ const DEFAULTS: Settings = {
   recentRanges: [],
   lastQuery: "",
   split: 0.36,
+  barPx: 20,
 };
 const RECENT_MAX = 5;
 

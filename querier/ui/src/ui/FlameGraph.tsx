@@ -4,11 +4,11 @@ import { useEffect, useRef } from "react";
 
 import { type FlameCallbacks, type FlameOptions, FlameView } from "../flame/view";
 import type { Flame } from "../flame/model";
-import { useDark } from "../state/settings";
+import { useDark, useSettings } from "../state/settings";
 
 interface Props extends FlameCallbacks {
   flame: Flame | null;
-  options: Partial<Omit<FlameOptions, "dark">>;
+  options: Partial<Omit<FlameOptions, "dark" | "rowHeight">>;
   search: string;
   highlight?: string | null; // a function that the pointer is at elsewhere
   focus?: number;
@@ -21,12 +21,13 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
   const view = useRef<FlameView | null>(null);
   const latest = useRef(callbacks);
   const dark = useDark();
+  const { barPx: rowHeight } = useSettings();
   latest.current = callbacks;
 
   useEffect(() => {
     const made = new FlameView(
       box.current!,
-      { dark, ...options },
+      { dark, rowHeight, ...options },
       {
         onZoom: (node) => latest.current.onZoom?.(node),
         onLoad: (node) => latest.current.onLoad?.(node),
@@ -45,7 +46,7 @@ export function FlameGraph({ flame, options, search, highlight = null, focus = 0
     // One view for the life of the component; what changes is set below.
   }, []);
 
-  const { unit, label, upward, colourBy, palette, absolute, cover, quiet, rowHeight, hideRoot, extent, tooltip, notes } = options;
+  const { unit, label, upward, colourBy, palette, absolute, cover, quiet, hideRoot, extent, tooltip, notes } = options;
   useEffect(() => {
     const given = Object.entries({
       unit,

@@ -68,6 +68,11 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
+const BARS = [
+  [18, "Compact"],
+  [20, "Normal"],
+  [24, "Large"],
+] as const;
 const THEMES = [
   ["system", "As the system"],
   ["dark", "Dark"],
@@ -76,7 +81,7 @@ const THEMES = [
 
 /* What this browser keeps, and the keys. */
 export function HelpDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
-  const { shortcuts, theme, utc, sourceLinks } = useSettings();
+  const { shortcuts, theme, utc, sourceLinks, barPx } = useSettings();
   return (
     <Dialog title="Keyboard and settings" open={open} onClose={onClose}>
       <div className="keys">
@@ -101,6 +106,16 @@ export function HelpDialog({ open, onClose }: { open: boolean; onClose: () => vo
           <span className="seg" role="group" aria-label="Theme">
             {THEMES.map(([one, text]) => (
               <button key={one} type="button" aria-pressed={theme === one} onClick={() => change({ theme: one })}>
+                {text}
+              </button>
+            ))}
+          </span>
+        </div>
+        <div className="line">
+          <span>Flame graphs</span>
+          <span className="seg" role="group" aria-label="Flame graphs">
+            {BARS.map(([one, text]) => (
+              <button key={one} type="button" aria-pressed={barPx === one} onClick={() => change({ barPx: one })}>
                 {text}
               </button>
             ))}

@@ -117,42 +117,39 @@ describe("heat map", () => {
     expect(heatStep(3, 0)).toBe(0);
   });
 
-  test("adds up series, and keeps the greatest exemplars", () => {
-    const data = heatmapOf(
-      [
-        {
-          slots: [
-            {
-              timestamp: "2000",
-              yMin: [0, 10],
-              counts: [1, 2],
-              exemplars: [{ timestamp: "1500", value: "12", profileId: "p", spanId: "s" }],
-            },
-          ],
-        },
-        {
-          slots: [
-            { timestamp: "2000", yMin: [0, 10], counts: [0, 3] },
-            {
-              timestamp: "1000",
-              yMin: [0, 10],
-              counts: [4, 0],
-              exemplars: Array.from({ length: 300 }, (_, i) => ({ timestamp: "900", value: String(i % 9) })),
-            },
-          ],
-        },
-      ],
-      0,
-      3000,
-      1000,
-    );
+  test("adds up series, and keeps the greatest exemplar of each column", () => {
+    const series = [
+      {
+        slots: [
+          {
+            timestamp: "2000",
+            yMin: [0, 10],
+            counts: [1, 2],
+            exemplars: [{ timestamp: "1500", value: "12", profileId: "p", spanId: "s" }],
+          },
+        ],
+      },
+      {
+        slots: [
+          { timestamp: "2000", yMin: [0, 10], counts: [0, 3] },
+          {
+            timestamp: "1000",
+            yMin: [0, 10],
+            counts: [4, 0],
+            exemplars: Array.from({ length: 300 }, (_, i) => ({ timestamp: "900", value: String(i % 9) })),
+          },
+        ],
+      },
+    ];
+    const data = heatmapOf(series, 0, 3000, 1000);
     expect(data.bounds).toEqual([0, 10, 20]);
     expect(data.times).toEqual([1000, 2000]);
     expect(data.counts).toEqual([
       [4, 0],
       [1, 5],
     ]);
-    expect(data.exemplars).toHaveLength(200);
+    expect(data.exemplars.map((one) => one.value)).toEqual([12, 8]);
+    expect(heatmapOf(series, 0, 3000, 1000, true).exemplars).toHaveLength(301);
     expect(data.exemplars[0]).toMatchObject({ time: 1500, value: 12, profileId: "p", spanId: "s", traceId: "" });
     expect(heatmapOf([], 0, 1, 1).bounds).toEqual([]);
   });
