@@ -126,8 +126,9 @@ export class TimeSeriesChart {
   }
 
   setOptions(options: Partial<ChartOptions>): void {
-    this.options = { ...this.options, ...options };
-    this.build();
+    const before = this.options;
+    this.options = { ...before, ...options };
+    if ((Object.keys(options) as (keyof ChartOptions)[]).some((key) => before[key] !== this.options[key])) this.build();
   }
 
   /* Shows a selection without saying so to its owner. */
@@ -321,18 +322,19 @@ export class TimeSeriesChart {
     const range = this.selection;
     const [low, high] = [this.data.from, this.data.until];
     const x = (ms: number): number => plot.valToPos(Math.min(Math.max(ms, low), high) / 1000, "x");
-    const height = plot.over.clientHeight;
+    /* Where uPlot has put the plot, by its own account: asking the document would make it lay out all of the page. */
+    const { left: plotLeft, top: plotTop, height: plotHeight } = plot.bbox;
+    const height = plotHeight / devicePixelRatio;
     const [left, right] = range ? [x(range.from), x(range.until)] : [0, 0];
     this.silent = true;
     plot.setSelect({ left, top: 0, width: Math.max(0, right - left), height }, false);
     this.silent = false;
-    const over = plot.over;
     const edges = [range?.from ?? low, range?.until ?? high];
     this.handles.forEach((handle, i) => {
       handle.hidden = !this.options.selectable;
       handle.classList.toggle("fg-chart-handle-idle", range === null);
-      handle.style.left = `${over.offsetLeft + x(edges[i]!)}px`;
-      handle.style.top = `${over.offsetTop}px`;
+      handle.style.left = `${plotLeft / devicePixelRatio + x(edges[i]!)}px`;
+      handle.style.top = `${plotTop / devicePixelRatio}px`;
       handle.style.height = `${height}px`;
       handle.setAttribute("aria-valuemin", String(Math.round(low)));
       handle.setAttribute("aria-valuemax", String(Math.round(high)));

@@ -40,7 +40,8 @@ export function Chart({ data, options, selection, ...callbacks }: Props) {
     chart.current!.setOptions({ dark, utc, ...Object.fromEntries(given) });
   }, [dark, utc, mode, height, format, binary, label, colour, selectable, marks, most]);
   useEffect(() => chart.current!.setData(data), [data]);
-  useEffect(() => chart.current!.setSelection(selection), [selection, data]);
+  const { from, until } = selection ?? { from: null, until: null };
+  useEffect(() => chart.current!.setSelection(from === null ? null : { from, until }), [from, until]);
 
   return <div ref={box} className="plot" style={height === undefined ? undefined : { height }} />;
 }
