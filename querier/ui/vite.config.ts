@@ -53,7 +53,9 @@ function viewer(): Plugin {
           lib: { entry: "src/flame/standalone.ts", formats: ["iife"], name: "flamegrid", fileName: "viewer", cssFileName: "viewer" },
         },
       });
-      const files = (Array.isArray(built) ? built[0]! : built) as { output: { type: string; fileName: string; code?: string; source?: string | Uint8Array }[] };
+      const files = (Array.isArray(built) ? built[0]! : built) as {
+        output: { type: string; fileName: string; code?: string; source?: string | Uint8Array }[];
+      };
       const script = files.output.find((file) => file.type === "chunk")!.code!;
       const style = files.output.find((file) => file.fileName.endsWith(".css"))?.source ?? "";
       return `export const script = ${JSON.stringify(script)};\nexport const style = ${JSON.stringify(String(style))};`;
@@ -73,5 +75,9 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   worker: { format: "es" },
-  server: { proxy: Object.fromEntries(["/api", "/pyroscope", "/querier.v1.QuerierService", "/ingest"].map((path) => [path, "http://127.0.0.1:4040"])) },
+  server: {
+    proxy: Object.fromEntries(
+      ["/api", "/pyroscope", "/querier.v1.QuerierService", "/ingest"].map((path) => [path, "http://127.0.0.1:4040"]),
+    ),
+  },
 });

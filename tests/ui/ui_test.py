@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page in a browser, each case of pages.mjs against a server that has what it is about; and that its built files are those of
+"""The page in a browser, each case of pages.mjs and comparing.mjs against a server that has what it is about; and that its built files are those of
 its sources.
 
     ui_test.py [-k REGEX]
@@ -11,6 +11,7 @@ import filecmp
 import gzip
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -28,6 +29,8 @@ import pprof  # noqa: E402
 SOURCES = os.path.join(flamegrid.ROOT, "querier", "ui")
 PICTURES = os.path.join(flamegrid.ROOT, "build", "ui", "pictures")
 MINUTE_S = 60
+FIXED_S = 1768478400  # 2026-01-15 12:00, as pictures.mjs has it
+SAMPLE_NS = 10_000_000
 EVIL = '<img src=x onerror="hurt=1">'
 TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
 NODE = (20, 19)  # what the build needs (querier/ui/package.json)
@@ -46,8 +49,8 @@ class Browser(agents.Driver):
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 
-    def look(self, case, server):
-        fault = self.step("node", "pages.mjs", case, "http://127.0.0.1:%d" % server.port, PICTURES)
+    def look(self, file, case, server):
+        fault = self.step("node", file, case, "http://127.0.0.1:%d" % server.port, PICTURES)
         flamegrid.check(not fault, "%s", fault)
 
     def budgets(self):
@@ -91,12 +94,13 @@ def push(client, name, stacks, at_s, form="folded"):
     flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
-def real_profiles():
-    """CPU profiles of agents: those that are not in the repository too, where they are."""
-    folder = os.path.join(flamegrid.ROOT, "tests", "data", "corpus", "pprof")
-    yield "bench", os.path.join(folder, "made-go-json-bench.cpu.pb.gz")
-    for name in ("agent-py-a-0001-process_cpu.pb", "agent-py-a-0002-process_cpu.pb"):
-        yield "script", os.path.join(folder, name)
+def push_real(client, service, file, at_s):
+    """A profile of an agent in the corpus, as if it were of this time."""
+    with open(os.path.join(flamegrid.ROOT, "tests", "data", "corpus", "pprof", file), "rb") as profile:
+        content = profile.read()
+    if content.startswith(b"\x1f\x8b"):
+        content = gzip.decompress(content)
+    push(client, service, content + pprof.number(9, at_s * 10**9), at_s, "pprof")  # the last time in it counts
 
 
 def fill(server):
@@ -106,22 +110,54 @@ def fill(server):
     for minute in range(2, 58):
         pod = "ab"[minute % 2]
         push(client, "shop.cpu{pod=%s}" % pod, b"main;work;hash 30\nmain;work;sort 10\nmain;idle 2\n", now_s - minute * MINUTE_S)
-    for number, (service, file) in enumerate(real_profiles()):
-        at_s = now_s - (10 + number) * MINUTE_S
-        with open(file, "rb") as profile:
-            content = profile.read()
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        push(client, service, content + pprof.number(9, at_s * 10**9), at_s, "pprof")  # the last time counts
+    push_real(client, "bench", "made-go-json-bench.cpu.pb.gz", now_s - 10 * MINUTE_S)
+    for number in (1, 2):
+        push_real(client, "script", "agent-py-a-000%d-process_cpu.pb" % number, now_s - (10 + number) * MINUTE_S)
     series = exporting.series({"__name__": "process_cpu", "service_name": EVIL, "pod": EVIL}, (now_s - 5 * MINUTE_S) * 10**9,
                               {("main", EVIL, EVIL + "2"): (7, 70_000_000)}, (("samples", "count"), ("cpu", "nanoseconds")))
     status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [series]}), {"Content-Type": "application/json"})
     flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
-WORLDS = {  # settings, what is pushed, cases
-    "empty": ([], lambda server: None, ["first profile"]),
-    "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill,
+def fill_rollout(server, change_s=None):
+    """A service whose version changes in the middle of an hour: hash takes more, parse less, audit is new, legacy gone, and sort
+    and idle vary by chance. Everything but the time is the same in each run."""
+    client = flamegrid.Client(server.port)
+    chance = random.Random(5)
+    change_s = change_s or (int(time.time()) // MINUTE_S - 35) * MINUTE_S
+    sizes = {("main", "work", "hash"): (300, 450), ("main", "work", "parse"): (360, 180), ("main", "work", "sort"): (200, 200),
+             ("main", "idle"): (400, 400), ("main", "work", "audit"): (0, 60), ("main", "legacy"): (30, 0)}
+    own = {(pod, stack): chance.lognormvariate(0, 0.1) for pod in "abcdefgh" for stack in sizes}
+    for (minute, pod) in [(minute, pod) for minute in range(-30, 30) for pod in "abcdefgh"]:
+        is_new = minute >= 0
+        counts = {stack: round(size[is_new] * own[pod, stack] * chance.lognormvariate(0, 0.1)) for stack, size in sizes.items()}
+        stacks = {stack: (count, count * SAMPLE_NS) for stack, count in counts.items() if count}
+        spans = [(f"{chance.getrandbits(64):016x}", "GET /fast", chance.randint(1, 9)) for _ in range(2)]
+        if (minute, pod) == (10, "c"):
+            spans.append((f"{chance.getrandbits(64):016x}", "GET /slow", 90))
+        labelled = [(("main", "work", "hash"), (count, count * SAMPLE_NS), {"span_id": span, "span_name": name, "trace_id": span * 2})
+                    for span, name, count in spans]
+        at_s = change_s + minute * MINUTE_S + 7
+        labels = {"pod": pod, "version": "1.1" if is_new else "1.0", "change": change_s}
+        name = "rollout{%s}" % ",".join("%s=%s" % label for label in labels.items())
+        push(client, name, pprof.make(stacks, at_s * 10**9, labelled=labelled), at_s, "pprof")
+
+
+def fill_fixed(server):
+    """The same at the same time in every run, for pictures."""
+    fill_rollout(server, FIXED_S)
+    client = flamegrid.Client(server.port)
+    for minute in range(-28, 28):
+        push_real(client, "bench", "made-go-json-bench.cpu.pb.gz", FIXED_S + minute * MINUTE_S)
+
+
+WORLDS = {  # settings, what is pushed, cases and their file
+    "empty": ([], lambda server: None, "pages.mjs", ["first profile"]),
+    "rollout": ([], fill_rollout, "comparing.mjs",
+                ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "flame graph by hand", "compare",
+                 "labels", "spans", "comparison looks"]),
+    "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
+    "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
               "trouble", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
@@ -144,14 +180,14 @@ def main():
     run(sources, "built files are those of the sources", sources.built_files_are_those_of_the_sources)
     run(sources, "parts work without a browser", sources.parts_work_without_a_browser)
     run(browser, "budgets", browser.budgets)
-    for settings, prepare, cases in WORLDS.values():
+    for settings, prepare, file, cases in WORLDS.values():
         if not any(map(tally.wants, cases)):
             continue
         with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
             server.start().wait_ready()
             prepare(server)
             for case in cases:
-                run(browser, case, browser.look, case, server)
+                run(browser, case, browser.look, file, case, server)
     tally.finish()
 
 

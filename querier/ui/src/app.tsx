@@ -12,7 +12,7 @@ import { Skeleton } from "./ui/Busy";
 import { Faults } from "./ui/Faults";
 import { Icon, type IconName, Mark } from "./ui/Icon";
 import { QueryBar } from "./ui/QueryBar";
-import { ShortcutHelp, useKeys } from "./ui/Shortcuts";
+import { HelpDialog, useKeys } from "./ui/Shortcuts";
 import { Toast, copy } from "./ui/toast";
 
 interface Page {
@@ -20,35 +20,52 @@ interface Page {
   name: string;
   icon: IconName;
   key: string; // after g
-  selects: boolean; // the query bar's selection and range are this page's
+  selects: boolean; // the query bar's selection is this page's
+  ranged: boolean; // and its range
   view: ComponentType;
   atEnd?: boolean; // of the rail
 }
 
 /* Loaded when they are first shown: what most visits need stays small. */
 const Adhoc = lazy(() => import("./pages/Adhoc").then((module) => ({ default: module.Adhoc })));
+const Compare = lazy(() => import("./pages/Compare").then((module) => ({ default: module.Compare })));
+const Diff = lazy(() => import("./pages/Diff").then((module) => ({ default: module.Diff })));
 const Embed = lazy(() => import("./pages/Embed").then((module) => ({ default: module.Embed })));
+const Labels = lazy(() => import("./pages/Labels").then((module) => ({ default: module.LabelsPage })));
+const Spans = lazy(() => import("./pages/Spans").then((module) => ({ default: module.Spans })));
 const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
 const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default: module.Targets })));
 
 const PAGES: readonly Page[] = [
-  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, view: Explore },
-  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, view: Adhoc },
-  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, view: Targets, atEnd: true },
-  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, view: Status, atEnd: true },
+  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, ranged: true, view: Explore },
+  { path: "/labels", name: "Labels", icon: "labels", key: "l", selects: true, ranged: true, view: Labels },
+  { path: "/spans", name: "Spans", icon: "spans", key: "s", selects: true, ranged: true, view: Spans },
+  { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, ranged: true, view: Compare },
+  { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, ranged: true, view: Diff },
+  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc },
+  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
+  { path: "/status", name: "Status", icon: "status", key: "u", selects: false, ranged: false, view: Status, atEnd: true },
 ];
 
 function Rail({ current }: { current: string }) {
   const { address } = useRoute();
   const search = carried(address);
   const entry = (page: Page) => (
-    <Link key={page.path} className="page" href={search === "" ? page.path : `${page.path}?${search}`} aria-current={current === page.path ? "page" : undefined}>
-      <Icon name={page.icon} size={16} />{page.name}
+    <Link
+      key={page.path}
+      className="page"
+      href={search === "" ? page.path : `${page.path}?${search}`}
+      aria-current={current === page.path ? "page" : undefined}
+    >
+      <Icon name={page.icon} size={16} />
+      {page.name}
     </Link>
   );
   return (
     <nav className="rail" aria-label="Pages">
-      <Link className="mark" href="/" aria-label="flamegrid: all services"><Mark /></Link>
+      <Link className="mark" href="/" aria-label="flamegrid: all services">
+        <Mark />
+      </Link>
       {PAGES.filter((page) => page.atEnd !== true).map(entry)}
       <span className="gap" />
       {PAGES.filter((page) => page.atEnd === true).map(entry)}
@@ -58,7 +75,12 @@ function Rail({ current }: { current: string }) {
 
 export function App() {
   const { path } = useRoute();
-  if (path === "/embed") return <Suspense fallback={<Skeleton />}><Embed /></Suspense>;
+  if (path === "/embed")
+    return (
+      <Suspense fallback={<Skeleton />}>
+        <Embed />
+      </Suspense>
+    );
   return <Frame />;
 }
 
@@ -71,7 +93,9 @@ function Frame() {
   const page = PAGES.find((one) => one.path === path) ?? PAGES[0]!;
 
   setTenant(params.tenant); // before any page asks
-  useEffect(() => { document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`; }, [page, params.query]);
+  useEffect(() => {
+    document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
+  }, [page, params.query]);
   const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
   const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "" }, { path: to });
   useKeys({
@@ -92,24 +116,41 @@ function Frame() {
   if (old !== undefined) return <Redirect to={`${old}${location.search}`} replace />;
   return (
     <>
-      <button type="button" className="skip" onClick={() => main.current?.focus()}>Skip to the content</button>
+      <button type="button" className="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
       <div className="frame">
         <Rail current={page.path} />
         <div className="column">
-          <QueryBar selects={page.selects} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
+          <QueryBar selects={page.selects} ranged={page.ranged} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
           <main ref={main} tabIndex={-1}>
             <Faults key={`${path} ${address.params.query}`}>
-              <Suspense fallback={<section className="card profile"><Skeleton /></section>}>
+              <Suspense
+                fallback={
+                  <section className="card profile">
+                    <Skeleton />
+                  </section>
+                }
+              >
                 <Switch>
-                  {PAGES.map((one) => <Route key={one.path} path={one.path} component={one.view} />)}
-                  <Route><section className="card center"><h2>There is no such page</h2><p><Link href="/">All services</Link></p></section></Route>
+                  {PAGES.map((one) => (
+                    <Route key={one.path} path={one.path} component={one.view} />
+                  ))}
+                  <Route>
+                    <section className="card center">
+                      <h2>There is no such page</h2>
+                      <p>
+                        <Link href="/">All services</Link>
+                      </p>
+                    </section>
+                  </Route>
                 </Switch>
               </Suspense>
             </Faults>
           </main>
         </div>
       </div>
-      <ShortcutHelp open={help} onClose={() => setHelp(false)} />
+      <HelpDialog open={help} onClose={() => setHelp(false)} />
       <Toast />
     </>
   );

@@ -6,7 +6,6 @@
   } catch (_) {
     // A browser that keeps nothing, or an older form: the system's theme.
   }
-  if (chosen !== "dark" && chosen !== "light")
-    chosen = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
+  if (chosen !== "dark" && chosen !== "light") chosen = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
   document.documentElement.dataset.theme = chosen;
 })();

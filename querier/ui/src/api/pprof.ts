@@ -16,7 +16,7 @@ class Message {
   private varint(value: number): void {
     let rest = value;
     while (rest >= 128) {
-      this.out.push((rest % 128) | 128); // milliseconds since 1970 have more than 32 bits
+      this.out.push(rest % 128 | 128); // milliseconds since 1970 have more than 32 bits
       rest = Math.floor(rest / 128);
     }
     this.out.push(rest);

@@ -2,7 +2,7 @@
 
 import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { gridOf, onGrid, stepFor } from "../charts/series";
+import { endsOf, gridOf, meansOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
 import { type Unit, unitOfMetadata } from "../flame/units";
@@ -23,7 +23,7 @@ export function isPassing(fault: unknown): boolean {
   return fault instanceof ApiError && (fault.status === 0 || fault.status === 502 || fault.status === 503 || fault.status === 504);
 }
 
-function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
+export function ask<Answer>(key: QueryKey, run: (signal: AbortSignal) => Promise<Answer>, enabled = true) {
   return {
     queryKey: key,
     queryFn: ({ signal }: { signal: AbortSignal }) => run(signal),
@@ -41,24 +41,31 @@ export interface ServiceTypes {
 
 /* Services with the profile types they have. */
 export function useServices(span: Span) {
-  return useQuery(ask(["services", span.from, span.until], async (signal) => {
-    const answer = await call<{ labelsSet?: { labels?: { name: string; value: string }[] }[] }>("Series", {
-      matchers: [],
-      labelNames: ["service_name", "__profile_type__"],
-      start: span.from,
-      end: span.until,
-    }, signal);
-    const found = new Map<string, string[]>();
-    for (const set of answer.labelsSet ?? []) {
-      const labels = new Map((set.labels ?? []).map((label) => [label.name, label.value]));
-      const type = labels.get("__profile_type__");
-      if (type === undefined) continue;
-      const service = labels.get("service_name") ?? "";
-      found.set(service, [...(found.get(service) ?? []), type]);
-    }
-    return [...found].map(([service, types]): ServiceTypes => ({ service, types: types.sort() }))
-      .sort((a, b) => (a.service < b.service ? -1 : 1));
-  }));
+  return useQuery(
+    ask(["services", span.from, span.until], async (signal) => {
+      const answer = await call<{ labelsSet?: { labels?: { name: string; value: string }[] }[] }>(
+        "Series",
+        {
+          matchers: [],
+          labelNames: ["service_name", "__profile_type__"],
+          start: span.from,
+          end: span.until,
+        },
+        signal,
+      );
+      const found = new Map<string, string[]>();
+      for (const set of answer.labelsSet ?? []) {
+        const labels = new Map((set.labels ?? []).map((label) => [label.name, label.value]));
+        const type = labels.get("__profile_type__");
+        if (type === undefined) continue;
+        const service = labels.get("service_name") ?? "";
+        found.set(service, [...(found.get(service) ?? []), type]);
+      }
+      return [...found]
+        .map(([service, types]): ServiceTypes => ({ service, types: types.sort() }))
+        .sort((a, b) => (a.service < b.service ? -1 : 1));
+    }),
+  );
 }
 
 export interface Line {
@@ -79,7 +86,7 @@ interface SeriesAnswer {
 }
 
 /* JSON of protobuf has large numbers as text, and names of its own. */
-function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
+export function numbers(statistics: Record<string, unknown> | undefined): Statistics | null {
   if (statistics === undefined) return null;
   const of = (name: string): number => Number(statistics[name] ?? 0);
   return {
@@ -94,31 +101,52 @@ function numbers(statistics: Record<string, unknown> | undefined): Statistics | 
 }
 
 /* Values over time: of levels means, where there are profiles; of everything else values per second, 0 where there are none. */
-export async function askLines(query: Query, span: Span, points: number, groupBy: string[], limit: number, signal: AbortSignal): Promise<Lines> {
+export async function askLines(
+  query: Query,
+  span: Span,
+  points: number,
+  groupBy: string[],
+  limit: number,
+  signal: AbortSignal,
+): Promise<Lines> {
   const step = stepFor(span.until - span.from, points);
   const start = Math.ceil(span.from / step) * step;
   const level = isLevel(query.type);
-  const answer = await call<SeriesAnswer>("SelectSeries", {
-    profileTypeID: query.type,
-    labelSelector: formatSelector(query.matchers),
-    start,
-    end: span.until,
-    step: step / 1000,
-    groupBy,
-    ...(limit > 0 ? { limit } : {}),
-    ...(level ? { aggregation: "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" } : {}),
-  }, signal);
-  const times = gridOf(start, span.until, step);
-  const lines = (answer.series ?? []).map((one) => ({
+  const answer = await call<SeriesAnswer>(
+    "SelectSeries",
+    {
+      profileTypeID: query.type,
+      labelSelector: formatSelector(query.matchers),
+      start,
+      end: span.until,
+      step: step / 1000,
+      groupBy,
+      ...(limit > 0 ? { limit } : {}),
+      ...(level ? { aggregation: "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" } : {}),
+    },
+    signal,
+  );
+  const grid = gridOf(start, span.until, step);
+  const found = (answer.series ?? []).map((one) => onGrid(one.points ?? [], grid));
+  /* Between profiles that come less often than steps, a rate would fall to 0, and a mean would be single points. */
+  const by = spacingOf(found);
+  const times = endsOf(grid, by);
+  const seconds = (at: number): number => (Math.min(by, grid.length - at * by) * step) / 1000;
+  const lines = (answer.series ?? []).map((one, i) => ({
     labels: Object.fromEntries((one.labels ?? []).map((label) => [label.name, label.value])),
-    values: onGrid(one.points ?? [], times).map((value) => (level ? value : (value ?? 0) / (step / 1000))),
+    values: level ? meansOf(found[i]!, by) : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
   }));
-  return { lines, times, step, statistics: numbers(answer.statistics) };
+  return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
 }
 
-export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0) {
-  return useQuery(ask(["lines", formatQuery(query), span.from, span.until, points, groupBy, limit],
-    (signal) => askLines(query, span, points, groupBy, limit, signal), query.type !== ""));
+export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0, enabled = true) {
+  return useQuery(
+    ask(
+      ["lines", formatQuery(query), span.from, span.until, points, groupBy, limit],
+      (signal) => askLines(query, span, points, groupBy, limit, signal),
+      enabled && query.type !== "",
+    ),
+  );
 }
 
 export interface Part {
@@ -145,12 +173,17 @@ export interface FlameAnswer {
 
 export function useFlame(query: Query, span: Span, maxNodes: number, part: Part, enabled = true) {
   const parameters = renderParameters(query, span, maxNodes, part);
-  return useQuery(ask(["flame", parameters],
-    async (signal): Promise<FlameAnswer> => {
-      const response = await send(address("pyroscope/render", { ...parameters, statistics: true }), { signal });
-      const { flame, rest } = await load(await response.arrayBuffer());
-      return { flame, statistics: rest.statistics as Statistics | undefined };
-    }, enabled && query.type !== ""));
+  return useQuery(
+    ask(
+      ["flame", parameters],
+      async (signal): Promise<FlameAnswer> => {
+        const response = await send(address("pyroscope/render", { ...parameters, statistics: true }), { signal });
+        const { flame, rest } = await load(await response.arrayBuffer());
+        return { flame, statistics: rest.statistics as Statistics | undefined };
+      },
+      enabled && query.type !== "",
+    ),
+  );
 }
 
 export const FUNCTIONS_PAGE = 10_000;
@@ -158,7 +191,9 @@ export const FUNCTIONS_MAX = 100_000; // the server's limit of a page
 
 export function useFunctions(query: Query, span: Span, sort: "self" | "total", limit: number, enabled = true) {
   const parameters = { query: formatQuery(query), from: span.from, until: span.until, sort, limit };
-  return useQuery(ask(["functions", parameters], (signal) => get<Functions>("api/functions", parameters, signal), enabled && query.type !== ""));
+  return useQuery(
+    ask(["functions", parameters], (signal) => get<Functions>("api/functions", parameters, signal), enabled && query.type !== ""),
+  );
 }
 
 export interface SandwichAnswer {
@@ -171,12 +206,18 @@ export interface SandwichAnswer {
 
 export function useSandwich(query: Query, span: Span, fn: string, maxNodes: number) {
   const parameters = { query: formatQuery(query), from: span.from, until: span.until, function: fn, "max-nodes": maxNodes };
-  return useQuery(ask(["sandwich", parameters], async (signal): Promise<SandwichAnswer> => {
-    const answer = await get<Sandwich>("api/sandwich", parameters, signal);
-    const graph = (flamebearer: Flamebearer): Flame => take({ flamebearer }).flame;
-    const { total: all, with_callees: total, self } = answer;
-    return { callees: graph(answer.callees), callers: graph(answer.callers), all, total, self };
-  }, query.type !== "" && fn !== ""));
+  return useQuery(
+    ask(
+      ["sandwich", parameters],
+      async (signal): Promise<SandwichAnswer> => {
+        const answer = await get<Sandwich>("api/sandwich", parameters, signal);
+        const graph = (flamebearer: Flamebearer): Flame => take({ flamebearer }).flame;
+        const { total: all, with_callees: total, self } = answer;
+        return { callees: graph(answer.callees), callers: graph(answer.callers), all, total, self };
+      },
+      query.type !== "" && fn !== "",
+    ),
+  );
 }
 
 /* Labels of what is selected, the ones with the most values first; private ones are the server's own. */
@@ -187,8 +228,13 @@ export function useLabels(query: Query, span: Span, enabled = true) {
 
 export function useValues(query: Query, span: Span, name: string, prefix: string, enabled = true) {
   const parameters = { query: formatQuery(query) || "{}", from: span.from, until: span.until, prefix, sort: "series", limit: 200 };
-  return useQuery(ask(["values", name, parameters],
-    (signal) => get<Values>(`api/labels/${encodeURIComponent(name)}`, parameters, signal), enabled && name !== ""));
+  return useQuery(
+    ask(
+      ["values", name, parameters],
+      (signal) => get<Values>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
+      enabled && name !== "",
+    ),
+  );
 }
 
 export function useAdhocList() {
@@ -202,11 +248,16 @@ export interface AdhocAnswer {
 }
 
 export function useAdhoc(id: string, type: string, maxNodes: number) {
-  return useQuery(ask(["adhoc", id, type, maxNodes],
-    async (signal): Promise<AdhocAnswer> => {
-      const path = address(`api/adhoc/${encodeURIComponent(id)}`, { type, "max-nodes": maxNodes });
-      const { flame, rest } = await load(await (await send(path, { signal })).arrayBuffer());
-      const metadata = rest.metadata as { units: string; sampleRate: number };
-      return { flame, file: rest.file as AdhocFile, unit: unitOfMetadata(metadata.units, metadata.sampleRate) };
-    }, id !== ""));
+  return useQuery(
+    ask(
+      ["adhoc", id, type, maxNodes],
+      async (signal): Promise<AdhocAnswer> => {
+        const path = address(`api/adhoc/${encodeURIComponent(id)}`, { type, "max-nodes": maxNodes });
+        const { flame, rest } = await load(await (await send(path, { signal })).arrayBuffer());
+        const metadata = rest.metadata as { units: string; sampleRate: number };
+        return { flame, file: rest.file as AdhocFile, unit: unitOfMetadata(metadata.units, metadata.sampleRate) };
+      },
+      id !== "",
+    ),
+  );
 }

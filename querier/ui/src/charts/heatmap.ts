@@ -17,12 +17,12 @@ export interface Exemplar {
 }
 
 export interface HeatmapData {
-  from: number; /* milliseconds */
+  from: number /* milliseconds */;
   until: number;
   step: number;
-  bounds: readonly number[]; /* of rows: the lower bound of each, and the upper one of the last */
-  times: readonly number[]; /* when columns end */
-  counts: readonly (readonly number[])[]; /* by column, then by row */
+  bounds: readonly number[] /* of rows: the lower bound of each, and the upper one of the last */;
+  times: readonly number[] /* when columns end */;
+  counts: readonly (readonly number[])[] /* by column, then by row */;
   exemplars: readonly Exemplar[];
 }
 
@@ -39,7 +39,8 @@ export interface HeatmapOptions {
   height: number;
   format: (value: number) => string;
   label: string;
-  noun: string; /* what is counted: "spans" */
+  noun: string /* what is counted: "spans" */;
+  binary: boolean /* steps of the axis are powers of two */;
 }
 
 export interface HeatmapCallbacks {
@@ -61,7 +62,7 @@ interface Slot {
   }[];
 }
 
-const MAX_EXEMPLARS = 200;
+const MAX_EXEMPLARS = 200; /* more would hide the cells */
 const STEPS = 7;
 const COLOURS = {
   dark: ["#15304a", "#1a4a70", "#226a97", "#3a90a8", "#67b598", "#b3d587", "#f7efa2"],
@@ -74,11 +75,14 @@ export function heatStep(count: number, most: number): number {
   return Math.max(1, Math.ceil(Math.sqrt(count / most) * STEPS));
 }
 
-/* The answer of SelectHeatmap. All series are added up: rows have the same bounds. */
-export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number): HeatmapData {
+/*
+ * The answer of SelectHeatmap. All series are added up: rows have the same bounds. Each cell has an exemplar, which is more than a
+ * picture can show: without all, those stay that are the greatest of their column.
+ */
+export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, until: number, step: number, all = false): HeatmapData {
   const columns = new Map<number, number[]>();
   let bounds: number[] = [];
-  const exemplars: Exemplar[] = [];
+  const exemplars: (Exemplar & { column: number })[] = [];
   for (const one of series) {
     for (const slot of one.slots ?? []) {
       const time = +slot.timestamp;
@@ -89,6 +93,7 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
       for (const [row, count] of (slot.counts ?? []).entries()) counts[row] = (counts[row] ?? 0) + count;
       for (const found of slot.exemplars ?? [])
         exemplars.push({
+          column: time,
           time: +(found.timestamp ?? time),
           value: +(found.value ?? 0),
           profileId: found.profileId ?? "",
@@ -105,6 +110,7 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
   }
   const times = [...columns.keys()].sort((a, b) => a - b);
   exemplars.sort((a, b) => b.value - a.value || a.time - b.time);
+  const seen = new Set<number>();
   return {
     from,
     until,
@@ -112,11 +118,19 @@ export function heatmapOf(series: readonly { slots?: Slot[] }[], from: number, u
     bounds,
     times,
     counts: times.map((time) => columns.get(time)!),
-    exemplars: exemplars.slice(0, MAX_EXEMPLARS),
+    exemplars: all ? exemplars : exemplars.filter((one) => !seen.has(one.column) && seen.add(one.column)).slice(0, MAX_EXEMPLARS),
   };
 }
 
-const DEFAULTS: HeatmapOptions = { dark: false, utc: true, height: 230, format: String, label: "Heat map", noun: "profiles" };
+const DEFAULTS: HeatmapOptions = {
+  dark: false,
+  utc: true,
+  height: 230,
+  format: String,
+  label: "Heat map",
+  noun: "profiles",
+  binary: false,
+};
 const LEFT = 64;
 const BOTTOM = 22;
 const TOP = 6;
@@ -215,7 +229,9 @@ export class Heatmap {
     this.fit(true);
   }
 
+  /* While a box is being drawn, that one stays. */
   setBox(box: Box | null): void {
+    if (this.drag?.moved) return;
     this.box = box;
     this.schedule();
   }
@@ -310,10 +326,10 @@ export class Heatmap {
     ctx.fillStyle = text;
     ctx.textBaseline = "middle";
     ctx.textAlign = "right";
-    const labels = Math.max(1, Math.min(rows, Math.floor(this.plotHeight / 34)));
-    for (let i = 0; i <= labels; i++) {
-      const bound = data.bounds[Math.round((i * rows) / labels)]!;
-      ctx.fillText(format(bound), LEFT - 6, Math.min(this.y(bound), height - BOTTOM - 4));
+    const [low, high] = [data.bounds[0]!, data.bounds[rows]!];
+    for (const value of niceValues(low, high, Math.max(2, Math.floor(this.plotHeight / 40)), this.options.binary)) {
+      const y = Math.round(this.y(value)) + 0.5;
+      ctx.fillText(format(value), LEFT - 6, Math.min(Math.max(y, TOP + 4), height - BOTTOM - 4));
     }
     ctx.textBaseline = "top";
     ctx.textAlign = "center";
@@ -516,6 +532,17 @@ export class Heatmap {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/* Round values of an axis, at most about so many. */
+export function niceValues(low: number, high: number, most: number, binary: boolean): number[] {
+  const rough = (high - low) / most;
+  if (!(rough > 0)) return [low];
+  const power = binary ? 2 ** Math.ceil(Math.log2(rough)) : 10 ** Math.floor(Math.log10(rough));
+  const step = binary ? power : power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  const values: number[] = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) values.push(i * step);
+  return values;
 }
 
 /* A distance of axis labels that clocks have, at least so long. */

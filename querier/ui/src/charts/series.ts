@@ -13,7 +13,7 @@ export interface Series {
   values: readonly (number | null)[];
   colour: string;
   dash: readonly number[];
-  of?: "other"; /* the sum of those that are not shown */
+  of?: "other" /* the sum of those that are not shown */;
 }
 
 export function styleOf(place: number, dark: boolean): { colour: string; dash: readonly number[] } {
@@ -49,6 +49,61 @@ export function stepFor(range: number, points: number): number {
   return Math.ceil(range / points / 86_400_000) * 86_400_000;
 }
 
+/*
+ * How many steps of a grid lie between the points of its lines: 1 if they are dense. An agent that sends once a minute has a
+ * point in each fourth step of 15 s, and a line through them would be a saw. Of several lines the sparsest decides.
+ */
+export function spacingOf(lines: readonly (readonly (number | null)[])[]): number {
+  let most = 1;
+  for (const values of lines) {
+    const gaps: number[] = [];
+    let last = -1;
+    values.forEach((value, i) => {
+      if (value === null) return;
+      if (last >= 0) gaps.push(i - last);
+      last = i;
+    });
+    if (gaps.length < SPACING_GAPS) continue;
+    gaps.sort((a, b) => a - b);
+    const median = gaps[gaps.length >> 1]!;
+    /* Agents that are not in step with the grid need pieces that have two points, or some would have none. */
+    const even = gaps.filter((gap) => gap === median).length >= gaps.length * 0.9;
+    most = Math.max(most, even || median === 1 ? median : 2 * median);
+  }
+  return Math.min(most, SPACING_MAX);
+}
+
+const SPACING_GAPS = 4; /* fewer say nothing */
+const SPACING_MAX = 24; /* beyond that a line has too few points; what is rare may look rare */
+
+/* Sums of so many neighbours; a piece without any value is null. The last piece may be shorter. */
+export function sumsOf(values: readonly (number | null)[], by: number): (number | null)[] {
+  if (by === 1) return [...values];
+  const sums: (number | null)[] = [];
+  for (let i = 0; i < values.length; i += by) {
+    let sum: number | null = null;
+    for (const value of values.slice(i, i + by)) if (value !== null) sum = (sum ?? 0) + value;
+    sums.push(sum);
+  }
+  return sums;
+}
+
+/* Means of so many neighbours, of those that there are. */
+export function meansOf(values: readonly (number | null)[], by: number): (number | null)[] {
+  const counts = sumsOf(
+    values.map((value) => (value === null ? null : 1)),
+    by,
+  );
+  return sumsOf(values, by).map((sum, i) => (sum === null ? null : sum / counts[i]!));
+}
+
+/* When the pieces of sumsOf() and meansOf() end. */
+export function endsOf(times: readonly number[], by: number): number[] {
+  const ends: number[] = [];
+  for (let i = 0; i < times.length; i += by) ends.push(times[Math.min(i + by, times.length) - 1]!);
+  return ends;
+}
+
 export interface Numbers {
   mean: number;
   max: number;
@@ -69,6 +124,12 @@ export function numbersOf(values: readonly (number | null)[]): Numbers {
   if (count === 0) return { mean: NaN, max: NaN, deviation: NaN, sum: 0, count: 0 };
   const mean = sum / count;
   return { mean, max, deviation: Math.sqrt(Math.max(0, squares / count - mean * mean)), sum, count };
+}
+
+/* The mean of what a series has from one time to another; 0 if it has nothing. */
+export function meanBetween(times: readonly number[], values: readonly (number | null)[], from: number, until: number): number {
+  const { mean, count } = numbersOf(values.filter((_, i) => times[i]! >= from && times[i]! <= until));
+  return count > 0 ? mean : 0;
 }
 
 /* Each series on top of those before it; null counts as nothing. */

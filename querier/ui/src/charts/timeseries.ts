@@ -23,9 +23,9 @@ export interface Range {
 }
 
 export interface ChartData {
-  times: readonly number[]; /* milliseconds; all series have a value, or null, for each */
+  times: readonly number[] /* milliseconds; all series have a value, or null, for each */;
   series: readonly Series[];
-  from: number; /* what the axis shows */
+  from: number /* what the axis shows */;
   until: number;
 }
 
@@ -35,12 +35,12 @@ export interface ChartOptions {
   mode: "lines" | "stacked";
   height: number;
   format: (value: number) => string;
-  binary: boolean; /* steps of the axis are powers of two */
+  binary: boolean /* steps of the axis are powers of two */;
   label: string;
-  colour: string | null; /* of the selection; null: the accent */
+  colour: string | null /* of the selection; null: the accent */;
   selectable: boolean;
   marks: readonly Mark[];
-  most: number | null; /* the end of the value axis; null: what the series need. For charts that share a scale */
+  most: number | null /* the end of the value axis; null: what the series need. For charts that share a scale */;
 }
 
 export interface ChartCallbacks {
@@ -80,6 +80,8 @@ export class TimeSeriesChart {
   private width = 0;
   private drag: { handle: 0 | 1 } | null = null;
   private silent = false;
+  private held = false; /* the pointer is down on the plot */
+  private late = false; /* it has to be built again when the pointer is up */
 
   constructor(
     container: HTMLElement,
@@ -102,6 +104,9 @@ export class TimeSeriesChart {
     this.handles.forEach((handle, i) => this.makeHandle(handle, i as 0 | 1));
     this.root.append(this.picture, ...this.handles, this.legend);
     container.append(this.root);
+    const { signal } = this.stop;
+    this.picture.addEventListener("pointerdown", () => (this.held = true), { signal });
+    for (const end of ["pointerup", "pointercancel"]) doc.addEventListener(end, () => this.release(), { signal });
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(this.root);
     doc.fonts?.addEventListener("loadingdone", () => this.plot?.redraw(), { signal: this.stop.signal });
@@ -121,8 +126,9 @@ export class TimeSeriesChart {
   }
 
   setOptions(options: Partial<ChartOptions>): void {
-    this.options = { ...this.options, ...options };
-    this.build();
+    const before = this.options;
+    this.options = { ...before, ...options };
+    if ((Object.keys(options) as (keyof ChartOptions)[]).some((key) => before[key] !== this.options[key])) this.build();
   }
 
   /* Shows a selection without saying so to its owner. */
@@ -141,10 +147,17 @@ export class TimeSeriesChart {
     const width = this.root.clientWidth;
     if (width === this.width || width === 0) return;
     this.width = width;
-    if (this.plot) {
-      this.plot.setSize({ width, height: this.options.height });
-      this.showSelection();
-    } else this.build();
+    this.build();
+  }
+
+  /* After uPlot has taken the selection, which it does by the mouse event that follows. */
+  private release(): void {
+    if (!this.held) return;
+    setTimeout(() => {
+      this.held = false;
+      if (this.late && !this.stop.signal.aborted) this.build();
+      this.late = false;
+    });
   }
 
   private get step(): number {
@@ -152,6 +165,11 @@ export class TimeSeriesChart {
   }
 
   private build(): void {
+    /* New data must not take the plot from under a hand that drags over it. */
+    if (this.held) {
+      this.late = true;
+      return;
+    }
     this.plot?.destroy();
     this.plot = null;
     this.legend.hidden = true;
@@ -198,11 +216,18 @@ export class TimeSeriesChart {
           },
           {
             ...axis,
+            /* Zeros that make columns even have no place at an axis: 0.20 cores is 0.2 cores. */
             size: 64,
             gap: 6,
             space: 28,
             ...(this.options.binary ? { incrs } : {}),
-            values: (_, splits) => splits.map((value) => this.options.format(value)),
+            values: (_, splits) =>
+              splits.map((value) =>
+                this.options
+                  .format(value)
+                  .replace(/(\.\d*?)0+(?=\D|$)/, "$1")
+                  .replace(/\.(?=\D|$)/, ""),
+              ),
           },
         ],
         series: [
@@ -297,18 +322,19 @@ export class TimeSeriesChart {
     const range = this.selection;
     const [low, high] = [this.data.from, this.data.until];
     const x = (ms: number): number => plot.valToPos(Math.min(Math.max(ms, low), high) / 1000, "x");
-    const height = plot.over.clientHeight;
+    /* Where uPlot has put the plot, by its own account: asking the document would make it lay out all of the page. */
+    const { left: plotLeft, top: plotTop, height: plotHeight } = plot.bbox;
+    const height = plotHeight / devicePixelRatio;
     const [left, right] = range ? [x(range.from), x(range.until)] : [0, 0];
     this.silent = true;
     plot.setSelect({ left, top: 0, width: Math.max(0, right - left), height }, false);
     this.silent = false;
-    const over = plot.over;
     const edges = [range?.from ?? low, range?.until ?? high];
     this.handles.forEach((handle, i) => {
       handle.hidden = !this.options.selectable;
       handle.classList.toggle("fg-chart-handle-idle", range === null);
-      handle.style.left = `${over.offsetLeft + x(edges[i]!)}px`;
-      handle.style.top = `${over.offsetTop}px`;
+      handle.style.left = `${plotLeft / devicePixelRatio + x(edges[i]!)}px`;
+      handle.style.top = `${plotTop / devicePixelRatio}px`;
       handle.style.height = `${height}px`;
       handle.setAttribute("aria-valuemin", String(Math.round(low)));
       handle.setAttribute("aria-valuemax", String(Math.round(high)));

@@ -2,6 +2,7 @@
  * Colours of bars. A bar has a number, its colour's place in the theme's list, so that a picture is drawn colour by
  * colour and the same arrays serve dark and light.
  */
+import { type Cover, SAME_COVER } from "./decode";
 import { type Flame } from "./model";
 import { colourKey, isRuntime } from "./names";
 
@@ -45,11 +46,11 @@ const ENDS: Record<DiffPalette, { less: string; more: string }> = {
 
 export interface Theme {
   dark: boolean;
-  fills: string[]; /* by place */
+  fills: string[] /* by place */;
   background: string;
   foreground: string;
   muted: string;
-  text: string[]; /* of labels, by place */
+  text: string[] /* of labels, by place */;
   outline: string;
   hatch: string;
   font: string;
@@ -155,14 +156,14 @@ export function changeOf(left: number, right: number): number {
 }
 
 /*
- * Colours of all nodes of a comparison, by the change of their share or, if absolute, of their value. Names in quiet
+ * Colours of all nodes of a comparison, by the change of their share or, if absolute, of their rate. Names in quiet
  * stay grey: their change is not significant, and a colour would claim that it is.
  */
-export function diffColours(flame: Flame, absolute: boolean, quiet: ReadonlySet<string> | null): Uint8Array {
+export function diffColours(flame: Flame, absolute: boolean, quiet: ReadonlySet<string> | null, cover: Cover = SAME_COVER): Uint8Array {
   const left = flame.left!;
   const right = flame.right!;
-  const a = absolute || left.total === 0 ? 1 : 1 / left.total;
-  const b = absolute || right.total === 0 ? 1 : 1 / right.total;
+  const a = absolute ? 1 / cover[0] : left.total === 0 ? 1 : 1 / left.total;
+  const b = absolute ? 1 / cover[1] : right.total === 0 ? 1 : 1 / right.total;
   const silent = new Uint8Array(flame.names.length);
   if (quiet) flame.names.forEach((name, i) => (silent[i] = quiet.has(name) ? 1 : 0));
   const folded = flame.names.indexOf(FOLDED);

@@ -123,19 +123,33 @@ export function finish(flame: Flame, count: number, levelStart: readonly number[
   flame.child[count] = count;
 }
 
-/* Sets how wide bars are. A share is counted in the larger total, so widths stay numbers of the same size. */
-export function setDiffWidth(flame: Flame, width: DiffWidth): void {
+/* How much time each side of a comparison covers, in any unit: absolute values of unequal times are compared by their rates. */
+export type Cover = readonly [left: number, right: number];
+export const SAME_COVER: Cover = [1, 1];
+
+/* Sets how wide bars are. A share is counted in the larger total, a rate in the longer time, so widths stay numbers of the same size. */
+export function setDiffWidth(flame: Flame, width: DiffWidth, cover: Cover = SAME_COVER): void {
   const left = flame.left!;
   const right = flame.right!;
   const scale = Math.max(left.total, right.total);
-  const a = width === "share" && left.total > 0 ? scale / left.total : 1;
-  const b = width === "share" && right.total > 0 ? scale / right.total : 1;
+  const longer = Math.max(...cover);
+  const factor = (total: number, time: number): number => (width === "absolute" ? longer / time : total > 0 ? scale / total : 1);
+  const a = factor(left.total, cover[0]);
+  const b = factor(right.total, cover[1]);
   for (let i = 0; i < flame.count; i++) {
     flame.x[i] = left.x[i]! * a + right.x[i]! * b;
     flame.w[i] = left.w[i]! * a + right.w[i]! * b;
     flame.self[i] = left.self[i]! * a + right.self[i]! * b;
   }
   flame.total = flame.count > 0 ? flame.w[0]! : 0;
+}
+
+/* The same comparison with bars of other widths. Everything else is shared with the old one. */
+export function withDiffWidth(flame: Flame, width: DiffWidth, cover: Cover = SAME_COVER): Flame {
+  const room = flame.count;
+  const made = { ...flame, x: new Float64Array(room), w: new Float64Array(room), self: new Float64Array(room) };
+  setDiffWidth(made, width, cover);
+  return made;
 }
 
 /* The levels again: for files that are saved. */

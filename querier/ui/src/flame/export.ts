@@ -1,6 +1,6 @@
 /* Pictures and files of what is shown: PNG, SVG, and a page of its own that can be looked at without a server. */
 import { type DiffPalette, type ColourBy, COLOUR_DIM, COLOUR_FOLDED, type Theme } from "./colors";
-import { encode } from "./decode";
+import { type Cover, encode } from "./decode";
 import { Labels } from "./labels";
 import { contentHeight, DrawList, layout, type Viewport } from "./layout";
 import { type Flame } from "./model";
@@ -17,8 +17,8 @@ export interface Sheet {
   window: readonly [number, number];
   focus: number;
   upward: boolean;
-  title: string; /* the service and the type */
-  subtitle: string; /* the range, the selector */
+  title: string /* the service and the type */;
+  subtitle: string /* the range, the selector */;
 }
 
 const HEAD = 46;
@@ -161,6 +161,7 @@ export interface Saved {
   unit: Unit;
   diff: boolean;
   absolute: boolean;
+  cover: Cover;
   upward: boolean;
   colourBy: ColourBy;
   palette: DiffPalette;

@@ -12,15 +12,15 @@ import { type Found, matchesAny } from "./search";
 export const MIN_BAR = 1.5;
 
 export interface Viewport {
-  x0: number; /* in values */
+  x0: number /* in values */;
   x1: number;
-  width: number; /* in CSS pixels */
-  top: number; /* how far the rows are scrolled */
+  width: number /* in CSS pixels */;
+  top: number /* how far the rows are scrolled */;
   height: number;
   row: number;
-  ratio: number; /* device pixels in a CSS pixel */
-  upward: boolean; /* the root is at the bottom */
-  skip: number; /* levels that are not shown, from the root on */
+  ratio: number /* device pixels in a CSS pixel */;
+  upward: boolean /* the root is at the bottom */;
+  skip: number /* levels that are not shown, from the root on */;
 }
 
 /* Items in the order of rows, in a row from left to right. */

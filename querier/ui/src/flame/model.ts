@@ -17,10 +17,10 @@ export interface Flame {
   w: Float64Array;
   self: Float64Array;
   name: Uint32Array;
-  parent: Int32Array; /* -1: the root */
+  parent: Int32Array /* -1: the root */;
   level: Uint16Array;
-  child: Uint32Array; /* count + 1 elements */
-  levelStart: Uint32Array; /* depth + 1 elements */
+  child: Uint32Array /* count + 1 elements */;
+  levelStart: Uint32Array /* depth + 1 elements */;
   left: Side | null;
   right: Side | null;
 }

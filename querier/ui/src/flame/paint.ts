@@ -1,4 +1,4 @@
-/* Draws a list of items with Canvas 2D: one path a colour, then patterns, text and outlines. */
+/* Draws a list of items with Canvas 2D: bars colour by colour, then patterns, text and outlines. */
 import { COLOURS, COLOUR_DIM, COLOUR_FOLDED, COLOUR_ROOT, FOLDED, type Theme } from "./colors";
 import { type Labels } from "./labels";
 import { type DrawList, type Viewport } from "./layout";
@@ -17,7 +17,7 @@ export interface Picture {
   value: (node: number) => string;
   focus: number;
   marked: readonly { node: number; width: number; dash: boolean }[];
-  highlight: number; /* a name whose bars get an outline; -1: none */
+  highlight: number /* a name whose bars get an outline; -1: none */;
 }
 
 export function fontOf(theme: Theme, size: number): string {
@@ -44,15 +44,14 @@ function paintBars(ctx: CanvasRenderingContext2D, { list, view, theme }: Picture
   const at = starts.slice();
   for (let i = 0; i < list.count; i++) order[at[list.colour[i]!]!++] = i;
   const height = view.row - 1;
+  /* Rectangles of their own, and not as one path: without a GPU, a path of thousands of them takes longer to fill. */
   for (let c = 0; c < COLOURS; c++) {
     if (starts[c] === starts[c + 1]) continue;
     ctx.fillStyle = theme.fills[c]!;
-    ctx.beginPath();
     for (let k = starts[c]!; k < starts[c + 1]!; k++) {
       const i = order[k]!;
-      ctx.rect(list.x[i]!, list.y[i]!, list.w[i]!, height);
+      ctx.fillRect(list.x[i]!, list.y[i]!, list.w[i]!, height);
     }
-    ctx.fill();
   }
 }
 

@@ -6,8 +6,8 @@ export interface Found {
   byName: Uint8Array;
   names: number;
   nodes: number;
-  before: Uint32Array; /* how many of the nodes before node i match: count + 1 elements */
-  value: number; /* of matching nodes; of one inside another only the outer one */
+  before: Uint32Array /* how many of the nodes before node i match: count + 1 elements */;
+  value: number /* of matching nodes; of one inside another only the outer one */;
   left: number;
   right: number;
 }

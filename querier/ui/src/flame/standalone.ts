@@ -1,6 +1,6 @@
 /* The viewer inside of exported pages: the same flame graph, a search, a table. It asks no server. */
 import "./standalone.css";
-import { decode } from "./decode";
+import { decode, withDiffWidth } from "./decode";
 import { type Saved } from "./export";
 import { topOf } from "./top";
 import { formatShare, formatValue } from "./units";
@@ -15,7 +15,8 @@ function element<K extends keyof HTMLElementTagNameMap>(tag: K, text = ""): HTML
 }
 
 function show(saved: Saved): void {
-  const flame = decode(saved, saved.diff, saved.absolute ? "absolute" : "share");
+  const decoded = decode(saved, saved.diff);
+  const flame = saved.diff && saved.absolute ? withDiffWidth(decoded, "absolute", saved.cover) : decoded;
   const header = element("header");
   const search = element("input");
   search.type = "search";
@@ -42,6 +43,7 @@ function show(saved: Saved): void {
     colourBy: saved.colourBy,
     palette: saved.palette,
     absolute: saved.absolute,
+    cover: saved.cover,
     quiet: saved.quiet ? new Set(saved.quiet) : null,
   };
   const view = new FlameView(place, options);

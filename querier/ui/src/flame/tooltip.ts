@@ -1,5 +1,6 @@
 /* What the pointer shows of a bar, as data and as an element. Names reach the page as text only. */
-import { changeOf, FOLDED } from "./colors";
+import { FOLDED } from "./colors";
+import { type Cover, SAME_COVER } from "./decode";
 import { type Flame } from "./model";
 import { packageOf } from "./names";
 import { formatChange, formatPoints, formatShare, formatValue, type Unit } from "./units";
@@ -7,15 +8,17 @@ import { formatChange, formatPoints, formatShare, formatValue, type Unit } from 
 export interface TooltipData {
   title: string;
   subtitle: string;
-  head: string[]; /* empty, or of a comparison: what the columns are */
-  rows: string[][]; /* a label, and cells */
+  head: string[] /* empty, or of a comparison: what the columns are */;
+  rows: string[][] /* a label, and cells */;
   notes: string[];
   hint: string;
 }
 
 export interface TooltipOptions {
   unit: Unit;
-  absolute: boolean; /* of comparisons: changes of values instead of shares */
+  absolute: boolean /* of comparisons: changes of rates instead of shares */;
+  cover?: Cover;
+  menu?: boolean /* a right click opens one */;
   notes?: (node: number) => string[];
 }
 
@@ -33,9 +36,10 @@ export function tooltipOf(flame: Flame, node: number, last: number, options: Too
     head: [],
     rows: [],
     notes: options.notes?.(node) ?? [],
-    hint: folded ? "Click to load these frames" : "Click to zoom · right-click for actions",
+    hint: folded ? "Click to load these frames" : options.menu ? "Click to zoom · right-click for actions" : "Click to zoom",
   };
   const { left, right } = flame;
+  const cover = options.cover ?? SAME_COVER;
   if (left && right) {
     data.head = ["Baseline", "Comparison", "Change"];
     const row = (label: string, a: number, b: number): string[] => [
@@ -43,13 +47,7 @@ export function tooltipOf(flame: Flame, node: number, last: number, options: Too
       `${formatValue(a, options.unit)}\t${share(a, left.total)}`,
       `${formatValue(b, options.unit)}\t${share(b, right.total)}`,
       options.absolute || left.total === 0 || right.total === 0
-        ? a > 0 && b > 0
-          ? formatChange(b / a - 1)
-          : changeOf(a, b) > 0
-            ? "▲ new"
-            : changeOf(a, b) < 0
-              ? "▼ gone"
-              : "–"
+        ? rateChange(a / cover[0], b / cover[1])
         : formatPoints(b / right.total - a / left.total),
     ];
     data.rows.push(row("Total", left.w[node]!, right.w[node]!), row("Self", left.self[node]!, right.self[node]!));
@@ -62,6 +60,11 @@ export function tooltipOf(flame: Flame, node: number, last: number, options: Too
   );
   if (parent >= 0) data.rows.push(["Of parent", "", share(flame.w[node]!, flame.w[parent]!)]);
   return data;
+}
+
+function rateChange(a: number, b: number): string {
+  if (a > 0 && b > 0) return formatChange(b / a - 1);
+  return b > 0 ? "▲ new" : a > 0 ? "▼ gone" : "–";
 }
 
 function runTooltip(flame: Flame, first: number, last: number, options: TooltipOptions): TooltipData {
@@ -91,12 +94,13 @@ export function describe(flame: Flame, node: number, unit: Unit): string {
 export class Tooltip {
   private readonly box: HTMLDivElement;
 
-  constructor(document: Document) {
-    this.box = document.createElement("div");
+  /* It is a child of what it is about, for the colours of that; fixed, it is cut by nothing. */
+  constructor(parent: HTMLElement) {
+    this.box = parent.ownerDocument.createElement("div");
     this.box.className = "fg-tip";
     this.box.setAttribute("role", "presentation");
     this.box.hidden = true;
-    document.body.append(this.box);
+    parent.append(this.box);
   }
 
   show(data: TooltipData, x: number, y: number): void {

@@ -4,13 +4,13 @@ import { type Flame } from "./model";
 
 export interface Top {
   flame: Flame;
-  names: Uint32Array; /* those that have a node, "other" and the root left out */
-  self: Float64Array; /* by name */
+  names: Uint32Array /* those that have a node, "other" and the root left out */;
+  self: Float64Array /* by name */;
   total: Float64Array;
   nodes: Uint32Array;
   left: { self: Float64Array; total: Float64Array } | null;
   right: { self: Float64Array; total: Float64Array } | null;
-  folded: number; /* what "other" frames have: any function may have more, but no more than this together */
+  folded: number /* what "other" frames have: any function may have more, but no more than this together */;
 }
 
 /* One pass in depth: a node counts for the total of its function only if no frame above it has the same name. */

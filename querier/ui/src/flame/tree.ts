@@ -159,10 +159,10 @@ class Tree {
 
 export interface Shape {
   group?: "package" | "none" | undefined;
-  collapse?: boolean | undefined; /* direct recursion becomes one frame */
-  hide?: readonly string[] | undefined; /* packages whose frames are left out; what they call stays */
-  only?: string | undefined; /* the one package whose frames stay */
-  min?: number | undefined; /* nodes below this share become "other" */
+  collapse?: boolean | undefined /* direct recursion becomes one frame */;
+  hide?: readonly string[] | undefined /* packages whose frames are left out; what they call stays */;
+  only?: string | undefined /* the one package whose frames stay */;
+  min?: number | undefined /* nodes below this share become "other" */;
   width?: DiffWidth | undefined;
 }
 
@@ -196,7 +196,7 @@ export function reshape(flame: Flame, shape: Shape): Flame {
 }
 
 export interface Sandwich {
-  callers: Flame; /* its root is the function; what is below it called it */
+  callers: Flame /* its root is the function; what is below it called it */;
   callees: Flame;
   total: number;
   self: number;

@@ -20,7 +20,7 @@ export function unitOfMetadata(units: string, sampleRate: number): Unit {
 
 function digits(value: number): string {
   const size = Math.abs(value);
-  const places = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  const places = size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3;
   return trim(value.toFixed(places));
 }
 
@@ -93,18 +93,14 @@ export function formatRate(value: number, unit: Unit): string {
   if (!Number.isFinite(value)) return "–";
   switch (unit) {
     case "ns":
-      return `${small(value / 1e9)}${SPACE}cores`;
+      /* Thousandths of a core, as Kubernetes counts them. */
+      if (value !== 0 && Math.abs(value) < 0.1e9) return `${digits(value / 1e6)}${SPACE}mcores`;
+      return `${digits(value / 1e9)}${SPACE}cores`;
     case "bytes":
       return `${scaled(value, BYTES)}/s`;
     case "count":
       return `${formatCount(value)}/s`;
   }
-}
-
-function small(value: number): string {
-  const size = Math.abs(value);
-  if (size > 0 && size < 0.01) return value.toPrecision(2).replace(/e-(\d+)$/, "·10⁻$1");
-  return digits(value);
 }
 
 export function formatShare(share: number): string {

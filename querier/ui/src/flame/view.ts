@@ -7,6 +7,7 @@
  */
 import "./flame.css";
 import { type ColourBy, diffColours, FOLDED, makeTheme, singleColours, type DiffPalette, type Theme } from "./colors";
+import { type Cover, SAME_COVER } from "./decode";
 import { Labels } from "./labels";
 import { contentHeight, DrawList, itemAt, layout, rowY, type Viewport } from "./layout";
 import { type Flame, isAbove } from "./model";
@@ -25,16 +26,18 @@ const MIN_PART = 2 ** -40;
 export interface FlameOptions {
   unit: Unit;
   dark: boolean;
-  label: string; /* the name for screen readers */
-  upward: boolean; /* flame graph: the root at the bottom; else icicle */
+  label: string /* the name for screen readers */;
+  upward: boolean /* flame graph: the root at the bottom; else icicle */;
   colourBy: ColourBy;
-  palette: DiffPalette; /* of comparisons */
-  absolute: boolean; /* comparisons by value instead of share */
-  quiet: ReadonlySet<string> | null; /* functions of a comparison whose change is not significant */
+  palette: DiffPalette /* of comparisons */;
+  absolute: boolean /* comparisons by rate instead of share */;
+  cover: Cover /* what rates are counted by */;
+  quiet: ReadonlySet<string> | null /* functions of a comparison whose change is not significant */;
   rowHeight: number;
   hideRoot: boolean;
+  extent: number /* what the whole width stands for, if that is more than the total: for graphs that share a scale */;
   tooltip: boolean;
-  notes?: (node: number) => string[]; /* more lines of the tooltip */
+  notes?: (node: number) => string[] /* more lines of the tooltip */;
 }
 
 export interface FlameCallbacks {
@@ -56,15 +59,17 @@ const DEFAULTS: FlameOptions = {
   colourBy: "package",
   palette: "cb",
   absolute: false,
+  cover: SAME_COVER,
   quiet: null,
   rowHeight: 20,
   hideRoot: false,
+  extent: 0,
   tooltip: true,
 };
 
 export interface Hit {
   node: number;
-  last: number; /* above node: a run of bars that are too small to draw */
+  last: number /* above node: a run of bars that are too small to draw */;
 }
 
 export class FlameView {
@@ -83,6 +88,7 @@ export class FlameView {
   private flame: Flame | null = null;
   private colours: Uint8Array = new Uint8Array(0);
   private labels: Labels | null = null;
+  private readonly letters = new Map<string, number>();
   private theme: Theme;
   private searched = "";
   private found: Found | null = null;
@@ -129,7 +135,7 @@ export class FlameView {
     const ctx = this.canvas.getContext("2d", { alpha: false });
     if (!ctx) throw new Error("this browser draws no canvas");
     this.ctx = ctx;
-    this.tip = new Tooltip(doc);
+    this.tip = new Tooltip(this.root);
     this.listen(doc);
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(this.scroller);
@@ -157,7 +163,7 @@ export class FlameView {
     this.highlight = -1;
     this.tip.hide();
     this.x0 = 0;
-    this.x1 = flame && flame.total > 0 ? flame.total : 1;
+    this.x1 = this.whole > 0 ? this.whole : 1;
     this.found = flame && this.searched !== "" ? search(flame, this.searched) : null;
     this.recolour();
     this.layOut();
@@ -169,8 +175,11 @@ export class FlameView {
     this.options = { ...before, ...options };
     const now = this.options;
     if (before.dark !== now.dark || before.palette !== now.palette) this.theme = makeTheme(now.dark, now.palette);
-    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.quiet !== now.quiet) this.recolour();
+    if (before.colourBy !== now.colourBy || before.absolute !== now.absolute || before.cover !== now.cover || before.quiet !== now.quiet)
+      this.recolour();
+    if (before.rowHeight !== now.rowHeight) this.onFont();
     if (before.upward !== now.upward || before.rowHeight !== now.rowHeight || before.hideRoot !== now.hideRoot) this.layOut();
+    if (before.extent !== now.extent && this.focused === 0) [this.x0, this.x1] = [0, this.whole || 1];
     if (before.label !== now.label) this.name();
     this.schedule();
   }
@@ -209,7 +218,8 @@ export class FlameView {
     if (!flame || node < 0 || node >= flame.count) return;
     this.focused = node;
     if (this.cursor >= 0 && !isAbove(flame, node, this.cursor)) this.cursor = node;
-    this.moveTo(flame.x[node]!, flame.x[node]! + Math.max(flame.w[node]!, flame.total * MIN_PART), animate);
+    if (node === 0) this.moveTo(0, this.whole, animate);
+    else this.moveTo(flame.x[node]!, flame.x[node]! + Math.max(flame.w[node]!, flame.total * MIN_PART), animate);
     this.showLevel(Math.max(0, flame.level[node]! - 2), false);
   }
 
@@ -217,8 +227,8 @@ export class FlameView {
   moveTo(x0: number, x1: number, animate: boolean): void {
     const flame = this.flame;
     if (!flame || flame.total === 0) return;
-    const span = Math.min(Math.max(x1 - x0, flame.total * MIN_PART), flame.total);
-    const from = Math.min(Math.max(0, x0), flame.total - span);
+    const span = Math.min(Math.max(x1 - x0, flame.total * MIN_PART), this.whole);
+    const from = Math.min(Math.max(0, x0), this.whole - span);
     const to: [number, number] = [from, from + span];
     if (animate && !this.calm()) this.animation = { from: [this.x0, this.x1], to, start: performance.now() };
     else {
@@ -226,6 +236,10 @@ export class FlameView {
       [this.x0, this.x1] = to;
     }
     this.schedule();
+  }
+
+  private get whole(): number {
+    return Math.max(this.flame?.total ?? 0, this.options.extent);
   }
 
   get window(): [number, number] {
@@ -257,7 +271,7 @@ export class FlameView {
   }
 
   tooltip(hit: Hit): TooltipData | null {
-    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, this.options) : null;
+    return this.flame ? tooltipOf(this.flame, hit.node, hit.last, { ...this.options, menu: this.callbacks.onMenu !== undefined }) : null;
   }
 
   /* Draws now, and not in the next frame. */
@@ -303,9 +317,19 @@ export class FlameView {
     return this.options.rowHeight >= 24 ? 12.5 : this.options.rowHeight <= 18 ? 11 : 11.5;
   }
 
+  /* Letter by letter, since shaping whole names costs more than all else of a first picture. Kerning makes them narrower, if at all. */
   private measureText(text: string): number {
-    this.ctx.font = fontOf(this.theme, this.fontSize());
-    return this.ctx.measureText(text).width;
+    let width = 0;
+    for (const letter of text) {
+      let one = this.letters.get(letter);
+      if (one === undefined) {
+        this.ctx.font = fontOf(this.theme, this.fontSize());
+        one = this.ctx.measureText(letter).width;
+        this.letters.set(letter, one);
+      }
+      width += one;
+    }
+    return width;
   }
 
   private viewport(): Viewport {
@@ -350,7 +374,7 @@ export class FlameView {
   private recolour(): void {
     const flame = this.flame;
     if (!flame) this.colours = new Uint8Array(0);
-    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet);
+    else if (flame.left) this.colours = diffColours(flame, this.options.absolute, this.options.quiet, this.options.cover);
     else this.colours = singleColours(flame, this.options.colourBy);
     this.schedule();
   }
@@ -408,6 +432,7 @@ export class FlameView {
   }
 
   private onFont(): void {
+    this.letters.clear();
     this.labels?.clear();
     this.schedule();
   }
@@ -561,7 +586,7 @@ export class FlameView {
         this.choose(at);
         break;
       case "Escape":
-        if (this.focused === 0 && this.x0 === 0 && this.x1 === flame.total) return;
+        if (this.focused === 0 && this.x0 === 0 && this.x1 === this.whole) return;
         this.zoomTo(0);
         this.callbacks.onZoom?.(0);
         break;

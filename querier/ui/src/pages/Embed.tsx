@@ -1,22 +1,22 @@
 /* One flame graph without anything around it, to be shown in a page of somebody else: of a selection, a comparison, or a file. */
 
-import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 
-import { address, send, setTenant } from "../api/client";
+import { setTenant } from "../api/client";
 import { useAdhoc, useFlame } from "../api/queries";
 import { nodeOf } from "../flame/focus";
-import { load } from "../flame/load";
 import { unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
 import { SEPARATOR, defaultOf, parseSel } from "../state/url";
 import { Skeleton } from "../ui/Busy";
+import { useDifference } from "../ui/difference";
 import { FlameGraph } from "../ui/FlameGraph";
 import { Mark } from "../ui/Icon";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { titleOf } from "../ui/exports";
+import { useSides } from "../ui/sides";
 
 export function Embed() {
   const { params, link } = useRoute();
@@ -32,34 +32,48 @@ export function Embed() {
   const isDiff = !isFile && params.leftQuery !== "" && params.rightQuery !== "";
   const single = useFlame(query, span, nodes, { callSite: params.site === "" ? [] : params.site.split(SEPARATOR) }, !isFile && !isDiff);
   const file = useAdhoc(params.id, params.type, nodes);
-  const diff = useQuery({
-    queryKey: ["embedded diff", params],
-    enabled: isDiff,
-    structuralSharing: false,
-    queryFn: async ({ signal }) => {
-      const { leftQuery, leftFrom, leftUntil, rightQuery, rightFrom, rightUntil } = params;
-      const path = address("pyroscope/render-diff", { leftQuery, leftFrom, leftUntil, rightQuery, rightFrom, rightUntil, "max-nodes": nodes });
-      return load(await (await send(path, { signal })).arrayBuffer(), params.mode === "abs" ? "absolute" : "share");
-    },
-  });
-  const asked = isFile ? file : isDiff ? diff : single;
-  const flame = asked.data?.flame ?? null;
-  const start = useMemo(() => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))), [flame, params.focus]);
-  const title = isFile ? file.data?.file.name ?? "" : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
+  const by = params.mode === "abs" ? "rate" : "share";
+  const { sides } = useSides();
+  const difference = useDifference(sides, by, nodes, params.noise === "1", isDiff);
+  const asked = isFile ? file : isDiff ? difference.flame : single;
+  const flame = isDiff ? difference.drawn : (asked.data?.flame ?? null);
+  const start = useMemo(
+    () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
+    [flame, params.focus],
+  );
+  const title = isFile ? (file.data?.file.name ?? "") : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
 
   return (
     <main className="embed">
       <header className="path">
-        <b>{title}</b>
-        <span className="push"><a href={link({}, isFile ? "/adhoc" : isDiff ? "/diff" : "/")} target="_blank" rel="noopener" aria-label="Open in flamegrid"><Mark /></a></span>
+        <h1>{title}</h1>
+        <span className="push">
+          <a href={link({}, isFile ? "/adhoc" : isDiff ? "/diff" : "/")} target="_blank" rel="noopener" aria-label="Open in flamegrid">
+            <Mark />
+          </a>
+        </span>
       </header>
-      {asked.isError && asked.data === undefined ? <Problem fault={asked.error} onRetry={() => void asked.refetch()} /> : flame === null ? <Skeleton /> : (
+      {asked.isError && asked.data === undefined ? (
+        <Problem fault={asked.error} onRetry={() => void asked.refetch()} />
+      ) : flame === null ? (
+        <Skeleton />
+      ) : (
         <div className="flame-box">
-          <FlameGraph flame={flame} search={params.q} focus={focus ?? start} onZoom={setFocus}
+          <FlameGraph
+            flame={flame}
+            search={params.q}
+            focus={focus ?? start}
+            onZoom={setFocus}
             options={{
-              unit: isFile ? file.data?.unit ?? "count" : unitOf(query.type), upward: params.inv === "1", absolute: params.mode === "abs",
-              palette: params.pal === "rg" ? "rg" : "cb", colourBy: params.color === "function" ? "function" : "package", label: title,
-            }} />
+              unit: isFile ? (file.data?.unit ?? "count") : unitOf(query.type),
+              upward: params.inv === "1",
+              absolute: by === "rate",
+              ...(isDiff ? { cover: difference.cover, quiet: difference.quiet, notes: difference.notes } : {}),
+              palette: params.pal === "rg" ? "rg" : "cb",
+              colourBy: params.color === "function" ? "function" : "package",
+              label: title,
+            }}
+          />
         </div>
       )}
     </main>

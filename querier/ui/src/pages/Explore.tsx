@@ -1,3 +1,4 @@
+import { ApiError } from "../api/client";
 import { useRoute } from "../state/route";
 import { useSelection } from "../ui/QueryBar";
 import { Problem } from "../ui/Problem";
@@ -9,7 +10,12 @@ export function Explore() {
   const { params } = useRoute();
   const { query, fault } = useSelection(params.query);
 
-  if (fault !== null) return <section className="card"><Problem fault={fault} /></section>;
+  if (fault !== null)
+    return (
+      <section className="card">
+        <Problem fault={new ApiError(fault.message, 400, "invalid_argument", null)} />
+      </section>
+    );
   if (params.query === "") return <Overview />;
   return <Single query={query} />;
 }

@@ -41,24 +41,36 @@ function Spark({ activity }: { activity: Activity | undefined }) {
 
 /* By service: the lines of all services whose main type is one are asked for together. */
 function activities(lines: Lines | undefined): Map<string, Activity> {
-  return new Map((lines?.lines ?? []).map((line) => [line.labels.service_name ?? "", { values: line.values, mean: numbersOf(line.values).mean }]));
+  return new Map(
+    (lines?.lines ?? []).map((line) => [line.labels.service_name ?? "", { values: line.values, mean: numbersOf(line.values).mean }]),
+  );
 }
 
 function Card({ service, types, activity }: { service: string; types: string[]; activity: Activity | undefined }) {
   const { link } = useRoute();
   const main = types[0]!;
   const to = (type: string): string =>
-    link({ query: formatQuery(withService({ type, matchers: [] }, service)), sel: "", focus: "", site: "", fn: "", q: "" }, "/").slice(BASE.length);
+    link({ query: formatQuery(withService({ type, matchers: [] }, service)), sel: "", focus: "", site: "", fn: "", q: "" }, "/").slice(
+      BASE.length,
+    );
 
   return (
     <li className="card service">
-      <h2><Link href={to(main)}>{service}</Link></h2>
+      <h2>
+        <Link href={to(main)}>{service}</Link>
+      </h2>
       <Spark activity={activity} />
       <p className="facts">
         <span>{meaning(main).label}</span>
         <span>{activity === undefined ? "" : `${formatPoint(activity.mean, main)} on average`}</span>
       </p>
-      <div className="types">{types.map((type) => <Link key={type} className="tag" href={to(type)} title={meaning(type).what}>{meaning(type).label}</Link>)}</div>
+      <div className="types">
+        {types.map((type) => (
+          <Link key={type} className="tag" href={to(type)} title={meaning(type).what}>
+            {meaning(type).label}
+          </Link>
+        ))}
+      </div>
     </li>
   );
 }
@@ -69,8 +81,13 @@ export function Overview() {
   const { nowMs } = useNow();
   const { utc } = useSettings();
   const services = useServices(span);
-  const all = useMemo(() => (services.data ?? []).filter((one) => one.service !== "")
-    .map((one): ServiceTypes => ({ service: one.service, types: [...one.types].sort(byImportance) })), [services.data]);
+  const all = useMemo(
+    () =>
+      (services.data ?? [])
+        .filter((one) => one.service !== "")
+        .map((one): ServiceTypes => ({ service: one.service, types: [...one.types].sort(byImportance) })),
+    [services.data],
+  );
   const mains = useMemo(() => [...new Set(all.map((one) => one.types[0]!))].sort(), [all]);
   const lines = useQueries({
     queries: mains.map((type) => ({
@@ -81,26 +98,54 @@ export function Overview() {
   });
   const found = new Map(mains.map((type, index) => [type, activities(lines[index]?.data)]));
   const words = params.q.toLowerCase().split(/\s+/);
-  const shown = all.filter((one) => words.every((word) => one.service.toLowerCase().includes(word)))
+  const shown = all
+    .filter((one) => words.every((word) => one.service.toLowerCase().includes(word)))
     .map((one) => ({ ...one, activity: found.get(one.types[0]!)?.get(one.service) }))
-    .sort((a, b) => byImportance(a.types[0]!, b.types[0]!) || (b.activity?.mean ?? 0) - (a.activity?.mean ?? 0) || (a.service < b.service ? -1 : 1));
+    .sort(
+      (a, b) =>
+        byImportance(a.types[0]!, b.types[0]!) || (b.activity?.mean ?? 0) - (a.activity?.mean ?? 0) || (a.service < b.service ? -1 : 1),
+    );
 
   if (services.isError && services.data === undefined)
-    return <section className="card"><Problem fault={services.error} onRetry={() => void services.refetch()} /></section>;
-  if (services.isPending) return <section className="card profile"><Skeleton /></section>;
+    return (
+      <section className="card">
+        <Problem fault={services.error} onRetry={() => void services.refetch()} />
+      </section>
+    );
+  if (services.isPending)
+    return (
+      <section className="card profile">
+        <Skeleton />
+      </section>
+    );
   if (all.length === 0) return <Onboarding />;
   return (
     <>
       <div className="toolbar" style={{ padding: 0, border: 0 }}>
-        <h1>{formatCount(all.length)} {all.length === 1 ? "service" : "services"}</h1>
+        <h1>
+          {formatCount(all.length)} {all.length === 1 ? "service" : "services"}
+        </h1>
         <span className="note">{rangeLabel(params, nowMs, utc)}</span>
         <div className="push">
           <SearchField label="Search services" value={params.q} onChange={(q) => set({ q }, { replace: true })} />
         </div>
       </div>
-      {shown.length === 0
-        ? <section className="card center"><h2>No service is called like “{params.q}”</h2><p><button type="button" className="link" onClick={() => set({ q: "" })}>Show all</button></p></section>
-        : <ul className="services">{shown.map((one) => <Card key={one.service} {...one} />)}</ul>}
+      {shown.length === 0 ? (
+        <section className="card center">
+          <h2>No service is called like “{params.q}”</h2>
+          <p>
+            <button type="button" className="link" onClick={() => set({ q: "" })}>
+              Show all
+            </button>
+          </p>
+        </section>
+      ) : (
+        <ul className="services">
+          {shown.map((one) => (
+            <Card key={one.service} {...one} />
+          ))}
+        </ul>
+      )}
     </>
   );
 }

@@ -27,7 +27,13 @@ import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
 import { copy } from "../ui/toast";
 
-export const VIEWS = [["table", "Table"], ["both", "Both"], ["flame", "Flame"], ["tree", "Call tree"], ["sandwich", "Sandwich"]] as const;
+export const VIEWS = [
+  ["table", "Table"],
+  ["both", "Both"],
+  ["flame", "Flame"],
+  ["tree", "Call tree"],
+  ["sandwich", "Sandwich"],
+] as const;
 export type ViewName = (typeof VIEWS)[number][0];
 
 /* Something that is asked for: what is there of it, and whether it is of what was asked before. */
@@ -82,13 +88,22 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
   const upward = params.inv === "1";
   const colourBy = params.color === "function" ? "function" : "package";
 
-  const shaped = useMemo(() => flame === null ? null : reshape(flame, {
-    group: params.group === "package" ? "package" : "none",
-    collapse: params.group === "recursion",
-    hide,
-    min: Number(params.min) || 0,
-  }), [flame, params.group, params.min, hide]);
-  const focus = useMemo(() => (shaped === null || params.focus === "" ? 0 : nodeOf(shaped, params.focus.split(SEPARATOR))), [shaped, params.focus]);
+  const shaped = useMemo(
+    () =>
+      flame === null
+        ? null
+        : reshape(flame, {
+            group: params.group === "package" ? "package" : "none",
+            collapse: params.group === "recursion",
+            hide,
+            min: Number(params.min) || 0,
+          }),
+    [flame, params.group, params.min, hide],
+  );
+  const focus = useMemo(
+    () => (shaped === null || params.focus === "" ? 0 : nodeOf(shaped, params.focus.split(SEPARATOR))),
+    [shaped, params.focus],
+  );
 
   const zoomTo = (node: number): void => set({ focus: shaped === null ? "" : focusOf(shaped, node).join(SEPARATOR) });
   const sandwichOf = (fn: string): void => set({ view: "sandwich", fn });
@@ -105,20 +120,32 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     const bar = at.node >= 0;
     const entries: Entry[] = [{ note: at.name }, "line"];
     if (bar) entries.push({ key: "zoom", text: "Zoom", hint: "Enter", run: () => zoomTo(at.node) });
-    if (bar && at.node > 0 && params.group === "" && onOnly !== undefined) entries.push({ key: "only", text: "Only stacks through here", run: () => only(at.node) });
+    if (bar && at.node > 0 && params.group === "" && onOnly !== undefined)
+      entries.push({ key: "only", text: "Only stacks through here", run: () => only(at.node) });
     entries.push(
       { key: "sandwich", text: "Sandwich: callers and callees", hint: "s", run: () => sandwichOf(at.name) },
       { key: "search", text: "Search this", run: () => searchFor(exactly(at.name)) },
     );
     if (inPackage !== "") {
       entries.push(
-        { key: "package", text: `Search its package ${inPackage}`, run: () => searchFor(`^${inPackage.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}\\b`) },
+        {
+          key: "package",
+          text: `Search its package ${inPackage}`,
+          run: () => searchFor(`^${inPackage.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}\\b`),
+        },
         { key: "hide", text: `Hide its package`, run: () => set({ hide: [...hide, inPackage].join(SEPARATOR), focus: "" }) },
       );
     }
     entries.push("line", { key: "copy", text: "Copy name", run: () => void copy("Name", at.name) });
     if (at.path !== null) entries.push({ key: "stack", text: "Copy stack", run: () => void copy("Stack", at.path!.slice(1).join("\n")) });
-    if (sourceLinks !== "") entries.push({ key: "source", text: "Open source", run: () => { window.open(sourceLinks.replaceAll("{name}", encodeURIComponent(at.name)), "_blank", "noopener"); } });
+    if (sourceLinks !== "")
+      entries.push({
+        key: "source",
+        text: "Open source",
+        run: () => {
+          window.open(sourceLinks.replaceAll("{name}", encodeURIComponent(at.name)), "_blank", "noopener");
+        },
+      });
     return entries;
   };
   const targetOf = (node: number, x: number, y: number): Target => {
@@ -129,99 +156,240 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
   useKeys({
     ...Object.fromEntries(VIEWS.map(([one], index) => [String(index + 1), () => set({ view: one })])),
     i: () => set({ inv: upward ? "" : "1" }),
-    s: () => { if (view.current !== null && shaped !== null && view.current.current > 0) sandwichOf(shaped.names[shaped.name[view.current.current]!]!); },
+    s: () => {
+      if (view.current !== null && shaped !== null && view.current.current > 0)
+        sandwichOf(shaped.names[shaped.name[view.current.current]!]!);
+    },
     Escape: () => set(params.q !== "" ? { q: "" } : params.focus !== "" ? { focus: "" } : { site: "" }),
   });
 
-  const table = functions.data !== undefined
-    ? (
+  const table =
+    functions.data !== undefined ? (
       <div className={functions.stale ? "side grow stale" : "side grow"}>
-        <FunctionsTable answer={functions.data} search={params.q} sort={sort} ascending={ascending} hovered={hoveredBar} onHover={setHoveredRow} colourBy={colourBy}
+        <FunctionsTable
+          answer={functions.data}
+          search={params.q}
+          sort={sort}
+          ascending={ascending}
+          hovered={hoveredBar}
+          onHover={setHoveredRow}
+          colourBy={colourBy}
           onSort={(by) => set({ sort: by === sort ? (ascending ? by : `-${by}`) : by === "name" ? "-name" : by })}
-          onPick={(fn) => name === "sandwich" ? set({ fn }) : searchFor(params.q === exactly(fn) ? "" : exactly(fn))}
+          onPick={(fn) => (name === "sandwich" ? set({ fn }) : searchFor(params.q === exactly(fn) ? "" : exactly(fn)))}
           onMenu={(fn, x, y) => setTarget({ name: fn, path: null, node: -1, x, y })}
-          onMore={onAllFunctions} />
+          onMore={onAllFunctions}
+        />
       </div>
-    )
-    : functions.fault !== null ? <Problem fault={functions.fault} onRetry={functions.retry} /> : <Skeleton />;
-  const graph = shaped !== null
-    ? (
+    ) : functions.fault !== null ? (
+      <Problem fault={functions.fault} onRetry={functions.retry} />
+    ) : (
+      <Skeleton />
+    );
+  const graph =
+    shaped !== null ? (
       <div className={stale ? "flame-box stale" : "flame-box"}>
-        <FlameGraph flame={shaped} search={params.q} highlight={hoveredRow} focus={focus}
+        <FlameGraph
+          flame={shaped}
+          search={params.q}
+          highlight={hoveredRow}
+          focus={focus}
           options={{ unit, upward, colourBy, label: "Flame graph" }}
-          onView={(made) => { view.current = made; }} onFound={setFound}
-          onZoom={zoomTo} onLoad={only}
+          onView={(made) => {
+            view.current = made;
+          }}
+          onFound={setFound}
+          onZoom={zoomTo}
+          onLoad={only}
           onHover={(node) => setHoveredBar(node < 0 ? null : shaped.names[shaped.name[node]!]!)}
-          onMenu={(node, x, y) => setTarget(targetOf(node, x, y))} />
+          onMenu={(node, x, y) => setTarget(targetOf(node, x, y))}
+        />
       </div>
-    )
-    : <Skeleton />;
-  const callTree = shaped !== null
-    ? <CallTreeView flame={shaped} unit={unit} search={params.q} colourBy={colourBy} onMenu={(node, x, y) => setTarget(targetOf(node, x, y))} />
-    : <Skeleton />;
+    ) : (
+      <Skeleton />
+    );
+  const callTree =
+    shaped !== null ? (
+      <CallTreeView
+        flame={shaped}
+        unit={unit}
+        search={params.q}
+        colourBy={colourBy}
+        onMenu={(node, x, y) => setTarget(targetOf(node, x, y))}
+      />
+    ) : (
+      <Skeleton />
+    );
 
   return (
     <section className="card profile" aria-label="Profile">
       <div className="toolbar">
         <div className="seg" role="group" aria-label="View">
-          {VIEWS.map(([one, text]) => <button key={one} type="button" aria-pressed={name === one} onClick={() => set({ view: one })}>{text}</button>)}
+          {VIEWS.map(([one, text]) => (
+            <button key={one} type="button" aria-pressed={name === one} onClick={() => set({ view: one })}>
+              {text}
+            </button>
+          ))}
         </div>
         <SearchField label="Search functions (regex)" value={params.q} onChange={searchFor} found={found} />
         <div className="push">
           {name !== "table" && name !== "tree" && name !== "sandwich" && (
-            <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}><Icon name="flip" />{upward ? "Flame" : "Icicle"}</button>
+            <button type="button" className="btn" title="Flip (i)" onClick={() => set({ inv: upward ? "" : "1" })}>
+              <Icon name="flip" />
+              {upward ? "Flame" : "Icicle"}
+            </button>
           )}
-          <Menu trigger={<><Icon name="palette" />{colourBy === "package" ? "Package" : "Function"}<Icon name="down" size={13} /></>} name="Colours"
+          <Menu
+            trigger={
+              <>
+                <Icon name="palette" />
+                <span className="hidden-text">Colours: </span>
+                {colourBy === "package" ? "Package" : "Function"}
+                <Icon name="down" size={13} />
+              </>
+            }
             entries={[
               { key: "package", text: "Colour by package", on: colourBy === "package", run: () => set({ color: "package" }) },
               { key: "function", text: "Colour by function", on: colourBy === "function", run: () => set({ color: "function" }) },
-            ]} />
-          <Menu trigger={<><Icon name="group" />Group{params.group !== "" || hide.length > 0 || params.min !== "" ? " •" : ""}<Icon name="down" size={13} /></>} name="Group frames"
+            ]}
+          />
+          <Menu
+            trigger={
+              <>
+                <Icon name="group" />
+                Group
+                {params.group !== "" || hide.length > 0 || params.min !== "" ? (
+                  <span title="Some frames are put together or hidden"> •</span>
+                ) : (
+                  ""
+                )}
+                <Icon name="down" size={13} />
+              </>
+            }
             entries={[
               { key: "none", text: "Every frame", on: params.group === "", run: () => set({ group: "", focus: "" }) },
-              { key: "recursion", text: "Recursion as one frame", on: params.group === "recursion", run: () => set({ group: "recursion", focus: "" }) },
-              { key: "package", text: "Packages instead of functions", on: params.group === "package", run: () => set({ group: "package", focus: "" }) },
+              {
+                key: "recursion",
+                text: "Recursion as one frame",
+                on: params.group === "recursion",
+                run: () => set({ group: "recursion", focus: "" }),
+              },
+              {
+                key: "package",
+                text: "Packages instead of functions",
+                on: params.group === "package",
+                run: () => set({ group: "package", focus: "" }),
+              },
               "line",
-              ...["0.001", "0.01"].map((min): Entry => ({ key: min, text: `Fold frames below ${formatShare(Number(min))}`, on: params.min === min, run: () => set({ min: params.min === min ? "" : min, focus: "" }) })),
-              ...(hide.length === 0 ? [] : ["line" as const, ...hide.map((one): Entry => ({
-                key: `hide ${one}`, text: `Hidden: ${one}`, on: true, run: () => set({ hide: hide.filter((other) => other !== one).join(SEPARATOR), focus: "" }),
-              }))]),
-            ]} />
+              ...["0.001", "0.01"].map(
+                (min): Entry => ({
+                  key: min,
+                  text: `Fold frames below ${formatShare(Number(min))}`,
+                  on: params.min === min,
+                  run: () => set({ min: params.min === min ? "" : min, focus: "" }),
+                }),
+              ),
+              ...(hide.length === 0
+                ? []
+                : [
+                    "line" as const,
+                    ...hide.map(
+                      (one): Entry => ({
+                        key: `hide ${one}`,
+                        text: `Hidden: ${one}`,
+                        on: true,
+                        run: () => set({ hide: hide.filter((other) => other !== one).join(SEPARATOR), focus: "" }),
+                      }),
+                    ),
+                  ]),
+            ]}
+          />
           {tools(view, name === "both" || name === "flame")}
         </div>
       </div>
-      {name === "sandwich"
-        ? <SandwichPath fn={params.fn} onClear={() => set({ fn: "" })} />
-        : <ZoomPath flame={shaped} focus={focus} unit={unit} callSite={callSite} onZoom={zoomTo} onAll={() => set({ site: "", focus: "" })} />}
+      {name === "sandwich" ? (
+        <SandwichPath fn={params.fn} onClear={() => set({ fn: "" })} />
+      ) : (
+        <ZoomPath flame={shaped} focus={focus} unit={unit} callSite={callSite} onZoom={zoomTo} onAll={() => set({ site: "", focus: "" })} />
+      )}
       {name === "table" && <div className="split">{table}</div>}
       {name === "both" && <Split left={table} right={graph} />}
-      {name === "flame" && <div className="split"><div className="side grow">{graph}</div></div>}
-      {name === "tree" && <div className="split"><div className="side grow">{callTree}</div></div>}
-      {name === "sandwich" && <Split left={table} right={<SandwichView asked={sandwich} fn={params.fn} unit={unit} search={params.q} colourBy={colourBy} onPick={sandwichOf} />} />}
+      {name === "flame" && (
+        <div className="split">
+          <div className="side grow">{graph}</div>
+        </div>
+      )}
+      {name === "tree" && (
+        <div className="split">
+          <div className="side grow">{callTree}</div>
+        </div>
+      )}
+      {name === "sandwich" && (
+        <Split
+          left={table}
+          right={<SandwichView asked={sandwich} fn={params.fn} unit={unit} search={params.q} colourBy={colourBy} onPick={sandwichOf} />}
+        />
+      )}
       <MenuAt at={target} entries={target === null ? [] : entriesFor(target)} onClose={() => setTarget(null)} />
     </section>
   );
 }
 
-function ZoomPath({ flame, focus, unit, callSite, onZoom, onAll }: {
-  flame: Flame | null; focus: number; unit: Unit; callSite: string[]; onZoom: (node: number) => void; onAll: () => void;
+function ZoomPath({
+  flame,
+  focus,
+  unit,
+  callSite,
+  onZoom,
+  onAll,
+}: {
+  flame: Flame | null;
+  focus: number;
+  unit: Unit;
+  callSite: string[];
+  onZoom: (node: number) => void;
+  onAll: () => void;
 }) {
   const steps: { node: number; name: string }[] = [];
-  if (flame !== null) for (let node = focus; node > 0; node = flame.parent[node]!) steps.unshift({ node, name: flame.names[flame.name[node]!]! });
+  if (flame !== null)
+    for (let node = focus; node > 0; node = flame.parent[node]!) steps.unshift({ node, name: flame.names[flame.name[node]!]! });
   const shown = steps.slice(-5);
   const weight = flame === null || flame.count === 0 ? 0 : flame.w[focus]!;
   return (
     <nav className="path" aria-label="Zoom">
       <ol>
         {callSite.length > 0 && (
-          <li><button type="button" title="All stacks" onClick={onAll}>All</button></li>
+          <li>
+            <button type="button" title="All stacks" onClick={onAll}>
+              All
+            </button>
+          </li>
         )}
-        {callSite.length > 0 && <li><button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>only through {callSite.at(-1)}</button></li>}
-        {callSite.length === 0 && <li><button type="button" onClick={() => onZoom(0)}>All</button></li>}
+        {callSite.length > 0 && (
+          <li>
+            <button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>
+              only through {callSite.at(-1)}
+            </button>
+          </li>
+        )}
+        {callSite.length === 0 && (
+          <li>
+            <button type="button" onClick={() => onZoom(0)}>
+              All
+            </button>
+          </li>
+        )}
         {steps.length > shown.length && <li>…</li>}
-        {shown.map((step) => <li key={step.node}><button type="button" title={step.name} onClick={() => onZoom(step.node)}>{step.name}</button></li>)}
+        {shown.map((step) => (
+          <li key={step.node}>
+            <button type="button" title={step.name} onClick={() => onZoom(step.node)}>
+              {step.name}
+            </button>
+          </li>
+        ))}
       </ol>
-      <span className="push">{flame !== null && `${formatValue(weight, unit)} · ${formatShare(flame.total > 0 ? weight / flame.total : 0)} of total`}</span>
+      <span className="push">
+        {flame !== null && `${formatValue(weight, unit)} · ${formatShare(flame.total > 0 ? weight / flame.total : 0)} of total`}
+      </span>
     </nav>
   );
 }
@@ -230,30 +398,74 @@ function SandwichPath({ fn, onClear }: { fn: string; onClear: () => void }) {
   return (
     <div className="path">
       {fn === "" ? <span>Pick a function: its callers and callees are shown.</span> : <b>{fn}</b>}
-      {fn !== "" && <span className="push"><button type="button" onClick={onClear}>Clear</button></span>}
+      {fn !== "" && (
+        <span className="push">
+          <button type="button" onClick={onClear}>
+            Clear
+          </button>
+        </span>
+      )}
     </div>
   );
 }
 
-function SandwichView({ asked, fn, unit, search, colourBy, onPick }: {
-  asked: Asked<SandwichGraphs>; fn: string; unit: Unit; search: string; colourBy: "package" | "function"; onPick: (fn: string) => void;
+function SandwichView({
+  asked,
+  fn,
+  unit,
+  search,
+  colourBy,
+  onPick,
+}: {
+  asked: Asked<SandwichGraphs>;
+  fn: string;
+  unit: Unit;
+  search: string;
+  colourBy: "package" | "function";
+  onPick: (fn: string) => void;
 }) {
-  if (fn === "") return <div className="center"><h2>Sandwich</h2><p>Pick a function in the table: above it are its callers, below it what it calls.</p></div>;
+  if (fn === "")
+    return (
+      <div className="center">
+        <h2>Sandwich</h2>
+        <p>Pick a function in the table: above it are its callers, below it what it calls.</p>
+      </div>
+    );
   if (asked.data === undefined) return asked.fault !== null ? <Problem fault={asked.fault} onRetry={asked.retry} /> : <Skeleton />;
   const { callers, callees, total, all, self } = asked.data;
   const hideRoot = callers.names[callers.name[0]!] !== fn; // the server's begin with "total"
-  const pick = (flame: Flame) => (node: number): void => { if (node > 0) onPick(flame.names[flame.name[node]!]!); };
+  const pick =
+    (flame: Flame) =>
+    (node: number): void => {
+      if (node > 0) onPick(flame.names[flame.name[node]!]!);
+    };
   return (
     <div className={asked.stale ? "half stale" : "half"}>
-      <p className="path"><span><b>{formatValue(total, unit)}</b> total, {formatShare(all > 0 ? total / all : 0)} of all</span><span><b>{formatValue(self, unit)}</b> self</span>
-        <span className="push">{formatCount(Math.max(callers.depth - 2, 0))} caller levels</span></p>
+      <p className="path">
+        <span>
+          <b>{formatValue(total, unit)}</b> total, {formatShare(all > 0 ? total / all : 0)} of all
+        </span>
+        <span>
+          <b>{formatValue(self, unit)}</b> self
+        </span>
+        <span className="push">{formatCount(Math.max(callers.depth - 2, 0))} caller levels</span>
+      </p>
       <div className="half">
         <h3>Callers</h3>
-        <div className="flame-box"><FlameGraph flame={callers} search={search} options={{ unit, upward: true, hideRoot, colourBy, label: "Callers" }} onLoad={pick(callers)} /></div>
+        <div className="flame-box">
+          <FlameGraph
+            flame={callers}
+            search={search}
+            options={{ unit, upward: true, hideRoot, colourBy, label: "Callers" }}
+            onLoad={pick(callers)}
+          />
+        </div>
       </div>
       <div className="half">
         <h3>Callees</h3>
-        <div className="flame-box"><FlameGraph flame={callees} search={search} options={{ unit, hideRoot, colourBy, label: "Callees" }} onLoad={pick(callees)} /></div>
+        <div className="flame-box">
+          <FlameGraph flame={callees} search={search} options={{ unit, hideRoot, colourBy, label: "Callees" }} onLoad={pick(callees)} />
+        </div>
       </div>
     </div>
   );

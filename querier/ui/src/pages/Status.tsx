@@ -25,15 +25,28 @@ interface Answer {
   revision: string;
   multitenancy: boolean;
   profiles: { count: number; oldest_ms: number | null; newest_ms: number | null };
-  tenants: { tenant: string; limits: Record<string, string>; bucket: { levels: Level[]; deletions_pending: number; objects_given_up: number } | null }[];
-  ring: { revision: number; replicas: number; members: { name: string; zone: string; state: "active" | "leaving"; since_ms: number; shards: number }[] } | null;
+  tenants: {
+    tenant: string;
+    limits: Record<string, string>;
+    bucket: { levels: Level[]; deletions_pending: number; objects_given_up: number } | null;
+  }[];
+  ring: {
+    revision: number;
+    replicas: number;
+    members: { name: string; zone: string; state: "active" | "leaving"; since_ms: number; shards: number }[];
+  } | null;
   statistics: Statistics;
 }
 
 const REFRESH_MS = 5000;
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {
-  return <div className="card fact"><dt>{name}</dt><dd>{children}</dd></div>;
+  return (
+    <div className="card fact">
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
 }
 
 function ago(ms: number): string {
@@ -45,7 +58,22 @@ function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
   return (
     <div className="scroll-x">
       <table className="plain">
-        <thead><tr><th scope="col">Blocks of</th><th scope="col" className="n">Objects</th><th scope="col" className="n">Size</th><th scope="col" className="n">Profiles</th><th scope="col">From</th><th scope="col">Until</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Blocks of</th>
+            <th scope="col" className="n">
+              Objects
+            </th>
+            <th scope="col" className="n">
+              Size
+            </th>
+            <th scope="col" className="n">
+              Profiles
+            </th>
+            <th scope="col">From</th>
+            <th scope="col">Until</th>
+          </tr>
+        </thead>
         <tbody>
           {levels.map((level) => (
             <tr key={level.name}>
@@ -57,7 +85,11 @@ function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
               <td>{dateTime(level.newest_ms, utc)}</td>
             </tr>
           ))}
-          {levels.length === 0 && <tr><td colSpan={6}>Nothing has been committed yet.</td></tr>}
+          {levels.length === 0 && (
+            <tr>
+              <td colSpan={6}>Nothing has been committed yet.</td>
+            </tr>
+          )}
         </tbody>
       </table>
     </div>
@@ -72,34 +104,66 @@ export function Status() {
     refetchInterval: REFRESH_MS,
     meta: { quiet: true },
   });
-  if (status.isError && status.data === undefined) return <section className="card"><Problem fault={status.error} onRetry={() => void status.refetch()} /></section>;
-  if (status.data === undefined) return <section className="card profile"><Skeleton /></section>;
+  if (status.isError && status.data === undefined)
+    return (
+      <section className="card">
+        <Problem fault={status.error} onRetry={() => void status.refetch()} />
+      </section>
+    );
+  if (status.data === undefined)
+    return (
+      <section className="card profile">
+        <Skeleton />
+      </section>
+    );
 
   const { version, revision, profiles, tenants, ring, statistics } = status.data;
   const waiting = tenants.flatMap((one) => one.bucket?.levels ?? []).find((level) => level.name === "segments");
   return (
     <>
+      <h1 className="hidden-text">Status</h1>
       <PartialStrip statistics={statistics} />
       <dl className="facts">
-        <Fact name="Version">{version} <small>{revision}</small></Fact>
+        <Fact name="Version">
+          {version} <small>{revision}</small>
+        </Fact>
         <Fact name="Profiles">{formatCount(profiles.count)}</Fact>
         <Fact name="Newest profile">{profiles.newest_ms === null ? "none" : ago(profiles.newest_ms)}</Fact>
         <Fact name="Since">{profiles.oldest_ms === null ? "–" : dateTime(profiles.oldest_ms, utc)}</Fact>
-        <Fact name="Ingesters">{ring === null ? "this server" : `${formatCount(ring.members.filter((one) => one.state === "active").length)} active`}</Fact>
+        <Fact name="Ingesters">
+          {ring === null ? "this server" : `${formatCount(ring.members.filter((one) => one.state === "active").length)} active`}
+        </Fact>
         <Fact name="Oldest not compacted">{waiting === undefined ? "all is compacted" : ago(waiting.oldest_ms)}</Fact>
       </dl>
       {ring !== null && (
         <section className="card">
-          <header><h2>Ring</h2><span className="note">revision {formatCount(ring.revision)}, {ring.replicas} {ring.replicas === 1 ? "replica" : "replicas"} of each profile</span></header>
+          <header>
+            <h2>Ring</h2>
+            <span className="note">
+              revision {formatCount(ring.revision)}, {ring.replicas} {ring.replicas === 1 ? "replica" : "replicas"} of each profile
+            </span>
+          </header>
           <div className="scroll-x">
             <table className="plain">
-              <thead><tr><th scope="col">Ingester</th><th scope="col">Zone</th><th scope="col">State</th><th scope="col">Member since</th><th scope="col" className="n">Shards</th></tr></thead>
+              <thead>
+                <tr>
+                  <th scope="col">Ingester</th>
+                  <th scope="col">Zone</th>
+                  <th scope="col">State</th>
+                  <th scope="col">Member since</th>
+                  <th scope="col" className="n">
+                    Shards
+                  </th>
+                </tr>
+              </thead>
               <tbody>
                 {ring.members.map((one) => (
                   <tr key={one.name}>
-                    <td>{one.name}</td><td>{one.zone || "–"}</td>
+                    <td>{one.name}</td>
+                    <td>{one.zone || "–"}</td>
                     <td className={one.state === "active" ? "ok" : "warn"}>{one.state}</td>
-                    <td>{dateTime(one.since_ms, utc)}</td><td className="n">{formatCount(one.shards)}</td>
+                    <td>{dateTime(one.since_ms, utc)}</td>
+                    <td className="n">{formatCount(one.shards)}</td>
                   </tr>
                 ))}
               </tbody>
@@ -111,13 +175,32 @@ export function Status() {
         <section key={one.tenant} className="card" aria-label={`Tenant ${one.tenant}`}>
           <header>
             <h2>Tenant {one.tenant}</h2>
-            {one.bucket !== null && one.bucket.deletions_pending > 0 && <span className="note">{formatCount(one.bucket.deletions_pending)} deletions are pending</span>}
-            {one.bucket !== null && one.bucket.objects_given_up > 0 && <span className="warn">{formatCount(one.bucket.objects_given_up)} damaged objects were given up</span>}
+            {one.bucket !== null && one.bucket.deletions_pending > 0 && (
+              <span className="note">{formatCount(one.bucket.deletions_pending)} deletions are pending</span>
+            )}
+            {one.bucket !== null && one.bucket.objects_given_up > 0 && (
+              <span className="warn">{formatCount(one.bucket.objects_given_up)} damaged objects were given up</span>
+            )}
           </header>
-          {one.bucket === null ? <p className="table-foot">Without a bucket: ingesters hold everything.</p> : <Levels levels={one.bucket.levels} utc={utc} />}
+          {one.bucket === null ? (
+            <p className="table-foot">Without a bucket: ingesters hold everything.</p>
+          ) : (
+            <Levels levels={one.bucket.levels} utc={utc} />
+          )}
           <details className="limits">
             <summary>Limits</summary>
-            <dl>{Object.entries(one.limits).map(([name, value]) => <div key={name}><dt><code>limits.{name}</code></dt><dd><code>{value === "" ? "–" : value}</code></dd></div>)}</dl>
+            <dl>
+              {Object.entries(one.limits).map(([name, value]) => (
+                <div key={name}>
+                  <dt>
+                    <code>limits.{name}</code>
+                  </dt>
+                  <dd>
+                    <code>{value === "" ? "–" : value}</code>
+                  </dd>
+                </div>
+              ))}
+            </dl>
             <p className="table-foot">0 is no limit, unless settings.md says otherwise.</p>
           </details>
         </section>

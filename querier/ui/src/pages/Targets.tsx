@@ -48,39 +48,93 @@ export function Targets() {
     meta: { quiet: true },
   });
   if (targets.error instanceof ApiError && targets.error.status === 404)
-    return <section className="card center"><h2>Targets are with the distributors</h2><p>This querier fetches nothing; ask a distributor’s address for this page.</p></section>;
-  if (targets.isError && targets.data === undefined) return <section className="card"><Problem fault={targets.error} onRetry={() => void targets.refetch()} /></section>;
-  if (targets.data === undefined) return <section className="card profile"><Skeleton /></section>;
+    return (
+      <section className="card center">
+        <h2>Targets are with the distributors</h2>
+        <p>This querier fetches nothing; ask a distributor’s address for this page.</p>
+      </section>
+    );
+  if (targets.isError && targets.data === undefined)
+    return (
+      <section className="card">
+        <Problem fault={targets.error} onRetry={() => void targets.refetch()} />
+      </section>
+    );
+  if (targets.data === undefined)
+    return (
+      <section className="card profile">
+        <Skeleton />
+      </section>
+    );
 
   const all = targets.data.data.activeTargets;
   const words = params.q.toLowerCase().split(/\s+/);
-  const shown = all.filter((one) => words.every((word) => `${one.scrapeUrl} ${Object.values(one.labels).join(" ")} ${one.health}`.toLowerCase().includes(word)))
+  const shown = all
+    .filter((one) =>
+      words.every((word) => `${one.scrapeUrl} ${Object.values(one.labels).join(" ")} ${one.health}`.toLowerCase().includes(word)),
+    )
     .sort((a, b) => (a.health === "down" ? 0 : 1) - (b.health === "down" ? 0 : 1) || (a.scrapeUrl < b.scrapeUrl ? -1 : 1));
   const down = all.filter((one) => one.health === "down").length;
   return (
     <>
       <div className="toolbar" style={{ padding: 0, border: 0 }}>
-        <h1>{formatCount(all.length)} {all.length === 1 ? "target" : "targets"}</h1>
+        <h1>
+          {formatCount(all.length)} {all.length === 1 ? "target" : "targets"}
+        </h1>
         {down > 0 && <span className="err">{formatCount(down)} down</span>}
         <span className="note">{formatCount(targets.data.data.droppedTargets.length)} dropped by rules</span>
-        <div className="push"><SearchField label="Search targets" value={params.q} onChange={(q) => set({ q }, { replace: true })} /></div>
+        <div className="push">
+          <SearchField label="Search targets" value={params.q} onChange={(q) => set({ q }, { replace: true })} />
+        </div>
       </div>
       {all.length === 0 ? (
         <section className="card start">
           <h1>Nothing is fetched</h1>
           <p>flamegrid can fetch profiles from programs that serve /debug/pprof. Name them in the settings:</p>
-          <div className="snippet"><pre tabIndex={0}><code>{"scrape:\n  targets: [{targets: [\"localhost:6060\"], labels: {service_name: my.app}}]"}</code></pre></div>
+          <div className="snippet">
+            <pre tabIndex={0}>
+              <code>{'scrape:\n  targets: [{targets: ["localhost:6060"], labels: {service_name: my.app}}]'}</code>
+            </pre>
+          </div>
         </section>
       ) : (
         <section className="card scroll-x">
           <table className="plain">
-            <thead><tr><th scope="col">State</th><th scope="col">Address</th><th scope="col">Service</th><th scope="col">Last</th><th scope="col" className="n">Took</th><th scope="col" className="n">Size</th><th scope="col">Every</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">State</th>
+                <th scope="col">Address</th>
+                <th scope="col">Service</th>
+                <th scope="col">Last</th>
+                <th scope="col" className="n">
+                  Took
+                </th>
+                <th scope="col" className="n">
+                  Size
+                </th>
+                <th scope="col">Every</th>
+              </tr>
+            </thead>
             <tbody>
               {shown.map((one) => (
                 <tr key={`${one.scrapePool} ${one.scrapeUrl} ${one.profile}`}>
                   <td className={CLASS[one.health]}>{WORDS[one.health]}</td>
-                  <td>{one.scrapeUrl}{one.lastError !== "" && <div className="err">{one.lastError}</div>}</td>
-                  <td>{one.labels.service_name !== undefined && <Link href={link({ q: "", query: formatQuery(withService({ type: "", matchers: [] }, one.labels.service_name)) }, "/").slice(BASE.length)}>{one.labels.service_name}</Link>}</td>
+                  <td>
+                    {one.scrapeUrl}
+                    {one.lastError !== "" && <div className="err">{one.lastError}</div>}
+                  </td>
+                  <td>
+                    {one.labels.service_name !== undefined && (
+                      <Link
+                        href={link(
+                          { q: "", query: formatQuery(withService({ type: "", matchers: [] }, one.labels.service_name)) },
+                          "/",
+                        ).slice(BASE.length)}
+                      >
+                        {one.labels.service_name}
+                      </Link>
+                    )}
+                  </td>
                   <td>{ago(one.lastScrape)}</td>
                   <td className="n">{formatDuration(one.lastScrapeDuration * 1000)}</td>
                   <td className="n">{formatValue(one.lastScrapeBytes, "bytes")}</td>

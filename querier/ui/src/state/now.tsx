@@ -38,7 +38,9 @@ export function NowProvider({ children }: { children: ReactNode }) {
   }, [from, until]);
   useEffect(() => {
     if (everyS === 0 || busy) return;
-    const timer = setInterval(() => { if (!document.hidden) setNow(current()); }, everyS * 1000);
+    const timer = setInterval(() => {
+      if (!document.hidden) setNow(current());
+    }, everyS * 1000);
     return () => clearInterval(timer);
   }, [everyS, busy]);
 

@@ -6,7 +6,13 @@ export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
 const UNIT_MS: Record<string, number> = {
-  s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS, M: 30 * DAY_MS, y: 365 * DAY_MS,
+  s: SECOND_MS,
+  m: MINUTE_MS,
+  h: HOUR_MS,
+  d: DAY_MS,
+  w: 7 * DAY_MS,
+  M: 30 * DAY_MS,
+  y: 365 * DAY_MS,
 };
 const FIRST_MS_EPOCH = 1e11; // smaller numbers are seconds: until the year 5138
 
@@ -66,9 +72,6 @@ export function isRelative(range: Range): boolean {
 export function isValid(range: Range, nowMs: number, utc = false): boolean {
   return toMs(range.from, nowMs, utc) < toMs(range.until, nowMs, utc);
 }
-
-
-
 
 function pad(number: number): string {
   return String(number).padStart(2, "0");

@@ -39,9 +39,6 @@ export function useRoute(): Route {
     },
     [navigate],
   );
-  const link = useCallback<Route["link"]>(
-    (patch, to) => BASE + join(to ?? path, format(patched(address, patch))),
-    [address, path],
-  );
+  const link = useCallback<Route["link"]>((patch, to) => BASE + join(to ?? path, format(patched(address, patch))), [address, path]);
   return { path, address, params: address.params, set, link };
 }

@@ -95,8 +95,9 @@ export function parseQuery(text: string): Query {
   return query;
 }
 
+/* Strings of JSON are strings of PromQL. */
 function quoted(value: string): string {
-  return JSON.stringify(value).replace(/\\u([0-9a-f]{4})/g, "\\u$1");
+  return JSON.stringify(value);
 }
 
 export function formatMatcher(matcher: Matcher): string {
@@ -127,8 +128,9 @@ export function withService(query: Query, service: string): Query {
 
 /* The same matcher only once; another value for = of a label takes the place of the old one. */
 export function withMatcher(query: Query, matcher: Matcher): Query {
-  const kept = query.matchers.filter((other) =>
-    !(other.name === matcher.name && (other.op === matcher.op && (matcher.op === "=" || other.value === matcher.value))));
+  const kept = query.matchers.filter(
+    (other) => !(other.name === matcher.name && other.op === matcher.op && (matcher.op === "=" || other.value === matcher.value)),
+  );
   return { ...query, matchers: [...kept, matcher] };
 }
 

@@ -6,15 +6,23 @@ export interface Settings {
   theme: "system" | "dark" | "light";
   utc: boolean;
   shortcuts: boolean;
-  sourceLinks: string; // template with {path} and {line}; "": none
+  sourceLinks: string; // an address with {name}; "": none
   recentRanges: { from: string; until: string }[];
   lastQuery: string;
   split: number; // part of the width that the table has
+  barPx: number; // height of a flame graph's rows
 }
 
 const KEY = "flamegrid.settings";
 const DEFAULTS: Settings = {
-  theme: "system", utc: false, shortcuts: true, sourceLinks: "", recentRanges: [], lastQuery: "", split: 0.36,
+  theme: "system",
+  utc: false,
+  shortcuts: true,
+  sourceLinks: "",
+  recentRanges: [],
+  lastQuery: "",
+  split: 0.36,
+  barPx: 20,
 };
 const RECENT_MAX = 5;
 

@@ -43,11 +43,21 @@ export function meaning(id: string): Meaning {
   const known = BY_NAME[`${type.name}:${type.sample}`];
   if (known !== undefined) return known;
   const words = (type.sample === "" || type.sample === type.name ? type.name : `${type.name} ${type.sample}`).replaceAll("_", " ");
-  return { label: words === "" ? "Profile" : words[0]!.toUpperCase() + words.slice(1), what: `Values of ${type.sample || type.name} in ${type.unit || "units"}.` };
+  return {
+    label: words === "" ? "Profile" : words[0]!.toUpperCase() + words.slice(1),
+    what: `Values of ${type.sample || type.name} in ${type.unit || "units"}.`,
+  };
 }
 
 /* CPU first: what most people come for. */
-const ORDER = ["process_cpu:cpu", "wall:wall", "off_cpu:off_cpu", "memory:alloc_space", "memory:alloc_in_new_tlab_bytes", "memory:inuse_space"];
+const ORDER = [
+  "process_cpu:cpu",
+  "wall:wall",
+  "off_cpu:off_cpu",
+  "memory:alloc_space",
+  "memory:alloc_in_new_tlab_bytes",
+  "memory:inuse_space",
+];
 
 export function byImportance(left: string, right: string): number {
   const rank = (id: string): number => {

@@ -33,6 +33,14 @@ const DEFAULTS = {
   id: "", // an ad hoc profile
   other: "", // the one it is compared with
   type: "", // of several in one file
+  show: "", // states of changes that the table of a comparison has
+  noise: "", // 1: changes that are not significant have colours, too
+  chart: "lines", // how series by label are drawn
+  kind: "spans", // what a heat map counts
+  box: "", // FROM..UNTIL..LOW..HIGH in a heat map
+  span: "", // ids of spans whose profile is shown, joined by commas
+  profile: "", // id of the profile that is shown
+  trace: "", // id of the trace whose profile is shown
 } as const;
 
 export type Name = keyof typeof DEFAULTS;
@@ -65,8 +73,7 @@ export function parse(search: string): Address {
 /* Returns the search part of an address, without "?". */
 export function format(address: Address): string {
   const out = new URLSearchParams();
-  for (const name of NAMES)
-    if (address.params[name] !== DEFAULTS[name]) out.append(name, address.params[name]);
+  for (const name of NAMES) if (address.params[name] !== DEFAULTS[name]) out.append(name, address.params[name]);
   for (const [name, value] of address.rest) out.append(name, value);
   return out.toString();
 }
@@ -93,6 +100,17 @@ export function formatSel(sel: [number, number] | null): string {
   return sel === null ? "" : `${Math.round(sel[0])}..${Math.round(sel[1])}`;
 }
 
+/* A box in a heat map: times in milliseconds, and values. */
+export function parseBox(text: string): { from: number; until: number; low: number; high: number } | null {
+  const [from, until, low, high, more] = text.split("..").map(Number);
+  if (more !== undefined || !(from! < until!) || !(low! <= high!)) return null;
+  return { from: from!, until: until!, low: low!, high: high! };
+}
+
+export function formatBox(box: { from: number; until: number; low: number; high: number } | null): string {
+  return box === null ? "" : [box.from, box.until, box.low, box.high].map(Math.round).join("..");
+}
+
 /* Paths of Pyroscope's page, and ours for them. */
 export const OLD_PATHS: Record<string, string> = {
   "/comparison": "/compare",
@@ -101,7 +119,19 @@ export const OLD_PATHS: Record<string, string> = {
 };
 
 /* What stays if the user goes to another page: what is asked, not how it is looked at. */
-const CARRIED: readonly Name[] = ["query", "from", "until", "sel", "tenant", "leftQuery", "leftFrom", "leftUntil", "rightQuery", "rightFrom", "rightUntil"];
+const CARRIED: readonly Name[] = [
+  "query",
+  "from",
+  "until",
+  "sel",
+  "tenant",
+  "leftQuery",
+  "leftFrom",
+  "leftUntil",
+  "rightQuery",
+  "rightFrom",
+  "rightUntil",
+];
 
 export function carried(address: Address): string {
   const params = { ...DEFAULTS } as Params;

@@ -34,7 +34,9 @@ export function SlowNote({ busy }: { busy: boolean }) {
   return (
     <div className="strip" role="status">
       <span>Still reading …</span>
-      <button type="button" className="btn small" onClick={() => void client.cancelQueries()}>Cancel</button>
+      <button type="button" className="btn small" onClick={() => void client.cancelQueries()}>
+        Cancel
+      </button>
       {slow === 2 && (
         <button type="button" className="btn small" onClick={() => set({ from: String(until - half), until: params.until, sel: "" })}>
           Only the last {formatDuration(half)}
@@ -45,5 +47,11 @@ export function SlowNote({ busy }: { busy: boolean }) {
 }
 
 export function Skeleton({ rows = 14 }: { rows?: number }) {
-  return <div className="skeleton" aria-hidden="true">{Array.from({ length: rows }, (_, index) => <i key={index} />)}</div>;
+  return (
+    <div className="skeleton" aria-hidden="true">
+      {Array.from({ length: rows }, (_, index) => (
+        <i key={index} />
+      ))}
+    </div>
+  );
 }

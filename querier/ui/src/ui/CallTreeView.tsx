@@ -9,9 +9,8 @@ import { splitName } from "../flame/names";
 import { patternOf } from "../flame/search";
 import { type Unit, formatShare, formatValue } from "../flame/units";
 import { useDark } from "../state/settings";
-import { ROW_PX } from "./FunctionsTable";
+import { ROW_PX, useRowsInSight } from "./rows";
 
-const AROUND = 12;
 const INDENT_PX = 14;
 
 interface Props {
@@ -27,18 +26,11 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
   const [version, redraw] = useReducer((count: number) => count + 1, 0);
   const rows = useMemo(() => tree.rows(), [tree, version]);
   const box = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
   const [at, setAt] = useState(0); // node with the focus
   const dark = useDark();
   const theme = useMemo(() => makeTheme(dark), [dark]);
   const pattern = search === "" ? null : patternOf(search);
 
-  useEffect(() => {
-    const watch = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 600));
-    watch.observe(box.current!);
-    return () => watch.disconnect();
-  }, []);
   /* A search opens the way to what it finds, the heaviest first, as far as one can look through. */
   useEffect(() => {
     if (pattern === null) return;
@@ -48,29 +40,47 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
     redraw();
   }, [search, tree]);
 
-  const first = Math.max(0, Math.floor(top / ROW_PX) - AROUND);
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_PX) + AROUND);
+  const { first, last, onScroll, focus } = useRowsInSight(box, rows.length, tree, "");
   const focusOn = (node: number): void => {
     setAt(node);
-    const index = rows.indexOf(node);
-    const scroller = box.current!;
-    if (index * ROW_PX < scroller.scrollTop) scroller.scrollTop = index * ROW_PX;
-    if ((index + 3) * ROW_PX > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = (index + 3) * ROW_PX - scroller.clientHeight;
-    requestAnimationFrame(() => requestAnimationFrame(() => scroller.querySelector<HTMLElement>(`[data-node="${node}"]`)?.focus()));
+    focus(rows.indexOf(node));
   };
   const onKey = (event: React.KeyboardEvent, node: number): void => {
     const index = rows.indexOf(node);
     const open = tree.isOpen(node);
     const step: Record<string, () => void> = {
-      ArrowDown: () => { if (index + 1 < rows.length) focusOn(rows[index + 1]!); },
-      ArrowUp: () => { if (index > 0) focusOn(rows[index - 1]!); },
+      ArrowDown: () => {
+        if (index + 1 < rows.length) focusOn(rows[index + 1]!);
+      },
+      ArrowUp: () => {
+        if (index > 0) focusOn(rows[index - 1]!);
+      },
       Home: () => focusOn(rows[0]!),
       End: () => focusOn(rows.at(-1)!),
-      ArrowRight: () => { if (!open) { tree.toggle(node); redraw(); } else if (index + 1 < rows.length) focusOn(rows[index + 1]!); },
-      ArrowLeft: () => { if (open) { tree.toggle(node); redraw(); } else if (flame.parent[node]! >= 0) focusOn(flame.parent[node]!); },
-      Enter: () => { tree.toggle(node); redraw(); },
-      "*": () => { tree.openHot(node); redraw(); },
-      m: () => { const place = event.currentTarget.getBoundingClientRect(); onMenu(node, place.left + 40, place.bottom); },
+      ArrowRight: () => {
+        if (!open) {
+          tree.toggle(node);
+          redraw();
+        } else if (index + 1 < rows.length) focusOn(rows[index + 1]!);
+      },
+      ArrowLeft: () => {
+        if (open) {
+          tree.toggle(node);
+          redraw();
+        } else if (flame.parent[node]! >= 0) focusOn(flame.parent[node]!);
+      },
+      Enter: () => {
+        tree.toggle(node);
+        redraw();
+      },
+      "*": () => {
+        tree.openHot(node);
+        redraw();
+      },
+      m: () => {
+        const place = event.currentTarget.getBoundingClientRect();
+        onMenu(node, place.left + 40, place.bottom);
+      },
     };
     const run = step[event.key];
     if (run === undefined || event.ctrlKey || event.metaKey) return;
@@ -80,35 +90,88 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
   };
 
   return (
-    <div className="rows" ref={box} onScroll={() => setTop(box.current!.scrollTop)}>
+    <div className="rows" ref={box} onScroll={onScroll}>
       <table className="functions fixed" role="treegrid" aria-label="Call tree" aria-rowcount={rows.length + 1}>
-        <colgroup><col /><col style={{ width: 142 }} /><col style={{ width: 128 }} /></colgroup>
-        <thead><tr aria-rowindex={1}><th scope="col">Function, with what it calls</th><th scope="col" className="n">Total</th><th scope="col" className="n">Self</th></tr></thead>
+        <colgroup>
+          <col />
+          <col style={{ width: 142 }} />
+          <col style={{ width: 128 }} />
+        </colgroup>
+        <thead>
+          <tr aria-rowindex={1}>
+            <th scope="col">Function, with what it calls</th>
+            <th scope="col" className="n">
+              Total
+            </th>
+            <th scope="col" className="n">
+              Self
+            </th>
+          </tr>
+        </thead>
         <tbody>
-          {first > 0 && <tr className="spacer" aria-hidden="true"><td colSpan={3} style={{ height: first * ROW_PX }} /></tr>}
+          {first > 0 && (
+            <tr className="spacer" aria-hidden="true">
+              <td colSpan={3} style={{ height: first * ROW_PX }} />
+            </tr>
+          )}
           {rows.slice(first, last).map((node, offset) => {
             const full = flame.names[flame.name[node]!]!;
             const name = splitName(full);
             const share = flame.total > 0 ? flame.w[node]! / flame.total : 0;
             const parent = tree.hasChildren(node);
             return (
-              <tr key={node} data-node={node} tabIndex={node === at || (at === 0 && offset === 0 && first === 0) ? 0 : -1} aria-rowindex={first + offset + 2}
-                aria-level={flame.level[node]! + 1} aria-expanded={parent ? tree.isOpen(node) : undefined}
+              <tr
+                key={node}
+                data-row={first + offset}
+                tabIndex={node === at || (at === 0 && offset === 0 && first === 0) ? 0 : -1}
+                aria-rowindex={first + offset + 2}
+                aria-level={flame.level[node]! + 1}
+                aria-expanded={parent ? tree.isOpen(node) : undefined}
                 className={pattern !== null && !pattern.test(full) ? "dim" : undefined}
-                onKeyDown={(event) => onKey(event, node)} onFocus={() => setAt(node)}
-                onClick={() => { tree.toggle(node); redraw(); }}
-                onContextMenu={(event) => { event.preventDefault(); onMenu(node, event.clientX, event.clientY); }}>
+                onKeyDown={(event) => onKey(event, node)}
+                onFocus={() => setAt(node)}
+                onClick={() => {
+                  tree.toggle(node);
+                  redraw();
+                }}
+                onContextMenu={(event) => {
+                  event.preventDefault();
+                  onMenu(node, event.clientX, event.clientY);
+                }}
+              >
                 <td className="name" title={full} style={{ paddingLeft: 10 + Math.min(flame.level[node]!, 40) * INDENT_PX }}>
-                  <div className="cell"><span aria-hidden="true" style={{ flex: "none", width: 14, color: "var(--fg-3)" }}>{parent ? (tree.isOpen(node) ? "▾" : "▸") : ""}</span>
-                  <i className="key" style={{ background: node === 0 ? "transparent" : theme.fills[colourOf(full, colourBy)] }} />
-                  <span className="text"><span className="dim">{name.dim}</span>{name.main}</span></div>
+                  <div className="cell">
+                    <span aria-hidden="true" style={{ flex: "none", width: 14, color: "var(--fg-3)" }}>
+                      {parent ? (tree.isOpen(node) ? "▾" : "▸") : ""}
+                    </span>
+                    <i className="key" style={{ background: node === 0 ? "transparent" : theme.fills[colourOf(full, colourBy)] }} />
+                    <span className="text">
+                      <span className="dim">{name.dim}</span>
+                      {name.main}
+                    </span>
+                  </div>
                 </td>
-                <td className="n"><span className="bar-of" style={{ width: `${share * 92}%` }} /><span className="text">{formatValue(flame.w[node]!, unit)}<span className="share">{formatShare(share)}</span></span></td>
-                <td className="n"><span className="text">{formatValue(flame.self[node]!, unit)}<span className="share">{formatShare(flame.total > 0 ? flame.self[node]! / flame.total : 0)}</span></span></td>
+                <td className="n">
+                  <span className="bar-of" style={{ width: `${share * 92}%` }} />
+                  <span className="text">
+                    {formatValue(flame.w[node]!, unit)}
+                    <span className="share">{formatShare(share)}</span>
+                  </span>
+                </td>
+                <td className="n">
+                  <span className="text">
+                    {formatValue(flame.self[node]!, unit)}
+                    <span className="share">{formatShare(flame.total > 0 ? flame.self[node]! / flame.total : 0)}</span>
+                  </span>
+                </td>
               </tr>
             );
           })}
-          {last < rows.length && <tr className="spacer" aria-hidden="true"><td colSpan={3} style={{ height: (rows.length - last) * ROW_PX }} /></tr>}
+          {last < rows.length && (
+            <tr className="spacer" aria-hidden="true">
+              <td colSpan={3} style={{ height: (rows.length - last) * ROW_PX }} />
+            </tr>
+          )}
         </tbody>
       </table>
     </div>

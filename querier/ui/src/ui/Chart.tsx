@@ -21,20 +21,27 @@ export function Chart({ data, options, selection, ...callbacks }: Props) {
   latest.current = callbacks;
 
   useEffect(() => {
-    const made = new TimeSeriesChart(box.current!, { dark, utc, ...options }, {
-      onSelect: (range, done) => latest.current.onSelect?.(range, done),
-      onHover: (time) => latest.current.onHover?.(time),
-    });
+    const made = new TimeSeriesChart(
+      box.current!,
+      { dark, utc, ...options },
+      {
+        onSelect: (range, done) => latest.current.onSelect?.(range, done),
+        onHover: (time) => latest.current.onHover?.(time),
+      },
+    );
     chart.current = made;
     return () => made.destroy();
     // One chart for the life of the component; what changes is set below.
   }, []);
   useEffect(() => {
-    const given = Object.entries({ mode, height, format, binary, label, colour, selectable, marks, most }).filter(([, value]) => value !== undefined);
+    const given = Object.entries({ mode, height, format, binary, label, colour, selectable, marks, most }).filter(
+      ([, value]) => value !== undefined,
+    );
     chart.current!.setOptions({ dark, utc, ...Object.fromEntries(given) });
   }, [dark, utc, mode, height, format, binary, label, colour, selectable, marks, most]);
   useEffect(() => chart.current!.setData(data), [data]);
-  useEffect(() => chart.current!.setSelection(selection), [selection, data]);
+  const { from, until } = selection ?? { from: null, until: null };
+  useEffect(() => chart.current!.setSelection(from === null ? null : { from, until }), [from, until]);
 
   return <div ref={box} className="plot" style={height === undefined ? undefined : { height }} />;
 }

@@ -15,13 +15,21 @@ export function Dialog({ title, open, onClose, children }: { title: string; open
   }, [open]);
 
   return (
-    <dialog ref={ref} aria-labelledby={id} onClose={onClose}
-      onClick={(event) => { if (event.target === ref.current) onClose(); }}>
+    <dialog
+      ref={ref}
+      aria-labelledby={id}
+      onClose={onClose}
+      onClick={(event) => {
+        if (event.target === ref.current) onClose();
+      }}
+    >
       {open && (
         <>
           <header>
             <h2 id={id}>{title}</h2>
-            <button type="button" className="btn bare icon" aria-label="Close" onClick={onClose}><Icon name="close" /></button>
+            <button type="button" className="btn bare icon" aria-label="Close" onClick={onClose}>
+              <Icon name="close" />
+            </button>
           </header>
           <div className="body">{children}</div>
         </>

@@ -26,36 +26,58 @@ export function ExportMenu({ query, span, maxNodes, callSite, view, hasPicture }
   const shown: Shown = { query, span, maxNodes, part: { callSite }, utc };
   const attempt = (what: string, work: Promise<void>): void => {
     toast(`${what} …`);
-    work.then(() => toast(`${what} saved`), (fault: unknown) => toast(`${what}: ${fault instanceof Error ? fault.message : String(fault)}`));
+    work.then(
+      () => toast(`${what} saved`),
+      (fault: unknown) => toast(`${what}: ${fault instanceof Error ? fault.message : String(fault)}`),
+    );
   };
-  const server = (format: ServerFormat, text: string, hint: string): Entry =>
-    ({ key: format, text, hint, run: () => attempt(text, saveFromServer(shown, format)) });
+  const server = (format: ServerFormat, text: string, hint: string): Entry => ({
+    key: format,
+    text,
+    hint,
+    run: () => attempt(text, saveFromServer(shown, format)),
+  });
   const picture = (format: "png" | "svg" | "html", text: string, hint: string): Entry => ({
-    key: format, text, hint, disabled: !hasPicture,
+    key: format,
+    text,
+    hint,
+    disabled: !hasPicture,
     run: () => {
       const { title, subtitle } = titleOf(shown);
       attempt(text, savePicture(view.current!, format, title, subtitle, fileName(shown, "x").slice(0, -2)));
     },
   });
-  const command = (output: string, text: string): Entry =>
-    ({ key: `cli ${output}`, text, run: () => void copy("Command", commandLine(shown, homeOf(), params.tenant, output)) });
+  const command = (output: string, text: string): Entry => ({
+    key: `cli ${output}`,
+    text,
+    run: () => void copy("Command", commandLine(shown, homeOf(), params.tenant, output)),
+  });
 
   return (
-    <Menu trigger={<><Icon name="export" />Export<Icon name="down" size={13} /></>} entries={[
-      { key: "pprof", text: "pprof", hint: ".pb.gz", run: () => attempt("pprof", savePprof(shown)) },
-      server("folded", "Folded stacks", ".folded"),
-      server("json", "Flame graph as JSON", ".json"),
-      server("speedscope", "For speedscope.app", ".json"),
-      server("firefox", "For profiler.firefox.com", ".json"),
-      server("dot", "Call graph for Graphviz", ".dot"),
-      "line",
-      picture("png", "Picture", ".png"),
-      picture("svg", "Vector picture", ".svg"),
-      picture("html", "Page of one file, with its viewer", ".html"),
-      "line",
-      command("table", "Copy as command line: functions"),
-      command("folded", "Copy as command line: stacks"),
-      command("pprof", "Copy as command line: go tool pprof"),
-    ]} />
+    <Menu
+      trigger={
+        <>
+          <Icon name="export" />
+          Export
+          <Icon name="down" size={13} />
+        </>
+      }
+      entries={[
+        { key: "pprof", text: "pprof", hint: ".pb.gz", run: () => attempt("pprof", savePprof(shown)) },
+        server("folded", "Folded stacks", ".folded"),
+        server("json", "Flame graph as JSON", ".json"),
+        server("speedscope", "For speedscope.app", ".json"),
+        server("firefox", "For profiler.firefox.com", ".json"),
+        server("dot", "Call graph for Graphviz", ".dot"),
+        "line",
+        picture("png", "Picture", ".png"),
+        picture("svg", "Vector picture", ".svg"),
+        picture("html", "Page of one file, with its viewer", ".html"),
+        "line",
+        command("table", "Copy as command line: functions"),
+        command("folded", "Copy as command line: stacks"),
+        command("pprof", "Copy as command line: go tool pprof"),
+      ]}
+    />
   );
 }

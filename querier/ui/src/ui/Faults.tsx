@@ -12,6 +12,10 @@ export class Faults extends Component<{ children: ReactNode }, { fault: Error | 
 
   override render(): ReactNode {
     if (this.state.fault === null) return this.props.children;
-    return <section className="card"><Problem fault={this.state.fault} onRetry={() => this.setState({ fault: null })} /></section>;
+    return (
+      <section className="card">
+        <Problem fault={this.state.fault} onRetry={() => this.setState({ fault: null })} />
+      </section>
+    );
   }
 }

@@ -18,7 +18,8 @@ const PATHS = {
   moon: "M20 14.500A8 8 0 1 1 9.500 4a6.500 6.500 0 0 0 10.500 10.500z",
   search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM20 20l-4-4",
   flip: "M8 4v16m0 0-4-4m4 4 4-4M16 20V4m0 0-4 4m4-4 4 4",
-  palette: "M12 3a9 9 0 1 0 0 18c2 0 1.500-1.800 1-2.700-.6-1.200.3-2.300 1.500-2.300H17a4 4 0 0 0 4-4c0-5-4-9-9-9zM7.500 11h.01M11 7.500h.01M15.500 8.500h.01",
+  palette:
+    "M12 3a9 9 0 1 0 0 18c2 0 1.500-1.800 1-2.700-.6-1.200.3-2.300 1.500-2.300H17a4 4 0 0 0 4-4c0-5-4-9-9-9zM7.500 11h.01M11 7.500h.01M15.500 8.500h.01",
   group: "M4 6h16M7 12h13M10 18h10",
   share: "M10 14a4 4 0 0 0 5.700 0l3-3A4 4 0 0 0 13 5.300l-1 1M14 10a4 4 0 0 0-5.700 0l-3 3A4 4 0 0 0 11 18.700l1-1",
   export: "M12 4v11m0 0-4-4m4 4 4-4M4 20h16",
@@ -34,8 +35,17 @@ export type IconName = keyof typeof PATHS;
 
 export function Icon({ name, size = 15 }: { name: IconName; size?: number }) {
   return (
-    <svg width={size} height={size} viewBox="0 0 24 24" fill="none" stroke="currentColor" strokeWidth={1.9}
-      strokeLinecap="round" strokeLinejoin="round" aria-hidden="true">
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={1.9}
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden="true"
+    >
       <path d={PATHS[name]} />
     </svg>
   );

@@ -18,8 +18,18 @@ export type Entry = Choice | "line" | { note: ReactNode };
 
 export function Entries({ entries }: { entries: readonly Entry[] }) {
   return entries.map((entry, index) => {
-    if (entry === "line") return <Dropdown.Separator key={index} asChild><hr /></Dropdown.Separator>;
-    if ("note" in entry) return <div key={index} className="note">{entry.note}</div>;
+    if (entry === "line")
+      return (
+        <Dropdown.Separator key={index} asChild>
+          <hr />
+        </Dropdown.Separator>
+      );
+    if ("note" in entry)
+      return (
+        <div key={index} className="note">
+          {entry.note}
+        </div>
+      );
     const content = (
       <>
         {entry.on !== undefined && <span className="tick">{entry.on && <Icon name="tick" />}</span>}
@@ -27,24 +37,29 @@ export function Entries({ entries }: { entries: readonly Entry[] }) {
         {entry.hint !== undefined && <span className="key">{entry.hint}</span>}
       </>
     );
-    return entry.on === undefined
-      ? <Dropdown.Item key={entry.key} disabled={entry.disabled ?? false} onSelect={entry.run}>{content}</Dropdown.Item>
-      : <Dropdown.CheckboxItem key={entry.key} checked={entry.on} disabled={entry.disabled ?? false} onSelect={entry.run}>{content}</Dropdown.CheckboxItem>;
+    return entry.on === undefined ? (
+      <Dropdown.Item key={entry.key} disabled={entry.disabled ?? false} onSelect={entry.run}>
+        {content}
+      </Dropdown.Item>
+    ) : (
+      <Dropdown.CheckboxItem key={entry.key} checked={entry.on} disabled={entry.disabled ?? false} onSelect={entry.run}>
+        {content}
+      </Dropdown.CheckboxItem>
+    );
   });
 }
 
 interface MenuProps {
-  trigger: ReactNode;
-  name?: string;
+  trigger: ReactNode; // its text is the name of the button
   className?: string;
   entries: readonly Entry[];
   align?: "start" | "end";
 }
 
-export function Menu({ trigger, name, className = "btn", entries, align = "end" }: MenuProps) {
+export function Menu({ trigger, className = "btn", entries, align = "end" }: MenuProps) {
   return (
     <Dropdown.Root modal={false}>
-      <Dropdown.Trigger className={className} aria-label={name}>{trigger}</Dropdown.Trigger>
+      <Dropdown.Trigger className={className}>{trigger}</Dropdown.Trigger>
       <Dropdown.Portal>
         <Dropdown.Content className="floating menu" align={align} sideOffset={6} collisionPadding={8}>
           <Entries entries={entries} />
@@ -57,9 +72,18 @@ export function Menu({ trigger, name, className = "btn", entries, align = "end" 
 /* A menu at a point of the page, as a right click or a key opens it. */
 export function MenuAt({ at, entries, onClose }: { at: { x: number; y: number } | null; entries: readonly Entry[]; onClose: () => void }) {
   return (
-    <Dropdown.Root modal={false} open={at !== null} onOpenChange={(open) => { if (!open) onClose(); }}>
+    <Dropdown.Root
+      modal={false}
+      open={at !== null}
+      onOpenChange={(open) => {
+        if (!open) onClose();
+      }}
+    >
       <Dropdown.Trigger asChild>
-        <span aria-hidden="true" style={{ position: "fixed", left: at?.x ?? 0, top: at?.y ?? 0, width: 1, height: 1, pointerEvents: "none" }} />
+        <span
+          aria-hidden="true"
+          style={{ position: "fixed", left: at?.x ?? 0, top: at?.y ?? 0, width: 1, height: 1, pointerEvents: "none" }}
+        />
       </Dropdown.Trigger>
       <Dropdown.Portal>
         <Dropdown.Content className="floating menu" align="start" sideOffset={2} collisionPadding={8}>

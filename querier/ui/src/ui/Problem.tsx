@@ -18,11 +18,19 @@ function adviceFor(fault: unknown): Advice {
     return { title: "This page has a fault", text: "Please report it with the details. Reloading the page may help.", retry: true };
   switch (true) {
     case fault.status === 0:
-      return { title: "The server cannot be reached", text: "It is stopped, or the network between is down. Nothing of the page is lost.", retry: true };
+      return {
+        title: "The server cannot be reached",
+        text: "It is stopped, or the network between is down. Nothing of the page is lost.",
+        retry: true,
+      };
     case fault.status === 400:
       return { title: "The query is wrong", text: fault.message, retry: false };
     case fault.status === 403:
-      return { title: "Access denied", text: "You are signed in, but may not see this. Ask who runs the server for the right to read this tenant.", retry: false };
+      return {
+        title: "Access denied",
+        text: "You are signed in, but may not see this. Ask who runs the server for the right to read this tenant.",
+        retry: false,
+      };
     case fault.status === 404:
       return { title: "There is no such thing", text: fault.message, retry: false };
     case fault.status === 413:
@@ -30,11 +38,19 @@ function adviceFor(fault: unknown): Advice {
     case fault.status === 422 || (fault.status === 429 && fault.retryAfterS === null):
       return { title: "A limit was reached", text: `${fault.message}. A shorter time range or more filters need less.`, retry: true };
     case fault.status === 429:
-      return { title: "The server is busy, or a limit was reached", text: `${fault.message}. A shorter time range or more filters need less.`, retry: true };
+      return {
+        title: "The server is busy, or a limit was reached",
+        text: `${fault.message}. A shorter time range or more filters need less.`,
+        retry: true,
+      };
     case fault.status === 501:
       return { title: "This server does not offer it", text: fault.message, retry: false };
     case fault.status === 503 || fault.status === 502:
-      return { title: "Not available at the moment", text: "Some part of the server that is needed did not answer. Such trouble passes, or the status page shows what it is.", retry: true };
+      return {
+        title: "Not available at the moment",
+        text: "Some part of the server that is needed did not answer. Such trouble passes, or the status page shows what it is.",
+        retry: true,
+      };
     case fault.status === 504:
       return { title: "It took too long", text: "A shorter time range or more filters need less time.", retry: true };
     default:
@@ -52,7 +68,11 @@ function Countdown({ seconds, onEnd }: { seconds: number; onEnd: () => void }) {
     const timer = setTimeout(() => setLeft(left - 1), 1000);
     return () => clearTimeout(timer);
   }, [left, onEnd]);
-  return <span className="note" role="timer">tries again in {left} s</span>;
+  return (
+    <span className="note" role="timer">
+      tries again in {left} s
+    </span>
+  );
 }
 
 export function Problem({ fault, onRetry, children }: { fault: unknown; onRetry?: () => void; children?: ReactNode }) {
@@ -61,16 +81,28 @@ export function Problem({ fault, onRetry, children }: { fault: unknown; onRetry?
   const after = fault instanceof ApiError ? fault.retryAfterS : null;
   return (
     <div className="problem" role="alert">
-      <h2><Icon name="warn" size={18} />{advice.title}</h2>
+      <h2>
+        <Icon name="warn" size={18} />
+        {advice.title}
+      </h2>
       <p>{advice.text}</p>
       <div className="row">
-        {advice.retry && onRetry !== undefined && <button type="button" className="btn" onClick={onRetry}><Icon name="refresh" />Try again</button>}
+        {advice.retry && onRetry !== undefined && (
+          <button type="button" className="btn" onClick={onRetry}>
+            <Icon name="refresh" />
+            Try again
+          </button>
+        )}
         {children}
         {advice.retry && onRetry !== undefined && after !== null && after > 1 && <Countdown seconds={after} onEnd={onRetry} />}
       </div>
       <details>
         <summary>Details</summary>
-        <pre>{fault instanceof ApiError ? `${fault.status} ${fault.code}\n${fault.message}` : String(fault instanceof Error ? fault.stack ?? fault : fault)}</pre>
+        <pre>
+          {fault instanceof ApiError
+            ? `${fault.status} ${fault.code}\n${fault.message}`
+            : String(fault instanceof Error ? (fault.stack ?? fault) : fault)}
+        </pre>
       </details>
     </div>
   );

@@ -5,7 +5,18 @@ import { useEffect, useMemo, useState } from "react";
 import { useLabels, useServices, useValues } from "../api/queries";
 import { useNow, useSpan } from "../state/now";
 import { useRoute } from "../state/route";
-import { type Matcher, OPERATORS, type Operator, type Query, formatQuery, parseQuery, serviceOf, withMatcher, withService, withoutMatcher } from "../state/selector";
+import {
+  type Matcher,
+  OPERATORS,
+  type Operator,
+  type Query,
+  formatQuery,
+  parseQuery,
+  serviceOf,
+  withMatcher,
+  withService,
+  withoutMatcher,
+} from "../state/selector";
 import { change, useDark, useSettings } from "../state/settings";
 import { byImportance, meaning } from "../state/types";
 import { Combo, PickList } from "./Combo";
@@ -24,14 +35,18 @@ export function useSelection(text: string): { query: Query; fault: Error | null 
   }, [text]);
 }
 
-function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const items = [
     { key: "", text: "All services", more: "overview" },
-    ...(services.data ?? []).filter((one) => one.service !== "").map((one) => ({
-      key: one.service, text: one.service, more: `${one.types.length} ${one.types.length === 1 ? "type" : "types"}`,
-    })),
+    ...(services.data ?? [])
+      .filter((one) => one.service !== "")
+      .map((one) => ({
+        key: one.service,
+        text: one.service,
+        more: `${one.types.length} ${one.types.length === 1 ? "type" : "types"}`,
+      })),
   ];
   const pick = (name: string): void => {
     if (name === "") {
@@ -39,18 +54,29 @@ function ServicePicker({ query, onChange }: { query: Query; onChange: (query: Qu
       return;
     }
     const types = services.data?.find((one) => one.service === name)?.types ?? [];
-    const type = types.includes(query.type) ? query.type : [...types].sort(byImportance)[0] ?? query.type;
+    const type = types.includes(query.type) ? query.type : ([...types].sort(byImportance)[0] ?? query.type);
     onChange(withService({ type, matchers: query.matchers }, name));
   };
 
   return (
-    <Combo label="Search services" name={`Service: ${service || "all"}`} items={items} selected={service} onPick={pick}
+    <Combo
+      label="Search services"
+      items={items}
+      selected={service}
+      onPick={pick}
       none={services.isPending ? "Loading …" : "No service matches."}
-      trigger={<><span className="of">Service</span><span className="what">{service || "All"}</span><Icon name="down" size={13} /></>} />
+      trigger={
+        <>
+          <span className="of">Service </span>
+          <span className="what">{service || "All"}</span>
+          <Icon name="down" size={13} />
+        </>
+      }
+    />
   );
 }
 
-function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
+export function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query) => void }) {
   const services = useServices(useSpan());
   const service = serviceOf(query);
   const types = useMemo(() => {
@@ -59,11 +85,26 @@ function TypePicker({ query, onChange }: { query: Query; onChange: (query: Query
   }, [services.data, service]);
 
   return (
-    <Combo label="Search profile types" name={`Profile: ${meaning(query.type).label}`} selected={query.type}
-      items={types.map((type) => ({ key: type, text: meaning(type).label, more: type.split(":").slice(0, 2).join(":"), title: `${meaning(type).what} (${type})` }))}
-      onPick={(type) => onChange({ ...query, type })} foot={query.type === "" ? undefined : meaning(query.type).what}
+    <Combo
+      label="Search profile types"
+      selected={query.type}
+      items={types.map((type) => ({
+        key: type,
+        text: meaning(type).label,
+        more: type.split(":").slice(0, 2).join(":"),
+        title: `${meaning(type).what} (${type})`,
+      }))}
+      onPick={(type) => onChange({ ...query, type })}
+      foot={query.type === "" ? undefined : meaning(query.type).what}
       none={services.isPending ? "Loading …" : "This service has no profiles in the range."}
-      trigger={<><span className="of">Profile</span><span className="what">{query.type === "" ? "Pick one" : meaning(query.type).label}</span><Icon name="down" size={13} /></>} />
+      trigger={
+        <>
+          <span className="of">Profile </span>
+          <span className="what">{query.type === "" ? "Pick one" : meaning(query.type).label}</span>
+          <Icon name="down" size={13} />
+        </>
+      }
+    />
   );
 }
 
@@ -80,30 +121,59 @@ function FilterEditor({ query, index, onDone }: { query: Query; index: number | 
 
   if (name === "")
     return (
-      <PickList label="Filter by label" selected="" onPick={setName} free none={labels.isPending ? "Loading …" : "No label matches."}
-        items={(labels.data?.labels ?? []).filter((row) => !row.name.startsWith("__") && row.name !== "service_name")
-          .map((row) => ({ key: row.name, text: row.name, more: `${row.values} ${row.values === 1 ? "value" : "values"}` }))} />
+      <PickList
+        label="Filter by label"
+        selected=""
+        onPick={setName}
+        free
+        none={labels.isPending ? "Loading …" : "No label matches."}
+        items={(labels.data?.labels ?? [])
+          .filter((row) => !row.name.startsWith("__") && row.name !== "service_name")
+          .map((row) => ({ key: row.name, text: row.name, more: `${row.values} ${row.values === 1 ? "value" : "values"}` }))}
+      />
     );
   return (
     <div>
       <div style={{ display: "flex", gap: 8, padding: "8px 8px 0", alignItems: "center" }}>
-        <button type="button" className="btn small" onClick={() => setName("")}>{name}</button>
+        <button type="button" className="btn small" onClick={() => setName("")}>
+          {name}
+        </button>
         <span className="seg" role="group" aria-label="Operator">
-          {OPERATORS.map((one) => <button key={one} type="button" aria-pressed={op === one} onClick={() => setOp(one)}>{one}</button>)}
+          {OPERATORS.map((one) => (
+            <button key={one} type="button" aria-pressed={op === one} onClick={() => setOp(one)}>
+              {one}
+            </button>
+          ))}
         </span>
       </div>
-      <PickList key={op} label={op.endsWith("~") ? "Regular expression of the whole value" : "Value"} selected={old?.value ?? ""} free
-        initial={op.endsWith("~") ? old?.value ?? "" : ""} onInput={setPrefix} onPick={(value) => onDone({ name, op, value })}
+      <PickList
+        key={op}
+        label={op.endsWith("~") ? "Regular expression of the whole value" : "Value"}
+        selected={old?.value ?? ""}
+        free
+        initial={op.endsWith("~") ? (old?.value ?? "") : ""}
+        onInput={setPrefix}
+        onPick={(value) => onDone({ name, op, value })}
         none={values.isPending ? "Loading …" : "No value matches."}
-        items={(values.data?.values ?? []).map((row) => ({ key: row.value, text: row.value === "" ? "(empty)" : row.value, more: `${row.series} series` }))}
-        foot={values.data !== undefined && values.data.count > values.data.values.length ? `${values.data.count} values; type to find others` : undefined} />
+        items={(values.data?.values ?? []).map((row) => ({
+          key: row.value,
+          text: row.value === "" ? "(empty)" : row.value,
+          more: `${row.series} series`,
+        }))}
+        foot={
+          values.data !== undefined && values.data.count > values.data.values.length
+            ? `${values.data.count} values; type to find others`
+            : undefined
+        }
+      />
     </div>
   );
 }
 
 export function Filters({ query, onChange, wrong }: { query: Query; onChange: (query: Query) => void; wrong?: string }) {
   const [editing, setEditing] = useState<number | "new" | null>(null);
-  const shown = query.matchers.map((matcher, index) => ({ matcher, index }))
+  const shown = query.matchers
+    .map((matcher, index) => ({ matcher, index }))
     .filter(({ matcher }) => !(matcher.name === "service_name" && matcher.op === "="));
   const done = (index: number | null, matcher: Matcher | null): void => {
     setEditing(null);
@@ -122,21 +192,41 @@ export function Filters({ query, onChange, wrong }: { query: Query; onChange: (q
       {shown.map(({ matcher, index }) => (
         <Popover.Root key={`${index} ${matcher.name}`} open={editing === index} onOpenChange={(open) => setEditing(open ? index : null)}>
           <span className={wrong?.includes(matcher.value) === true && matcher.value !== "" ? "chip wrong" : "chip"}>
-            <Popover.Trigger title="Change this filter">{matcher.name}<span className="op">{matcher.op}</span>{matcher.value === "" ? "(empty)" : matcher.value}</Popover.Trigger>
-            <button type="button" aria-label={`Remove the filter ${matcher.name}${matcher.op}${matcher.value}`} onClick={() => onChange(withoutMatcher(query, index))}>×</button>
+            <Popover.Trigger title="Change this filter">
+              {matcher.name}
+              <span className="op">{matcher.op}</span>
+              {matcher.value === "" ? "(empty)" : matcher.value}
+            </Popover.Trigger>
+            <button
+              type="button"
+              aria-label={`Remove the filter ${matcher.name}${matcher.op}${matcher.value}`}
+              onClick={() => onChange(withoutMatcher(query, index))}
+            >
+              ×
+            </button>
           </span>
           {editing === index && editor(index)}
         </Popover.Root>
       ))}
       <Popover.Root open={editing === "new"} onOpenChange={(open) => setEditing(open ? "new" : null)}>
-        <Popover.Trigger className="btn bare small"><Icon name="plus" />Filter</Popover.Trigger>
+        <Popover.Trigger className="btn bare small">
+          <Icon name="plus" />
+          Filter
+        </Popover.Trigger>
         {editing === "new" && editor(null)}
       </Popover.Root>
     </div>
   );
 }
 
-const EVERY: readonly [number, string][] = [[0, "Off"], [5, "5 s"], [10, "10 s"], [30, "30 s"], [60, "1 min"], [300, "5 min"]];
+const EVERY: readonly [number, string][] = [
+  [0, "Off"],
+  [5, "5 s"],
+  [10, "10 s"],
+  [30, "30 s"],
+  [60, "1 min"],
+  [300, "5 min"],
+];
 
 function Refresh() {
   const { refresh, everyS, setEvery } = useNow();
@@ -147,9 +237,24 @@ function Refresh() {
   };
   return (
     <>
-      <button type="button" className="btn icon" aria-label="Refresh now" title="Refresh now" onClick={again}><Icon name="refresh" /></button>
-      <Menu name="Refresh by itself" trigger={<>{EVERY.find(([seconds]) => seconds === everyS)![1]}<Icon name="down" size={13} /></>}
-        entries={EVERY.map(([seconds, text]) => ({ key: text, text: seconds === 0 ? "Off" : `Every ${text}`, on: seconds === everyS, run: () => setEvery(seconds) }))} />
+      <button type="button" className="btn icon" aria-label="Refresh now" title="Refresh now" onClick={again}>
+        <Icon name="refresh" />
+      </button>
+      <Menu
+        trigger={
+          <>
+            <span className="hidden-text">Refresh by itself: </span>
+            {EVERY.find(([seconds]) => seconds === everyS)![1]}
+            <Icon name="down" size={13} />
+          </>
+        }
+        entries={EVERY.map(([seconds, text]) => ({
+          key: text,
+          text: seconds === 0 ? "Off" : `Every ${text}`,
+          on: seconds === everyS,
+          run: () => setEvery(seconds),
+        }))}
+      />
     </>
   );
 }
@@ -160,13 +265,35 @@ function Tenant() {
   useEffect(() => setText(params.tenant), [params.tenant]);
   return (
     <Popover.Root>
-      <Popover.Trigger className="btn bare" aria-label={`Tenant: ${params.tenant || "the default one"}`}>{params.tenant || <Icon name="user" />}</Popover.Trigger>
+      <Popover.Trigger className="btn bare" aria-label={`Tenant ${params.tenant || "by default"}`}>
+        {params.tenant || <Icon name="user" />}
+      </Popover.Trigger>
       <Popover.Portal>
         <Popover.Content className="floating" align="end" sideOffset={6} collisionPadding={8} aria-label="Tenant">
-          <form className="own" style={{ padding: 12 }} onSubmit={(event) => { event.preventDefault(); set({ tenant: text.trim() }); }}>
+          <form
+            className="own"
+            style={{ padding: 12 }}
+            onSubmit={(event) => {
+              event.preventDefault();
+              set({ tenant: text.trim() });
+            }}
+          >
             <div className="fields">
-              <label>Tenant<input className="input" value={text} spellCheck={false} placeholder="the default one" onChange={(event) => setText(event.target.value)} /></label>
-              <div className="line"><button type="submit" className="btn main small">Switch</button></div>
+              <label>
+                Tenant
+                <input
+                  className="input"
+                  value={text}
+                  spellCheck={false}
+                  placeholder="the default one"
+                  onChange={(event) => setText(event.target.value)}
+                />
+              </label>
+              <div className="line">
+                <button type="submit" className="btn main small">
+                  Switch
+                </button>
+              </div>
             </div>
           </form>
         </Popover.Content>
@@ -179,22 +306,28 @@ export function ThemeButton() {
   const dark = useDark();
   const { theme } = useSettings();
   return (
-    <button type="button" className="btn bare icon" title={theme === "system" ? "Theme: as the system" : `Theme: ${theme}`}
-      aria-label={dark ? "Use the light theme" : "Use the dark theme"} onClick={() => change({ theme: dark ? "light" : "dark" })}>
+    <button
+      type="button"
+      className="btn bare icon"
+      title={theme === "system" ? "Theme: as the system" : `Theme: ${theme}`}
+      aria-label={dark ? "Use the light theme" : "Use the dark theme"}
+      onClick={() => change({ theme: dark ? "light" : "dark" })}
+    >
       <Icon name={dark ? "sun" : "moon"} />
     </button>
   );
 }
 
 interface Props {
-  /* Whether the page is about a selection and a range. */
+  /* Whether the page is about one selection, and about a range. */
   selects: boolean;
+  ranged: boolean;
   rangeOpen: boolean;
   onRange: (open: boolean) => void;
   onHelp: () => void;
 }
 
-export function QueryBar({ selects, rangeOpen, onRange, onHelp }: Props) {
+export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props) {
   const { params, set } = useRoute();
   const { query } = useSelection(params.query);
   const busy = useIsFetching({ predicate: (one) => one.meta?.quiet !== true }) > 0;
@@ -217,9 +350,17 @@ export function QueryBar({ selects, rangeOpen, onRange, onHelp }: Props) {
       {selects && params.query !== "" ? <Filters query={query} onChange={onChange} /> : <div className="chips" />}
       <div className="end">
         <Tenant />
-        {selects && <RangePicker open={rangeOpen} onOpen={onRange} />}
-        {selects && <Refresh />}
-        <button type="button" className="btn bare icon" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}><Icon name="keyboard" /></button>
+        {ranged && <RangePicker open={rangeOpen} onOpen={onRange} />}
+        {ranged && <Refresh />}
+        <button
+          type="button"
+          className="btn bare icon"
+          aria-label="Keyboard and settings"
+          title="Keyboard and settings (?)"
+          onClick={onHelp}
+        >
+          <Icon name="keyboard" />
+        </button>
         <ThemeButton />
       </div>
       {busy && <div className="busy" role="progressbar" aria-label="Loading" />}

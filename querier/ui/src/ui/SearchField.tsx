@@ -15,21 +15,42 @@ export function SearchField({ label, value, onChange, found = "", wrong = false 
   const ref = useRef<HTMLInputElement>(null);
   const [text, setText] = useState(value);
   /* What the address says, unless the user is typing: then the address follows. */
-  useEffect(() => { if (document.activeElement !== ref.current || value === "") setText(value); }, [value]);
+  useEffect(() => {
+    if (document.activeElement !== ref.current || value === "") setText(value);
+  }, [value]);
 
   return (
     <div className={wrong ? "search bad" : "search"} role="search">
       <Icon name="search" />
-      <input ref={ref} className="input" type="search" data-search aria-label={label} placeholder={label} value={text} spellCheck={false} autoComplete="off"
-        onChange={(event) => { setText(event.target.value); onChange(event.target.value); }}
+      <input
+        ref={ref}
+        className="input"
+        type="search"
+        data-search
+        aria-label={label}
+        placeholder={label}
+        value={text}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={(event) => {
+          setText(event.target.value);
+          onChange(event.target.value);
+        }}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();
           if (text === "") ref.current!.blur();
           setText("");
           onChange("");
-        }} />
-      {text === "" ? <kbd aria-hidden="true">/</kbd> : <span className="hits" role="status">{found}</span>}
+        }}
+      />
+      {text === "" ? (
+        <kbd aria-hidden="true">/</kbd>
+      ) : (
+        <span className="hits" role="status">
+          {found}
+        </span>
+      )}
     </div>
   );
 }

@@ -68,14 +68,71 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
-export function ShortcutHelp({ open, onClose }: { open: boolean; onClose: () => void }) {
-  const { shortcuts } = useSettings();
+const BARS = [
+  [18, "Compact"],
+  [20, "Normal"],
+  [24, "Large"],
+] as const;
+const THEMES = [
+  ["system", "As the system"],
+  ["dark", "Dark"],
+  ["light", "Light"],
+] as const;
+
+/* What this browser keeps, and the keys. */
+export function HelpDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const { shortcuts, theme, utc, sourceLinks, barPx } = useSettings();
   return (
-    <Dialog title="Keyboard" open={open} onClose={onClose}>
-      <div className="keys">{HELP.map(([key, what]) => <div key={key}><span>{what}</span><kbd>{key}</kbd></div>)}</div>
-      <p style={{ marginTop: 12 }}>
-        <label><input type="checkbox" checked={shortcuts} onChange={(event) => change({ shortcuts: event.target.checked })} /> Shortcuts of one key are on</label>
-      </p>
+    <Dialog title="Keyboard and settings" open={open} onClose={onClose}>
+      <div className="keys">
+        {HELP.map(([key, what]) => (
+          <div key={key}>
+            <span>{what}</span>
+            <kbd>{key}</kbd>
+          </div>
+        ))}
+      </div>
+      <div className="fields settings">
+        <label className="line">
+          <input type="checkbox" checked={shortcuts} onChange={(event) => change({ shortcuts: event.target.checked })} /> Shortcuts of one
+          key are on
+        </label>
+        <label className="line">
+          <input type="checkbox" checked={utc} onChange={(event) => change({ utc: event.target.checked })} /> Times in UTC instead of{" "}
+          {Intl.DateTimeFormat().resolvedOptions().timeZone}
+        </label>
+        <div className="line">
+          <span>Theme</span>
+          <span className="seg" role="group" aria-label="Theme">
+            {THEMES.map(([one, text]) => (
+              <button key={one} type="button" aria-pressed={theme === one} onClick={() => change({ theme: one })}>
+                {text}
+              </button>
+            ))}
+          </span>
+        </div>
+        <div className="line">
+          <span>Flame graphs</span>
+          <span className="seg" role="group" aria-label="Flame graphs">
+            {BARS.map(([one, text]) => (
+              <button key={one} type="button" aria-pressed={barPx === one} onClick={() => change({ barPx: one })}>
+                {text}
+              </button>
+            ))}
+          </span>
+        </div>
+        <label>
+          Address of a function’s source, for “Open source” in its menu; {"{name}"} is the function
+          <input
+            className="input"
+            type="url"
+            value={sourceLinks}
+            spellCheck={false}
+            placeholder="https://sourcegraph.example/search?q={name}"
+            onChange={(event) => change({ sourceLinks: event.target.value })}
+          />
+        </label>
+      </div>
     </Dialog>
   );
 }

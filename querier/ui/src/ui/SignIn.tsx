@@ -15,22 +15,55 @@ export function SignIn({ reason, onDone }: { reason: string; onDone?: (() => voi
   const client = useQueryClient();
 
   return (
-    <form className="problem" onSubmit={(event) => {
-      event.preventDefault();
-      if (token !== "") signIn(token.trim(), keep);
-      set({ tenant: tenant.trim() }, { replace: true });
-      /* After the render that tells the client of the tenant. */
-      setTimeout(() => { void client.invalidateQueries(); onDone?.(); }, 0);
-    }}>
-      <h2><Icon name="user" size={18} />Who are you?</h2>
+    <form
+      className="problem"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (token !== "") signIn(token.trim(), keep);
+        set({ tenant: tenant.trim() }, { replace: true });
+        /* After the render that tells the client of the tenant. */
+        setTimeout(() => {
+          void client.invalidateQueries();
+          onDone?.();
+        }, 0);
+      }}
+    >
+      <h2>
+        <Icon name="user" size={18} />
+        Who are you?
+      </h2>
       <p>The server answers: {reason}</p>
       <div className="fields">
-        <label>Tenant<input className="input" value={tenant} autoComplete="organization" spellCheck={false} onChange={(event) => setTenant(event.target.value)} /></label>
-        <label>Token<input className="input" type="password" value={token} autoComplete="current-password" onChange={(event) => setToken(event.target.value)} /></label>
+        <label>
+          Tenant
+          <input
+            className="input"
+            value={tenant}
+            autoComplete="organization"
+            spellCheck={false}
+            onChange={(event) => setTenant(event.target.value)}
+          />
+        </label>
+        <label>
+          Token
+          <input
+            className="input"
+            type="password"
+            value={token}
+            autoComplete="current-password"
+            onChange={(event) => setToken(event.target.value)}
+          />
+        </label>
         <div className="line">
-          <label className="line"><input type="checkbox" checked={keep} onChange={(event) => setKeep(event.target.checked)} /> Keep me signed in on this computer</label>
+          <label className="line">
+            <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.target.checked)} /> Keep me signed in on this computer
+          </label>
         </div>
-        <div className="line"><button type="submit" className="btn main">Go on</button></div>
+        <div className="line">
+          <button type="submit" className="btn main">
+            Go on
+          </button>
+        </div>
       </div>
     </form>
   );

@@ -21,19 +21,37 @@ export function Split({ left, right }: { left: ReactNode; right: ReactNode }) {
 
   return (
     <div className="split" ref={box}>
-      <div className="side" style={{ width: `max(380px, ${part * 100}%)` }}>{left}</div>
-      <div className="splitter" role="separator" aria-label="Width of the table" aria-orientation="vertical" tabIndex={0}
-        aria-valuenow={Math.round(part * 100)} aria-valuemin={LEAST * 100} aria-valuemax={MOST * 100}
-        onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); setDragged(place(event.clientX)); }}
-        onPointerMove={(event) => { if (dragged !== null) setDragged(place(event.clientX)); }}
-        onPointerUp={() => { if (dragged !== null) change({ split: dragged }); setDragged(null); }}
+      <div className="side" style={{ width: `max(380px, ${part * 100}%)` }}>
+        {left}
+      </div>
+      <div
+        className="splitter"
+        role="separator"
+        aria-label="Width of the table"
+        aria-orientation="vertical"
+        tabIndex={0}
+        aria-valuenow={Math.round(part * 100)}
+        aria-valuemin={LEAST * 100}
+        aria-valuemax={MOST * 100}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setDragged(place(event.clientX));
+        }}
+        onPointerMove={(event) => {
+          if (dragged !== null) setDragged(place(event.clientX));
+        }}
+        onPointerUp={() => {
+          if (dragged !== null) change({ split: dragged });
+          setDragged(null);
+        }}
         onDoubleClick={() => change({ split: STANDARD })}
         onKeyDown={(event) => {
           const by = event.key === "ArrowLeft" ? -STEP : event.key === "ArrowRight" ? STEP : 0;
           if (by === 0) return;
           event.preventDefault();
           change({ split: Math.min(Math.max(part + by, LEAST), MOST) });
-        }} />
+        }}
+      />
       <div className="side grow">{right}</div>
     </div>
   );

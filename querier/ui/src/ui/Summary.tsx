@@ -23,8 +23,7 @@ function rows(statistics: Statistics, utc: boolean): [string, string][] {
   if (statistics.requests !== undefined) out.push(["Requests to the bucket", formatCount(statistics.requests)]);
   if (statistics.cache_hits !== undefined) out.push(["From memory", formatCount(statistics.cache_hits)]);
   if (statistics.disk_hits !== undefined) out.push(["From disk", formatCount(statistics.disk_hits)]);
-  for (const range of statistics.ranges ?? [])
-    out.push(["Answers for", `${dateTime(range.from, utc)} – ${dateTime(range.until, utc)}`]);
+  for (const range of statistics.ranges ?? []) out.push(["Answers for", `${dateTime(range.from, utc)} – ${dateTime(range.until, utc)}`]);
   out.push(["Time", `${formatCount(statistics.millis)} ms`]);
   return out;
 }
@@ -36,13 +35,33 @@ export function Summary({ children, statistics, loading }: { children: ReactNode
       {children}
       {statistics !== undefined && (
         <Popover.Root>
-          <Popover.Trigger className={`btn bare small state ${loading ? "" : statistics.complete ? "ok" : "warn"}`} title="What the answer was made from">
+          <Popover.Trigger
+            className={`btn bare small state ${loading ? "" : statistics.complete ? "ok" : "warn"}`}
+            title="What the answer was made from"
+          >
             <span className="dot" />
-            {loading ? "loading …" : `${statistics.complete ? (statistics.exact ? "complete" : "complete, nearly exact") : "partial"} in ${formatCount(Math.max(1, Math.round(statistics.millis)))} ms`}
+            {loading
+              ? "loading …"
+              : `${statistics.complete ? (statistics.exact ? "complete" : "complete, nearly exact") : "partial"} in ${formatCount(Math.max(1, Math.round(statistics.millis)))} ms`}
           </Popover.Trigger>
           <Popover.Portal>
-            <Popover.Content className="floating" align="end" sideOffset={6} collisionPadding={8} aria-label="What the answer was made from">
-              <table><tbody>{rows(statistics, utc).map(([name, text]) => <tr key={name}><td>{name}</td><td className="n">{text}</td></tr>)}</tbody></table>
+            <Popover.Content
+              className="floating"
+              align="end"
+              sideOffset={6}
+              collisionPadding={8}
+              aria-label="What the answer was made from"
+            >
+              <table>
+                <tbody>
+                  {rows(statistics, utc).map(([name, text]) => (
+                    <tr key={name}>
+                      <td>{name}</td>
+                      <td className="n">{text}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
             </Popover.Content>
           </Popover.Portal>
         </Popover.Root>
@@ -56,7 +75,9 @@ export function PartialStrip({ statistics }: { statistics: Statistics | undefine
   return (
     <div className="strip" role="status">
       <Icon name="warn" />
-      <span><b>Partial answer.</b> {statistics.missing ?? "Some ingesters did not answer"}; totals may be low.</span>
+      <span>
+        <b>Partial answer.</b> {statistics.missing ?? "Some ingesters did not answer"}; totals may be low.
+      </span>
     </div>
   );
 }

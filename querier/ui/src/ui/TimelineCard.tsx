@@ -6,7 +6,7 @@ import { useMemo } from "react";
 import type { Lines, Span } from "../api/queries";
 import { OTHER_COLOUR, type Series, numbersOf, styleOf } from "../charts/series";
 import { clock, moment } from "../charts/time";
-import type { ChartData } from "../charts/timeseries";
+import type { ChartData, Mark } from "../charts/timeseries";
 import { formatDuration, unitOf } from "../flame/units";
 import { useRoute } from "../state/route";
 import { type Query, formatQuery } from "../state/selector";
@@ -24,6 +24,7 @@ interface Props {
   sel: [number, number] | null;
   by: string;
   labels: { name: string; values: number }[];
+  marks: readonly Mark[]; // deploys
   onSel: (sel: [number, number] | null) => void;
   onZoom: (range: [number, number]) => void;
   onBy: (label: string) => void;
@@ -33,10 +34,12 @@ interface Props {
 const DAY_MS = 86_400_000;
 
 function total(lines: Lines): (number | null)[] {
-  return lines.times.map((_, at) => lines.lines.reduce<number | null>((sum, line) => (line.values[at] == null ? sum : (sum ?? 0) + line.values[at]!), null));
+  return lines.times.map((_, at) =>
+    lines.lines.reduce<number | null>((sum, line) => (line.values[at] == null ? sum : (sum ?? 0) + line.values[at]!), null),
+  );
 }
 
-export function TimelineCard({ query, span, lines, sel, by, labels, onSel, onZoom, onBy, onOnly }: Props) {
+export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel, onZoom, onBy, onOnly }: Props) {
   const { link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
@@ -50,6 +53,8 @@ export function TimelineCard({ query, span, lines, sel, by, labels, onSel, onZoo
   }, [lines.data, dark, by, type, span]);
   const format = useMemo(() => (value: number) => formatPoint(value, type), [type]);
   const numbers = useMemo(() => (lines.data === undefined ? null : numbersOf(total(lines.data))), [lines.data]);
+  /* Without data, an axis of a core, a byte or a piece. */
+  const most = numbers !== null && numbers.max > 0 ? null : unitOf(type) === "ns" ? 1e9 : 1;
   const long = span.until - span.from > DAY_MS;
   const when = (ms: number): string => (long ? moment(ms, utc) : clock(ms, utc, true));
   const before = sel === null ? null : sel[1] - sel[0];
@@ -58,43 +63,103 @@ export function TimelineCard({ query, span, lines, sel, by, labels, onSel, onZoo
     <section className="card timeline" aria-label="Timeline">
       <header>
         <h2>{rateTitle(type)}</h2>
-        {numbers !== null && numbers.count > 0 && <span className="note">avg {format(numbers.mean)} · max {format(numbers.max)}</span>}
+        {numbers !== null && numbers.count > 0 && (
+          <span className="note">
+            avg {format(numbers.mean)} · max {format(numbers.max)}
+          </span>
+        )}
         <div className="push">
           {sel !== null && (
             <span className="selection">
-              {when(sel[0])} – {when(sel[1])}<span className="of">({formatDuration(sel[1] - sel[0])})</span>
-              <button type="button" aria-label="Clear the selection" onClick={() => onSel(null)}>×</button>
+              {when(sel[0])} – {when(sel[1])}
+              <span className="of">({formatDuration(sel[1] - sel[0])})</span>
+              <button type="button" aria-label="Clear the selection" onClick={() => onSel(null)}>
+                ×
+              </button>
             </span>
           )}
-          {sel !== null && <button type="button" className="btn bare small" onClick={() => onZoom(sel)}>Zoom to selection</button>}
-          {sel !== null && before !== null && (
-            <a className="btn small" href={link({
-              query: "", sel: "", leftQuery: formatQuery(query), leftFrom: String(sel[0] - before), leftUntil: String(sel[0]),
-              rightQuery: formatQuery(query), rightFrom: String(sel[0]), rightUntil: String(sel[1]),
-            }, "/diff")}><Icon name="diff" />Compare with the previous {formatDuration(before)}</a>
+          {sel !== null && (
+            <button type="button" className="btn bare small" onClick={() => onZoom(sel)}>
+              Zoom to selection
+            </button>
           )}
-          <Menu className="btn bare small" trigger={<>{by === "" ? "Split by" : `Split by ${by}`}<Icon name="down" size={13} /></>}
+          {sel !== null && before !== null && (
+            <a
+              className="btn small"
+              href={link(
+                {
+                  query: "",
+                  sel: "",
+                  leftQuery: formatQuery(query),
+                  leftFrom: String(sel[0] - before),
+                  leftUntil: String(sel[0]),
+                  rightQuery: formatQuery(query),
+                  rightFrom: String(sel[0]),
+                  rightUntil: String(sel[1]),
+                },
+                "/diff",
+              )}
+            >
+              <Icon name="diff" />
+              Compare with the previous {formatDuration(before)}
+            </a>
+          )}
+          <Menu
+            className="btn bare small"
+            trigger={
+              <>
+                {by === "" ? "Split by" : `Split by ${by}`}
+                <Icon name="down" size={13} />
+              </>
+            }
             entries={[
               { key: "", text: "Not at all", on: by === "", run: () => onBy("") },
               "line",
-              ...labels.map((label) => ({ key: label.name, text: label.name, hint: String(label.values), on: by === label.name, run: () => onBy(label.name) })),
-            ]} />
+              ...labels.map((label) => ({
+                key: label.name,
+                text: label.name,
+                hint: String(label.values),
+                on: by === label.name,
+                run: () => onBy(label.name),
+              })),
+            ]}
+          />
         </div>
       </header>
-      {lines.isError && lines.data === undefined
-        ? <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
-        : (
-          <div className={lines.isPlaceholderData ? "stale" : undefined}>
-            <Chart data={data} selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-              options={{ height: 112, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} over time`, mode: "lines" }}
-              onSelect={(range, done) => { if (done) onSel(range === null ? null : [range.from, range.until]); }} />
-          </div>
-        )}
+      {lines.isError && lines.data === undefined ? (
+        <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
+      ) : (
+        <div className={lines.isPlaceholderData ? "stale" : undefined}>
+          <Chart
+            data={data}
+            selection={sel === null ? null : { from: sel[0], until: sel[1] }}
+            options={{
+              height: 112,
+              format,
+              binary: unitOf(type) === "bytes",
+              label: `${rateTitle(type)} over time`,
+              mode: "lines",
+              marks,
+              most,
+            }}
+            onSelect={(range, done) => {
+              if (done) onSel(range === null ? null : [range.from, range.until]);
+            }}
+          />
+        </div>
+      )}
       {by !== "" && (
         <div className="legend">
           {data.series.map((series) => (
-            <button key={series.name} type="button" className="tag" title={`Only ${by}="${series.name}"`} onClick={() => onOnly(series.name)}>
-              <i className="key" style={{ background: series.of === "other" ? OTHER_COLOUR[dark ? "dark" : "light"] : series.colour }} />{series.name}
+            <button
+              key={series.name}
+              type="button"
+              className="tag"
+              title={`Only ${by}="${series.name}"`}
+              onClick={() => onOnly(series.name)}
+            >
+              <i className="key" style={{ background: series.of === "other" ? OTHER_COLOUR[dark ? "dark" : "light"] : series.colour }} />
+              {series.name}
             </button>
           ))}
         </div>

@@ -54,7 +54,10 @@ export async function savePprof(shown: Shown): Promise<void> {
 }
 
 export function titleOf(shown: Shown): { title: string; subtitle: string } {
-  const others = shown.query.matchers.filter((one) => one.name !== "service_name").map(formatMatcher).join(", ");
+  const others = shown.query.matchers
+    .filter((one) => one.name !== "service_name")
+    .map(formatMatcher)
+    .join(", ");
   const range = `${dateTime(shown.span.from, shown.utc)} – ${dateTime(shown.span.until, shown.utc)}${shown.utc ? " UTC" : ""}`;
   return {
     title: `${serviceOf(shown.query) || "all services"} · ${meaning(shown.query.type).label}`,
@@ -75,17 +78,30 @@ const PICTURE_PX = 1600;
 async function pageOf(view: FlameView, title: string, subtitle: string): Promise<string> {
   const viewer = await import("virtual:viewer");
   const { flame, options } = view.picture!;
-  const { unit, absolute, upward, colourBy, palette, dark, quiet } = options;
-  return toHtml(flame, { title, subtitle, unit, absolute, upward, colourBy, palette, dark, quiet: quiet === null ? null : [...quiet] }, viewer);
+  const { unit, absolute, cover, upward, colourBy, palette, dark, quiet } = options;
+  return toHtml(
+    flame,
+    { title, subtitle, unit, absolute, cover, upward, colourBy, palette, dark, quiet: quiet === null ? null : [...quiet] },
+    viewer,
+  );
 }
 
 /* name without its ending */
-export async function savePicture(view: FlameView, format: "png" | "svg" | "html", title: string, subtitle: string, name: string): Promise<void> {
+export async function savePicture(
+  view: FlameView,
+  format: "png" | "svg" | "html",
+  title: string,
+  subtitle: string,
+  name: string,
+): Promise<void> {
   const sheet = sheetOf(view, title, subtitle);
   if (sheet === null) return;
-  const content = format === "png" ? await toPng(sheet, PICTURE_PX)
-    : format === "svg" ? new Blob([toSvg(sheet, PICTURE_PX)], { type: "image/svg+xml" })
-    : new Blob([await pageOf(view, title, subtitle)], { type: "text/html" });
+  const content =
+    format === "png"
+      ? await toPng(sheet, PICTURE_PX)
+      : format === "svg"
+        ? new Blob([toSvg(sheet, PICTURE_PX)], { type: "image/svg+xml" })
+        : new Blob([await pageOf(view, title, subtitle)], { type: "text/html" });
   save(content, `${name}.${format}`);
 }
 
@@ -95,11 +111,22 @@ function shell(text: string): string {
 
 /* What prints the same in a terminal. */
 export function commandLine(shown: Shown, url: string, tenant: string, output: string): string {
-  const parts = ["flamegrid", "query", shell(formatQuery(shown.query)), "--from", String(shown.span.from), "--until", String(shown.span.until), "--url", shell(url)];
+  const parts = [
+    "flamegrid",
+    "query",
+    shell(formatQuery(shown.query)),
+    "--from",
+    String(shown.span.from),
+    "--until",
+    String(shown.span.until),
+    "--url",
+    shell(url),
+  ];
   if (tenant !== "") parts.push("--tenant", shell(tenant));
   const site = shown.part.callSite ?? [];
   if (site.length > 0 && output !== "pprof" && output !== "table") parts.push("--call-site", shell(site.join(";")));
   parts.push("--output", output);
-  if (output === "pprof") parts.push("-o", shell(fileName(shown, "pb.gz")), "&&", "go", "tool", "pprof", "-http", ":", shell(fileName(shown, "pb.gz")));
+  if (output === "pprof")
+    parts.push("-o", shell(fileName(shown, "pb.gz")), "&&", "go", "tool", "pprof", "-http", ":", shell(fileName(shown, "pb.gz")));
   return parts.join(" ");
 }

@@ -20,11 +20,18 @@ export function toast(message: string): void {
 }
 
 export function Toast() {
-  const shown = useSyncExternalStore((listener) => {
-    listeners.add(listener);
-    return () => listeners.delete(listener);
-  }, () => text);
-  return <div role="status" aria-live="polite">{shown !== "" && <div className="toast">{shown}</div>}</div>;
+  const shown = useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => text,
+  );
+  return (
+    <div role="status" aria-live="polite">
+      {shown !== "" && <div className="toast">{shown}</div>}
+    </div>
+  );
 }
 
 /* Without https a browser has no clipboard; then the text is shown to be copied by hand. */

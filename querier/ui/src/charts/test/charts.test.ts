@@ -1,6 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { heatmapOf, heatStep } from "../heatmap";
-import { gridOf, numbersOf, onGrid, type Series, stack, stepFor, styleOf } from "../series";
+import { heatmapOf, heatStep, niceValues } from "../heatmap";
+import {
+  endsOf,
+  gridOf,
+  meanBetween,
+  meansOf,
+  numbersOf,
+  onGrid,
+  type Series,
+  stack,
+  spacingOf,
+  stepFor,
+  styleOf,
+  sumsOf,
+} from "../series";
 import { sparkline } from "../sparkline";
 import { axisLabels, clock, day, moment } from "../time";
 import { chartRows } from "../timeseries";
@@ -40,9 +53,36 @@ describe("series", () => {
     expect(stepFor(3600_000, 240)).toBe(15_000);
   });
 
+  test("points that come less often than steps are put together", () => {
+    const every = (n: number, jitter: (i: number) => number = () => 0): (number | null)[] => {
+      const values = new Array<number | null>(120).fill(null);
+      for (let i = 0; i * n + 2 < 118; i++) values[i * n + jitter(i)] = 10;
+      return values;
+    };
+    expect(spacingOf([every(1)])).toBe(1);
+    expect(spacingOf([every(4)])).toBe(4);
+    expect(spacingOf([every(1), every(4)])).toBe(4);
+    expect(spacingOf([every(4, (i) => i % 3)])).toBe(10);
+    expect(spacingOf([every(60)])).toBe(1);
+    expect(spacingOf([])).toBe(1);
+    /* Whatever is put together, the sum stays, and a line of equal points is flat. */
+    const sums = sumsOf(every(4), 4);
+    expect(sums.slice(0, 29)).toEqual(new Array(29).fill(10));
+    expect(sumsOf([1, 2, null, null, 5], 2)).toEqual([3, null, 5]);
+    expect(meansOf([1, 2, null, null, 5], 2)).toEqual([1.5, null, 5]);
+    expect(meansOf([7, null, 9], 3)).toEqual([8]);
+    expect(endsOf([10, 20, 30, 40, 50], 2)).toEqual([20, 40, 50]);
+    expect(sumsOf([1, null], 1)).toEqual([1, null]);
+  });
+
   test("numbers leave out what is missing", () => {
     expect(numbersOf([1, null, 3])).toEqual({ mean: 2, max: 3, deviation: 1, sum: 4, count: 2 });
     expect(numbersOf([null]).count).toBe(0);
+  });
+
+  test("a mean of a part of the time", () => {
+    expect(meanBetween([10, 20, 30, 40], [1, null, 3, 50], 10, 30)).toBe(2);
+    expect(meanBetween([10], [null], 0, 50)).toBe(0);
   });
 
   test("stacked, the last sum is that of all", () => {
@@ -86,47 +126,50 @@ describe("sparkline", () => {
 });
 
 describe("heat map", () => {
+  test("has round values at its axis", () => {
+    expect(niceValues(10, 98, 5, false)).toEqual([20, 40, 60, 80]);
+    expect(niceValues(0, 3 * 2 ** 20, 4, true)).toEqual([0, 1, 2, 3].map((n) => n * 2 ** 20));
+    expect(niceValues(7, 7, 5, false)).toEqual([7]);
+  });
+
   test("has seven steps by square roots", () => {
     expect([0, 1, 2, 10, 50, 100].map((count) => heatStep(count, 100))).toEqual([0, 1, 1, 3, 5, 7]);
     expect(heatStep(3, 0)).toBe(0);
   });
 
-  test("adds up series, and keeps the greatest exemplars", () => {
-    const data = heatmapOf(
-      [
-        {
-          slots: [
-            {
-              timestamp: "2000",
-              yMin: [0, 10],
-              counts: [1, 2],
-              exemplars: [{ timestamp: "1500", value: "12", profileId: "p", spanId: "s" }],
-            },
-          ],
-        },
-        {
-          slots: [
-            { timestamp: "2000", yMin: [0, 10], counts: [0, 3] },
-            {
-              timestamp: "1000",
-              yMin: [0, 10],
-              counts: [4, 0],
-              exemplars: Array.from({ length: 300 }, (_, i) => ({ timestamp: "900", value: String(i % 9) })),
-            },
-          ],
-        },
-      ],
-      0,
-      3000,
-      1000,
-    );
+  test("adds up series, and keeps the greatest exemplar of each column", () => {
+    const series = [
+      {
+        slots: [
+          {
+            timestamp: "2000",
+            yMin: [0, 10],
+            counts: [1, 2],
+            exemplars: [{ timestamp: "1500", value: "12", profileId: "p", spanId: "s" }],
+          },
+        ],
+      },
+      {
+        slots: [
+          { timestamp: "2000", yMin: [0, 10], counts: [0, 3] },
+          {
+            timestamp: "1000",
+            yMin: [0, 10],
+            counts: [4, 0],
+            exemplars: Array.from({ length: 300 }, (_, i) => ({ timestamp: "900", value: String(i % 9) })),
+          },
+        ],
+      },
+    ];
+    const data = heatmapOf(series, 0, 3000, 1000);
     expect(data.bounds).toEqual([0, 10, 20]);
     expect(data.times).toEqual([1000, 2000]);
     expect(data.counts).toEqual([
       [4, 0],
       [1, 5],
     ]);
-    expect(data.exemplars).toHaveLength(200);
+    expect(data.exemplars.map((one) => one.value)).toEqual([12, 8]);
+    expect(heatmapOf(series, 0, 3000, 1000, true).exemplars).toHaveLength(301);
     expect(data.exemplars[0]).toMatchObject({ time: 1500, value: 12, profileId: "p", spanId: "s", traceId: "" });
     expect(heatmapOf([], 0, 1, 1).bounds).toEqual([]);
   });

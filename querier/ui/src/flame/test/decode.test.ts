@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decode, encode, setDiffWidth } from "../decode";
+import { decode, encode, withDiffWidth } from "../decode";
 import { parse, take } from "../load";
 import { type Flame, FlameError, nodeAt, pathOf } from "../model";
 import { levelsOf, mulberry, type Node, randomTree, totals } from "./random";
@@ -159,8 +159,12 @@ describe("decode", () => {
     const part = (node: number): number => flame.w[node]! / flame.total;
     expect(part(1)).toBeCloseTo((1 + 0.1) / 2);
     expect(part(2)).toBeCloseTo(0.9 / 2);
-    setDiffWidth(flame, "absolute");
-    expect(part(1)).toBeCloseTo(101 / 110);
-    expect(flame.total).toBe(110);
+    const absolute = withDiffWidth(flame, "absolute");
+    expect(absolute.w[1]! / absolute.total).toBeCloseTo(101 / 110);
+    expect(absolute.total).toBe(110);
+    /* Ten times as long, a tenth of the width: the same rate. */
+    const rates = withDiffWidth(flame, "absolute", [10, 1]);
+    expect(rates.w[1]! / rates.w[2]!).toBeCloseTo(11 / 9);
+    expect(part(2)).toBeCloseTo(0.9 / 2);
   });
 });

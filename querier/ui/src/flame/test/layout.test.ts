@@ -195,6 +195,7 @@ describe("files", () => {
       subtitle: "",
       unit: "count",
       absolute: false,
+      cover: [1, 1],
       upward: false,
       colourBy: "package",
       palette: "cb",
@@ -213,7 +214,18 @@ describe("files", () => {
     const diff = decode(levelsOf(randomTree(mulberry(5), 200, 9, true), true), true, "absolute");
     const html = toHtml(
       diff,
-      { title: "", subtitle: "", unit: "ns", absolute: true, upward: false, colourBy: "package", palette: "cb", dark: false, quiet: ["a"] },
+      {
+        title: "",
+        subtitle: "",
+        unit: "ns",
+        absolute: true,
+        cover: [60, 600],
+        upward: false,
+        colourBy: "package",
+        palette: "cb",
+        dark: false,
+        quiet: ["a"],
+      },
       { script: "", style: "" },
     );
     const data = JSON.parse(/id="profile">(.*?)<\/script>/s.exec(html)![1]!) as { names: string[]; levels: number[][]; diff: boolean };

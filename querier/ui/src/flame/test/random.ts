@@ -104,7 +104,7 @@ export function largeLevels(nodes: number, seed = 1): Levels {
       for (let i = 0; i < n; i++) {
         const at = packages[Math.floor(random() * packages.length)]!;
         const child: Node = {
-          name: `${at}.(*Type${Math.floor(random() * 12)}).method${count % 700}`,
+          name: `${at}.(*Type${Math.floor(random() * 12)}).method${count % 61}`,
           self: Math.ceil(random() ** 8 * 1e9),
           right: 0,
           children: [],

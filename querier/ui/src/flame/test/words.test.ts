@@ -133,7 +133,7 @@ describe("units", () => {
 
   test.each([
     [0, "0"],
-    [0.5, "0.50"],
+    [0.5, "0.500"],
     [1234, "1,234"],
     [9999, "9,999"],
     [12_345, "12.3 k"],
@@ -143,6 +143,8 @@ describe("units", () => {
 
   test("rates", () => {
     expect(plain(formatRate(3.42e9, "ns"))).toBe("3.42 cores");
+    expect(plain(formatRate(0.104e9, "ns"))).toBe("0.104 cores");
+    expect(plain(formatRate(0.0846e9, "ns"))).toBe("84.6 mcores");
     expect(plain(formatRate(2 ** 20, "bytes"))).toBe("1 MiB/s");
     expect(plain(formatRate(12, "count"))).toBe("12/s");
     expect(plain(formatRate(0, "ns"))).toBe("0 cores");
@@ -233,6 +235,8 @@ describe("colours", () => {
     expect(by(false, null)).toEqual([0, -DIFF_STEPS, DIFF_STEPS, 0, 0]);
     expect(by(true, null)[3]).toBe(Math.round(Math.sqrt(0.5) * DIFF_STEPS));
     expect(by(true, new Set(["noise", "new"]))).toEqual([6, -DIFF_STEPS, 0, 6, 0]);
+    /* Twice as much in twice the time is no change. */
+    expect(diffColours(flame, true, null, [1, 2])[3]).toBe(COLOUR_MIDDLE);
     expect([changeOf(0, 0), changeOf(1, 0), changeOf(0, 1), changeOf(2, 1)]).toEqual([0, -1, 1, -0.5]);
   });
 });
@@ -292,10 +296,11 @@ describe("tooltip", () => {
       },
       true,
     );
-    const change = (node: number, absolute: boolean): string =>
-      plain(tooltipOf(flame, node, node, { unit: "count", absolute }).rows[0]![3]!);
+    const change = (node: number, absolute: boolean, cover: [number, number] = [1, 1]): string =>
+      plain(tooltipOf(flame, node, node, { unit: "count", absolute, cover }).rows[0]![3]!);
     expect(change(1, false)).toBe("▲ +25.00 pt");
     expect(change(1, true)).toBe("▲ +200.0%");
+    expect(change(1, true, [1, 3])).toBe("0%");
     expect(change(2, true)).toBe("▼ gone");
   });
 });
