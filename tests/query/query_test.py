@@ -586,6 +586,8 @@ def wrong_requests(_):
                 (compare + "&by=size", 400, b"share, rate"),
                 (compare + "&q=1", 400, b"q: "),
                 (compare + "&q=0", 400, b"no finding"),
+                (compare + "&q=2e-311", 400, b"no finding"),
+                (compare + "&q=0.000001", 200, b'"changes":[]'),
                 (compare + "&min_share=x", 400, b"min_share"),
                 (compare + "&min_share=nan", 400, b"min_share"),
                 (compare + "&sort=size", 400, b"delta, change, p, name"),
