@@ -8,6 +8,7 @@
 enum {
     EVENT_EVERY_MS = 200,
     EVENT_MAX_BYTES = 1024,
+    ERROR_MAX_BYTES = 6 * FG_ERR_MSG_MAX_BYTES + 256, /* an escape has six characters */
     /* Proxies close what is silent for long: an event is sent although nothing has changed. */
     SILENT_MAX_EVENTS = 50,
 };
@@ -141,22 +142,30 @@ static void tell(struct qry_progress *progress)
     }
 }
 
+/* Begins the answer unless it has begun. Returns false if the client is gone. */
+static bool begin(struct qry_progress *progress)
+{
+    if (progress->begun)
+        return true;
+    /* Of an answer from a cache that proxies or browsers keep the events would be old. */
+    fg_http_add_header(progress->req, "Cache-Control", "no-store");
+    progress->begun = fg_http_stream_begin(progress->req, "text/event-stream");
+    progress->told.done = UINT64_MAX; /* so that the first event is sent at once */
+    return progress->begun;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-    tell(timer->data);
+    struct qry_progress *progress = timer->data;
+
+    if (begin(progress))
+        tell(progress);
 }
 
 void qry_progress_start(struct qry_query *query)
 {
     struct qry_progress *progress = query->progress;
 
-    /* Of an answer from a cache that proxies or browsers keep the events would be old. */
-    fg_http_add_header(query->req, "Cache-Control", "no-store");
-    progress->begun = fg_http_stream_begin(query->req, "text/event-stream");
-    if (!progress->begun)
-        return;
-    progress->told.done = UINT64_MAX; /* so that the first event is sent at once */
-    tell(progress);
     fg_assert(uv_timer_init(fg_loop_uv(fg_http_loop(query->req)), &progress->timer) == 0);
     progress->timer.data = progress;
     progress->started = true;
@@ -182,7 +191,7 @@ static void end_with_error(struct fg_http_request *req, const struct fg_err *err
     const struct fg_err known = fg_connect_known(err);
     struct fg_buf body;
 
-    fg_buf_init(&body, 4 * FG_ERR_MSG_MAX_BYTES); /* each character may be escaped */
+    fg_buf_init(&body, ERROR_MAX_BYTES);
     write_error(&known, &body);
     fg_assert(!body.full && fg_http_stream_end(req, &body)); /* small ones always fit */
 }
@@ -192,7 +201,9 @@ void qry_progress_finish(struct qry_query *query)
     struct fg_http_request *req = query->req;
     struct fg_err err = query->job.err;
 
-    if (!query->progress->begun) /* the client is gone */
+    if (!query->progress->begun && query->job.code != FG_OK)
+        fg_connect_refuse(req, &query->call, &err); /* early enough for a status of its own */
+    else if (!begin(query->progress))
         fg_http_respond(req, 200, "text/event-stream", &query->body);
     else if (query->job.code != FG_OK)
         end_with_error(req, &err);

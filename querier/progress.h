@@ -42,7 +42,8 @@ bool qry_progress_wanted(struct fg_http_request *req);
 /* Begins to note progress, before the query is queued. */
 void qry_progress_create(struct qry_query *query);
 
-/* Begins the answer and its events, once the query is queued. */
+/* Begins to look at the numbers, once the query is queued. The answer begins with the first event:
+ * what fails before gets its own status. */
 void qry_progress_start(struct qry_query *query);
 
 /* Ends the answer with the framed body, or with the event "error". Frees the request. */
