@@ -68,7 +68,7 @@ def points(profiles, start_ms, end_ms, step_ms, group_by):
     for profile in profiles:
         at = -((start_ms - profile.time_ns // 10**6) // step_ms)
         at_ms = start_ms + step_ms * max(at, 0)
-        if at >= 0 and profile.time_ns // 10**6 > start_ms - step_ms and at_ms <= end_ms and profile.time_ns <= end_ms * 10**6 + 999_999:
+        if at >= 0 and profile.time_ns // 10**6 > start_ms - step_ms and at_ms <= end_ms and profile.time_ns <= end_ms * 10**6:
             found.setdefault(group_of(profile.labels, group_by), {}).setdefault(at_ms, []).append(profile)
     return found
 
@@ -117,6 +117,16 @@ def merged(profiles, start_ms, end_ms):
     for profile in in_range(profiles, start_ms, end_ms):
         for stack, value in profile.all_stacks().items():
             found[stack] = found.get(stack, 0) + value
+    return found
+
+
+def of_spans(profiles, start_ms, end_ms, spans=(), traces=()):
+    """{stack: value} of the samples that belong to one of the spans or traces."""
+    found = {}
+    for profile in in_range(profiles, start_ms, end_ms):
+        for (span, trace), stack, value in profile.spans:
+            if span in spans or trace in traces:
+                found[stack] = found.get(stack, 0) + value
     return found
 
 
