@@ -1,10 +1,13 @@
 #include "distributor/query_proxy.h"
 
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/client.h"
 #include "common/net/ui_pages.h"
 #include "common/runtime/log.h"
+
+#include <stdatomic.h>
 
 enum {
     QUERIERS_MAX = 64,             /* bits of forwarded->tried */
@@ -13,6 +16,8 @@ enum {
     HEADERS_MAX = 24,              /* passed on; there are fewer names */
     WAITING_PER_RUNNING = 4,       /* requests beyond running_max that wait for their turn */
     MEMORY_SHARE = 8,              /* an eighth of the process's memory is for responses */
+    EVENT_MAX_BYTES = 1024,        /* of progress; queriers send 200 */
+    ERROR_MAX_BYTES = 6 * FG_ERR_MSG_MAX_BYTES + 256, /* an escape has six characters */
 };
 
 static const int64_t AVOID_NS = 10 * FG_SECOND_NS; /* a querier that did not answer */
@@ -94,6 +99,18 @@ struct forwarded {
     struct querier_url *querier; /* the last of them */
     struct forwarded *next, *previous;
 
+    /* Of answers as events: those of progress are passed on as they come, the last one with the
+     * outcome. */
+    bool events;         /* the client asks for them */
+    struct fg_buf last;  /* what came of an event that is not complete, or is the last one */
+    uint64_t held_bytes; /* of the budget, for it */
+    bool no_room;        /* it did not fit */
+    struct fg_msg tell;  /* carries an event to the home loop, */
+    atomic_bool telling; /* ... while it is under way; others are left out meanwhile */
+    char event[EVENT_MAX_BYTES];
+    size_t event_len;
+    bool begun; /* home loop: the answer is streamed */
+
     /* The outcome, without the client and the proxy, which may be gone by then. */
     struct fg_err err; /* FG_OK: a querier answered */
     unsigned status;
@@ -143,12 +160,60 @@ static const char *copy_headers(struct fg_http_request *req, struct fg_slice hea
     return type;
 }
 
+#define EVENT_STREAM "text/event-stream"
+
+/* Passes an event of progress on. What the client has no room for is left out. */
+static void tell(struct fg_msg *msg)
+{
+    struct forwarded *forwarded = fg_container(msg, struct forwarded, tell);
+
+    if (!forwarded->begun) {
+        fg_http_add_header(forwarded->req, "Cache-Control", "no-store");
+        forwarded->begun = fg_http_stream_begin(forwarded->req, EVENT_STREAM);
+    }
+    if (forwarded->begun)
+        (void)fg_http_stream_put(forwarded->req, fg_bytes(forwarded->event, forwarded->event_len));
+    atomic_store_explicit(&forwarded->telling, false, memory_order_release);
+}
+
+/* The status has been sent: an error is an event (querier/API.md#progress). */
+static void end_with_error(struct fg_http_request *req, const struct fg_err *err)
+{
+    struct fg_json_writer json;
+    struct fg_buf body;
+
+    fg_buf_init(&body, ERROR_MAX_BYTES);
+    json = fg_json_writer(&body);
+    fg_buf_puts(&body, "event: error\ndata: ");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_u64(&json, "status", fg_code_http(err->code));
+    fg_json_put_cstr(&json, "code", fg_code_name(err->code));
+    fg_json_put_cstr(&json, "message", err->msg);
+    fg_json_end(&json);
+    fg_buf_puts(&body, "\n\n");
+    fg_assert(!body.full && fg_http_stream_end(req, &body)); /* small ones always fit */
+}
+
+/* Ends an answer that has begun, with the last event. */
+static void end_stream(struct forwarded *forwarded)
+{
+    struct fg_err err = forwarded->err;
+
+    if (err.code == FG_OK && fg_http_stream_end(forwarded->req, &forwarded->body))
+        return;
+    if (err.code == FG_OK)
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "no memory left for responses, try again");
+    end_with_error(forwarded->req, &err);
+}
+
 static void respond(struct fg_msg *msg)
 {
     struct forwarded *forwarded = fg_container(msg, struct forwarded, msg);
     const char *type;
 
-    if (forwarded->err.code == FG_OK) {
+    if (forwarded->begun) {
+        end_stream(forwarded);
+    } else if (forwarded->err.code == FG_OK) {
         type = copy_headers(forwarded->req, fg_buf_slice(&forwarded->head));
         fg_http_no_coding(forwarded->req); /* the querier has compressed it as the client asked */
         fg_http_respond(forwarded->req, forwarded->status, type, &forwarded->body);
@@ -162,6 +227,65 @@ static void respond(struct fg_msg *msg)
 }
 
 /* ---- queriers (proxy loop) ---- */
+
+/* Forgets what came of events. */
+static void drop_events(struct forwarded *forwarded)
+{
+    fg_buf_done(&forwarded->last);
+    fg_budget_give(&forwarded->proxy->budget, forwarded->held_bytes);
+    forwarded->held_bytes = 0;
+    forwarded->no_room = false;
+}
+
+/* Keeps a part of an event. Returns false if there is no memory for it. */
+static bool keep(struct forwarded *forwarded, struct fg_slice bytes)
+{
+    struct fg_buf *last = &forwarded->last;
+
+    if (bytes.len > last->max_bytes - last->len ||
+        !fg_budget_take(&forwarded->proxy->budget, bytes.len))
+        return false;
+    forwarded->held_bytes += bytes.len;
+    fg_buf_put(last, bytes);
+    return true;
+}
+
+/* Sends the first event of `last` on its way, if it is complete and one of progress. Returns false
+ * if it is none: then it stays. */
+static bool pass_event(struct forwarded *forwarded)
+{
+    struct fg_slice all = fg_buf_slice(&forwarded->last);
+    size_t end = fg_slice_search(all, "\n\n"), len = end + 2;
+    bool busy = atomic_load_explicit(&forwarded->telling, memory_order_acquire);
+
+    if (!fg_slice_starts(all, "event: progress\n") || end == SIZE_MAX)
+        return false;
+    if (len <= sizeof forwarded->event && !busy) {
+        memcpy(forwarded->event, all.ptr, len);
+        forwarded->event_len = len;
+        atomic_store_explicit(&forwarded->telling, true, memory_order_relaxed);
+        forwarded->tell.run = tell;
+        /* Before the outcome, which goes the same way. */
+        fg_loop_post(forwarded->home, &forwarded->tell);
+    }
+    memmove(forwarded->last.ptr, forwarded->last.ptr + len, all.len - len);
+    forwarded->last.len -= len;
+    fg_budget_give(&forwarded->proxy->budget, len);
+    forwarded->held_bytes -= len;
+    return true;
+}
+
+static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
+{
+    struct forwarded *forwarded = fg_container(request, struct forwarded, request);
+
+    forwarded->no_room = !keep(forwarded, chunk);
+    if (!fg_slice_starts(fg_client_header(request, "Content-Type"), EVENT_STREAM))
+        return !forwarded->no_room; /* a route without events: the body as it is */
+    while (!forwarded->no_room && pass_event(forwarded))
+        continue;
+    return !forwarded->no_room;
+}
 
 /* Trouble of the queriers is no fault of the client's: it may try again, unless the response is too
  * large. The reason, which has a URL in it, is in the log. */
@@ -178,6 +302,14 @@ static void take_outcome(struct forwarded *forwarded)
         forwarded->body = request->answer;
         fg_buf_init(&request->head, 0);
         fg_buf_init(&request->answer, 0);
+        if (forwarded->last.len > 0) { /* there were pieces, so there is no other body */
+            fg_buf_done(&forwarded->body);
+            forwarded->body = forwarded->last;
+            fg_buf_init(&forwarded->last, 0);
+        }
+    } else if (forwarded->no_room) {
+        (void)fg_fail(&forwarded->err, FG_E_UNAVAILABLE,
+                      "no memory left for the response of the querier, try again");
     } else if (request->code == FG_E_CANCELED) {
         forwarded->err = request->err; /* nobody reads it */
     } else if (request->code == FG_E_TOO_LARGE) {
@@ -190,6 +322,7 @@ static void take_outcome(struct forwarded *forwarded)
         (void)fg_fail(&forwarded->err, FG_E_UNAVAILABLE, "no querier answered, try again");
     }
     fg_client_clear(request); /* gives its budget back */
+    drop_events(forwarded);
 }
 
 static void finish(struct forwarded *forwarded)
@@ -249,6 +382,8 @@ static void ask(struct forwarded *forwarded, struct querier_url *querier)
     forwarded->querier = querier;
     forwarded->tried |= UINT64_C(1) << (querier - proxy->queriers);
     fg_client_clear(&forwarded->request);
+    drop_events(forwarded);
+    fg_buf_init(&forwarded->last, (size_t)settings->answer_max_bytes);
     fg_buf_clear(&forwarded->url);
     fg_buf_put(&forwarded->url, querier->url);
     fg_buf_puts(&forwarded->url, forwarded->path);
@@ -261,6 +396,7 @@ static void ask(struct forwarded *forwarded, struct querier_url *querier)
         .connect_timeout_ns = FG_MIN(settings->connect_timeout_ns, FG_MAX(left_ns, FG_MS_NS)),
         .timeout_ns = FG_MAX(left_ns, FG_MS_NS),
         .body_max_bytes = (size_t)settings->answer_max_bytes,
+        .on_chunk = forwarded->events ? on_chunk : NULL,
         .done = on_answer,
     };
     if (strcmp(forwarded->method, "POST") == 0 || strcmp(forwarded->method, "PUT") == 0)
@@ -429,6 +565,13 @@ static const char *method_of(const struct fg_http_request *req)
     }
 }
 
+static bool wants_events(struct fg_http_request *req)
+{
+    return fg_http_can_stream(req) &&
+           (fg_slice_search(fg_http_header(req, "Accept"), EVENT_STREAM) != SIZE_MAX ||
+            fg_slice_is(fg_http_param(req, "progress"), "true"));
+}
+
 static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy, bool changes)
 {
     struct forwarded *forwarded = fg_new(struct forwarded);
@@ -437,6 +580,7 @@ static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy,
     forwarded->req = req;
     forwarded->home = fg_http_loop(req);
     forwarded->method = method_of(req);
+    forwarded->events = wants_events(req);
     forwarded->once = changes && strcmp(forwarded->method, "GET") != 0;
     forwarded->body_in = fg_http_body(req);
     forwarded->start_mono_ns = fg_mono_ns(fg_clock_real());

@@ -11,6 +11,10 @@
  * says is passed on as it is: status, body and headers, except those that belong to a connection.
  * Passed on to queriers are the headers that they read, X-Scope-OrgID among them.
  *
+ * Of answers as server-sent events (querier/API.md#progress) those of progress are passed on as
+ * they come, and left out while the client does not read; the last one is a response like any
+ * other.
+ *
  * gRPC is refused with 415, because the client of queriers speaks HTTP/1.1: Connect and gRPC-web
  * have the same methods.
  *

@@ -4,6 +4,7 @@
 #include "common/net/pbjson.h"
 #include "querier/blocks/blocks.h"
 #include "querier/deletions.h"
+#include "querier/progress.h"
 
 enum {
     SNAPSHOTS_MAX = 4 /* of a fan-out: a second one is rare, so a fourth means a fault */
@@ -132,11 +133,16 @@ static enum fg_code attempt(struct qry_query *query, struct qry_fanout *fanout, 
     *fanout->generation = qry_blocks_generation(query);
     if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &reads, err) != FG_OK)
         return err->code;
+    qry_progress_stage(query, QRY_STAGE_BLOCKS);
     if (fanout->read(query, fanout, err) != FG_OK) {
         qry_replicas_drop(reads);
         return err->code;
     }
-    return qry_replicas_take(query, reads, fanout->take, fanout->into, err);
+    qry_progress_stage(query, QRY_STAGE_INGESTERS);
+    if (qry_replicas_take(query, reads, fanout->take, fanout->into, err) != FG_OK)
+        return err->code;
+    qry_progress_stage(query, QRY_STAGE_ANSWER);
+    return FG_OK;
 }
 
 static bool is_too_old(const struct qry_query *query, enum fg_code code)

@@ -10,6 +10,7 @@
 #include "querier/functions.h"
 #include "querier/label_list.h"
 #include "querier/profile_list.h"
+#include "querier/progress.h"
 #include "querier/render.h"
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
@@ -50,12 +51,13 @@ struct qry_http_binding {
     struct querier *querier;
     const struct qry_endpoint *endpoint;
     uint64_t body_max_bytes;
-    bool scraped;
+    bool scraped, streams;
 };
 
 static void query_destroy(struct qry_query *query)
 {
     qry_fanout_end(query); /* before the arena, which has what it frees */
+    qry_progress_destroy(query);
     fg_buf_done(&query->missing);
     fg_buf_done(&query->body);
     fg_arena_destroy(query->arena);
@@ -87,6 +89,8 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
                         &in, err) != FG_OK)
         return err->code;
     enum fg_code code = query->endpoint->answer(query, in, err);
+    if (code == FG_OK && query->progress != NULL)
+        code = qry_progress_frame(query, err);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }
 
@@ -152,6 +156,11 @@ static void query_done(struct fg_job *job)
 
     /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
+    if (query->progress != NULL) {
+        qry_progress_finish(query);
+        query_destroy(query);
+        return;
+    }
     qry_reply_headers(query, took_ns);
     if (job->code == FG_OK && query->file_name != NULL)
         add_file_headers(query);
@@ -253,8 +262,11 @@ static void query_submit(struct qry_query *query)
 
     if (identify(query, &err) == FG_OK) {
         verdict = queue(query);
-        if (verdict == FG_SUBMIT_QUEUED)
+        if (verdict == FG_SUBMIT_QUEUED) {
+            if (query->progress != NULL)
+                qry_progress_start(query);
             return;
+        }
         fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
         if (verdict == FG_SUBMIT_FLOW_FULL)
             fg_fail(&err, FG_E_LIMIT,
@@ -310,6 +322,8 @@ static void on_plain(struct fg_http_request *req, void *arg)
     if (query->scraped)
         keep_to_scrape(query);
     qry_render_read_params(req, &query->params);
+    if (binding->streams && fg_http_can_stream(req) && qry_progress_wanted(req))
+        qry_progress_create(query);
     query_submit(query);
 }
 
@@ -378,19 +392,19 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         const struct qry_endpoint *endpoints;
         size_t n;
         enum fg_http_kind kind;
-        bool scraped, posts;
+        bool scraped, posts, streams;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false, false},
-        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false, false},
-        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false, false},
-        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false, false},
-        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_READS, false, false},
+        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false, false, true},
+        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false, false, true},
+        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false, false, true},
+        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_READS, false, false, false},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_READS, false, true},
-        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true, false},
+        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_READS, false, true, true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true, false, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -404,6 +418,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
             add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].kind,
                             tables[t].posts);
             binding->scraped = tables[t].scraped;
+            binding->streams = tables[t].streams;
         }
     for (size_t i = 0; i < qry_n_adhoc_endpoints; i++)
         add_adhoc_route(querier, server, binding++, &qry_adhoc_endpoints[i]);

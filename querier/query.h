@@ -34,6 +34,7 @@ struct qry_blocks;
 struct qry_blocks_snapshot;
 struct qry_http_binding;
 struct qry_lost;
+struct qry_progress;
 struct qry_query;
 struct qry_rules;
 
@@ -130,6 +131,7 @@ struct qry_query {
     struct fg_time_span wide[QUERY_SIDES_MAX];
     unsigned n_wide;
 
+    struct qry_progress *progress; /* NULL: the client does not want to know (progress.h) */
     bool statistics; /* the client wants them in the body, not only in headers (reply.h) */
 
     bool partial;          /* the client accepts an incomplete response */

@@ -374,13 +374,20 @@ static void refuse_grpc(struct fg_http_request *req, const struct fg_connect_cal
     respond(req, call, NULL);
 }
 
-void fg_connect_refuse(struct fg_http_request *req, const struct fg_connect_call *call,
-                       const struct fg_err *err)
+struct fg_err fg_connect_known(const struct fg_err *err)
 {
     struct fg_err known = *err;
 
     if (known.code == FG_E_DECODE || known.code == FG_E_TOO_LARGE)
         known.code = FG_E_INVALID;
+    return known;
+}
+
+void fg_connect_refuse(struct fg_http_request *req, const struct fg_connect_call *call,
+                       const struct fg_err *err)
+{
+    const struct fg_err known = fg_connect_known(err);
+
     if (call->protocol == FG_CONNECT)
         fg_http_respond_error(req, &known);
     else

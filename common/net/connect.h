@@ -96,6 +96,9 @@ void fg_connect_end(const struct fg_connect_call *call, size_t start, struct fg_
 void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_call *call,
                         struct fg_buf *body);
 
+/* Returns the error as clients know it: with the nearest of Connect's codes. */
+struct fg_err fg_connect_known(const struct fg_err *err);
+
 /* Answers with an error in the form of the protocol. Codes without a Connect code become the
  * nearest one. On the loop. */
 void fg_connect_refuse(struct fg_http_request *req, const struct fg_connect_call *call,

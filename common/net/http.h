@@ -257,8 +257,11 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  * other functions of answers may not be called. Not compressed.
  */
 
-/* Begins an answer 200 with the headers added so far. Returns false if it cannot be streamed
- * (HTTP/1.0, HEAD, a peer that is gone): answer with fg_http_respond(). */
+/* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */
+bool fg_http_can_stream(const struct fg_http_request *req);
+
+/* Begins an answer 200 with the headers added so far. Returns false if it cannot be streamed,
+ * or the peer is gone: answer with fg_http_respond(). */
 bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type) fg_must_check;
 
 /* Sends a piece, all of it or nothing. Returns false if it was not taken: the peer has not read

@@ -3,6 +3,7 @@
 #include "common/storage/bucket/damage.h"
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
+#include "querier/progress.h"
 
 enum {
     /* Bytes between two items that are read for nothing: they take less time than a request. */
@@ -558,6 +559,7 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
     fetch->query->bytes += item->range.len;
+    qry_progress_step(fetch->query);
     return code == FG_OK ? FG_OK : qry_fetch_fail(item, err);
 }
 
@@ -689,6 +691,7 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
     if (qry_query_charge(query, bytes, err) != FG_OK)
         return err->code;
     fetch_init(&fetch, list);
+    qry_progress_plan(query, list->n);
     while (code == FG_OK && !is_done(&fetch) && !fg_task_group_has_failed(fetch.task_group))
         code = step(&fetch, err);
     code = finish(&fetch, code, err);

@@ -9,6 +9,8 @@
 /* ROWS_MAX bounds the JSON of one page; `flamegrid compare --limit 0` asks for that many. */
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
 
+static const double Q_MIN = 1e-6;
+
 /* Texts of the parameters; empty: not given. */
 struct texts {
     struct fg_slice queries[QRY_CHANGE_SIDES], from[QRY_CHANGE_SIDES], until[QRY_CHANGE_SIDES];
@@ -230,9 +232,11 @@ static enum fg_code read_texts(struct qry_query *query, const struct texts *text
             FG_OK ||
         qry_params_number(texts->page, "page", 0, 0, INT32_MAX, &params->page, err) != FG_OK)
         return err->code;
-    /* Benjamini and Hochberg reject p <= q k / n, so with q = 0 nothing is ever rejected. */
-    if (params->q == 0)
-        return fg_fail(err, FG_E_INVALID, "q: 0 allows no finding at all");
+    /* Benjamini and Hochberg reject p <= q k / n, so with q = 0 nothing is ever rejected; and a
+     * smaller q, divided by the number of tests, is lost beside 1. */
+    if (params->q < Q_MIN)
+        return fg_fail(err, FG_E_INVALID, "q: \"%.*s\" is below 0.000001 and allows no finding",
+                       FG_S(texts->q));
     params->rate = by_choice == 1;
     params->show_all = show_choice == 1;
     params->sort = (enum qry_change_sort)sort_choice;

@@ -4,9 +4,11 @@
     one_url_test.py [-k REGEX]
 """
 
+import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -107,6 +109,86 @@ def case_tenants_see_their_own():
         check(flames(client, "shop", {"X-Scope-OrgID": "acme"}) == 70000000, "its own")
         check(flames(client, "shop", {"X-Scope-OrgID": "other"}) == 0, "not another's")
         check(flames(client, "shop") == -401, "without a tenant: %d", flames(client, "shop"))
+
+
+def events(port, headers=None):
+    """Begins a flame graph as events; returns the connection and the response."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    connection.request("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D&from=now-1h&until=now",
+                       headers={"Accept": "text/event-stream", **(headers or {})})
+    response = connection.getresponse()
+    check(response.status == 200 and response.getheader("Content-Type") == "text/event-stream", "%d %s", response.status,
+          response.getheaders())
+    return connection, response
+
+
+def next_event(response):
+    """(name, data)"""
+    lines = []
+    while not lines or lines[-1] != "":
+        line = response.readline()
+        check(line, "the stream ends in an event: %s", lines)
+        lines.append(line.decode().rstrip("\n"))
+    check(lines[0].startswith("event: ") and lines[1].startswith("data: ") and len(lines) == 3, "%s", lines)
+    return lines[0][len("event: "):], json.loads(lines[1][len("data: "):])
+
+
+def is_stopped(pid):
+    """All of its threads: a stop reaches them one by one (proc(5), the state behind the name)."""
+    states = []
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="utf-8") as file:
+            states.append(file.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"T"}
+
+
+def case_progress_is_passed_on():
+    """Events arrive while the query waits, from a querier and through the distributor; then its result, its error, or its end."""
+    with cluster.Cluster(distributors=1, queriers=1, compactors=0) as run:
+        for querier in run.of("querier"):
+            querier.arguments += ["--querier.timeout", "5s"]
+        distributor = start(run)
+        push(flamegrid.Client(distributor.port, TIMEOUT_S), "shop")
+        querier = run.of("querier")[0]
+
+        def signal_all(number):
+            for ingester in run.of("ingester"):
+                ingester.signal(number)
+                while number == signal.SIGSTOP and not is_stopped(ingester.process.pid):
+                    time.sleep(0.001)
+
+        for port in (querier.port, distributor.port):
+            connection, response = events(port)
+            name, data = next_event(response)
+            check(name == "result" and data["flamebearer"]["numTicks"] == 70000000, "%s %s", name, data)
+            # Ingesters that do not answer: the query waits.
+            signal_all(signal.SIGSTOP)
+            connection, response = events(port)
+            name, data = next_event(response)
+            check(name == "progress" and data["stage"] in ("queued", "blocks", "ingesters"), "%s %s", name, data)
+            signal_all(signal.SIGCONT)
+            while name == "progress":
+                name, data = next_event(response)
+            check(name == "result" and data["flamebearer"]["numTicks"] == 70000000, "%s %s", name, data)
+            # It goes on with the connection, and without an answer in time it is an error.
+            check(response.read() == b"", "something follows the last event")
+            signal_all(signal.SIGSTOP)
+            connection, response = events(port)
+            name = "progress"
+            while name == "progress":
+                name, data = next_event(response)
+            check(name == "error" and data["status"] in (503, 504) and data["code"] and data["message"], "%s %s", name, data)
+            # A client that leaves ends its query.
+            connection, response = events(port)
+            next_event(response)
+            response.close()
+            connection.close()
+            deadline = time.monotonic() + TIMEOUT_S
+            while distributor.metrics()["flamegrid_query_proxy_running"] > 0:
+                check(time.monotonic() < deadline, "the query goes on")
+                time.sleep(0.05)
+            signal_all(signal.SIGCONT)
+        check(flames(flamegrid.Client(distributor.port, TIMEOUT_S), "shop") == 70000000, "all goes on")
 
 
 def main():

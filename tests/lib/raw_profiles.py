@@ -120,6 +120,16 @@ def merged(profiles, start_ms, end_ms):
     return found
 
 
+def of_spans(profiles, start_ms, end_ms, spans=(), traces=()):
+    """{stack: value} of the samples that belong to one of the spans or traces."""
+    found = {}
+    for profile in in_range(profiles, start_ms, end_ms):
+        for (span, trace), stack, value in profile.spans:
+            if span in spans or trace in traces:
+                found[stack] = found.get(stack, 0) + value
+    return found
+
+
 def newest_first(profiles, start_ms, end_ms):
     return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)
 

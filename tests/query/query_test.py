@@ -434,6 +434,67 @@ def prefixes_of(stacks):
     return found
 
 
+def graph_of(answer):
+    """A flame graph of a message in the form of flamebearer JSON; empty if there is none."""
+    graph = answer.get("flamegraph", {"names": ["total"], "levels": [{"values": [0, 0, 0, 0]}]})
+    return {"names": graph["names"], "levels": [[int(value) for value in level["values"]] for level in graph["levels"]]}
+
+
+def check_spans(world, client):
+    """Flame graphs of spans and of traces, by both methods."""
+    start_ms, end_ms = world.range_ms()
+    message = {"profileTypeID": CPU, "labelSelector": SELECTOR, "start": start_ms, "end": end_ms}
+    spans = ["%016x" % number for number in world.rng.sample(range(1, 8), world.rng.randrange(1, 4))]
+    want = raw_profiles.of_spans(world.profiles, start_ms, end_ms, spans=spans)
+    found = graph_of(client.ask("SelectMergeSpanProfile", spanSelector=spans, **message))
+    check(bars_of(found) == prefixes_of(want), "%s: %s instead of %s", spans, found, want)
+    traces = ["%032x" % number for number in world.rng.sample(range(1, 6), world.rng.randrange(1, 3))]
+    want = raw_profiles.of_spans(world.profiles, start_ms, end_ms, traces=traces)
+    found = graph_of(client.ask("SelectMergeStacktraces", traceIdSelector=traces, **message))
+    check(bars_of(found) == prefixes_of(want), "%s: %s instead of %s", traces, found, want)
+
+
+def double_bars_of(graph):
+    """{(outermost, ..., name): (left total, left self, right total, right self)} of a comparison without its root. A bar's place is
+    that on the axis of both sides together."""
+    found, above = {}, None
+    for level in graph["levels"]:
+        left = right = 0
+        here = []
+        for i in range(0, len(level), 7):
+            numbers, name = [int(value) for value in level[i:i + 6]], graph["names"][int(level[i + 6])]
+            left, right = left + numbers[0], right + numbers[3]
+            path = ()
+            if above is not None:
+                path = next(path for spans, path in above if all(begin <= at and at + total <= end for (begin, end), at, total in zip(
+                    spans, (left, right), (numbers[1], numbers[4])))) + (name,)
+                found[path] = (numbers[1], numbers[2], numbers[4], numbers[5])
+            here.append((((left, left + numbers[1]), (right, right + numbers[4])), path))
+            left, right = left + numbers[1], right + numbers[4]
+        above = here
+    return found
+
+
+def check_diff(world, client):
+    """Both sides of a comparison of flame graphs, bar by bar, by the route and by the method."""
+    sides = [world.range_ms(), world.range_ms()]
+    stacks = [raw_profiles.merged(world.profiles, *side) for side in sides]
+    left, right = (prefixes_of(side) for side in stacks)
+    want = {path: left.get(path, (0, 0)) + right.get(path, (0, 0)) for path in {*left, *right}}
+    parameters = {}
+    for name, (start_ms, end_ms) in zip(("left", "right"), sides):
+        parameters |= {name + "Query": CPU + SELECTOR, name + "From": start_ms, name + "Until": end_ms}
+    answer = asked(client, "/pyroscope/render-diff", **parameters)
+    check((answer.get("leftTicks", 0), answer.get("rightTicks", 0)) == tuple(sum(side.values()) for side in stacks), "%s", answer)
+    check(double_bars_of(answer["flamebearer"]) == want, "%s instead of %s", answer["flamebearer"], want)
+    message = {name: {"profileTypeID": CPU, "labelSelector": SELECTOR, "start": start_ms, "end": end_ms}
+               for name, (start_ms, end_ms) in zip(("left", "right"), sides)}
+    graph = client.ask("Diff", **message)["flamegraph"]
+    check((int(graph.get("leftTicks", 0)), int(graph.get("rightTicks", 0))) == tuple(sum(side.values()) for side in stacks), "%s", graph)
+    found = double_bars_of({"names": graph["names"], "levels": [level["values"] for level in graph["levels"]]})
+    check(found == want, "%s instead of %s", graph, want)
+
+
 def check_functions(world, client):
     """The table of all functions, page by page, and each function with its callers and callees."""
     start_ms, end_ms = world.range_ms()
@@ -533,7 +594,7 @@ def check_status(world, client, where):
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_series, check_exemplars, check_span_exemplars, check_list, check_forms, check_functions, check_parts, check_statistics, check_compare,
+        for case in (check_series, check_exemplars, check_span_exemplars, check_list, check_forms, check_spans, check_diff, check_functions, check_parts, check_statistics, check_compare,
                      check_messages):
             try:
                 case(world, client)
@@ -604,6 +665,8 @@ def wrong_requests(_):
                 (compare + "&by=size", 400, b"share, rate"),
                 (compare + "&q=1", 400, b"q: "),
                 (compare + "&q=0", 400, b"no finding"),
+                (compare + "&q=2e-311", 400, b"no finding"),
+                (compare + "&q=0.000001", 200, b'"changes":[]'),
                 (compare + "&min_share=x", 400, b"min_share"),
                 (compare + "&min_share=nan", 400, b"min_share"),
                 (compare + "&sort=size", 400, b"delta, change, p, name"),

@@ -24,11 +24,16 @@ void fg_http_stream_left(struct fg_http_request *req)
     req->stream_given = 0;
 }
 
+bool fg_http_can_stream(const struct fg_http_request *req)
+{
+    /* HTTP/1.0 has no chunks: its body would end with the connection, as after a failure. */
+    return !req->http10 && req->method != FG_HTTP_HEAD;
+}
+
 bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type)
 {
     fg_assert(req->magic == HTTP_REQUEST_MAGIC && req->state == HTTP_WORKING && !req->streaming);
-    /* HTTP/1.0 has no chunks: its body would end with the connection, as after a failure. */
-    if (req->http10 || req->method == FG_HTTP_HEAD || fg_http_gone(req))
+    if (!fg_http_can_stream(req) || fg_http_gone(req))
         return false;
     req->streaming = true;
     req->status = 200;
