@@ -151,7 +151,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     struct qry_query *query = graph->query;
     int64_t deadline_mono_ns = query->deadline_mono_ns;
     int64_t now_ns = fg_mono_ns(query->querier->clock);
-    uint64_t profiles = query->profiles, series = query->series;
+    uint64_t profiles = query->profiles, series = query->series, planned = query->planned_bytes;
     struct qry_flamegraph_facts facts;
 
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
@@ -168,6 +168,8 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     }
     query->profiles = profiles;
     query->series = series;
+    /* If that was the limit, crowns may still fit (limits.max_query_bytes). */
+    query->planned_bytes = planned;
     /* What was drawn before is still in `into`: draw() replaces it only after a success. */
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
