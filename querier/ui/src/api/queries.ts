@@ -2,7 +2,7 @@
 
 import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { endsOf, gridOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
+import { endsOf, gridOf, meansOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
 import { type Unit, unitOfMetadata } from "../flame/units";
@@ -128,13 +128,13 @@ export async function askLines(
   );
   const grid = gridOf(start, span.until, step);
   const found = (answer.series ?? []).map((one) => onGrid(one.points ?? [], grid));
-  /* Means have gaps where there are no profiles; a rate would fall to 0 between profiles that come less often than steps. */
-  const by = level ? 1 : spacingOf(found);
+  /* Between profiles that come less often than steps, a rate would fall to 0, and a mean would be single points. */
+  const by = spacingOf(found);
   const times = endsOf(grid, by);
   const seconds = (at: number): number => (Math.min(by, grid.length - at * by) * step) / 1000;
   const lines = (answer.series ?? []).map((one, i) => ({
     labels: Object.fromEntries((one.labels ?? []).map((label) => [label.name, label.value])),
-    values: level ? found[i]! : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
+    values: level ? meansOf(found[i]!, by) : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
   }));
   return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
 }

@@ -88,7 +88,16 @@ export function sumsOf(values: readonly (number | null)[], by: number): (number 
   return sums;
 }
 
-/* When the pieces of sumsOf() end. */
+/* Means of so many neighbours, of those that there are. */
+export function meansOf(values: readonly (number | null)[], by: number): (number | null)[] {
+  const counts = sumsOf(
+    values.map((value) => (value === null ? null : 1)),
+    by,
+  );
+  return sumsOf(values, by).map((sum, i) => (sum === null ? null : sum / counts[i]!));
+}
+
+/* When the pieces of sumsOf() and meansOf() end. */
 export function endsOf(times: readonly number[], by: number): number[] {
   const ends: number[] = [];
   for (let i = 0; i < times.length; i += by) ends.push(times[Math.min(i + by, times.length) - 1]!);
@@ -115,6 +124,12 @@ export function numbersOf(values: readonly (number | null)[]): Numbers {
   if (count === 0) return { mean: NaN, max: NaN, deviation: NaN, sum: 0, count: 0 };
   const mean = sum / count;
   return { mean, max, deviation: Math.sqrt(Math.max(0, squares / count - mean * mean)), sum, count };
+}
+
+/* The mean of what a series has from one time to another; 0 if it has nothing. */
+export function meanBetween(times: readonly number[], values: readonly (number | null)[], from: number, until: number): number {
+  const { mean, count } = numbersOf(values.filter((_, i) => times[i]! >= from && times[i]! <= until));
+  return count > 0 ? mean : 0;
 }
 
 /* Each series on top of those before it; null counts as nothing. */

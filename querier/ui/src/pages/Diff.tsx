@@ -5,12 +5,13 @@ import { useCallback, useMemo, useRef, useState } from "react";
 import type { Change, Comparison } from "../api/comparison";
 import { address, send } from "../api/client";
 import { useLines } from "../api/queries";
+import { meanBetween } from "../charts/series";
 import type { Mark } from "../charts/timeseries";
 import { type DiffPalette, DIFF_STEPS, COLOUR_MIDDLE, makeTheme } from "../flame/colors";
 import { focusOf, nodeOf } from "../flame/focus";
 import { pathOf } from "../flame/model";
 import { splitName } from "../flame/names";
-import { type Unit, formatCount, formatDuration, formatPoints, formatRate, formatShare, formatValue, unitOf } from "../flame/units";
+import { type Unit, formatCount, formatDuration, formatPoints, formatShare, formatValue, unitOf } from "../flame/units";
 import type { FlameView } from "../flame/view";
 import { useSpan } from "../state/now";
 import { dateTime } from "../state/range";
@@ -29,10 +30,11 @@ import {
   parseShown,
   percent,
   rowsOf,
+  withMeans,
 } from "../state/changes";
 import { isVersionLabel } from "../state/deploys";
 import { type Side, type SideName, type Sides, aroundDeploy, domainOf, presetsOf, sidePatch, swapped } from "../state/sides";
-import { meaning } from "../state/types";
+import { formatPoint, isLevel, meaning } from "../state/types";
 import { SEPARATOR } from "../state/url";
 import { Skeleton, SlowNote } from "../ui/Busy";
 import { ChangesTable } from "../ui/ChangesTable";
@@ -93,7 +95,16 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
   const ready = left.type !== "" && left.type === right.type;
   const difference = useDifference(sides, by, maxNodes, params.noise === "1", ready);
   const { comparison, flame } = difference;
-  const data = ready ? comparison.data : undefined;
+  const level = isLevel(right.type);
+  const meanOf = (name: SideName): number =>
+    meanBetween(lines[name].data?.times ?? [], lines[name].data?.lines[0]?.values ?? [], sides[name].span.from, sides[name].span.until);
+  const [meanLeft, meanRight] = level ? [meanOf("left"), meanOf("right")] : [0, 0];
+  const found = ready ? comparison.data : undefined;
+  const data = useMemo(
+    () => (found === undefined || !level ? found : withMeans(found, [meanLeft, meanRight])),
+    [found, level, meanLeft, meanRight],
+  );
+  const amount = useCallback((value: number) => formatPoint(value, right.type), [right.type]);
 
   /* Filters of a version would hide the other versions. */
   const everyVersion = useMemo(() => ({ ...right, matchers: right.matchers.filter((matcher) => !isVersionLabel(matcher.name)) }), [right]);
@@ -182,6 +193,9 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
             stale={comparison.isPlaceholderData}
             by={by}
             unit={unit}
+            level={level}
+            wholes={level ? [meanLeft, meanRight] : [rateOf(data?.a), rateOf(data?.b)]}
+            amount={amount}
             sides={sides}
             onBaseline={(span) => setSide("left", { ...sides.left, span }, true)}
             deploy={deploys.marks.at(-1)}
@@ -202,11 +216,17 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
             </section>
           )}
           {data !== undefined && <Basis comparison={data} loading={comparison.isFetching} />}
-          {!flame.isError && <DiffCard sides={sides} by={by} unit={unit} difference={difference} maxNodes={maxNodes} />}
+          {!flame.isError && (
+            <DiffCard sides={sides} by={by} unit={unit} comparison={data} amount={amount} difference={difference} maxNodes={maxNodes} />
+          )}
         </>
       )}
     </>
   );
+}
+
+function rateOf(side: Comparison["a"] | undefined): number {
+  return side !== undefined && side.covered_seconds > 0 ? side.total / side.covered_seconds : 0;
 }
 
 function Facts({
@@ -214,6 +234,9 @@ function Facts({
   stale,
   by,
   unit,
+  level,
+  wholes,
+  amount,
   sides,
   onBaseline,
   deploy,
@@ -223,6 +246,9 @@ function Facts({
   stale: boolean;
   by: "share" | "rate";
   unit: Unit;
+  level: boolean;
+  wholes: readonly [number, number]; // of an instance, or of a profile
+  amount: (value: number) => string;
   sides: Sides;
   onBaseline: (span: Side["span"]) => void;
   deploy: Mark | undefined;
@@ -240,33 +266,32 @@ function Facts({
         </dd>
       );
     const name = splitName(change.name);
-    const amount =
+    const size =
       by === "share"
         ? formatPoints(change.b.share - change.a.share)
-        : `${change.b.per_second > change.a.per_second ? "▲" : "▼"} ${formatRate(Math.abs(change.b.per_second - change.a.per_second), unit)}`;
+        : `${change.b.per_second > change.a.per_second ? "▲" : "▼"} ${amount(Math.abs(change.b.per_second - change.a.per_second))}`;
     return (
       <dd title={change.name}>
         <button type="button" className="fn" onClick={() => searchFor(change.name)}>
           {name.dim}
           {name.main}
         </button>{" "}
-        <span className={figure(change, "b", by) > figure(change, "a", by) ? "inc" : "dec"}>{amount}</span>
+        <span className={figure(change, "b", by) > figure(change, "a", by) ? "inc" : "dec"}>{size}</span>
       </dd>
     );
   };
-  const rate = (side: Comparison["a"]): number => (side.covered_seconds > 0 ? side.total / side.covered_seconds : 0);
   const whole = comparison?.whole;
   const sure = whole?.interval !== undefined && (whole.interval[0] > 0 || whole.interval[1] < 0);
 
   return (
     <dl className={stale ? "diff-facts stale" : "diff-facts"}>
       <div className="card fact">
-        <dt>{unit === "ns" ? "Cores of an instance" : "An instance, per second"}</dt>
+        <dt>{level ? "Mean of the profiles" : unit === "ns" ? "Cores of an instance" : "An instance, per second"}</dt>
         {comparison === undefined ? (
           <dd>…</dd>
         ) : (
           <dd title={whole?.interval === undefined ? undefined : `95 %: ${percent(whole.interval[0])} … ${percent(whole.interval[1])}`}>
-            {formatRate(rate(comparison.a), unit).replace(/\u00a0cores$/, "")} → {formatRate(rate(comparison.b), unit)}{" "}
+            {amount(wholes[0])} → {amount(wholes[1])}{" "}
             {whole?.change == null ? null : sure ? (
               <span className={whole.change > 0 ? "inc" : "dec"}>
                 {whole.change > 0 ? "▲" : "▼"} {percent(whole.change)}
@@ -363,12 +388,16 @@ function DiffCard({
   sides,
   by,
   unit,
+  comparison,
+  amount,
   difference,
   maxNodes,
 }: {
   sides: Sides;
   by: "share" | "rate";
   unit: Unit;
+  comparison: Comparison | undefined;
+  amount: (value: number) => string;
   difference: Difference;
   maxNodes: number;
 }) {
@@ -377,7 +406,6 @@ function DiffCard({
   const dark = useDark();
   const outer = useSpan();
   const { drawn, cover, quiet, notes } = difference;
-  const comparison = difference.comparison.data;
   const failed = difference.comparison.isError;
   const stale = difference.flame.isPlaceholderData || difference.comparison.isPlaceholderData;
   const view = useRef<FlameView | null>(null);
@@ -530,7 +558,7 @@ function DiffCard({
           changes={changes}
           shown={shown}
           by={by}
-          unit={unit}
+          amount={amount}
           search={params.q}
           sort={sort}
           ascending={ascending}

@@ -304,6 +304,8 @@ function ValuesTable({
   const { type } = query;
   const typed = type !== "";
   const unit: Unit = unitOf(type);
+  /* Of what there is at a moment, sums over time say nothing. */
+  const sums = typed && !isLevel(type);
   const rows = answer.values.filter((row) => row.series > 0);
   const only = (value: string, op: Matcher["op"] = "="): string => formatQuery(withMatcher(query, { name: by, op, value }));
   /* The side that is not set stays what it is, or is the whole selection. */
@@ -335,7 +337,7 @@ function ValuesTable({
                 std dev
               </th>
             )}
-            {typed && (
+            {sums && (
               <th scope="col" className="n">
                 total
               </th>
@@ -371,7 +373,7 @@ function ValuesTable({
                 {typed && <td className="n">{number("mean")}</td>}
                 {typed && <td className="n">{number("max")}</td>}
                 {typed && <td className="n">{number("deviation")}</td>}
-                {typed && <td className="n">{row.total === undefined ? "–" : formatValue(row.total, unit)}</td>}
+                {sums && <td className="n">{row.total === undefined ? "–" : formatValue(row.total, unit)}</td>}
                 {typed && (
                   <td className="n share">
                     <span className="bar-of" style={{ width: `${(row.share ?? 0) * 100}%` }} />

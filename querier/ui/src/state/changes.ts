@@ -1,6 +1,6 @@
 /* What a comparison found, as words: states of functions, what is shown of them, and what could not have been seen. */
 
-import type { Change, Comparison, State } from "../api/comparison";
+import type { Change, Comparison, Figure, State } from "../api/comparison";
 import { patternOf } from "../flame/search";
 import { formatShare } from "../flame/units";
 
@@ -180,4 +180,13 @@ export function rowsOf(rows: Rows): Change[] {
     rows.changes.filter((row) => rows.shown.has(kindOf(row)) && (pattern === null || pattern.test(row.name))),
     rows,
   );
+}
+
+/*
+ * Of a type that says what there is at a moment, such as memory in use, values per second say nothing: a profile's mean does. The
+ * figures of such a comparison with means of its sides in the place of values per second.
+ */
+export function withMeans(comparison: Comparison, means: readonly [number, number]): Comparison {
+  const mean = (side: 0 | 1, of: Figure): Figure => ({ ...of, per_second: of.share * means[side] });
+  return { ...comparison, changes: comparison.changes.map((row) => ({ ...row, a: mean(0, row.a), b: mean(1, row.b) })) };
 }

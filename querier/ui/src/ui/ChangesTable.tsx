@@ -4,7 +4,7 @@ import { type KeyboardEvent, useMemo, useRef } from "react";
 
 import type { Change } from "../api/comparison";
 import { splitName } from "../flame/names";
-import { type Unit, formatChange, formatCount, formatPoints, formatRate, formatShare } from "../flame/units";
+import { formatChange, formatCount, formatPoints, formatShare } from "../flame/units";
 import { type ChangeSort, STATES, type Shown, figure, intervalText, isSignificant, percent, rowsOf } from "../state/changes";
 import { ROW_PX, useRowsInSight } from "./rows";
 
@@ -12,7 +12,7 @@ interface Props {
   changes: readonly Change[];
   shown: ReadonlySet<Shown>;
   by: "share" | "rate";
-  unit: Unit;
+  amount: (value: number) => string; // as text, of figures that are no shares
   search: string;
   sort: ChangeSort;
   ascending: boolean;
@@ -38,11 +38,11 @@ function tone(change: Change, by: "share" | "rate"): string {
 }
 
 export function ChangesTable(props: Props) {
-  const { changes, shown, by, unit, search, sort, ascending, wide, hovered, onSort, onHover, onPick, onMenu } = props;
+  const { changes, shown, by, amount, search, sort, ascending, wide, hovered, onSort, onHover, onPick, onMenu } = props;
   const box = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => rowsOf({ changes, shown, by, search, sort, ascending }), [changes, shown, by, search, sort, ascending]);
   const sight = useRowsInSight(box, rows.length, rows);
-  const format = (value: number): string => (by === "share" ? formatShare(value) : formatRate(value, unit));
+  const format = (value: number): string => (by === "share" ? formatShare(value) : amount(value));
   const columns = wide ? 9 : 4;
   const head = (key: ChangeSort, text: string, number = true) => (
     <th scope="col" className={number ? "n" : undefined} aria-sort={sort === key ? (ascending ? "ascending" : "descending") : "none"}>

@@ -1,6 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { heatmapOf, heatStep, niceValues } from "../heatmap";
-import { endsOf, gridOf, numbersOf, onGrid, type Series, stack, spacingOf, stepFor, styleOf, sumsOf } from "../series";
+import {
+  endsOf,
+  gridOf,
+  meanBetween,
+  meansOf,
+  numbersOf,
+  onGrid,
+  type Series,
+  stack,
+  spacingOf,
+  stepFor,
+  styleOf,
+  sumsOf,
+} from "../series";
 import { sparkline } from "../sparkline";
 import { axisLabels, clock, day, moment } from "../time";
 import { chartRows } from "../timeseries";
@@ -56,6 +69,8 @@ describe("series", () => {
     const sums = sumsOf(every(4), 4);
     expect(sums.slice(0, 29)).toEqual(new Array(29).fill(10));
     expect(sumsOf([1, 2, null, null, 5], 2)).toEqual([3, null, 5]);
+    expect(meansOf([1, 2, null, null, 5], 2)).toEqual([1.5, null, 5]);
+    expect(meansOf([7, null, 9], 3)).toEqual([8]);
     expect(endsOf([10, 20, 30, 40, 50], 2)).toEqual([20, 40, 50]);
     expect(sumsOf([1, null], 1)).toEqual([1, null]);
   });
@@ -63,6 +78,11 @@ describe("series", () => {
   test("numbers leave out what is missing", () => {
     expect(numbersOf([1, null, 3])).toEqual({ mean: 2, max: 3, deviation: 1, sum: 4, count: 2 });
     expect(numbersOf([null]).count).toBe(0);
+  });
+
+  test("a mean of a part of the time", () => {
+    expect(meanBetween([10, 20, 30, 40], [1, null, 3, 50], 10, 30)).toBe(2);
+    expect(meanBetween([10], [null], 0, 50)).toBe(0);
   });
 
   test("stacked, the last sum is that of all", () => {

@@ -13,6 +13,7 @@ import {
   percent,
   quietNames,
   rowsOf,
+  withMeans,
 } from "../changes";
 
 function change(name: string, state: State, a: number, b: number, more: Partial<Change> = {}): Change {
@@ -75,6 +76,13 @@ describe("what a comparison found", () => {
     expect(rows({ sort: "name", ascending: true })).toEqual(["born", "grew", "old", "shrank"]);
     expect(rows({ search: "^gr|old" })).toEqual(["grew", "old"]);
     expect(rows({ shown: parseShown("folded,not_significant") })).toEqual(["caller", "noise"]);
+  });
+
+  test("of what there is at a moment, figures are means", () => {
+    const made = withMeans({ changes: CHANGES } as unknown as Comparison, [1000, 3000]);
+    expect(made.changes[0]!.a.per_second).toBe(100);
+    expect(made.changes[0]!.b.per_second).toBe(600);
+    expect(made.changes[0]!.b.share).toBe(0.2);
   });
 
   test("says it in words", () => {
