@@ -83,7 +83,7 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
 
     /* It may have waited in the queue until its client had gone: then it costs nothing more. */
     if (qry_query_check(query, err) != FG_OK)
-        return err->code;
+        return err->code == FG_E_DEADLINE ? name_timeout(query, err) : err->code;
     if (query->endpoint->type != NULL &&
         fg_connect_read(&query->call, query->endpoint->type, query->request_max_bytes, query->arena,
                         &in, err) != FG_OK)
