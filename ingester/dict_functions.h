@@ -35,7 +35,7 @@ uint64_t ing_functions_table_bytes(struct ing_functions_table *table);
 
 /*
  * Sets *ret_entry to the functions of a dictionary; fg_cache_unref() drops it. Those in memory are
- * used if they know at least so many nodes, else they are made anew. timeout_ns: how long to wait
+ * used if they know at least so many nodes, else they are read again. timeout_ns: how long to wait
  * for another thread that makes them. FG_E_CORRUPT, FG_E_UNAVAILABLE: of the dictionary;
  * FG_E_DEADLINE.
  */

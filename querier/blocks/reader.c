@@ -84,7 +84,7 @@ static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item,
 
 /* Plans which bytes are fetched together with the head. Of a small object all, if samples are
  * wanted: a second request would take longer. Of a derived one as much: its crowns lie at the end,
- * but for those of single series. Of others some bytes before the head: the index of an object's
+ * except those of single series. Of others some bytes before the head: the index of an object's
  * last service lies right before its groups, which are before the head. In a segment of many
  * tenants the wanted part may be anywhere, so nothing. */
 static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *object,

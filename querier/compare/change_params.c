@@ -233,7 +233,7 @@ static enum fg_code read_texts(struct qry_query *query, const struct texts *text
         qry_params_number(texts->page, "page", 0, 0, INT32_MAX, &params->page, err) != FG_OK)
         return err->code;
     /* Benjamini and Hochberg reject p <= q k / n, so with q = 0 nothing is ever rejected; and a
-     * smaller q, divided by the number of tests, is lost beside 1. */
+     * smaller q, divided by the number of tests, is lost next to 1. */
     if (params->q < Q_MIN)
         return fg_fail(err, FG_E_INVALID, "q: \"%.*s\" is below 0.000001 and allows no finding",
                        FG_S(texts->q));

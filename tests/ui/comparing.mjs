@@ -45,7 +45,7 @@ async function quiet(page) {
 
 async function diff(page, parameters) {
   await page.goto(at("/diff", parameters));
-  await page.getByText("differences are no chance").waitFor();
+  await page.getByText("differences are significant").waitFor();
   await quiet(page);
 }
 
@@ -92,7 +92,7 @@ const isGrey = (colour) => colour.every((value, i) => value === GREY[i]);
 /* ---- cases ---- */
 
 const cases = {
-  /* The table is the server's; what is no chance has a colour, and nothing else. */
+  /* The table is the server's; what is significant has a colour, and nothing else. */
   async diff(page) {
     const { before, after } = await times(page);
     const server = await ask(page, "/api/compare", compared(before, after));
@@ -168,8 +168,8 @@ const cases = {
     const { before } = await times(page);
     const middle = (before.from + before.until + 1) / 2;
     await diff(page, sides({ from: before.from, until: middle - 1 }, { from: middle, until: before.until }));
-    assert.ok((await page.getByText("differences are no chance").textContent()).startsWith("0 of "));
-    assert.equal(await page.getByText("none that is no chance").count(), 2);
+    assert.ok((await page.getByText("differences are significant").textContent()).startsWith("0 of "));
+    assert.equal(await page.getByText("no significant change").count(), 2);
     assert.equal((await cells(changes(page))).length, 0);
     const graph = flame(page, "Flame graph of the difference");
     for (const name of ["hash", "sort", "work"]) assert.ok(isGrey(await colourOf(page, graph, name)), name);
@@ -287,7 +287,7 @@ const cases = {
     await page.getByRole("heading", { name: "Two types cannot be compared" }).waitFor();
     await isAccessible(page, "two types");
     await page.getByRole("button", { name: "CPU time" }).last().click();
-    await page.getByText("differences are no chance").waitFor();
+    await page.getByText("differences are significant").waitFor();
 
     page.refused = 1; // the 400
     await page.goto(at("/diff", sides(before, after, { rightQuery: `${CPU}{service_name="rollout",pod=~"("}` })));
@@ -297,10 +297,10 @@ const cases = {
     await page.getByRole("heading", { name: "The baseline has no profiles" }).waitFor();
     await isAccessible(page, "an empty baseline");
     await page.getByRole("button", { name: "just before" }).last().click();
-    await page.getByText("differences are no chance").waitFor();
+    await page.getByText("differences are significant").waitFor();
     await page.goto(at("/diff", { from: "now-2h" }));
     await page.getByRole("button", { name: /^rollout/ }).click();
-    await page.getByText("differences are no chance").waitFor();
+    await page.getByText("differences are significant").waitFor();
   },
 
   /* Both sides with one search and one zoom. */
@@ -422,7 +422,7 @@ const cases = {
     await page.waitForURL(/\/diff\?/);
     assert.equal(shown(page).leftQuery, `${CPU}{version="1.0"}`);
     assert.equal(shown(page).rightQuery, `${CPU}{service_name="rollout",version="1.1"}`);
-    await page.getByText("differences are no chance").waitFor();
+    await page.getByText("differences are significant").waitFor();
     await page.goBack();
     await page.getByRole("link", { name: "Exclude 1.0" }).click();
     await page.waitForURL((to) => to.searchParams.get("query").includes('version!="1.0"'));

@@ -69,7 +69,7 @@ const COLOURS = {
   light: ["#dbe9f6", "#b7d5ec", "#86bbdf", "#529dca", "#2b7cb3", "#1b5a92", "#113868"],
 } as const;
 
-/* The colour of a count: by square roots, so that few beside very many can be seen. 0 is none. */
+/* The colour of a count: by square roots, so that small counts next to large ones can be seen. 0 is none. */
 export function heatStep(count: number, most: number): number {
   if (count <= 0 || most <= 0) return 0;
   return Math.max(1, Math.ceil(Math.sqrt(count / most) * STEPS));

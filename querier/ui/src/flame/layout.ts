@@ -133,7 +133,7 @@ export function itemAt(list: DrawList, view: Viewport, x: number, y: number): nu
     const left = list.x[i]!;
     const right = left + list.w[i]!;
     if (x >= left && x <= right) return i;
-    /* One pixel beside a thin run is near enough for a hand. */
+    /* One pixel next to a thin run is near enough for a hand. */
     if (x >= left - 1.5 && x <= right + 1.5) near = i;
   }
   return near;

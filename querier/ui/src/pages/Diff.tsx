@@ -306,11 +306,11 @@ function Facts({
       </div>
       <div className="card fact">
         <dt>Largest increase (self)</dt>
-        {extreme(found.up, "none that is no chance")}
+        {extreme(found.up, "no significant change")}
       </div>
       <div className="card fact">
         <dt>Largest decrease (self)</dt>
-        {extreme(found.down, "none that is no chance")}
+        {extreme(found.down, "no significant change")}
       </div>
       <div className="card fact">
         <dt>Baseline presets</dt>
@@ -358,7 +358,7 @@ function Basis({ comparison, loading }: { comparison: Comparison; loading: boole
       )}
       <Summary statistics={comparison.statistics} loading={loading}>
         <span>
-          <b>{formatCount(significant)}</b> of {formatCount(tests)} differences are no chance
+          <b>{formatCount(significant)}</b> of {formatCount(tests)} differences are significant
         </span>
         <span>
           compared by <b>{basisOf(comparison)}</b>

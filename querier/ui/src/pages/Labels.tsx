@@ -29,7 +29,7 @@ const DRAWN = 10; // series with a colour of their own
 const LINES = 100; // series with numbers of their own
 const VALUES_PAGE = 100;
 const VALUES_MAX = 10_000; // the server's limit of a page
-const TABS = 7; // labels beside each other; the others are in a menu
+const TABS = 7; // labels side by side; the others are in a menu
 const CHARTS = [
   ["lines", "Lines"],
   ["stacked", "Stacked"],

@@ -122,7 +122,7 @@ export function basisOf(comparison: Comparison): string {
   }
 }
 
-/* The greatest changes of self values that are no chance. */
+/* The greatest significant changes of self values. */
 export function extremes(changes: readonly Change[], by: "share" | "rate"): { up: Change | null; down: Change | null } {
   const amount = (change: Change): number => (by === "share" ? change.b.share - change.a.share : change.b.per_second - change.a.per_second);
   const out: { up: Change | null; down: Change | null } = { up: null, down: null };

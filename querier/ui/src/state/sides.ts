@@ -20,22 +20,24 @@ export type SideName = keyof Sides;
 
 /*
  * Without ranges of their own, the sides are the halves of the page's range, of which both are in sight; or the selected part of it
- * and as much before that.
+ * and as much before that. Sides of different queries, such as two versions, are of the same time: all of it, or the selected part.
  */
 export function sidesOf(params: Params, nowMs: number, utc: boolean): Sides {
   const ranged = (from: string, until: string, otherwise: () => [number, number]): Span => {
     const [start, end] = from === "" || until === "" ? otherwise() : resolve({ from, until }, nowMs, utc);
     return { from: start, until: end };
   };
+  const leftQuery = params.leftQuery || params.query || params.rightQuery;
+  const rightQuery = params.rightQuery || params.query || params.leftQuery;
+  const apart = leftQuery !== rightQuery;
   const right = ranged(params.rightFrom, params.rightUntil, () => {
     const [from, until] = resolve(params, nowMs, utc);
-    return parseSel(params.sel) ?? [Math.round((from + until) / 2), until];
+    return parseSel(params.sel) ?? [apart ? from : Math.round((from + until) / 2), until];
   });
-  const left = ranged(params.leftFrom, params.leftUntil, () => [right.from - (right.until - right.from), right.from]);
-  return {
-    left: { query: params.leftQuery || params.query || params.rightQuery, span: left },
-    right: { query: params.rightQuery || params.query || params.leftQuery, span: right },
-  };
+  const left = ranged(params.leftFrom, params.leftUntil, () =>
+    apart ? [right.from, right.until] : [right.from - (right.until - right.from), right.from],
+  );
+  return { left: { query: leftQuery, span: left }, right: { query: rightQuery, span: right } };
 }
 
 /* One side as parameters. */

@@ -31,7 +31,7 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
   const theme = useMemo(() => makeTheme(dark), [dark]);
   const pattern = search === "" ? null : patternOf(search);
 
-  /* A search opens the way to what it finds, the heaviest first, as far as one can look through. */
+  /* A search opens the way to what it finds, the heaviest first, up to a number of rows. */
   useEffect(() => {
     if (pattern === null) return;
     const hits: number[] = [];

@@ -42,7 +42,7 @@ describe("layout", () => {
           if (w >= MIN_BAR) {
             must(list.node[i] === list.last[i], `${node} is in a run`);
             must(Math.abs(list.x[i]! - Math.max(left, -4)) <= 0.51, `${node} begins at ${list.x[i]}`);
-          } else must(left > list.x[i]! - 1 && left + w < list.x[i]! + list.w[i]! + MIN_BAR + 0.01, `${node} is beside its run`);
+          } else must(left > list.x[i]! - 1 && left + w < list.x[i]! + list.w[i]! + MIN_BAR + 0.01, `${node} is outside its run`);
         }
       }
       for (let node = 0; node < large.count; node++) {

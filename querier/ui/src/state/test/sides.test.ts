@@ -22,6 +22,12 @@ describe("sides", () => {
     expect(left).toEqual({ query: "a:b:c:d:e{}", span: { from: NOW - HOUR_MS, until: NOW - HOUR_MS / 2 } });
   });
 
+  test("two queries are compared over the same time", () => {
+    const { left, right } = sidesOf(params({ leftQuery: "a", rightQuery: "b", from: "now-1h" }), NOW, true);
+    expect(left).toEqual({ query: "a", span: { from: NOW - HOUR_MS, until: NOW } });
+    expect(right).toEqual({ query: "b", span: left.span });
+  });
+
   test("a selected part of the page's range is the comparison", () => {
     const { left, right } = sidesOf(params({ query: "a", sel: `${NOW - 600_000}..${NOW - 300_000}` }), NOW, true);
     expect(right.span).toEqual({ from: NOW - 600_000, until: NOW - 300_000 });
