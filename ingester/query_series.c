@@ -269,8 +269,9 @@ static enum fg_code count_chunk(const struct ing_query_scope *scope,
 static enum fg_code count_chunks(struct ing_query *query, const struct ing_query_scope *scope,
                                  struct ing_query_sums *sums, struct fg_err *err)
 {
-    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+    Fg__Inner__StatsReply reply;
 
+    fg__inner__stats_reply__init(&reply);
     for (size_t i = 0; i < scope->n_chunks; i++)
         if (count_chunk(scope, &scope->chunks[i], sums, &reply, err) != FG_OK)
             return err->code;
