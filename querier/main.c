@@ -19,6 +19,9 @@ enum { PEERS_MAX = FG_RING_MEMBERS_MAX }; /* one for each ingester that a ring c
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
+/* So long a start waits for connections: more than a handshake takes on a busy machine. */
+static const int64_t CONNECT_NS = 2 * FG_SECOND_NS;
+
 struct querier_service {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk;
@@ -125,6 +128,39 @@ static enum fg_code read_ring(void *watch, int64_t deadline_mono_ns, struct fg_e
     return fg_ring_watch_fresh(watch, deadline_mono_ns, &view, err);
 }
 
+/* Dials all members and waits a moment for their answers: a call waits for a connection much
+ * shorter, so without it the first queries after a start would be 503. Members that do not answer
+ * are dialed on; queries do without them or fail by the rules of replicas. */
+static void dial_members(struct querier_service *service)
+{
+    fg_auto(fg_ring_view) *view = fg_ring_watch_get(service->watch);
+    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + CONNECT_NS;
+    uint32_t n = view == NULL ? 0 : view->ring.n_members;
+    struct fg_peer **peers = fg_calloc(FG_MAX(n, 1), sizeof(struct fg_peer *));
+    struct fg_err unused;
+
+    /* All first: they connect while the first one is waited for. */
+    for (uint32_t i = 0; i < n; i++) {
+        struct fg_slice address = view->ring.members[i].address;
+        char url[FG_RING_ADDRESS_MAX_BYTES + 1];
+
+        (void)snprintf(url, sizeof url, "%.*s", FG_S(address));
+        /* A wrong scheme is told by the queries that need the member. */
+        if (fg_peers_get(service->peers, url, &peers[i], &unused) != FG_OK)
+            peers[i] = NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t left_ns = deadline_ns - fg_mono_ns(fg_clock_real());
+
+        if (peers[i] == NULL)
+            continue;
+        if (left_ns > 0)
+            (void)!fg_peer_wait(peers[i], left_ns, &unused);
+        fg_peers_put(service->peers, peers[i]);
+    }
+    free(peers);
+}
+
 /* Waits for the ring, since the bucket may be slow and no query can be answered without it. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
@@ -134,6 +170,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_program_await_bucket(program, read_ring, service->watch, err) != FG_OK)
         return err->code;
+    dial_members(service);
     return service->server == NULL ? FG_OK
                                    : fg_rpc_server_start(service->server, share.listen, err);
 }

@@ -197,7 +197,7 @@ class Java(Driver):
 
 
 class Rust(Driver):
-    extra = (os.path.join(LOCKS, "Cargo.lock"),)
+    extra = (os.path.join(HERE, "locks", "Cargo.lock"),)
 
     def install(self):
         version = version_of("cargo", "--version")

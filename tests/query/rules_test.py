@@ -49,9 +49,15 @@ def made(client, metric, tenant=None, **fields):
     return answer["rule"]
 
 
+class Metrics(dict):
+    """{metric: {labels: (value, time)}}. why: what the text says of rules without values."""
+
+    why = ()
+
+
 def parse(text):
-    """{metric: {labels: (value, time)}}; checks the form on the way."""
-    found, kinds, last = {}, {}, None
+    """Checks the form on the way."""
+    found, kinds, last = Metrics(), {}, None
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             name, kind = line.split()[2:]
@@ -69,6 +75,7 @@ def parse(text):
             check(key not in found.setdefault(name, {}), "twice: %s", line)
             found[name][key] = (float(value), at and int(at))
             last = name
+    found.why = [line for line in text.splitlines() if line.startswith("# rule ")]
     return found
 
 
@@ -176,7 +183,7 @@ def check_values(world, client, rules, number):
     check(at_s * 1000 == world.end_ms(number), "%s", at_s)
     for rule in rules.values():
         check(all(at == world.end_ms(number) for _, at in found[rule["metricName"]].values()), "%s", found[rule["metricName"]])
-        check(health(found, "complete", rule) == 1, "%s", found)
+        check(health(found, "complete", rule) == 1, "%s: %s", rule["id"], found.why)
     check(health(found, "profiles", rules["all"]) == len(cpu), "%s", found)
 
     by_service, by_both = grouped(cpu, ["service_name"]), grouped(cpu, ["zone", "pod"])
