@@ -10,7 +10,7 @@ const [url, folder] = process.argv.slice(2);
 const CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 const of = (service, more = "") => `${CPU}{service_name="${service}"${more}}`;
 const version = (number) => of("checkout", `,version="${number}"`);
-const RANGE = { from: "now-30m", until: "now" };
+const RANGE = { from: "now-15m", until: "now" };
 
 const PICTURES = [
   ["services", "/", RANGE, "dark"],
