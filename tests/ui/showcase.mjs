@@ -1,4 +1,4 @@
-// Makes the pictures of README.md from a server that runs with deploy/demo for half an hour or more:
+// Makes the pictures of README.md from a server that runs with deploy/demo for ten minutes or more:
 //
 //     (cd tests/ui && npm ci --ignore-scripts) && node tests/ui/showcase.mjs http://127.0.0.1:4040 querier/ui/pictures
 import fs from "node:fs";
@@ -10,7 +10,7 @@ const [url, folder] = process.argv.slice(2);
 const CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 const of = (service, more = "") => `${CPU}{service_name="${service}"${more}}`;
 const version = (number) => of("checkout", `,version="${number}"`);
-const RANGE = { from: "now-15m", until: "now" };
+const RANGE = { from: "now-10m", until: "now" };
 
 const PICTURES = [
   ["services", "/", RANGE, "dark"],
