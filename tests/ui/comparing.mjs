@@ -13,6 +13,16 @@ const plain = (text) => text.replaceAll("\u00a0", " ").trim();
 /* ---- what is there ---- */
 
 /* The half hours before and after the rollout, to the second as ui_test.py counts them. */
+/* Where something is once it does not move any more: what is closed above it lets it rise. */
+async function resting(locator) {
+  for (let before = await locator.boundingBox(); ; ) {
+    await locator.page().waitForTimeout(100);
+    const now = await locator.boundingBox();
+    if (now.x === before.x && now.y === before.y && now.width === before.width) return now;
+    before = now;
+  }
+}
+
 async function times(page) {
   const { values } = await ask(page, "/api/labels/change", { query: QUERY, from: "now-3h" });
   const change = Number(values[0].value) * 1000;
@@ -480,11 +490,13 @@ const cases = {
     assert.deepEqual(fs.readFileSync(await (await download).path()), await wanted.body());
     await single.getByRole("button", { name: "Close" }).click();
     await profiles.waitFor();
-    const box = await heat.boundingBox();
+    await page.waitForURL((to) => !to.searchParams.has("profile"));
+    const box = await resting(heat);
     await page.mouse.move(box.x + 70, box.y + 8);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width - 18, box.y + 100, { steps: 6 });
     await page.mouse.up();
+    await page.waitForURL((to) => to.searchParams.has("box"));
     const [from, until, low, high] = shown(page).box.split("..").map(Number);
     const listed = await ask(page, "/api/profiles", { query: QUERY, from, until, limit: 10_000 });
     const inside = listed.profiles.filter((one) => one.value >= low && one.value <= high);
