@@ -1,7 +1,6 @@
 /* SELECT sums values in a dense array for each dictionary, indexed by node, and only the result
  * becomes a tree. That costs about a nanosecond for each sample; nothing is hashed or merged on the
- * way. Who asks for names of functions only is answered without the dictionaries themselves
- * (dict_functions.h). */
+ * way. Queries for function names alone do not open the dictionaries (dict_functions.h). */
 #include "common/base/time.h"
 #include "common/model/function_counts.h"
 #include "common/storage/rollup/crown_sum.h"

@@ -252,8 +252,8 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  *
  *     fg_http_stream_begin() --> fg_http_stream_put(), any number of times --> fg_http_stream_end()
  *
- * What has not left is at most a few kilobytes: pieces beyond that are not taken, so a peer that
- * does not read costs no memory and no time of anyone. All on the request's loop; after begin the
+ * At most a few kilobytes wait to be sent. Further pieces are refused, so a peer that does not
+ * read costs neither memory nor time. All on the request's loop; after begin the
  * other functions of answers may not be called. Not compressed.
  */
 

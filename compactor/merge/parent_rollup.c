@@ -217,7 +217,7 @@ static enum fg_code divide(struct cmp_merge_parent *parent, enum cmp_merge_divis
     return FG_OK;
 }
 
-/* Single series are of use only if they are more than the groups. */
+/* Keeps sums of single series only if there are more series than groups. */
 static enum fg_code divide_single(struct cmp_merge_parent *parent, const struct fg_labels *labels,
                                   uint32_t count, struct fg_err *err)
 {

@@ -111,8 +111,8 @@ static enum fg_code make_flame(const struct adhoc *adhoc, struct fg_slice name,
         flame, err);
 }
 
-/* What was decoded when it was uploaded is refused now: a limit was lowered, or a decoder has
- * become stricter. Neither is the fault of who asks for it. */
+/* Makes the error of a stored file that no longer decodes, because a limit was lowered or a decoder
+ * became stricter. It is a server error: the client did nothing wrong. */
 static enum fg_code stored_fault(const struct qry_adhoc_entry *entry, struct fg_err *err)
 {
     (void)fg_wrap(err, "profile %s-%s was accepted when it was uploaded, and is refused now",

@@ -223,7 +223,7 @@ static void requests_may_come_twice(void **state)
     assert_int_equal(put(f, rule.id, "n", 1, &err), FG_OK);
     assert_int_equal(put(f, rule.id, "n", 1, &err), FG_OK);
     assert_int_equal(put(f, rule.id, "o", 1, &err), FG_E_EXISTS);
-    /* What was created has become another rule: so this is a new one, which has another id. */
+    /* The first rule was changed since, so the same request creates a new rule with another id. */
     assert_int_equal(qry_rule_of_request(&request, f->arena, &other, &err), FG_OK);
     assert_int_equal(qry_rule_store_create(&f->store, &other, &err), FG_OK);
     assert_string_not_equal(rule.id, other.id);

@@ -319,14 +319,14 @@ static void postings_that_do_not_fit_are_left_out(void **state)
             assert_true(fg_slice_eq(part.left.name, whole.postings[last].name));
             assert_true(fg_slice_eq(part.left.value, whole.postings[last].value));
         }
-        /* What is left is the beginning of it all. */
+        /* The decoded postings are the first ones of the whole index. */
         whole.n_postings = last;
         assert_same(&whole, &part);
     }
     /* Prints alone need 17 bytes each. */
     fg_auto(fg_arena) *none = fg_arena_create((size_t)N * 16);
     assert_int_equal(fg_label_index_decode(fg_buf_slice(&bytes), none, &part, &err), FG_E_LIMIT);
-    /* What is left out is checked as well. */
+    /* The decoder also checks the postings that it leaves out. */
     fg_auto(fg_arena) *tiny = fg_arena_create(120000);
     assert_int_equal(fg_label_index_decode(fg_bytes(bytes.ptr, bytes.len - 1), tiny, &part, &err),
                      FG_E_CORRUPT);

@@ -599,7 +599,7 @@ static void test_budget(void **state)
     free(bytes);
 }
 
-/* What is uploaded keeps nothing else out, nor the other way round. */
+/* Bodies of one budget do not use up the room of the other. */
 static void test_budget_of_a_route(void **state)
 {
     struct http_run *run = *state;

@@ -214,7 +214,7 @@ static void slow_readers_cost_nothing(void **state)
         assert_true(++n * PIECE_BYTES < UNREAD_MAX_BYTES);
     assert_int_equal(fg_budget_used(&run->answers), 0);
     assert_false(stream_put(run, 0, fg_bytes(piece, sizeof piece)));
-    /* What was taken comes, whole and in order; and when it was read there is room again. */
+    /* Accepted pieces arrive whole and in order. Once they are read, there is room again. */
     expect_head(fd);
     for (unsigned i = 0; i < n; i++) {
         uint8_t *bytes;
