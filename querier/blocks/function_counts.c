@@ -10,8 +10,6 @@
 #include "querier/blocks/cached_objects.h"
 #include "querier/blocks/rows.h"
 
-enum { PROFILES = 0, SAMPLES = 1 }; /* phases of a fetch */
-
 /* What a part has. */
 struct part_counts {
     uint32_t *functions; /* [n_names of its function tree] */
@@ -169,33 +167,6 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
     return FG_OK;
 }
 
-static enum fg_code list_part(struct counting *counting, struct qry_part *part,
-                              struct qry_fetch_list *list, struct fg_err *err)
-{
-    struct qry_reader *reader = &counting->reader;
-    const bool *rows = qry_rows_marks(reader, part, FG_BLOCK_IDX, true);
-    const bool *samples = qry_rows_marks(reader, part, FG_BLOCK_SMP, false);
-
-    if (rows == NULL || samples == NULL)
-        return qry_query_too_large(err);
-    if (part->n_spans == 0)
-        return FG_OK;
-    if (qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_IDX, rows, PROFILES, err) !=
-            FG_OK ||
-        qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_SMP, samples, SAMPLES, err) !=
-            FG_OK)
-        return err->code;
-    /* Before the samples: each page is counted as it comes. */
-    return qry_fetch_add(
-        list, reader->arena,
-        &(struct qry_fetch_item){.type = reader->stacks,
-                                 .object = part->object,
-                                 .range = qry_stacks_range(reader->stacks, part->entry),
-                                 .part = part,
-                                 .phase = PROFILES},
-        err);
-}
-
 static enum fg_code count_batch(struct counting *counting, struct fg_err *err)
 {
     struct qry_reader *reader = &counting->reader;
@@ -206,7 +177,8 @@ static enum fg_code count_batch(struct counting *counting, struct fg_err *err)
     if (counting->parts == NULL)
         return qry_query_too_large(err);
     for (uint32_t i = 0; code == FG_OK && i < reader->n_batch; i++)
-        code = list_part(counting, &reader->batch[i], &list, err);
+        /* Stacks before the samples: each page is counted as it comes. */
+        code = qry_rows_list_samples(reader, &reader->batch[i], QRY_ROWS_PHASE, &list, err);
     if (code != FG_OK)
         return code;
     qry_accumulators_begin(&counting->accumulators);

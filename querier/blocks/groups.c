@@ -228,37 +228,14 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
     return FG_OK;
 }
 
-static enum fg_code list_part(struct grouping *grouping, struct qry_part *part,
-                              struct qry_fetch_list *list, struct fg_err *err)
-{
-    struct qry_reader *reader = &grouping->reader;
-    const bool *rows = qry_rows_marks(reader, part, FG_BLOCK_IDX, true);
-    const bool *samples = qry_rows_marks(reader, part, FG_BLOCK_SMP, false);
-
-    if (rows == NULL || samples == NULL)
-        return qry_query_too_large(err);
-    if (part->n_spans == 0)
-        return FG_OK;
-    if (qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_IDX, rows, 0, err) != FG_OK ||
-        qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_SMP, samples, 1, err) != FG_OK)
-        return err->code;
-    return qry_fetch_add(
-        list, reader->arena,
-        &(struct qry_fetch_item){.type = reader->stacks,
-                                 .object = part->object,
-                                 .range = qry_stacks_range(reader->stacks, part->entry),
-                                 .part = part,
-                                 .phase = 1},
-        err);
-}
-
 static enum fg_code fetch_batch(struct grouping *grouping, struct fg_err *err)
 {
     struct qry_reader *reader = &grouping->reader;
     struct qry_fetch_list list = {0};
 
     for (uint32_t i = 0; i < reader->n_batch; i++)
-        if (list_part(grouping, &reader->batch[i], &list, err) != FG_OK)
+        if (qry_rows_list_samples(reader, &reader->batch[i], QRY_SAMPLES_PHASE, &list, err) !=
+            FG_OK)
             return err->code;
     return qry_fetch_all(reader->query, &list, visit, grouping, err);
 }

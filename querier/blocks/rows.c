@@ -1,5 +1,7 @@
 #include "querier/blocks/rows.h"
 
+#include "querier/blocks/cached_objects.h"
+
 /* Returns the first span that ends after this profile. Spans ascend and do not overlap once they
  * are settled. */
 static uint32_t span_after(const struct qry_part *part, uint32_t profile)
@@ -74,6 +76,32 @@ static enum fg_code take_rows(struct qry_part *part, const struct fg_block_rows 
                 return err->code;
     }
     return FG_OK;
+}
+
+enum fg_code qry_rows_list_samples(struct qry_reader *reader, struct qry_part *part,
+                                   unsigned stacks_phase, struct qry_fetch_list *list,
+                                   struct fg_err *err)
+{
+    const bool *rows = qry_rows_marks(reader, part, FG_BLOCK_IDX, true);
+    const bool *samples = qry_rows_marks(reader, part, FG_BLOCK_SMP, false);
+
+    if (rows == NULL || samples == NULL)
+        return qry_query_too_large(err);
+    if (part->n_spans == 0)
+        return FG_OK;
+    if (qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_IDX, rows, QRY_ROWS_PHASE, err) !=
+            FG_OK ||
+        qry_fetch_add_pages(list, reader->arena, part, FG_BLOCK_SMP, samples, QRY_SAMPLES_PHASE,
+                            err) != FG_OK)
+        return err->code;
+    return qry_fetch_add(
+        list, reader->arena,
+        &(struct qry_fetch_item){.type = reader->stacks,
+                                 .object = part->object,
+                                 .range = qry_stacks_range(reader->stacks, part->entry),
+                                 .part = part,
+                                 .phase = stacks_phase},
+        err);
 }
 
 enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uint32_t page,

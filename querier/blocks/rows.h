@@ -9,6 +9,8 @@
 
 #include "querier/blocks/reader.h"
 
+struct qry_fetch_list;
+
 /* Returns the first span with profiles in [first, first + count), and in *ret_end the one behind
  * the last. */
 uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t count,
@@ -18,6 +20,15 @@ uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t co
  * arena; NULL: it is full. */
 bool *qry_rows_marks(const struct qry_reader *reader, const struct qry_part *part, uint32_t kind,
                      bool cut_only);
+
+/* Phases of a fetch of rows and samples: pages of samples come when all rows are there. */
+enum { QRY_ROWS_PHASE = 0, QRY_SAMPLES_PHASE = 1 };
+
+/* Lists what samples of a part's spans need: its stacks, in the given phase, and the pages that
+ * qry_rows_marks() marks. Lists nothing for a part without spans. FG_E_LIMIT: the arena is full. */
+enum fg_code qry_rows_list_samples(struct qry_reader *reader, struct qry_part *part,
+                                   unsigned stacks_phase, struct qry_fetch_list *list,
+                                   struct fg_err *err) fg_must_check;
 
 /* Reads a page of IDX: notes which profiles of cut spans are in the range. FG_E_CORRUPT. */
 enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uint32_t page,
