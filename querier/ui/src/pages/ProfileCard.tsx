@@ -18,6 +18,7 @@ import { SEPARATOR } from "../state/url";
 import { Skeleton } from "../ui/Busy";
 import { CallTreeView } from "../ui/CallTreeView";
 import { FlameGraph } from "../ui/FlameGraph";
+import { FramePath } from "../ui/FramePath";
 import { FunctionsTable, type Sort } from "../ui/FunctionsTable";
 import { Icon } from "../ui/Icon";
 import { type Entry, Menu, MenuAt } from "../ui/Menu";
@@ -349,48 +350,26 @@ function ZoomPath({
   onZoom: (node: number) => void;
   onAll: () => void;
 }) {
-  const steps: { node: number; name: string }[] = [];
-  if (flame !== null)
-    for (let node = focus; node > 0; node = flame.parent[node]!) steps.unshift({ node, name: flame.names[flame.name[node]!]! });
-  const shown = steps.slice(-5);
   const weight = flame === null || flame.count === 0 ? 0 : flame.w[focus]!;
+  const start =
+    callSite.length === 0 ? undefined : (
+      <>
+        <li>
+          <button type="button" title="All stacks" onClick={onAll}>
+            All
+          </button>
+        </li>
+        <li>
+          <button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>
+            only through {callSite.at(-1)}
+          </button>
+        </li>
+      </>
+    );
   return (
-    <nav className="path" aria-label="Zoom">
-      <ol>
-        {callSite.length > 0 && (
-          <li>
-            <button type="button" title="All stacks" onClick={onAll}>
-              All
-            </button>
-          </li>
-        )}
-        {callSite.length > 0 && (
-          <li>
-            <button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>
-              only through {callSite.at(-1)}
-            </button>
-          </li>
-        )}
-        {callSite.length === 0 && (
-          <li>
-            <button type="button" onClick={() => onZoom(0)}>
-              All
-            </button>
-          </li>
-        )}
-        {steps.length > shown.length && <li>…</li>}
-        {shown.map((step) => (
-          <li key={step.node}>
-            <button type="button" title={step.name} onClick={() => onZoom(step.node)}>
-              {step.name}
-            </button>
-          </li>
-        ))}
-      </ol>
-      <span className="push">
-        {flame !== null && `${formatValue(weight, unit)} · ${formatShare(flame.total > 0 ? weight / flame.total : 0)} of total`}
-      </span>
-    </nav>
+    <FramePath flame={flame} focus={focus} start={start} onZoom={onZoom}>
+      {flame !== null && `${formatValue(weight, unit)} · ${formatShare(flame.total > 0 ? weight / flame.total : 0)} of total`}
+    </FramePath>
   );
 }
 

@@ -10,12 +10,14 @@ export function FramePath({
   flame,
   focus,
   label = "Zoom",
+  start,
   onZoom,
   children,
 }: {
   flame: Flame | null;
   label?: string;
   focus: number;
+  start?: ReactNode; // items of the list in place of "All"
   onZoom: (node: number) => void;
   children?: ReactNode;
 }) {
@@ -26,11 +28,13 @@ export function FramePath({
   return (
     <nav className="path" aria-label={label}>
       <ol>
-        <li>
-          <button type="button" onClick={() => onZoom(0)}>
-            All
-          </button>
-        </li>
+        {start ?? (
+          <li>
+            <button type="button" onClick={() => onZoom(0)}>
+              All
+            </button>
+          </li>
+        )}
         {steps.length > shown.length && <li>…</li>}
         {shown.map((step) => (
           <li key={step.node}>
