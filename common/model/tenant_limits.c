@@ -427,26 +427,3 @@ struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice 
     (void)pthread_mutex_unlock(&tenants->lock);
     return limits;
 }
-
-enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
-                                 struct fg_tenant_ids *ret_ids, struct fg_err *err)
-{
-    if (tenants->config.enabled)
-        return fg_tenant_ids_parse(header, ret_ids, err);
-    ret_ids->ids[0] = FG_LIT(FG_TENANT_ONLY);
-    ret_ids->n = 1;
-    return FG_OK;
-}
-
-enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
-                                     struct fg_slice *ret_id, struct fg_err *err)
-{
-    struct fg_tenant_ids ids;
-
-    if (fg_tenants_identify(tenants, header, &ids, err) != FG_OK)
-        return err->code;
-    if (ids.n > 1)
-        return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
-    *ret_id = ids.ids[0];
-    return FG_OK;
-}

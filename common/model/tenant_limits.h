@@ -66,7 +66,7 @@ struct fg_limits {
 struct fg_tenants;
 
 struct fg_tenants_config {
-    bool enabled; /* false: there is one tenant, and the header is ignored */
+    bool enabled;                             /* false: there is one tenant */
     const struct fg_limit_settings *defaults; /* borrowed */
     const char *file;                         /* borrowed; "" for none */
     int64_t reload_ns;                        /* between two checks of the file */
@@ -89,15 +89,6 @@ bool fg_tenants_are_several(const struct fg_tenants *tenants);
 
 /* Returns for how many tenants at a time this process keeps state; 0: any number. Any thread. */
 uint32_t fg_tenants_max(const struct fg_tenants *tenants);
-
-/* Returns the tenants of a request with that header. Errors are those of fg_tenant_ids_parse(). Any
- * thread. */
-enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
-                                 struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
-
-/* Does the same for requests that have one tenant. FG_E_INVALID: "multiple org IDs present". */
-enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
-                                     struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
 
 /* Returns the limits of a tenant, never NULL. Release them with fg_limits_unref(). Any thread. */
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);

@@ -293,6 +293,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
+        fg_access_follow(program->access, server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scrape_manager(server, program, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
@@ -355,6 +356,7 @@ static void stop(struct fg_program *program)
     ing_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
+    fg_access_unfollow(program->access);
     fg_bucket_close(server->bucket);
     /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);
