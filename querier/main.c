@@ -31,6 +31,7 @@ struct querier_service {
     struct qry_share *share; /* NULL: there are no other queriers */
     struct fg_rpc_server *server;
     struct querier *querier;
+    struct fg_admin_api admin_api;
 };
 
 static enum fg_code open_ring(struct querier_service *service, struct fg_program *program,
@@ -119,6 +120,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });
     qry_routes(service->querier, program->http);
+    service->admin_api = fg_program_admin_api(program, service->bucket);
+    fg_admin_api_routes(&service->admin_api, program->http);
     return FG_OK;
 }
 

@@ -15,6 +15,8 @@ enum { COPY_THREADS = 1, COPY_QUEUE = 4, TOKEN_FILE_MAX_BYTES = 4096 };
 
 /* A read of the bucket takes milliseconds; longer, and the next look tries again. */
 #define READ_TIMEOUT_NS (10 * FG_SECOND_NS)
+/* An unknown token makes the registry be read again if the last time is longer ago. */
+#define READ_AGAIN_NS FG_SECOND_NS
 /* The registry is said to be unreachable after so long. */
 #define AWAY_AFTER_NS FG_MINUTE_NS
 
@@ -46,9 +48,8 @@ struct fg_access {
     struct fg_metrics *metrics;
     struct fg_condition *away, *damaged;
 
-    pthread_mutex_t lock;                /* of the two below */
-    struct fg_access_registry *registry; /* NULL: there is none, or none was read yet */
-    bool known;                          /* it was read, or is known not to exist */
+    pthread_mutex_t lock;                /* of the one below */
+    struct fg_access_registry *registry; /* NULL: none was read yet; empty if there is none */
     _Atomic int64_t seen_mono_ns;        /* when the bucket answered last */
 
     /* Of the thread that looks. */
@@ -70,24 +71,48 @@ struct fg_access_registry *fg_access_registry(struct fg_access *access)
     return registry;
 }
 
-/* registry: NULL if there is none. Takes over the reference. */
+enum { LIMITS_MAX_BYTES = 8 * 1024 * 1024 }; /* of a tenant, as YAML */
+
+/* Hands over the limits of tenants. */
+static void set_limits(const struct fg_access *access, const Access__Registry *message)
+{
+    struct fg_tenant_override *items = fg_calloc(message->n_tenants + 1, sizeof *items);
+    struct fg_buf *yaml = fg_calloc(message->n_tenants + 1, sizeof *yaml);
+    size_t n = 0;
+
+    for (size_t i = 0; i < message->n_tenants; i++) {
+        const Access__Tenant *tenant = message->tenants[i];
+
+        if (tenant->n_limits == 0)
+            continue;
+        fg_buf_init(&yaml[n], LIMITS_MAX_BYTES);
+        fg_access_limits_yaml(tenant, &yaml[n]);
+        items[n] = (struct fg_tenant_override){fg_cstr(tenant->id), fg_buf_slice(&yaml[n])};
+        n++;
+    }
+    fg_tenants_override(access->config.tenants, items, n);
+    for (size_t i = 0; i < n; i++)
+        fg_buf_done(&yaml[i]);
+    free(yaml);
+    free(items);
+}
+
+/* Takes over the reference. */
 static void use(struct fg_access *access, struct fg_access_registry *registry)
 {
     struct fg_access_registry *old;
 
+    if (access->config.tenants != NULL)
+        set_limits(access, registry->message);
     (void)pthread_mutex_lock(&access->lock);
     old = access->registry;
     access->registry = registry;
-    access->known = true;
     (void)pthread_mutex_unlock(&access->lock);
     /* Outside of the lock: the loops wait for it. Requests have references of their own. */
     fg_access_registry_unref(old);
-    fg_metric_set(access->metrics, ACCESS_TOKENS,
-                  registry == NULL ? 0 : (int64_t)registry->message->n_tokens);
-    fg_metric_set(access->metrics, ACCESS_TENANTS,
-                  registry == NULL ? 0 : (int64_t)registry->message->n_tenants);
-    fg_metric_set(access->metrics, ACCESS_GENERATION,
-                  registry == NULL ? 0 : (int64_t)registry->message->generation);
+    fg_metric_set(access->metrics, ACCESS_TOKENS, (int64_t)registry->message->n_tokens);
+    fg_metric_set(access->metrics, ACCESS_TENANTS, (int64_t)registry->message->n_tenants);
+    fg_metric_set(access->metrics, ACCESS_GENERATION, (int64_t)registry->message->generation);
 }
 
 static int64_t now_ms(const struct fg_access *access)
@@ -232,7 +257,7 @@ static bool is_known(struct fg_access *access)
     bool known;
 
     (void)pthread_mutex_lock(&access->lock);
-    known = access->known;
+    known = access->registry != NULL;
     (void)pthread_mutex_unlock(&access->lock);
     return known;
 }
@@ -347,6 +372,22 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
            age_ns > access->config.settings->stale_max_ns;
 }
 
+/*
+ * Returns whether an unknown token may be one that was created after the last look. Agents drop
+ * what gets a 401, so such a request is to come again. The registry is read once a second at most
+ * for that, and only while the address has attempts left.
+ */
+static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
+                       const struct fg_access_registry *registry, const char *id)
+{
+    int64_t now_ns = fg_mono_ns(access->config.clock);
+
+    return id[0] != '\0' && fg_access_find_token(registry, fg_cstr(id), NULL) == NULL &&
+           now_ns - atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) >
+               READ_AGAIN_NS &&
+           fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns);
+}
+
 static bool decide(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
                    struct attached *attached, struct fg_err *err)
 {
@@ -368,6 +409,13 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
     }
     if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
         return true;
+    if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
+        fg_access_wake(access);
+        fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
+        (void)fg_fail(err, FG_E_UNAVAILABLE,
+                      "the token may be new: the registry is read again, try again");
+        return false;
+    }
     refuse(access, req, id, err);
     return false;
 }

@@ -14,6 +14,7 @@
 #include "common/access/decide.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
+#include "common/model/tenant_limits.h"
 #include "common/net/http.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/metrics.h"
@@ -25,6 +26,7 @@ struct fg_access_config {
     const struct fg_access_settings *settings; /* borrowed */
     const char *listen;                        /* the address of the server for clients */
     struct fg_clock *clock;
+    struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
 };
@@ -63,8 +65,8 @@ enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
 enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
                               struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
 
-/* Returns the registry that is known, with a reference of its own; NULL: none is, or none exists.
- * Any thread. */
+/* Returns the registry that is known, with a reference of its own; NULL: none was read yet. It is
+ * empty if there is none in the bucket. Any thread. */
 struct fg_access_registry *fg_access_registry(struct fg_access *access);
 
 /* Returns the mode, which is not UNSET. Any thread. */

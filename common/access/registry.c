@@ -98,6 +98,14 @@ static enum fg_code check_tenants(const Access__Token *token, struct fg_err *err
     return FG_OK;
 }
 
+static bool is_for_all(const Access__Token *token)
+{
+    for (size_t i = 0; i < token->n_tenants; i++)
+        if (strcmp(token->tenants[i], "*") == 0)
+            return true;
+    return false;
+}
+
 static enum fg_code check_secrets(const Access__Token *token, struct fg_err *err)
 {
     bool good = token->n_secrets > 0 && token->n_secrets <= FG_ACCESS_SECRETS_MAX;
@@ -142,6 +150,10 @@ static enum fg_code check_token(const Access__Token *token, struct fg_err *err)
                        FG_TOKEN_ID_CHARS);
     if (token->scopes == 0 || (token->scopes & ~(unsigned)FG_SCOPES_ALL))
         return fg_fail(err, FG_E_INVALID, "a token needs a scope, and only known ones");
+    if ((token->scopes & (FG_SCOPE_ADMIN | FG_SCOPE_METRICS)) && !is_for_all(token))
+        return fg_fail(err, FG_E_INVALID,
+                       "the scopes admin and metrics are not about tenants: such a token has the "
+                       "tenants \"*\"");
     if (strlen(token->matchers) > MATCHERS_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "matchers have at most %d bytes", MATCHERS_MAX_BYTES);
     if (token->expires_ms < 0 || token->not_before_ms < 0 ||
@@ -449,6 +461,10 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
                        LIMIT_VALUE_MAX_BYTES);
     while (at < tenant->n_limits && strcmp(tenant->limits[at]->key, name) != 0)
         at++;
+    for (const char *c = value; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            return fg_fail(err, FG_E_INVALID, "limits.%s: control characters are not allowed",
+                           name);
     tenant->changed_ms = change->now_ms;
     if (value[0] == '\0') {
         if (at < tenant->n_limits)
@@ -466,6 +482,12 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
         return fg_fail(err, FG_E_LIMIT, "a tenant has at most %d limits", LIMITS_MAX);
     return append(change->arena, &tenant->limits, &tenant->n_limits, added) ? FG_OK
                                                                             : no_memory(err);
+}
+
+void fg_access_limits_yaml(const Access__Tenant *tenant, struct fg_buf *out)
+{
+    for (size_t i = 0; i < tenant->n_limits; i++)
+        fg_buf_printf(out, "%s: %s\n", tenant->limits[i]->key, tenant->limits[i]->value);
 }
 
 /* Leaves out tokens that ended long ago, so that the registry does not grow for ever. */

@@ -94,6 +94,9 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
                                  const char *name, const char *value,
                                  struct fg_err *err) fg_must_check;
 
+/* Writes the limits of a tenant as YAML, for fg_tenants_override(). */
+void fg_access_limits_yaml(const Access__Tenant *tenant, struct fg_buf *out);
+
 /* Adds a token. `token` has id, name, tenants, scopes, matchers, tenant_label, times and one
  * secret; the rest is filled in. Everything is copied. */
 enum fg_code fg_access_create_token(const struct fg_access_change *change,

@@ -8,6 +8,9 @@
  *
  * The file is checked every few seconds and loaded again if it has changed, without a restart. If
  * it is invalid, that is logged and counted, and the limits stay as they were.
+ *
+ * The registry of access (common/access) may have further limits of tenants, which override those
+ * of the file.
  */
 #ifndef FG_COMMON_MODEL_TENANT_LIMITS_H
 #define FG_COMMON_MODEL_TENANT_LIMITS_H
@@ -92,6 +95,24 @@ uint32_t fg_tenants_max(const struct fg_tenants *tenants);
 
 /* Returns the limits of a tenant, never NULL. Release them with fg_limits_unref(). Any thread. */
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);
+/* Returns the limits of tenants without their own; as fg_tenants_limits(). */
+struct fg_limits *fg_tenants_defaults(struct fg_tenants *tenants);
+
+/* Limits of a tenant from elsewhere than the file. */
+struct fg_tenant_override {
+    struct fg_slice tenant;
+    struct fg_slice yaml; /* a map, "max_query_length: 7d\n" */
+};
+
+/* Sets them, in place of those that were set before; copied. An invalid item is logged and left
+ * out, since a newer version may have written it. From one thread at a time. */
+void fg_tenants_override(struct fg_tenants *tenants, const struct fg_tenant_override *items,
+                         size_t n);
+
+/* Checks such a map. FG_E_INVALID names the key and the fault. Any thread. */
+enum fg_code fg_tenants_check_override(const struct fg_tenants *tenants, struct fg_slice yaml,
+                                       struct fg_err *err) fg_must_check;
+
 /* Adds a reference. */
 struct fg_limits *fg_limits_ref(struct fg_limits *limits);
 

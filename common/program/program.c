@@ -360,6 +360,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
                                                     .listen = settings->listen,
                                                     .clock = program->clock,
+                                                    .tenants = program->tenants,
                                                     .registry = program->registry,
                                                     .conditions = program->conditions},
                          &program->access, err) != FG_OK)
@@ -415,6 +416,15 @@ static enum fg_code listen_for_both(struct fg_program *program, struct fg_err *e
                 fg_ls("admin_listen", admin_listen),
                 fg_lu("admin_port", fg_http_server_port(program->admin)));
     return FG_OK;
+}
+
+struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
+{
+    return (struct fg_admin_api){.access = program->access,
+                                 .bucket = bucket,
+                                 .tenants = program->tenants,
+                                 .work = program->work,
+                                 .clock = program->clock};
 }
 
 enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,

@@ -24,6 +24,7 @@
 #define FG_COMMON_PROGRAM_PROGRAM_H
 
 #include "common/access/access.h"
+#include "common/access/admin_api.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -159,6 +160,11 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
  * without a path of its own, borrowed; NULL: there is none. From start() and ready().
  */
 struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
+
+/* Returns what the HTTP interface to tenants and tokens takes from a program. The service keeps it.
+ */
+struct fg_admin_api fg_program_admin_api(const struct fg_program *program,
+                                         struct fg_bucket *bucket);
 
 /*
  * Calls attempt(arg) until it succeeds, which needs the bucket. While it fails with

@@ -61,6 +61,7 @@ struct server {
     struct dist_scrape_manager *scrape_manager;
     struct fg_disk_cache *disk;
     struct querier *querier;
+    struct fg_admin_api admin_api;
     struct compactor *compactor;
 };
 
@@ -242,6 +243,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .disk = server->disk,
     });
     qry_routes(server->querier, program->http);
+    server->admin_api = fg_program_admin_api(program, server->bucket);
+    fg_admin_api_routes(&server->admin_api, program->http);
     return FG_OK;
 }
 
