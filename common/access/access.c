@@ -8,6 +8,8 @@
 #include "common/storage/bucket/directory.h"
 #include "common/storage/bucket/message_object.h"
 
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <pthread.h>
 #include <sys/random.h>
 
@@ -487,6 +489,17 @@ bool fg_access_is_unready(struct fg_access *access, struct fg_buf *why)
 }
 
 /* ---- changes ---- */
+
+enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
+                                   struct fg_token *ret_token, struct fg_err *err)
+{
+    uint8_t random[FG_TOKEN_RANDOM_BYTES];
+    bool made =
+        RAND_bytes(random, sizeof random) == 1 && fg_token_make(random, id, ret_text, ret_token);
+
+    OPENSSL_cleanse(random, sizeof random);
+    return made ? FG_OK : fg_fail(err, FG_E_INTERNAL, "no random numbers");
+}
 
 struct swapping {
     const char *by;

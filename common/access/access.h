@@ -78,6 +78,11 @@ void fg_access_wake(struct fg_access *access);
 /* Looks at the bucket now, as the thread does; for tests. */
 void fg_access_look(struct fg_access *access);
 
+/* Makes a token of random numbers. id: of one that gets a new secret; NULL: a new one. The caller
+ * wipes the text when it was shown. FG_E_INTERNAL: there are no random numbers. */
+enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
+                                   struct fg_token *ret_token, struct fg_err *err) fg_must_check;
+
 /* Changes the registry in a bucket: a function of this form, called with each version that is read
  * until one of its results could be stored. `by`: who. Errors: those of `edit`, and of
  * fg_message_object_swap(). Needs no `access`, so commands use it, too. */

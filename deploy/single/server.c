@@ -421,6 +421,15 @@ enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
                           &(struct fg_bucket_host){.data = single_settings.data}, ret_bucket, err);
 }
 
+enum fg_code single_make_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
+{
+    if (single_bucket.type == FG_BUCKET_DIRECTORY &&
+        make_folders(single_settings.data, err) != FG_OK)
+        return err->code;
+    return fg_bucket_open(&single_bucket, &single_bucket_s3,
+                          &(struct fg_bucket_host){.data = single_settings.data}, ret_bucket, err);
+}
+
 int single_run(int argc, char **argv)
 {
     return single_with_def(fg_program_run, argc, argv);
