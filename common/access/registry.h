@@ -31,7 +31,7 @@ enum {
 struct fg_access_registry {
     const Access__Registry *message;
     struct fg_map tenants, tokens;      /* by id: their positions in the message */
-    const struct fg_selector *matchers; /* of each token */
+    const struct fg_selector *matchers; /* of each token; without matchers: an empty selector */
     struct fg_arena *arena;
     _Atomic unsigned refs;
 };
