@@ -576,6 +576,12 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
                    .replace = plan->blocks,
                    .n_replace = plan->kind == PLAN_ROLLUP ? 0 : plan->n_blocks}};
 
+    /* What leaves a segment was never counted; what leaves a block was. */
+    if (plan->kind == PLAN_SEGMENTS) {
+        task.change.used = running->survey.used.open;
+        task.change.n_used = running->survey.used.n_open;
+    }
+
     /* Dropped blocks are not read, and rollups remove nothing. */
     if (plan->kind != PLAN_DROP && plan->kind != PLAN_ROLLUP &&
         find_taken(running, &task.change, err) != FG_OK)
