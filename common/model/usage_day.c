@@ -76,14 +76,14 @@ void fg_usage_queries_add(struct fg_usage_queries *queries, const struct fg_usag
 {
     queries->queries = fg_usage_sum(queries->queries, more->queries);
     queries->read_bytes = fg_usage_sum(queries->read_bytes, more->read_bytes);
-    queries->cpu_ms = fg_usage_sum(queries->cpu_ms, more->cpu_ms);
+    queries->cpu_us = fg_usage_sum(queries->cpu_us, more->cpu_us);
 }
 
 bool fg_usage_day_is_empty(const struct fg_usage_day *day)
 {
     return day->n_rows == 0 && day->stored.byte_days == 0 && day->stored.byte_seconds == 0 &&
            day->writes == 0 && day->queries.queries == 0 && day->queries.read_bytes == 0 &&
-           day->queries.cpu_ms == 0;
+           day->queries.cpu_us == 0;
 }
 
 /* ---- rows ---- */
@@ -209,7 +209,7 @@ void fg_usage_day_put(struct fg_buf *out, const struct fg_usage_day *day)
     fg_buf_varint(&body, day->writes);
     fg_buf_varint(&body, day->queries.queries);
     fg_buf_varint(&body, day->queries.read_bytes);
-    fg_buf_varint(&body, day->queries.cpu_ms);
+    fg_buf_varint(&body, day->queries.cpu_us);
     fg_buf_lenbytes(out, fg_buf_slice(&body));
     out->full |= record.full || body.full;
     fg_buf_done(&body);
@@ -265,7 +265,7 @@ struct fg_usage_day fg_usage_day_get(struct fg_cur *from, struct fg_arena *arena
     day.writes = get_number(&cur);
     day.queries.queries = get_number(&cur);
     day.queries.read_bytes = get_number(&cur);
-    day.queries.cpu_ms = get_number(&cur);
+    day.queries.cpu_us = get_number(&cur);
     if (cur.bad || number != day.day || day.stored.byte_seconds >= FG_USAGE_DAY_S)
         fg_cur_fail(from);
     return from->bad ? (struct fg_usage_day){0} : day;

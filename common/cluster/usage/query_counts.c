@@ -71,7 +71,7 @@ enum fg_code fg_query_counts_encode(const struct fg_query_counts *counts, struct
         fg_buf_lenbytes(&record, item->tenant);
         fg_buf_varint(&record, item->queries.queries);
         fg_buf_varint(&record, item->queries.read_bytes);
-        fg_buf_varint(&record, item->queries.cpu_ms);
+        fg_buf_varint(&record, item->queries.cpu_us);
         fg_buf_lenbytes(out, fg_buf_slice(&record));
     }
     out->full |= record.full;
@@ -88,9 +88,9 @@ static struct fg_query_count get_count(struct fg_cur *from)
 
     item.queries.queries = fg_cur_varint(&cur);
     item.queries.read_bytes = fg_cur_varint(&cur);
-    item.queries.cpu_ms = fg_cur_varint(&cur);
+    item.queries.cpu_us = fg_cur_varint(&cur);
     if (cur.bad || fg_tenant_check(item.tenant, &err) != FG_OK ||
-        (item.queries.queries | item.queries.read_bytes | item.queries.cpu_ms) >
+        (item.queries.queries | item.queries.read_bytes | item.queries.cpu_us) >
             (uint64_t)INT64_MAX)
         fg_cur_fail(from);
     return item;
@@ -132,10 +132,8 @@ enum fg_code fg_query_counts_add_encoded(struct fg_query_counts *counts, struct 
     return FG_OK;
 }
 
-int32_t fg_query_counts_day(int64_t until_wall_ns, int64_t now_wall_ns)
+int32_t fg_query_counts_day(int32_t day, int64_t now_wall_ns)
 {
-    /* Until the end of an hour: those of the last hour count for its day. */
-    int32_t day = fg_usage_day_of(until_wall_ns - 1);
     int64_t end_ns = fg_usage_day_start_ns(day + 1);
 
     return now_wall_ns < fg_time_add(end_ns, FG_QUERY_COUNTS_LATE_NS)

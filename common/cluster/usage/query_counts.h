@@ -7,7 +7,7 @@
  * nothing comes for a day after the compactor has added it up, an hour later.
  *
  * In an envelope (common/base/envelope.h), magic "FGUQ":
- *   list of records, ascending by tenant: varint length, tenant; varint queries, read bytes, CPU ms
+ *   list of records, ascending by tenant: varint length, tenant; varint queries, read bytes, CPU us
  *
  * Thread: any; values.
  */
@@ -53,7 +53,7 @@ enum fg_code fg_query_counts_encode(const struct fg_query_counts *counts, struct
 enum fg_code fg_query_counts_add_encoded(struct fg_query_counts *counts, struct fg_slice in,
                                          struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
-/* Returns the day under which counts of queries until `until_wall_ns` are written now. */
-int32_t fg_query_counts_day(int64_t until_wall_ns, int64_t now_wall_ns);
+/* Returns the day under which counts of queries of this day are written now. */
+int32_t fg_query_counts_day(int32_t day, int64_t now_wall_ns);
 
 #endif
