@@ -60,13 +60,17 @@ static enum fg_code count_series(const struct cmp_billing *billing, struct fg_us
 
     for (uint32_t i = 0; i < billing->blocks->n_blocks && n < BILLING_BLOCKS_MAX; i++) {
         const struct fg_blocks_entry *block = &billing->blocks->blocks[i];
+        enum fg_code code;
 
         if (!is_of_day(block, day->day))
             continue;
         n++;
-        if (cmp_env_check(billing->env, err) != FG_OK ||
-            take_series(billing, block, &whole, &parts, err) != FG_OK)
-            return err->code;
+        code = cmp_env_check(billing->env, err);
+        if (code == FG_OK)
+            code = take_series(billing, block, &whole, &parts, err);
+        /* A block that is lost or damaged has no series; bills do not wait for its repair. */
+        if (code != FG_OK && !fg_damage_unusable(code))
+            return code;
     }
     if (!fg_usage_day_add(day, &whole, billing->arena) ||
         !fg_usage_day_add(day, &parts, billing->arena)) /* the greater number of both */

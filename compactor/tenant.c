@@ -475,9 +475,23 @@ static enum fg_code conclude(struct tenant_looking *looking, bool *ret_more, str
                                   .queries = looking->rules->queries,
                                   .arena = looking->arena};
 
+    struct fg_err unbilled;
+    enum fg_code code = cmp_billing_advance(&billing, ret_more, &unbilled);
+
+    if (code == FG_OK && *ret_more)
+        return FG_OK;
+    if (code == FG_E_CANCELED) {
+        *err = unbilled;
+        return code;
+    }
+    /* Also after a failure: deletions do not wait for bills. They ask ingesters, so only once in a
+     * look. */
+    *ret_more = false;
     if (complete_deletions(looking, err) != FG_OK)
         return err->code;
-    return cmp_billing_advance(&billing, ret_more, err);
+    if (code != FG_OK)
+        *err = unbilled;
+    return code;
 }
 
 /* One round: makes a plan and carries it out. *ret_more: another round may find more. */
