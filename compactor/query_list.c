@@ -18,55 +18,51 @@ static enum fg_code add_object(struct cmp_query_list_day *day, struct cmp_env *e
                                     .deadline_mono_ns =
                                         cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
     enum fg_code code = fg_bucket_call(env->bucket, &get);
+    struct fg_err why;
 
     if (code != FG_OK) {
         *err = get.err;
     } else if (fg_query_counts_add_encoded(&day->counts, fg_buf_slice(&get.body), day->arena,
-                                           err) != FG_OK) {
+                                           &why) != FG_OK) {
         /* Bills of all tenants would wait for an object that nobody can repair. */
-        fg_damage_met(env->bucket->damage, name, err->code, err->msg);
+        fg_damage_met(env->bucket->damage, name, why.code, why.msg);
         fg_log_error("counts of queries are left out of usage", fg_ls("object", name),
-                     fg_ls("err", err->msg));
+                     fg_ls("err", why.msg));
     }
     fg_bucket_clear(&get);
     return code;
 }
 
-static enum fg_code add_page(struct cmp_query_list_day *day, struct cmp_env *env,
-                             const struct fg_bucket_request *page, struct fg_err *err)
+struct reading {
+    struct cmp_query_list_day *day;
+    struct cmp_env *env;
+    struct fg_err err; /* code FG_OK: none */
+};
+
+static bool read_entry(const struct fg_bucket_entry *entry, void *arg)
 {
+    struct reading *reading = arg;
     struct fg_query_counts_name name;
 
-    for (size_t i = 0; i < page->n_entries; i++)
-        if (fg_name_parse_query_counts(fg_cstr(page->entries[i].name), &name) &&
-            (cmp_env_check(env, err) != FG_OK ||
-             add_object(day, env, page->entries[i].name, err) != FG_OK))
-            return err->code;
-    return FG_OK;
+    if (!fg_name_parse_query_counts(fg_cstr(entry->name), &name))
+        return true;
+    return cmp_env_check(reading->env, &reading->err) == FG_OK &&
+           add_object(reading->day, reading->env, entry->name, &reading->err) == FG_OK;
 }
 
 static enum fg_code read_day(struct cmp_query_list_day *day, struct cmp_env *env,
                              struct fg_err *err)
 {
+    struct reading reading = {.day = day, .env = env, .err.code = FG_OK};
     char prefix[FG_NAME_MAX_BYTES];
-    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
-    enum fg_code code = FG_OK;
-    char *after = NULL;
 
     fg_name_query_counts_all(prefix, day->day);
-    do {
-        page.after = after;
-        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
-        code = fg_bucket_call(env->bucket, &page);
-        if (code != FG_OK)
-            *err = page.err;
-        else
-            code = add_page(day, env, &page, err);
-        free(after);
-        after = code == FG_OK && page.next != NULL ? strdup(page.next) : NULL;
-        fg_bucket_clear(&page);
-    } while (after != NULL);
-    return code;
+    if (fg_bucket_each(env->bucket, prefix, false, cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
+                       read_entry, &reading, err) != FG_OK)
+        return err->code;
+    if (reading.err.code != FG_OK)
+        *err = reading.err;
+    return reading.err.code;
 }
 
 /* Reads the day, or returns the one that is known. */

@@ -36,47 +36,35 @@ static void common_dates(int32_t first, int32_t last, char out[FG_USAGE_DATE_BYT
 }
 
 struct listing {
-    struct fg_slice tenant;
     int32_t first, last;
     uint64_t below;
     struct fg_arena *arena;
     struct fg_usage_newest *newest;
     uint32_t count, cap;
+    bool full;
 };
 
 /* Takes an entry. They come in the order of names, which is that of days and versions. */
-static bool take_entry(struct listing *listing, const struct fg_bucket_entry *entry)
+static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
 {
+    struct listing *listing = arg;
     struct fg_usage_newest *last =
         listing->count == 0 ? NULL : &listing->newest[listing->count - 1];
     struct fg_usage_name name;
 
-    if (!fg_name_parse_usage(fg_cstr(entry->name), &name) ||
-        !fg_slice_eq(fg_cstr(name.tenant), listing->tenant) || name.day < listing->first ||
+    if (!fg_name_parse_usage(fg_cstr(entry->name), &name) || name.day < listing->first ||
         name.day > listing->last || name.version >= listing->below)
         return true;
     if (last == NULL || last->day != name.day) {
         if (!fg_arena_grow(listing->arena, &listing->newest, listing->count, 1, &listing->cap,
-                           sizeof *listing->newest))
+                           sizeof *listing->newest)) {
+            listing->full = true;
             return false;
+        }
         last = &listing->newest[listing->count++];
     }
     *last = (struct fg_usage_newest){name.day, name.version};
     return true;
-}
-
-static enum fg_code list_page(const struct fg_usage_documents *documents, struct listing *listing,
-                              struct fg_bucket_request *request, struct fg_err *err)
-{
-    request->deadline_mono_ns = deadline(documents);
-    if (fg_bucket_call_until(documents->bucket, request, documents->stop) != FG_OK) {
-        *err = request->err;
-        return err->code;
-    }
-    for (size_t i = 0; i < request->n_entries; i++)
-        if (!take_entry(listing, &request->entries[i]))
-            return fg_fail(err, FG_E_LIMIT, "no room for a list of documents of usage");
-    return FG_OK;
 }
 
 enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
@@ -85,26 +73,16 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
                                      struct fg_usage_newest **ret_newest, uint32_t *ret_count,
                                      struct fg_err *err)
 {
-    struct listing listing = {
-        .tenant = tenant, .first = first, .last = last, .below = below, .arena = arena};
+    struct listing listing = {.first = first, .last = last, .below = below, .arena = arena};
     char dates[FG_USAGE_DATE_BYTES], prefix[FG_NAME_MAX_BYTES];
-    const char *after = NULL;
-    enum fg_code code;
 
     common_dates(first, last, dates);
-    if (fg_name_usage_all(prefix, tenant, dates, err) != FG_OK)
-        return err->code;
-    do {
-        struct fg_bucket_request request = {
-            .verb = FG_BUCKET_LIST, .name = prefix, .after = after};
-
-        code = list_page(documents, &listing, &request, err);
-        after = code != FG_OK || request.next == NULL ? NULL
-                                                      : fg_arena_text(arena, fg_cstr(request.next));
-        fg_bucket_clear(&request);
-    } while (after != NULL);
-    if (code != FG_OK)
+    if (fg_name_usage_all(prefix, tenant, dates, err) != FG_OK ||
+        fg_bucket_each_until(documents->bucket, prefix, false, deadline(documents),
+                             documents->stop, take_entry, &listing, err) != FG_OK)
         return fg_wrap(err, "documents of usage");
+    if (listing.full)
+        return fg_fail(err, FG_E_LIMIT, "no room for a list of documents of usage");
     *ret_newest = listing.newest;
     *ret_count = listing.count;
     return FG_OK;
