@@ -63,6 +63,7 @@ static void count_usage(const struct qry_query *query)
     if (query->cpu_ns > 0)
         qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
                              &(struct fg_usage_queries){.queries = 1,
+                                                        .requests = query->requests,
                                                         .read_bytes = query->planned_bytes,
                                                         .cpu_us = (uint64_t)query->cpu_ns / 1000});
 }

@@ -47,6 +47,7 @@ static void put_entry(struct fg_json_writer *json, const struct qry_usage_entry 
     fg_json_put_u64(json, "stored_byte_seconds", entry->sums.stored.byte_seconds);
     fg_json_put_u64(json, "writes", entry->sums.writes);
     fg_json_put_u64(json, "queries", entry->sums.queries.queries);
+    fg_json_put_u64(json, "reads", entry->sums.queries.requests);
     fg_json_put_u64(json, "read_bytes", entry->sums.queries.read_bytes);
     fg_json_put_u64(json, "cpu_ms", entry->sums.queries.cpu_us / 1000);
     if (by_service)
@@ -107,9 +108,10 @@ static void put_day(struct fg_buf *out, const struct qry_usage_entry *entry)
     const struct fg_usage_day *sums = &entry->sums;
 
     put_head(out, entry, &total);
-    fg_buf_printf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
-                  sums->stored.byte_days, sums->stored.byte_seconds, sums->writes,
-                  sums->queries.queries, sums->queries.read_bytes, sums->queries.cpu_us / 1000);
+    fg_buf_printf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, sums->stored.byte_days,
+                  sums->stored.byte_seconds, sums->writes);
+    fg_buf_printf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, sums->queries.queries,
+                  sums->queries.requests, sums->queries.read_bytes, sums->queries.cpu_us / 1000);
     fg_buf_puts(out, "\r\n");
 }
 
@@ -117,7 +119,7 @@ void qry_usage_table_csv(const struct qry_usage_table *table, struct fg_buf *out
 {
     fg_buf_puts(out, "tenant,day,service,version,revision,preliminary,profiles,unmeasured_profiles,"
                      "samples,wire_bytes,raw_bytes,series,stored_byte_days,stored_byte_seconds,"
-                     "writes,queries,read_bytes,cpu_ms\r\n");
+                     "writes,queries,reads,read_bytes,cpu_ms\r\n");
     for (uint32_t i = 0; i < table->n_entries; i++) {
         const struct qry_usage_entry *entry = &table->entries[i];
 
@@ -125,7 +127,7 @@ void qry_usage_table_csv(const struct qry_usage_table *table, struct fg_buf *out
             put_day(out, entry);
         for (uint32_t k = 0; table->by_service && k < entry->sums.n_rows; k++) {
             put_head(out, entry, &entry->sums.rows[k]);
-            fg_buf_puts(out, ",,,,,,\r\n");
+            fg_buf_puts(out, ",,,,,,,\r\n");
         }
     }
 }

@@ -75,6 +75,7 @@ void fg_usage_stored_add(struct fg_usage_stored *stored, uint64_t bytes, uint64_
 void fg_usage_queries_add(struct fg_usage_queries *queries, const struct fg_usage_queries *more)
 {
     queries->queries = fg_usage_sum(queries->queries, more->queries);
+    queries->requests = fg_usage_sum(queries->requests, more->requests);
     queries->read_bytes = fg_usage_sum(queries->read_bytes, more->read_bytes);
     queries->cpu_us = fg_usage_sum(queries->cpu_us, more->cpu_us);
 }
@@ -82,8 +83,8 @@ void fg_usage_queries_add(struct fg_usage_queries *queries, const struct fg_usag
 bool fg_usage_day_is_empty(const struct fg_usage_day *day)
 {
     return day->n_rows == 0 && day->stored.byte_days == 0 && day->stored.byte_seconds == 0 &&
-           day->writes == 0 && day->queries.queries == 0 && day->queries.read_bytes == 0 &&
-           day->queries.cpu_us == 0;
+           day->writes == 0 && day->queries.queries == 0 && day->queries.requests == 0 &&
+           day->queries.read_bytes == 0 && day->queries.cpu_us == 0;
 }
 
 /* ---- rows ---- */
@@ -208,6 +209,7 @@ void fg_usage_day_put(struct fg_buf *out, const struct fg_usage_day *day)
     fg_buf_varint(&body, day->stored.byte_seconds);
     fg_buf_varint(&body, day->writes);
     fg_buf_varint(&body, day->queries.queries);
+    fg_buf_varint(&body, day->queries.requests);
     fg_buf_varint(&body, day->queries.read_bytes);
     fg_buf_varint(&body, day->queries.cpu_us);
     fg_buf_lenbytes(out, fg_buf_slice(&body));
@@ -264,6 +266,7 @@ struct fg_usage_day fg_usage_day_get(struct fg_cur *from, struct fg_arena *arena
     day.stored.byte_seconds = get_number(&cur);
     day.writes = get_number(&cur);
     day.queries.queries = get_number(&cur);
+    day.queries.requests = get_number(&cur);
     day.queries.read_bytes = get_number(&cur);
     day.queries.cpu_us = get_number(&cur);
     if (cur.bad || number != day.day || day.stored.byte_seconds >= FG_USAGE_DAY_S)

@@ -43,6 +43,7 @@ struct fg_usage_stored {
 /* What queries took. */
 struct fg_usage_queries {
     uint64_t queries;
+    uint64_t requests;   /* to the bucket */
     uint64_t read_bytes; /* of stored data, from the bucket or from caches */
     uint64_t cpu_us;
 };
@@ -105,7 +106,7 @@ bool fg_usage_day_copy(struct fg_usage_day *ret_copy, const struct fg_usage_day 
  * Write and read a day as a record: varint length, then
  *   zigzag day; list of rows, ascending by service: record of varint length, service, varint
  *   profiles, usage (fg_usage_put()), varint series; varint byte days, byte seconds, writes,
- *   queries, read bytes, CPU us
+ *   queries, requests, read bytes, CPU us
  * The same value gives the same bytes. Reading sets the cursor's error if a number is not valid, or
  * if the arena is full; fields that a newer version added at the end of a record are skipped.
  */

@@ -9,7 +9,7 @@
 static const struct cli_command commands[] = {
     {"server", single_run}, {"bucket", cli_bucket},   {"ring", cli_ring},     {"push", cli_push},
     {"query", cli_query},   {"compare", cli_compare}, {"labels", cli_labels}, {"rules", cli_rules},
-    {"canary", cli_canary}, {"adhoc", cli_adhoc},
+    {"canary", cli_canary}, {"adhoc", cli_adhoc},     {"usage", cli_usage},   {"cost", cli_cost},
 };
 
 static int completion(int argc, char **argv)

@@ -5,7 +5,7 @@
 
 static const struct fg_envelope envelope = {"query counts", "FGUQ", 1, FG_QUERY_COUNTS_MAX_BYTES};
 
-enum { COUNT_MIN_BYTES = 1 + 4 };
+enum { COUNT_MIN_BYTES = 1 + 5 };
 
 /* Returns the number of the first item whose tenant is not before this one. */
 static uint32_t place_of(const struct fg_query_counts *counts, struct fg_slice tenant)
@@ -70,6 +70,7 @@ enum fg_code fg_query_counts_encode(const struct fg_query_counts *counts, struct
         fg_buf_clear(&record);
         fg_buf_lenbytes(&record, item->tenant);
         fg_buf_varint(&record, item->queries.queries);
+        fg_buf_varint(&record, item->queries.requests);
         fg_buf_varint(&record, item->queries.read_bytes);
         fg_buf_varint(&record, item->queries.cpu_us);
         fg_buf_lenbytes(out, fg_buf_slice(&record));
@@ -87,11 +88,12 @@ static struct fg_query_count get_count(struct fg_cur *from)
     struct fg_err err;
 
     item.queries.queries = fg_cur_varint(&cur);
+    item.queries.requests = fg_cur_varint(&cur);
     item.queries.read_bytes = fg_cur_varint(&cur);
     item.queries.cpu_us = fg_cur_varint(&cur);
     if (cur.bad || fg_tenant_check(item.tenant, &err) != FG_OK ||
-        (item.queries.queries | item.queries.read_bytes | item.queries.cpu_us) >
-            (uint64_t)INT64_MAX)
+        (item.queries.queries | item.queries.requests | item.queries.read_bytes |
+         item.queries.cpu_us) > (uint64_t)INT64_MAX)
         fg_cur_fail(from);
     return item;
 }

@@ -7,7 +7,8 @@
  * nothing comes for a day after the compactor has added it up, an hour later.
  *
  * In an envelope (common/base/envelope.h), magic "FGUQ":
- *   list of records, ascending by tenant: varint length, tenant; varint queries, read bytes, CPU us
+ *   list of records, ascending by tenant: varint length, tenant; varint queries, requests, read bytes,
+ *   CPU us
  *
  * Thread: any; values.
  */

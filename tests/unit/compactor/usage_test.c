@@ -397,7 +397,7 @@ static void put_counts(struct world *world, int32_t day, uint64_t process, const
                        uint64_t queries)
 {
     const struct fg_query_counts_name name = {day, process, 1};
-    const struct fg_usage_queries took = {queries, 100 * queries, 7 * queries};
+    const struct fg_usage_queries took = {queries, 2 * queries, 100 * queries, 7 * queries};
     struct fg_arena *arena = fg_arena_create(FG_QUERY_COUNTS_ARENA_BYTES);
     struct fg_query_counts counts = {.count = 0};
     char object[FG_NAME_MAX_BYTES];
@@ -436,6 +436,7 @@ static void queries_of_all_processes_are_added_up(void **state)
     world_turn(world);
     assert_true(read_newest(world, 0, 47500, arena, &document));
     assert_int_equal(document.sums.queries.queries, 7);
+    assert_int_equal(document.sums.queries.requests, 14);
     assert_int_equal(document.sums.queries.read_bytes, 700);
     assert_int_equal(document.sums.queries.cpu_us, 49);
     assert_true(read_newest(world, 1, 47500, arena, &document));
