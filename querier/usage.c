@@ -24,6 +24,11 @@ struct usage_asking {
 
 /* ---- the request ---- */
 
+static bool has_form_of_day(struct fg_slice text)
+{
+    return text.len > 7 && text.ptr[4] == '-' && text.ptr[7] == '-';
+}
+
 /* Reads a day, or any time; an empty text is `otherwise`. exclusive: the day before the one that
  * begins at this time. */
 static enum fg_code read_day(const struct qry_query *query, struct fg_slice text, const char *name,
@@ -41,7 +46,9 @@ static enum fg_code read_day(const struct qry_query *query, struct fg_slice text
         *ret_day = day - exclusive;
         return FG_OK;
     }
-    if (!fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
+    /* To the other syntax a day that does not exist is some time: a bill has to be asked for
+     * again. */
+    if (has_form_of_day(text) || !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
         return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no day (2026-11-27) and no time", name,
                        FG_S(text));
     *ret_day = fg_usage_day_of(exclusive && ns > INT64_MIN ? ns - 1 : ns);
