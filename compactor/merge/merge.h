@@ -65,14 +65,15 @@ struct cmp_merge_survey {
 /*
  * Surveys the sources. span_of() returns the span that a time belongs to, [start, end), the same
  * for every time in it; an end of INT64_MAX is the end of time. FG_E_TOO_LARGE: there are more than
- * bins_max spans. FG_E_CORRUPT: a source is damaged, or the sizes of its profiles do not add up to
- * what its directory says.
+ * bins_max spans. FG_E_CORRUPT: a source is damaged, or, with `used`, the sizes of its profiles do not add
+ * up to what its directory says.
  */
 struct cmp_merge_survey_options {
     void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);
     const void *arg;
     uint32_t bins_max;
     int64_t keep_from_ns; /* spans that end before are left out */
+    bool used;            /* is wanted; else none */
 };
 enum fg_code cmp_merge_survey(struct cmp_merge *merge,
                               const struct cmp_merge_survey_options *options,

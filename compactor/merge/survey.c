@@ -130,7 +130,7 @@ static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, st
                                                              rows->series[i], rows->times_ns[i]);
         struct cmp_merge_bin *bin;
 
-        if (count_used(surveying, page, i, err) != FG_OK)
+        if (surveying->options->used && count_used(surveying, page, i, err) != FG_OK)
             return err->code;
         if (cmp_merge_is_without(&surveying->merge->without, page->ids[i]))
             continue;
@@ -163,7 +163,7 @@ static enum fg_code survey_part(struct surveying *surveying, const struct cmp_me
     const struct cmp_merge_scan scan = {.start_ns = INT64_MIN,
                                         .end_ns = INT64_MAX,
                                         .ids = true,
-                                        .sizes = true,
+                                        .sizes = surveying->options->used,
                                         .each = survey_rows,
                                         .arg = surveying};
     struct cmp_merge_part part;
@@ -181,7 +181,7 @@ static enum fg_code survey_part(struct surveying *surveying, const struct cmp_me
                        surveying->merge->deletions.count);
     if (cmp_merge_part_scan(&part, &scan, scratch, err) != FG_OK)
         return err->code;
-    return check_used(surveying, err);
+    return surveying->options->used ? check_used(surveying, err) : FG_OK;
 }
 
 static int by_start(const void *a, const void *b)

@@ -125,7 +125,8 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
 /* A ledger that has counted nothing is not written, unless fields of a later version follow. */
 static bool has_ledger(const struct fg_blocks *blocks)
 {
-    return blocks->ledger.stored_wall_ns != 0 || blocks->later.len > 0;
+    return blocks->ledger.stored_wall_ns != 0 || blocks->ledger.version != 0 ||
+           blocks->later.len > 0;
 }
 
 static void put_lost(struct fg_buf *out, const struct fg_blocks *blocks, struct fg_buf *record)

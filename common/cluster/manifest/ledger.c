@@ -86,6 +86,8 @@ bool fg_ledger_store(struct fg_ledger *ledger, uint64_t bytes, int64_t wall_ns,
 {
     int64_t from_s = ledger->stored_wall_ns / FG_SECOND_NS, to_s = wall_ns / FG_SECOND_NS;
 
+    /* Of a clock that was years off: no more than a ledger holds. */
+    from_s = FG_MAX(from_s, to_s - (int64_t)FG_LEDGER_DAYS_MAX * FG_USAGE_DAY_S);
     if (ledger->stored_wall_ns == 0)
         ledger->next_day = fg_usage_day_of(wall_ns);
     if (ledger->stored_wall_ns != 0 && wall_ns <= ledger->stored_wall_ns)
