@@ -40,8 +40,8 @@ static enum fg_code take_series(const struct cmp_billing *billing,
                             billing->arena, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++) {
-        struct fg_usage_row *row = fg_usage_day_row(
-            adds ? whole : parts, directory.parts[i].service, billing->arena);
+        struct fg_usage_row *row =
+            fg_usage_day_row(adds ? whole : parts, directory.parts[i].service, billing->arena);
 
         if (row == NULL)
             return no_memory(err);

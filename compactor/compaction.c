@@ -58,7 +58,7 @@ struct cmp_compaction {
     struct fg_manifest *l0;
     struct cmp_ingester_list ingesters; /* not older */
     struct cmp_query_list queries;
-    struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
+    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     unsigned failures;                           /* of rounds, in a row */
     uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of our tenants that other compactors were

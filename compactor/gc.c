@@ -196,7 +196,8 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
 /* Objects that no manifest lists have their time in their names. */
 static void add_expired(struct sweeping *sweeping, const struct fg_bucket_entry *entry)
 {
-    fg_assert(sweeping->n_expired < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
+    fg_assert(sweeping->n_expired <
+              FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
     (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
                    entry->name);
 }
@@ -221,8 +222,7 @@ static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name 
 static void look_at_query_counts(struct sweeping *sweeping, const struct fg_query_counts_name *name,
                                  const struct fg_bucket_entry *entry)
 {
-    if (sweeping->wall_ns >=
-            fg_time_add(fg_usage_day_start_ns(name->day), QUERY_COUNTS_KEPT_NS) &&
+    if (sweeping->wall_ns >= fg_time_add(fg_usage_day_start_ns(name->day), QUERY_COUNTS_KEPT_NS) &&
         sweeping->wall_ns >= fg_time_add(entry->modified_wall_ns, QUERY_COUNTS_KEPT_NS))
         add_expired(sweeping, entry);
 }

@@ -61,8 +61,8 @@ struct cmp_tenant_rules {
 
 /*
  * Does everything that is due for the tenant: plans and runs jobs until the plan is empty, then
- * completes deletions and writes documents of usage. Logs failures and schedules a retry; they do not affect other tenants.
- * FG_E_CANCELED, the only error: the compactor stops.
+ * completes deletions and writes documents of usage. Logs failures and schedules a retry; they do
+ * not affect other tenants. FG_E_CANCELED, the only error: the compactor stops.
  */
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                              const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,

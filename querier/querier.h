@@ -36,7 +36,7 @@ struct qry_settings {
     char *instance_labels, *embed_origins;
     int64_t usage_interval_ns;
     char *usage_spool; /* folder; "": the program's own choice */
-    char *disk_cache; /* folder; "": see qry_open_disk_cache() */
+    char *disk_cache;  /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
 };

@@ -122,8 +122,8 @@ struct qry_query {
     uint64_t profiles, bytes, series;
     uint64_t planned_bytes; /* to be read, from caches as well: what the query costs its tenant */
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
-    int64_t cpu_ns; /* of the worker and of helpers of snapshots that have ended */
-    uint64_t rollups;                                  /* that took the place of profiles */
+    int64_t cpu_ns;   /* of the worker and of helpers of snapshots that have ended */
+    uint64_t rollups; /* that took the place of profiles */
 
     bool scraped;   /* by a program, at an interval */
     bool refine;    /* the client wants exact flame graphs, whatever they cost */

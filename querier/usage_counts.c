@@ -198,8 +198,7 @@ static enum fg_code call(struct qry_usage_counts *counts, enum fg_bucket_verb ve
     struct fg_bucket_request request = {
         .verb = verb,
         .name = name,
-        .deadline_mono_ns =
-            fg_time_add(fg_mono_ns(counts->config.clock), counts->timeout_ns)};
+        .deadline_mono_ns = fg_time_add(fg_mono_ns(counts->config.clock), counts->timeout_ns)};
     enum fg_code code;
 
     fg_name_query_counts(name, &parcel->name);
@@ -248,7 +247,8 @@ static bool deliver(struct qry_usage_counts *counts)
 
     if (code == FG_OK && !there)
         code = call(counts, FG_BUCKET_PUT, &err);
-    if (code != FG_OK && code != FG_E_PRECONDITION) { /* which is our own put, whose answer was lost */
+    if (code != FG_OK &&
+        code != FG_E_PRECONDITION) { /* which is our own put, whose answer was lost */
         fg_metric_add(counts->metrics, USAGE_COUNTS_FAILURES, 1);
         fg_log_warn("counts of queries cannot be written to the bucket, will retry",
                     fg_ls("err", err.msg));
@@ -340,8 +340,8 @@ enum fg_code qry_usage_counts_create(const struct qry_usage_counts_config *confi
         return fg_fail_errno(err, errno, "folder %s", config->spool);
     counts = fg_new(struct qry_usage_counts);
     counts->config = *config;
-    counts->metrics = fg_metrics_register(config->registry, usage_counts_metrics,
-                                          FG_COUNT(usage_counts_metrics));
+    counts->metrics =
+        fg_metrics_register(config->registry, usage_counts_metrics, FG_COUNT(usage_counts_metrics));
     counts->arena = fg_arena_create(FG_QUERY_COUNTS_ARENA_BYTES);
     counts->begun_wall_ns = fg_wall_ns(config->clock);
     counts->timeout_ns = PUT_TIMEOUT_NS;
@@ -349,11 +349,10 @@ enum fg_code qry_usage_counts_create(const struct qry_usage_counts_config *confi
     fg_buf_init(&counts->parcel.bytes, FG_QUERY_COUNTS_MAX_BYTES);
     if (getrandom(&counts->process, sizeof counts->process, 0) != sizeof counts->process)
         counts->process = fg_mix64((uint64_t)counts->begun_wall_ns ^ (uint64_t)getpid());
-    code = fg_ticker_create(&(struct fg_ticker_config){.name = "usage",
-                                                       .period_ns = period_ns,
-                                                       .tick = tick,
-                                                       .arg = counts},
-                            &counts->ticker, err);
+    code = fg_ticker_create(
+        &(struct fg_ticker_config){
+            .name = "usage", .period_ns = period_ns, .tick = tick, .arg = counts},
+        &counts->ticker, err);
     if (code != FG_OK) {
         qry_usage_counts_destroy(counts);
         return code;

@@ -2,9 +2,9 @@
  * Counts what queries of each tenant take, and writes it to the bucket about every hour, as objects
  * of their own (common/cluster/usage/query_counts.h). The compactor adds them up for bills.
  *
- * What was counted is written to a folder first, if there is one, and from there to the bucket until
- * that has succeeded. So a bucket that is away loses nothing, a restart loses nothing, and a crash at
- * most one interval. Without a folder it waits in memory.
+ * What was counted is written to a folder first, if there is one, and from there to the bucket
+ * until that has succeeded. So a bucket that is away loses nothing, a restart loses nothing, and a
+ * crash at most one interval. Without a folder it waits in memory.
  *
  * Thread: qry_usage_counts_add() from any; a ticker of its own writes.
  * Memory: FG_QUERY_COUNTS_ARENA_BYTES at most, and one object. Tenants beyond

@@ -65,8 +65,8 @@ struct cmp_merge_survey {
 /*
  * Surveys the sources. span_of() returns the span that a time belongs to, [start, end), the same
  * for every time in it; an end of INT64_MAX is the end of time. FG_E_TOO_LARGE: there are more than
- * bins_max spans. FG_E_CORRUPT: a source is damaged, or, with `used`, the sizes of its profiles do not add
- * up to what its directory says.
+ * bins_max spans. FG_E_CORRUPT: a source is damaged, or, with `used`, the sizes of its profiles do
+ * not add up to what its directory says.
  */
 struct cmp_merge_survey_options {
     void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);

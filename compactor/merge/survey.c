@@ -110,13 +110,14 @@ static enum fg_code check_used(const struct surveying *surveying, struct fg_err 
 
     if (fg_usage_eq(said, seen))
         return FG_OK;
-    (void)fg_fail(err, FG_E_CORRUPT,
-                  "%llu profiles of %llu bytes, %llu raw and %llu samples; the directory says %llu, "
-                  "%llu, %llu, %llu",
-                  (unsigned long long)seen->profiles, (unsigned long long)seen->wire_bytes,
-                  (unsigned long long)seen->raw_bytes, (unsigned long long)seen->samples,
-                  (unsigned long long)said->profiles, (unsigned long long)said->wire_bytes,
-                  (unsigned long long)said->raw_bytes, (unsigned long long)said->samples);
+    (void)fg_fail(
+        err, FG_E_CORRUPT,
+        "%llu profiles of %llu bytes, %llu raw and %llu samples; the directory says %llu, "
+        "%llu, %llu, %llu",
+        (unsigned long long)seen->profiles, (unsigned long long)seen->wire_bytes,
+        (unsigned long long)seen->raw_bytes, (unsigned long long)seen->samples,
+        (unsigned long long)said->profiles, (unsigned long long)said->wire_bytes,
+        (unsigned long long)said->raw_bytes, (unsigned long long)said->samples);
     return cmp_merge_part_wrap(surveying->part, err);
 }
 

@@ -566,8 +566,8 @@ static enum fg_code make(struct tenant_rebuild *rebuild, struct fg_err *err)
     /* An older version may have sums that are in documents by now: what is not billed is better
      * than what is billed twice. The number is above those of all documents. */
     if (rebuild->version.content != NULL || known == NULL)
-        rebuild->blocks.ledger = (struct fg_ledger){
-            .version = (uint64_t)(fg_wall_ns(fg_clock_real()) / FG_SECOND_NS)};
+        rebuild->blocks.ledger =
+            (struct fg_ledger){.version = (uint64_t)(fg_wall_ns(fg_clock_real()) / FG_SECOND_NS)};
     if (read_segments(rebuild, err) != FG_OK || read_blocks(rebuild, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < rebuild->n; i++)

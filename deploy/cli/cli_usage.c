@@ -59,9 +59,8 @@ static void put_bytes(uint64_t bytes, struct fg_buf *out)
 
 static void put_numbers(const json_t *row, struct fg_buf *out)
 {
-    fg_buf_printf(out, " %10" PRIu64 " %12" PRIu64 " %8" PRIu64,
-                  cli_usage_number(row, "profiles"), cli_usage_number(row, "samples"),
-                  cli_usage_number(row, "series"));
+    fg_buf_printf(out, " %10" PRIu64 " %12" PRIu64 " %8" PRIu64, cli_usage_number(row, "profiles"),
+                  cli_usage_number(row, "samples"), cli_usage_number(row, "series"));
     put_bytes(cli_usage_number(row, "wire_bytes"), out);
     put_bytes(cli_usage_number(row, "raw_bytes"), out);
 }
@@ -193,10 +192,10 @@ static json_t *cost_json(const char *tenant, const struct cli_cost_used *used,
 static void put_cost(const char *tenant, const struct cli_cost_used *used,
                      const struct cli_cost *cost, struct fg_buf *out)
 {
-    fg_buf_printf(out, "%4" PRIu64 " %10.4f %10.4f %10" PRIu64 " %10.4f %10" PRIu64
-                       " %10.4f %10.4f %10.4f  ",
-                  used->days, cost->gb_months, cost->storage, used->writes, cost->writes,
-                  used->reads, cost->reads, cost->total, cost->month);
+    fg_buf_printf(
+        out, "%4" PRIu64 " %10.4f %10.4f %10" PRIu64 " %10.4f %10" PRIu64 " %10.4f %10.4f %10.4f  ",
+        used->days, cost->gb_months, cost->storage, used->writes, cost->writes, used->reads,
+        cost->reads, cost->total, cost->month);
     cli_show_text(fg_cstr(tenant), out);
     fg_buf_putc(out, '\n');
 }
@@ -296,8 +295,8 @@ int cli_usage(int argc, char **argv)
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"usage", "[options]", usage_about, usage_notes,
-                                          options, FG_COUNT(options)};
+    const struct cli_args_command args = {"usage",     "[options]", usage_about,
+                                          usage_notes, options,     FG_COUNT(options)};
 
     return run(&args, &command, usage, argc, argv);
 }
@@ -316,8 +315,8 @@ int cli_cost(int argc, char **argv)
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"cost",  "[options]", cost_about, cost_notes,
-                                          options, FG_COUNT(options)};
+    const struct cli_args_command args = {"cost",     "[options]", cost_about,
+                                          cost_notes, options,     FG_COUNT(options)};
 
     return run(&args, &command, cost, argc, argv);
 }

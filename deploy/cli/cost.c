@@ -9,8 +9,7 @@ static const double PRICE_MAX = 1e6;
 
 struct cli_cost cli_cost_of(const struct cli_cost_prices *prices, const struct cli_cost_used *used)
 {
-    double byte_days =
-        (double)used->stored_byte_days + (double)used->stored_byte_seconds / DAY_S;
+    double byte_days = (double)used->stored_byte_days + (double)used->stored_byte_seconds / DAY_S;
     struct cli_cost cost = {.gb_months = byte_days / GB_BYTES / MONTH_DAYS};
 
     cost.storage = cost.gb_months * prices->gb_month;

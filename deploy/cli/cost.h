@@ -27,14 +27,13 @@ struct cli_cost_used {
 };
 
 struct cli_cost {
-    double gb_months; /* stored */
+    double gb_months;                     /* stored */
     double storage, writes, reads, total; /* USD */
-    double month; /* USD in a month at this rate; 0 without days */
+    double month;                         /* USD in a month at this rate; 0 without days */
 };
 
 /* Computes it. */
-struct cli_cost cli_cost_of(const struct cli_cost_prices *prices,
-                            const struct cli_cost_used *used);
+struct cli_cost cli_cost_of(const struct cli_cost_prices *prices, const struct cli_cost_used *used);
 
 /* Reads a price. FG_E_INVALID: no number from 0 to 10^6; names the option. */
 enum fg_code cli_cost_read_price(const char *option, const char *text, double *price,

@@ -245,7 +245,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .disk = server->disk,
         .usage_interval_ns = single_querier.usage_interval_ns,
         .usage_spool = single_querier.usage_spool[0] != '\0' ? single_querier.usage_spool
-                                                              : server->usage_spool,
+                                                             : server->usage_spool,
     });
     qry_routes(server->querier, program->http);
     return FG_OK;

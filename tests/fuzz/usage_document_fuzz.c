@@ -1,5 +1,5 @@
-/* A document of usage that can be decoded is encoded to the same bytes again, unless a newer version
- * has added fields to it, and the next version of it can be read back. */
+/* A document of usage that can be decoded is encoded to the same bytes again, unless a newer
+ * version has added fields to it, and the next version of it can be read back. */
 #include "common/base/crc32c.h"
 #include "common/cluster/usage/document.h"
 

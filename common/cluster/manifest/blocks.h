@@ -252,9 +252,9 @@ enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_bloc
 
 /* A seal of the ledger. */
 struct fg_blocks_seal {
-    uint64_t before;  /* the version that the ledger had when this was decided */
-    uint64_t version; /* of the seal */
-    int32_t last;     /* day */
+    uint64_t before;                 /* the version that the ledger had when this was decided */
+    uint64_t version;                /* of the seal */
+    int32_t last;                    /* day */
     const struct fg_usage_day *more; /* [n_more] of days up to `last`; enters the sums before */
     uint32_t n_more;
 };

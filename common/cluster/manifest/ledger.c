@@ -33,8 +33,7 @@ struct fg_usage_day *fg_ledger_open(struct fg_ledger *ledger, int32_t day, struc
     if (!fg_arena_grow(arena, &ledger->open, ledger->n_open, 1, &ledger->cap_open,
                        sizeof *ledger->open))
         return NULL;
-    memmove(&ledger->open[at + 1], &ledger->open[at],
-            (ledger->n_open - at) * sizeof *ledger->open);
+    memmove(&ledger->open[at + 1], &ledger->open[at], (ledger->n_open - at) * sizeof *ledger->open);
     ledger->open[at] = (struct fg_usage_day){.day = day};
     ledger->n_open++;
     return &ledger->open[at];

@@ -7,14 +7,16 @@
  *            days and then takes them out of the ledger. Whoever does it, and however often it is
  *            interrupted, writes the same bytes, since nothing else decides what is in them.
  *
- * A profile counts for the day of its own time, when the swap that covers its segment is won. Stored
- * bytes are counted by each swap: what was live before it, for the time since the swap before.
+ * A profile counts for the day of its own time, when the swap that covers its segment is won.
+ * Stored bytes are counted by each swap: what was live before it, for the time since the swap
+ * before.
  *
  * Seals are once a day: SEAL_DELAY after its end, with all that came for earlier days since then.
  * Only if the ledger is half full it is sealed sooner.
  *
  * Memory: the open sums have at most FG_LEDGER_MAX_BYTES; what services beyond it use counts for
- * the service "", and what days beyond FG_LEDGER_DAYS_MAX use for the day before them that is there.
+ * the service "", and what days beyond FG_LEDGER_DAYS_MAX use for the day before them that is
+ * there.
  *
  * Thread: any; values as in l0.h.
  */

@@ -78,8 +78,8 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
 
     common_dates(first, last, dates);
     if (fg_name_usage_all(prefix, tenant, dates, err) != FG_OK ||
-        fg_bucket_each_until(documents->bucket, prefix, false, deadline(documents),
-                             documents->stop, take_entry, &listing, err) != FG_OK)
+        fg_bucket_each_until(documents->bucket, prefix, false, deadline(documents), documents->stop,
+                             take_entry, &listing, err) != FG_OK)
         return fg_wrap(err, "documents of usage");
     if (listing.full)
         return fg_fail(err, FG_E_LIMIT, "no room for a list of documents of usage");

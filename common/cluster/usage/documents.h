@@ -39,8 +39,7 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
  * fg_usage_document_decode(), and of the bucket. */
 enum fg_code fg_usage_documents_read(const struct fg_usage_documents *documents,
                                      struct fg_slice tenant, int32_t day, uint64_t version,
-                                     struct fg_arena *arena,
-                                     struct fg_usage_document *ret_document,
+                                     struct fg_arena *arena, struct fg_usage_document *ret_document,
                                      struct fg_err *err) fg_must_check;
 
 /* Writes a version. FG_OK also if it exists: whoever wrote it wrote the same bytes. Errors of the

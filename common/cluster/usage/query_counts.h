@@ -2,13 +2,13 @@
  * What queries of tenants took in one process and about an hour: a value that the process writes to
  * the bucket as an object of its own, once. The compactor adds all of a day up.
  *
- * An object counts for the day in its name. A process writes it there until an hour after the end of
- * that day (FG_QUERY_COUNTS_LATE_NS); later it writes it under the day on which it is written. So
- * nothing comes for a day after the compactor has added it up, an hour later.
+ * An object counts for the day in its name. A process writes it there until an hour after the end
+ * of that day (FG_QUERY_COUNTS_LATE_NS); later it writes it under the day on which it is written.
+ * So nothing comes for a day after the compactor has added it up, an hour later.
  *
  * In an envelope (common/base/envelope.h), magic "FGUQ":
- *   list of records, ascending by tenant: varint length, tenant; varint queries, requests, read bytes,
- *   CPU us
+ *   list of records, ascending by tenant: varint length, tenant; varint queries, requests, read
+ * bytes, CPU us
  *
  * Thread: any; values.
  */

@@ -32,8 +32,7 @@ static void arrive(struct world *world, struct arrived *arrived, size_t n, int64
     world_arrive(world, n, until_ns, span_ns);
     if (arrived->n + n > arrived->cap) {
         arrived->cap = 2 * (arrived->n + n);
-        arrived->profiles =
-            fg_realloc(arrived->profiles, arrived->cap * sizeof *arrived->profiles);
+        arrived->profiles = fg_realloc(arrived->profiles, arrived->cap * sizeof *arrived->profiles);
     }
     memcpy(&arrived->profiles[arrived->n], &world->profiles[world->n_profiles - n],
            n * sizeof *arrived->profiles);
@@ -73,9 +72,9 @@ static bool read_newest(struct world *world, uint32_t tenant, int32_t day, struc
     struct fg_err err;
     uint32_t n;
 
-    world_must(fg_usage_documents_list(&documents, name, day, day, UINT64_MAX, arena, &newest, &n,
-                                       &err),
-               &err);
+    world_must(
+        fg_usage_documents_list(&documents, name, day, day, UINT64_MAX, arena, &newest, &n, &err),
+        &err);
     if (n == 0)
         return false;
     assert_int_equal(n, 1);
@@ -166,9 +165,9 @@ static void expect_kept(struct world *world, struct versions *versions)
     struct looking looking = {world, versions, 0};
     struct fg_err err;
 
-    world_must(fg_bucket_each(world->memory, "usage/days/", false, 0, look_at_version, &looking,
-                              &err),
-               &err);
+    world_must(
+        fg_bucket_each(world->memory, "usage/days/", false, 0, look_at_version, &looking, &err),
+        &err);
     assert_int_equal(looking.seen, versions->n);
 }
 
@@ -188,8 +187,7 @@ static bool not_of_shop(const struct made_profile *profile)
 
 /* An hour: profiles of now, late ones of a day before, a compactor that dies, and another one that
  * believes that the tenants are its own. */
-static void live_an_hour(struct world *world, struct arrived *arrived,
-                         struct cmp_compaction *other)
+static void live_an_hour(struct world *world, struct arrived *arrived, struct cmp_compaction *other)
 {
     struct fg_err err;
 

@@ -1,9 +1,8 @@
 /* Counts of queries on their way to the bucket: nothing is lost while the bucket is away or the
  * process starts again, and nothing counts twice. */
-#include "querier/usage_counts.h"
-
 #include "common/cluster/manifest/name.h"
 #include "common/runtime/log.h"
+#include "querier/usage_counts.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <dirent.h>
@@ -150,9 +149,9 @@ static uint64_t in_bucket(struct fixture *f, const char *tenant, int32_t *ret_da
     struct fg_err err;
     uint64_t n;
 
-    assert_int_equal(fg_bucket_each(f->away.inner, FG_NAME_QUERY_COUNTS, false, 0, sum_object,
-                                    &summing, &err),
-                     FG_OK);
+    assert_int_equal(
+        fg_bucket_each(f->away.inner, FG_NAME_QUERY_COUNTS, false, 0, sum_object, &summing, &err),
+        FG_OK);
     found = fg_query_counts_find(&summing.counts, fg_cstr(tenant));
     n = found == NULL ? 0 : found->queries.queries;
     *ret_day = summing.day;

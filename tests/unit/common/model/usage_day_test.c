@@ -138,9 +138,11 @@ static void the_bytes_give_the_day_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(days_are_those_of_utc),      cmocka_unit_test(dates_are_written_and_read),
+        cmocka_unit_test(days_are_those_of_utc),
+        cmocka_unit_test(dates_are_written_and_read),
         cmocka_unit_test(stored_bytes_are_never_rounded),
-        cmocka_unit_test(rows_are_sorted_and_add_up), cmocka_unit_test(the_bytes_give_the_day_again),
+        cmocka_unit_test(rows_are_sorted_and_add_up),
+        cmocka_unit_test(the_bytes_give_the_day_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-#include "common/cluster/manifest/ledger.h"
 #include "common/cluster/manifest/blocks.h"
+#include "common/cluster/manifest/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,15 +109,14 @@ static struct fg_blocks apply(const struct fg_blocks *blocks, const struct fg_us
                               int64_t wall_ns, struct fg_arena *arena)
 {
     const struct fg_blocks_entry entry = {.id = {1, (uint64_t)wall_ns}, .bytes = 86400};
-    const struct fg_blocks_change change = {
-        .add = &entry, .n_add = 1, .used = sums, .n_used = 1};
+    const struct fg_blocks_change change = {.add = &entry, .n_add = 1, .used = sums, .n_used = 1};
     struct fg_l0 l0 = fg_l0_none();
     struct fg_blocks next;
     struct fg_err err;
     bool changed;
 
-    assert_int_equal(
-        fg_blocks_apply(blocks, &l0, &change, wall_ns, arena, &next, &changed, &err), FG_OK);
+    assert_int_equal(fg_blocks_apply(blocks, &l0, &change, wall_ns, arena, &next, &changed, &err),
+                     FG_OK);
     assert_true(changed);
     /* Made again, it counts nothing. */
     assert_int_equal(fg_blocks_apply(&next, &l0, &change, wall_ns, arena, &next, &changed, &err),
@@ -158,9 +157,9 @@ static void a_swap_counts_once_and_a_seal_is_final(void **state)
     assert_int_equal(blocks.ledger.open[0].stored.byte_days, 3600); /* the first block's hour */
     assert_int_equal(blocks.ledger.open[0].writes, 4);
     more.rows[0].series = 3;
-    assert_int_equal(fg_blocks_seal(&blocks, &seal, NOON + FG_USAGE_DAY_NS, arena, &other, &changed,
-                                    &err),
-                     FG_OK);
+    assert_int_equal(
+        fg_blocks_seal(&blocks, &seal, NOON + FG_USAGE_DAY_NS, arena, &other, &changed, &err),
+        FG_OK);
     assert_true(changed);
     other = read_back(&other, arena);
     assert_int_equal(other.ledger.n_sealed, 1);

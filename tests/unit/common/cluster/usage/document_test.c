@@ -120,9 +120,9 @@ static void a_document_is_that_of_its_name(void **state)
                              FG_OK);
         bytes.ptr[at] ^= 1;
     }
-    assert_int_equal(fg_usage_documents_read(&f.documents, FG_LIT(".acme"), DAY, 999, f.arena,
-                                             &read, &err),
-                     FG_E_NOT_FOUND);
+    assert_int_equal(
+        fg_usage_documents_read(&f.documents, FG_LIT(".acme"), DAY, 999, f.arena, &read, &err),
+        FG_E_NOT_FOUND);
     fg_buf_done(&bytes);
     close_it(&f);
 }

@@ -33,8 +33,8 @@ static void counts_of_processes_add_up(void **state)
     assert_null(fg_query_counts_find(&all, FG_LIT("other")));
     for (size_t at = 0; at < bytes.len; at++) { /* a bit that was lost anywhere */
         bytes.ptr[at] ^= 4;
-        assert_int_not_equal(
-            fg_query_counts_add_encoded(&all, fg_buf_slice(&bytes), arena, &err), FG_OK);
+        assert_int_not_equal(fg_query_counts_add_encoded(&all, fg_buf_slice(&bytes), arena, &err),
+                             FG_OK);
         bytes.ptr[at] ^= 4;
     }
     assert_int_equal(fg_query_counts_find(&all, FG_LIT("zoo"))->queries.queries, 101);
