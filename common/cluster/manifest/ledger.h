@@ -28,7 +28,7 @@
 enum {
     FG_LEDGER_DAYS_MAX = 1024,
     FG_LEDGER_MAX_BYTES = 4 * 1024 * 1024, /* an eighth of a manifest */
-    FG_LEDGER_ROW_BYTES = 48, /* of a row beside its name, for that limit; most take less */
+    FG_LEDGER_ROW_BYTES = 48, /* of a row without its name, for that limit; most take less */
 };
 
 /* From the end of a day to its document: queriers' counters and the last hour's segments are there

@@ -35,7 +35,7 @@ static void common_dates(int32_t first, int32_t last, char out[FG_USAGE_DATE_BYT
     out[0] = '\0';
 }
 
-struct listing {
+struct documents_listing {
     int32_t first, last;
     uint64_t below;
     struct fg_arena *arena;
@@ -47,7 +47,7 @@ struct listing {
 /* Takes an entry. They come in the order of names, which is that of days and versions. */
 static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
 {
-    struct listing *listing = arg;
+    struct documents_listing *listing = arg;
     struct fg_usage_newest *last =
         listing->count == 0 ? NULL : &listing->newest[listing->count - 1];
     struct fg_usage_name name;
@@ -73,7 +73,8 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
                                      struct fg_usage_newest **ret_newest, uint32_t *ret_count,
                                      struct fg_err *err)
 {
-    struct listing listing = {.first = first, .last = last, .below = below, .arena = arena};
+    struct documents_listing listing = {
+        .first = first, .last = last, .below = below, .arena = arena};
     char dates[FG_USAGE_DATE_BYTES], prefix[FG_NAME_MAX_BYTES];
 
     common_dates(first, last, dates);
