@@ -184,6 +184,25 @@ static enum fg_code write_documents(const struct cmp_billing *billing, struct fg
     return FG_OK;
 }
 
+/* True if the tenant has blocks of a version without ledgers, or of a manifest that was rebuilt,
+ * and no swap has begun to count what they store. */
+static bool has_to_begin(const struct fg_blocks *blocks)
+{
+    return blocks->ledger.stored_wall_ns == 0 && blocks->n_blocks > 0;
+}
+
+/* Begins the ledger: a seal of nothing. */
+static enum fg_code begin(const struct cmp_billing *billing, int64_t wall_ns, struct fg_err *err)
+{
+    const struct fg_ledger *ledger = &billing->blocks->ledger;
+    const struct cmp_edit_task task = {.kind = EDIT_SEAL,
+                                       .seal = {.before = ledger->version,
+                                                .version = fg_ledger_next_version(ledger, wall_ns),
+                                                .last = fg_usage_day_of(wall_ns) - 1}};
+
+    return cmp_edit_carry_out(billing->env, billing->blocks->tenant, &task, err);
+}
+
 enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_changed,
                                  struct fg_err *err)
 {
@@ -191,9 +210,12 @@ enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_ch
     int64_t wall_ns = fg_wall_ns(billing->env->clock);
     enum fg_code code = FG_OK;
 
-    *ret_changed = ledger->n_sealed > 0 || fg_ledger_is_due(ledger, wall_ns);
+    *ret_changed =
+        ledger->n_sealed > 0 || has_to_begin(billing->blocks) || fg_ledger_is_due(ledger, wall_ns);
     if (ledger->n_sealed > 0)
         code = write_documents(billing, err);
+    else if (has_to_begin(billing->blocks))
+        code = begin(billing, wall_ns, err);
     else if (*ret_changed)
         code = make_seal(billing, wall_ns, err);
     return code == FG_OK ? FG_OK : fg_wrap(err, "usage");

@@ -389,6 +389,56 @@ static void stored_bytes_are_those_of_live_blocks_over_time(void **state)
     free(world);
 }
 
+/* Takes the ledger away, as if a version without one had written the manifest. */
+static void forget_ledger(struct world *world, uint32_t tenant)
+{
+    struct cmp_env env = world_env(world);
+    struct fg_manifest *manifest = NULL;
+    struct fg_blocks blocks;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    world_must(cmp_env_read_manifest(&env, fg_cstr(made_tenant(tenant)), &manifest, &err), &err);
+    blocks = manifest->blocks;
+    blocks.ledger = (struct fg_ledger){.version = 0};
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    world_must(fg_blocks_encode(&blocks, &bytes, &err), &err);
+    world_must(fg_name_blocks(name, fg_cstr(made_tenant(tenant)), &err), &err);
+    world_put(world, name, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+    fg_manifest_unref(manifest);
+}
+
+/* It sends nothing any more, so no swap of a job would begin to count what it stores. */
+static void a_tenant_of_an_older_version_is_billed_for_what_it_stores(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct arrived arrived = {NULL, 0, 0};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_document document;
+
+    (void)state;
+    world_open(world, 11);
+    pass_a_day(world, &arrived);
+    for (int hour = 0; hour < 5 * 24; hour++) { /* all is merged and documented */
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    forget_ledger(world, 0);
+    world_restart(world);
+    for (int hour = 0; hour < 2 * 24 + 3; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    assert_true(read_newest(world, 0, 47500 + 7, arena, &document));
+    assert_int_equal(document.sums.stored.byte_days, live_bytes(world, 0));
+    fg_arena_destroy(arena);
+    world_close(world);
+    free(arrived.profiles);
+    free(world);
+}
+
 /* ---- queries ---- */
 
 static void put_counts(struct world *world, int32_t day, uint64_t process, const char *tenant,
@@ -451,6 +501,7 @@ int main(void)
         cmocka_unit_test(a_day_has_its_distinct_series),
         cmocka_unit_test(late_data_is_a_correction),
         cmocka_unit_test(stored_bytes_are_those_of_live_blocks_over_time),
+        cmocka_unit_test(a_tenant_of_an_older_version_is_billed_for_what_it_stores),
         cmocka_unit_test(queries_of_all_processes_are_added_up),
         cmocka_unit_test(documents_have_what_arrived_to_the_byte),
     };
