@@ -3,7 +3,7 @@
 #include "common/runtime/log.h"
 #include "compactor/metrics.h"
 
-#define QUERY_COUNTS_KEPT_NS (40 * 24 * FG_HOUR_NS)
+#define QUERY_COUNTS_KEPT_NS (FG_HOUR_NS * 24 * 40)
 
 enum {
     ARENA_BYTES = 64 * 1024 * 1024, /* of the names of one manifest's objects */

@@ -74,7 +74,8 @@ static void file_path(const struct qry_usage_counts *counts,
 
     fg_name_query_counts(object, name);
     for (char *at = object; *at != '\0'; at++) /* one file, no folders */
-        *at = *at == '/' ? '+' : *at;
+        if (*at == '/')
+            *at = '+';
     (void)snprintf(out, PATH_MAX_BYTES, "%s/%s", counts->config.spool, object);
 }
 
@@ -89,7 +90,8 @@ static bool parse_file(const char *file, struct fg_query_counts_name *ret_name)
         return false;
     memcpy(object, file, len + 1);
     for (char *at = object; *at != '\0'; at++)
-        *at = *at == '+' ? '/' : *at;
+        if (*at == '+')
+            *at = '/';
     return fg_name_parse_query_counts(fg_cstr(object), ret_name);
 }
 
@@ -174,11 +176,13 @@ static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_n
 static bool load_any(struct qry_usage_counts *counts)
 {
     DIR *dir = counts->config.spool == NULL ? NULL : opendir(counts->config.spool);
+    const struct dirent *file;
     bool loaded = false;
 
     if (dir == NULL)
         return false;
-    for (const struct dirent *file = readdir(dir); file != NULL && !loaded; file = readdir(dir)) {
+    while (!loaded &&
+           (file = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of ours */
         struct fg_query_counts_name name;
 
         if (parse_file(file->d_name, &name))

@@ -63,6 +63,7 @@ static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
         }
         last = &listing->newest[listing->count++];
     }
+    fg_assert(last != NULL);
     *last = (struct fg_usage_newest){name.day, name.version};
     return true;
 }

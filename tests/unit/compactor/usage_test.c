@@ -285,7 +285,7 @@ static void a_day_has_its_distinct_series(void **state)
     struct world *world = fg_new(struct world);
     struct arrived arrived = {NULL, 0, 0};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_usage_document document;
+    struct fg_usage_document document = {.version = 0};
     int32_t day = 47500;
 
     (void)state;
@@ -363,7 +363,7 @@ static void stored_bytes_are_those_of_live_blocks_over_time(void **state)
     struct world *world = fg_new(struct world);
     struct arrived arrived = {NULL, 0, 0};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_usage_document document;
+    struct fg_usage_document document = {.version = 0};
     uint64_t byte_hours = 0;
 
     (void)state;
@@ -416,7 +416,7 @@ static void a_tenant_of_an_older_version_is_billed_for_what_it_stores(void **sta
     struct world *world = fg_new(struct world);
     struct arrived arrived = {NULL, 0, 0};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_usage_document document;
+    struct fg_usage_document document = {.version = 0};
 
     (void)state;
     world_open(world, 11);
@@ -467,7 +467,7 @@ static void queries_of_all_processes_are_added_up(void **state)
     struct world *world = fg_new(struct world);
     struct arrived arrived = {NULL, 0, 0};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_usage_document document;
+    struct fg_usage_document document = {.version = 0};
 
     (void)state;
     world_open(world, 8);
