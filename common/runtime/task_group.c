@@ -1,5 +1,7 @@
 #include "common/runtime/task_group.h"
 
+#include "common/base/time.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -27,6 +29,7 @@ struct fg_task_group {
     uint64_t n_put, n_ended;                    /* the owner's */
     unsigned helpers_max, n_helpers, n_helping; /* n_helping of the helpers run a task */
     bool nudged;
+    int64_t helpers_cpu_ns; /* that tasks took on helpers */
     _Atomic bool failed;
     uint64_t failed_number; /* err is that of this task */
     struct fg_err err;      /* code FG_OK: none has failed */
@@ -81,10 +84,13 @@ static void note_failure(struct fg_task_group *group, const struct fg_task *task
 /* Unlocked. After the group has failed, tasks are ended without being run. */
 static void run_task(struct fg_task_group *group, struct fg_task *task, bool begins, bool helping)
 {
+    int64_t begun_ns = helping ? fg_thread_cpu_ns() : 0, took_ns;
     struct fg_err err = {.code = FG_OK};
 
     task->code = begins ? task->run(task, &err) : FG_E_CANCELED;
+    took_ns = helping ? fg_thread_cpu_ns() - begun_ns : 0;
     (void)pthread_mutex_lock(&group->lock);
+    group->helpers_cpu_ns += took_ns;
     if (begins && task->code != FG_OK)
         note_failure(group, task, &err);
     queue_push(&group->done, task);
@@ -92,6 +98,16 @@ static void run_task(struct fg_task_group *group, struct fg_task *task, bool beg
     check(group);
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
+}
+
+int64_t fg_task_group_helpers_cpu_ns(struct fg_task_group *group)
+{
+    int64_t cpu_ns;
+
+    (void)pthread_mutex_lock(&group->lock);
+    cpu_ns = group->helpers_cpu_ns;
+    (void)pthread_mutex_unlock(&group->lock);
+    return cpu_ns;
 }
 
 bool fg_task_group_run_one(struct fg_task_group *group)

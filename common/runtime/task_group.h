@@ -74,6 +74,10 @@ bool fg_task_group_has_failed(const struct fg_task_group *group);
 /* Makes no more tasks begin. */
 void fg_task_group_stop(struct fg_task_group *group);
 
+/* Returns the CPU time that tasks took on helpers until now; those of the owner are in its thread's
+ * own (fg_thread_cpu_ns()). */
+int64_t fg_task_group_helpers_cpu_ns(struct fg_task_group *group);
+
 /*
  * Runs and ends all tasks. Returns FG_OK, or the failure that counts. Afterwards the group has
  * neither failed nor stopped and can be used again.

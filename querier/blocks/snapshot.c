@@ -210,6 +210,7 @@ void qry_blocks_end(struct qry_query *query)
     if (query->snapshot == NULL)
         return;
     fg_snapshots_close(blocks->snapshots, &query->snapshot->core);
+    query->cpu_ns += fg_task_group_helpers_cpu_ns(query->snapshot->task_group);
     fg_task_group_destroy(query->snapshot->task_group);
     free(query->snapshot);
     query->snapshot = NULL;
