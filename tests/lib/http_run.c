@@ -153,7 +153,8 @@ static void add_routes(struct http_run *run)
 
 int run_setup_on(void **state, const struct fg_http_config *config, const char *listen)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
     struct http_run *run = fg_new(struct http_run);
     struct fg_err err;
 
