@@ -291,7 +291,7 @@ static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
     enum fg_cache_state state;
     bool mine;
 
-    item->entry = fg_cache_open(fetch->blocks->cache, &key, &state, &mine);
+    item->entry = fg_cache_open(fetch->blocks->cache, &key, fetch->query->flow.id, &state, &mine);
     fg_metric_add(fetch->blocks->metrics, mine ? BLOCKS_CACHE_MISSES : BLOCKS_CACHE_HITS, 1);
     fetch->query->cache_hits += !mine;
     if (state == FG_CACHE_READY)
