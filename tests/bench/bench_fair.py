@@ -2,15 +2,16 @@
 """Measures what a server's users feel of each other. FG_BINARY says of which build.
 
     bench_fair.py askers [--seconds N] [--askers N] [--stacks N] [--rate N]
-    bench_fair.py neighbours [--seconds N] [--rounds N] [--stacks N] [--rate N] [--own-stacks N] [--server-cpus LIST]
+    bench_fair.py neighbours [--seconds N] [--rounds N] [--stacks N] [--rate N] [--own-stacks N] [--greedy N]
+                             [--server-cpus LIST]
 
 askers: pushes to a service of many stacks while others ask for its flame graph all the time. A push adds a few
 stacks that are new; each has its own connection, and a latency counts from when the push was due.
 
 neighbours: flame graphs of four tenants with little data (--own-stacks), a few a second each (--rate), while a fifth
 one asks for a large one: not at all, at its share (a fifth of the processors), at 100 times its share, and over 200
-connections that ask again at once, whatever they are answered. The four states take turns; what asks is in processes of
-its own. --server-cpus pins the server to processors and all else to the others. Each prints rows of a Markdown table.
+connections that ask again at once, whatever they are answered. --greedy: so many tenants do that together. The four
+states take turns; what asks is in processes of its own. --server-cpus pins the server to processors and all else to the others. Each prints rows of a Markdown table.
 """
 
 import argparse
@@ -212,7 +213,7 @@ def codes_of(answers):
 
 def large_seconds(server):
     """Returns the processor time of the large question in the server, the least of five."""
-    client = flamegrid.Client(server.port, timeout=120, headers=of("greedy"))
+    client = flamegrid.Client(server.port, timeout=120, headers=of("greedy0"))
     return min(processor_seconds(server, lambda: ask(client)) for _ in range(5))
 
 
@@ -247,7 +248,9 @@ def neighbours(arguments):
         processors = start_on(server, cpus)
         server.wait_ready()
         modest = ["modest%d" % number for number in range(MODEST)]
-        fill(server, arguments.stacks, "greedy")
+        greedy = ["greedy%d" % number for number in range(arguments.greedy)]
+        for tenant in greedy:
+            fill(server, arguments.stacks, tenant)
         for tenant in modest:
             fill(server, arguments.own_stacks, tenant)
         alone = large_seconds(server)
@@ -256,9 +259,9 @@ def neighbours(arguments):
               (1000 * alone, rate))
         asking = Generator(server, modest, 1 / arguments.rate, patient=True)
         states = {"none": None,
-                  "at its share": Generator(server, ["greedy"] * 4, 4 / rate),
-                  "at %d times its share" % TIMES: Generator(server, ["greedy"] * FLOOD, FLOOD / rate / TIMES),
-                  "%d connections without a pause" % FLOOD: Generator(server, ["greedy"] * FLOOD, 0)}
+                  "at its share": Generator(server, greedy * 4, 4 / rate),
+                  "at %d times its share" % TIMES: Generator(server, (greedy * FLOOD)[:FLOOD], FLOOD / rate / TIMES),
+                  "%d connections without a pause" % FLOOD: Generator(server, (greedy * FLOOD)[:FLOOD], 0)}
         took, hogs, = {}, {}
         for _ in range(arguments.rounds):
             for state, hog in states.items():
@@ -293,6 +296,7 @@ def main():
     parser.add_argument("--askers", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--own-stacks", type=int, default=100)
+    parser.add_argument("--greedy", type=int, default=1)
     parser.add_argument("--server-cpus", help="for example 0, or 0,1")
     parser.add_argument("--stacks", type=int, default=60000)
     parser.add_argument("--rate", type=float, default=10, help="pushes, or questions of the neighbour, a second")
