@@ -294,7 +294,7 @@ def main():
     parser.add_argument("what", choices=["askers", "neighbours"])
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--askers", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=4, help="of the four states")
     parser.add_argument("--own-stacks", type=int, default=100)
     parser.add_argument("--greedy", type=int, default=1)
     parser.add_argument("--server-cpus", help="for example 0, or 0,1")
