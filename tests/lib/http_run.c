@@ -81,6 +81,9 @@ static void on_big(struct fg_http_request *req, void *arg)
     fg_buf_init(&body, len);
     while (body.len < len)
         fg_buf_putc(&body, (uint8_t)('a' + body.len % 7));
+    /* As a handler's job does it. */
+    if (fg_http_param(req, "encoded").len > 0)
+        (void)fg_http_encode(req, &body);
     fg_http_respond(req, 200, "text/plain", &body);
 }
 
