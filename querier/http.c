@@ -24,6 +24,7 @@ enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 /* All queries of programs at an interval are one flow, so that people wait for a few of them at
  * most. The flows of tenants are hashes of their names. */
 static const struct fg_flow scrapes = {.id = UINT64_C(0x736372617065)};
+enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as reading four */
 static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
 #define QUERIER_METRICS(M)                                                                         \
@@ -91,6 +92,18 @@ static enum fg_code name_timeout(const struct qry_query *query, struct fg_err *e
                                                            : "querier.timeout");
 }
 
+/* Compresses the answer in the same job, so the tenant pays for it, and its queries that wait do
+ * not hold up its answers. */
+static void encode(struct qry_query *query)
+{
+    uint64_t bytes = query->body.len;
+
+    if (query->endpoint->type != NULL && query->call.protocol != FG_CONNECT)
+        return; /* frames have a coding of their own */
+    if (fg_http_encode(query->req, &query->body))
+        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
+}
+
 static enum fg_code answer(struct qry_query *query, struct fg_err *err)
 {
     ProtobufCMessage *in = NULL;
@@ -105,6 +118,8 @@ static enum fg_code answer(struct qry_query *query, struct fg_err *err)
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
         code = qry_progress_frame(query, err);
+    else if (code == FG_OK)
+        encode(query);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }
 

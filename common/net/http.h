@@ -254,10 +254,18 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 void fg_http_no_coding(struct fg_http_request *req);
 
 /*
+ * Compresses the body that fg_http_respond() will be called with, status 200, if the client accepts
+ * that and the body gets smaller. For handlers that make large answers on a worker, whose job
+ * thereby includes the compression. Returns whether it was tried. On the worker; not together with
+ * fg_http_no_coding().
+ */
+bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body);
+
+/*
  * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
  * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds
  * "Retry-After: 1" to 429 and 503 unless the handler added one. Compresses bodies of at least 1,400
- * bytes on a worker (zstd or gzip according to Accept-Encoding).
+ * bytes on a worker (zstd or gzip according to Accept-Encoding), unless fg_http_encode() did.
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);

@@ -23,7 +23,8 @@ struct helper {
 struct fg_task_group {
     struct fg_work *work; /* NULL: no helpers */
     enum fg_lane lane;
-    pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
+    const struct fg_job *job; /* the owner's; NULL: none */
+    pthread_mutex_t lock;     /* over all below but `failed`; the lane's is taken within */
     pthread_cond_t changed;
     struct task_queue waiting, done;
     uint64_t n_put, n_ended;                    /* the owner's */
@@ -148,7 +149,7 @@ static enum fg_code help(struct fg_job *job, struct fg_err *err)
     (void)err;
     /* Between two tasks a helper looks whether its lane has work of its own: it was lent only
      * while it was idle. */
-    while (help_once(group) && !fg_work_is_wanted(group->work, group->lane))
+    while (help_once(group) && !fg_work_recalls(group->work, group->lane, group->job))
         continue;
     return FG_OK;
 }
@@ -180,7 +181,8 @@ static void call_helpers(struct fg_task_group *group)
             helper++;
         helper->group = group;
         helper->job = (struct fg_job){.run = help, .done = leave};
-        started = helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
+        started = helper->busy =
+            fg_work_submit_helper(group->work, group->lane, group->job, &helper->job);
         group->n_helpers += started;
     }
     check(group);
@@ -188,12 +190,14 @@ static void call_helpers(struct fg_task_group *group)
 
 /* ---- the owner's ---- */
 
-struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane)
+struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane,
+                                           const struct fg_job *job)
 {
     struct fg_task_group *group = fg_new(struct fg_task_group);
 
     group->work = work;
     group->lane = lane;
+    group->job = job;
     group->helpers_max = FG_TASK_GROUP_HELPERS_MAX;
     fg_assert(pthread_mutex_init(&group->lock, NULL) == 0 &&
               pthread_cond_init(&group->changed, NULL) == 0);

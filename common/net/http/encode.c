@@ -1,6 +1,7 @@
 /*
  * Content codings of answers (RFC 9110, 12.5.3). Compression takes milliseconds where a loop has
- * microseconds, so it is a job of the QUERY lane; when that lane is full, the answer goes as it is.
+ * microseconds, so it is done on a worker: by the handler's job, or by a job of its own of the
+ * QUERY lane. When that lane is full, the answer goes as it is.
  */
 #include "common/net/http/impl.h"
 
@@ -58,18 +59,25 @@ bool fg_http_takes_gzip(const struct fg_http_request *req)
     return wishes_of(req).gzip > 0;
 }
 
-enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req)
+/* Returns the coding of a body of that size. */
+static enum fg_http_coding coding_of(const struct fg_http_request *req, size_t len)
 {
     struct wishes wishes;
 
-    if (req->no_coding || req->out.len < HTTP_CODING_MIN_BYTES || req->method == FG_HTTP_HEAD ||
-        req->status < 200 || req->status == 204 || req->status == 206 || req->status == 304 ||
-        req->conn->owner->lent.work == NULL)
+    if (req->no_coding || len < HTTP_CODING_MIN_BYTES || req->method == FG_HTTP_HEAD)
         return HTTP_IDENTITY;
     wishes = wishes_of(req);
     if (wishes.gzip == 0 && wishes.zstd == 0)
         return HTTP_IDENTITY;
     return wishes.zstd >= wishes.gzip ? HTTP_ZSTD : HTTP_GZIP;
+}
+
+enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req)
+{
+    if (req->status < 200 || req->status == 204 || req->status == 206 || req->status == 304 ||
+        req->conn->owner->lent.work == NULL)
+        return HTTP_IDENTITY;
+    return coding_of(req, req->out.len);
 }
 
 /* --- on a worker: one set of contexts a thread, as they are large --- */
@@ -124,25 +132,42 @@ static size_t encode(enum fg_http_coding coding, struct fg_slice in, uint8_t *ou
     return ZSTD_isError(len) ? 0 : len;
 }
 
-static enum fg_code coding_run(struct fg_job *job, struct fg_err *err)
+/* Encodes the body by req->coding, which becomes HTTP_IDENTITY if that does not make it smaller. */
+static void encode_body(struct fg_http_request *req, struct fg_buf *body)
 {
-    struct fg_http_request *req = fg_container(job, struct fg_http_request, job);
     uint8_t *out;
     size_t len;
 
-    (void)err;
     if (fg_http_gone(req))
-        return FG_OK;
-    out = fg_malloc(req->out.len);
-    len = encode(req->coding, fg_buf_slice(&req->out), out);
+        return;
+    out = fg_malloc(body->len);
+    len = encode(req->coding, fg_buf_slice(body), out);
     if (len == 0) {
         free(out);
         req->coding = HTTP_IDENTITY;
-        return FG_OK;
+        return;
     }
-    free(req->out.ptr);
-    req->out =
+    free(body->ptr);
+    *body =
         (struct fg_buf){.ptr = fg_realloc(out, len), .len = len, .cap = len, .max_bytes = SIZE_MAX};
+}
+
+bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body)
+{
+    req->coding = coding_of(req, body->len);
+    if (req->coding == HTTP_IDENTITY)
+        return false;
+    req->encoded = true;
+    encode_body(req, body);
+    return true;
+}
+
+static enum fg_code coding_run(struct fg_job *job, struct fg_err *err)
+{
+    struct fg_http_request *req = fg_container(job, struct fg_http_request, job);
+
+    (void)err;
+    encode_body(req, &req->out);
     return FG_OK;
 }
 
@@ -151,11 +176,16 @@ static void coding_done(struct fg_job *job)
     fg_http_finish(fg_container(job, struct fg_http_request, job));
 }
 
+void fg_http_coding_vary(struct fg_http_request *req)
+{
+    fg_buf_put(&req->extra, FG_LIT("Vary: Accept-Encoding\r\n"));
+}
+
 bool fg_http_coding_start(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
 
-    fg_buf_put(&req->extra, FG_LIT("Vary: Accept-Encoding\r\n"));
+    fg_http_coding_vary(req);
     req->job = (struct fg_job){.home = owner->loop, .run = coding_run, .done = coding_done};
     req->state = HTTP_CODING;
     return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);

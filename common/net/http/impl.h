@@ -169,6 +169,7 @@ struct fg_http_request {
 
     unsigned status;
     enum fg_http_coding coding;
+    bool encoded;        /* the handler did it (fg_http_encode()), so `coding` is final */
     bool retry_after;    /* the handler said when */
     struct fg_buf extra; /* header lines of the answer that are known early */
     struct fg_buf out_head;
@@ -449,6 +450,8 @@ const char *fg_http_date(struct fg_http_loop *owner); /* "Sun, 06 Nov 1994 08:49
 enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req);
 /* false: no worker has time, send it as it is. */
 bool fg_http_coding_start(struct fg_http_request *req);
+/* Says that other clients may get another coding. */
+void fg_http_coding_vary(struct fg_http_request *req);
 
 /* Makes room for a streamed answer: for its head, and for HTTP_STREAM_BYTES of pieces. */
 void fg_http_stream_init(struct fg_http_request *req, struct fg_slice head);
