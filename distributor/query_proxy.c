@@ -611,6 +611,11 @@ static void on_change(struct fg_http_request *req, void *arg)
     forward(req, arg, true);
 }
 
+bool dist_query_proxy_is_on(const struct dist_query_proxy *proxy)
+{
+    return proxy->n_queriers > 0;
+}
+
 void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_server *server)
 {
     enum { READ = FG_HTTP_GET, CALL = FG_HTTP_GET | FG_HTTP_POST };
