@@ -1,24 +1,27 @@
-/* Which rows of a long table are in the document: those in sight, and some around them. Rows are of one height. */
+/* Long tables: of their rows, which are of one height, only those in sight and some around them are in the document. */
 
-import { type KeyboardEvent, type RefObject, useEffect, useState } from "react";
+import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 
-export const ROW_PX = 26;
+const ROW_PX = 26;
 const AROUND = 12;
 
 export interface RowsInSight {
+  box: RefObject<HTMLDivElement | null>; // what scrolls
+  count: number;
   first: number;
   last: number;
   stop: number; // the one row that is a tab stop
   onScroll: () => void;
   /* Moves the focus to a row, also to one that is not in the document yet. */
   focus: (row: number) => void;
-  /* Moves the focus between rows by keys. Returns whether the key was one. */
-  onKey: (event: KeyboardEvent, row: number) => boolean;
+  /* Moves the focus between rows by keys, and opens the menu of a row. */
+  onKey: (event: KeyboardEvent, row: number, onMenu: (x: number, y: number) => void) => void;
 }
 
 /* order: what the rows are sorted and filtered by; if it changes, the table begins at its top. target: what has the focus in a
  * row, as a selector; "" is the row itself. */
-export function useRowsInSight(box: RefObject<HTMLDivElement | null>, count: number, order: unknown, target = "button"): RowsInSight {
+export function useRowsInSight(count: number, order: unknown, target = "button"): RowsInSight {
+  const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
 
@@ -44,13 +47,99 @@ export function useRowsInSight(box: RefObject<HTMLDivElement | null>, count: num
     if (there !== null) there.focus({ preventScroll: true });
     else requestAnimationFrame(() => requestAnimationFrame(() => find()?.focus({ preventScroll: true })));
   };
-  const onKey = (event: KeyboardEvent, row: number): boolean => {
+  const onKey: RowsInSight["onKey"] = (event, row, onMenu) => {
     const page = Math.max(1, Math.floor(height / ROW_PX) - 2);
     const by: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -count, End: count };
-    if (!(event.key in by)) return false;
-    event.preventDefault();
-    focus(Math.min(Math.max(row + by[event.key]!, 0), count - 1));
-    return true;
+    if (event.key in by) {
+      event.preventDefault();
+      focus(Math.min(Math.max(row + by[event.key]!, 0), count - 1));
+    } else if (event.key === "m" || event.key === "ContextMenu") {
+      event.preventDefault();
+      event.stopPropagation();
+      const at = event.currentTarget.getBoundingClientRect();
+      onMenu(at.left + 20, at.bottom);
+    }
   };
-  return { first, last, stop: Math.max(first, Math.ceil(top / ROW_PX)), onScroll: () => setTop(box.current!.scrollTop), focus, onKey };
+  return {
+    box,
+    count,
+    first,
+    last,
+    stop: Math.max(first, Math.ceil(top / ROW_PX)),
+    onScroll: () => setTop(box.current!.scrollTop),
+    focus,
+    onKey,
+  };
+}
+
+interface Props {
+  sight: RowsInSight;
+  label: string;
+  className?: string;
+  role?: "treegrid";
+  widths: readonly (number | null)[]; // of the columns in pixels; null: what is left
+  head: ReactNode; // its cells
+  row: (index: number) => ReactNode; // with key, data-row and aria-rowindex
+  none?: string | undefined; // said if there are no rows
+  onLeave?: () => void; // the pointer does
+  children?: ReactNode; // below the table
+}
+
+export function RowsTable({ sight, label, className = "", role, widths, head, row, none, onLeave, children }: Props) {
+  const { box, count, first, last } = sight;
+  const spacer = (rows: number) =>
+    rows > 0 && (
+      <tr className="spacer" aria-hidden="true">
+        <td colSpan={widths.length} style={{ height: rows * ROW_PX }} />
+      </tr>
+    );
+  return (
+    <div className="rows" ref={box} onScroll={sight.onScroll} onMouseLeave={onLeave}>
+      <table className={`functions fixed ${className}`.trimEnd()} role={role} aria-label={label} aria-rowcount={count + 1}>
+        <colgroup>
+          {widths.map((width, index) => (
+            <col key={index} style={width === null ? undefined : { width }} />
+          ))}
+        </colgroup>
+        <thead>
+          <tr aria-rowindex={1}>{head}</tr>
+        </thead>
+        <tbody>
+          {spacer(first)}
+          {Array.from({ length: Math.max(0, last - first) }, (_, offset) => row(first + offset))}
+          {spacer(count - last)}
+        </tbody>
+      </table>
+      {count === 0 && none !== undefined && (
+        <p className="table-foot" role="status">
+          {none}
+        </p>
+      )}
+      {children}
+    </div>
+  );
+}
+
+/* The head of a column that rows can be sorted by. */
+export function SortHead({
+  on,
+  ascending,
+  number = true,
+  onSort,
+  children,
+}: {
+  on: boolean;
+  ascending: boolean;
+  number?: boolean;
+  onSort: () => void;
+  children: string;
+}) {
+  return (
+    <th scope="col" className={number ? "n" : undefined} aria-sort={on ? (ascending ? "ascending" : "descending") : "none"}>
+      <button type="button" onClick={onSort}>
+        {children}
+        {on ? (ascending ? " ↑" : " ↓") : ""}
+      </button>
+    </th>
+  );
 }
