@@ -56,14 +56,15 @@ async function table(page) {
   }
 }
 
-/* A proxy that serves the server below a prefix, as people put it behind one. */
-async function behind(prefix, run) {
+/* A proxy that serves the server below a prefix, as people put it behind one. instead: may answer a request itself. */
+async function behind(prefix, run, instead = () => false) {
   const upstream = new URL(url);
   const proxy = http.createServer((request, answer) => {
     if (!request.url.startsWith(prefix)) {
       answer.writeHead(404).end();
       return;
     }
+    if (instead(request, answer)) return;
     const passed = http.request(
       {
         host: upstream.hostname,
@@ -668,8 +669,47 @@ const cases = {
     page.refused = undefined; // that was the point
   },
 
+  /* How far a query is, by the server's events; Cancel closes its connection. */
+  async "progress bar"(page) {
+    const event = (done) =>
+      `event: progress\ndata: ${JSON.stringify({ stage: "blocks", done, total: 204, bytes: 2 ** 20, profiles: 3000 })}\n\n`;
+    let closed = 0;
+    let slow = true;
+    await behind(
+      "/",
+      async (base) => {
+        page.also = new URL(base).origin;
+        await page.goto(`${base}?${new URLSearchParams({ query: SHOP })}`);
+        const bar = page.getByRole("progressbar", { name: "Loading" });
+        await page.getByRole("status").getByText(/^Reading · 31 of 204 blocks · /).waitFor();
+        assert.deepEqual([await bar.getAttribute("aria-valuenow"), await bar.getAttribute("aria-valuemax")], ["31", "204"]);
+        await picture(page, "progress bar");
+        await isAccessible(page, "a slow query");
+        assert.equal(closed, 0);
+        await page.getByRole("button", { name: "Cancel" }).click();
+        await page.getByText(/^Cancelled/).waitFor();
+        for (let round = 0; closed === 0; round++) {
+          assert.ok(round < 100, "the connection stays open");
+          await page.waitForTimeout(100);
+        }
+        slow = false;
+        await page.getByRole("button", { name: "Ask again" }).click();
+        await settled(page);
+      },
+      (request, answer) => {
+        if (!slow || !request.url.startsWith("/pyroscope/render")) return false;
+        answer.writeHead(200, { "Content-Type": "text/event-stream" });
+        answer.write(event(1));
+        answer.write(event(31));
+        answer.on("close", () => closed++);
+        return true;
+      },
+    );
+    page.refused = undefined; // the request that was ended
+  },
+
   /* A query that waits says for what, and ends with its button, in the server as well: its ingesters are stopped meanwhile. */
-  async progress(page) {
+  async "progress of a cluster"(page) {
     const { ingesters, metrics } = JSON.parse(process.env.CLUSTER);
     const signal = (name) => ingesters.forEach((pid) => process.kill(pid, name));
     const running = async () => Number(/^flamegrid_query_proxy_running (\d+)/m.exec(await (await fetch(metrics)).text())[1]);
@@ -789,7 +829,7 @@ const cases = {
     await page.getByRole("link", { name: "shop", exact: true }).waitFor();
     await page.getByText("Limits", { exact: true }).click();
     const limit = page.getByRole("row", { name: /^limits\.adhoc_profiles_max/ });
-    assert.ok((await limit.textContent()).includes(status.limits.adhoc_profiles_max.meaning));
+    assert.ok((await limit.textContent()).includes(status.limits.adhoc_profiles_max.meaning.replaceAll("`", "")));
     const files = (await ask(page, "/api/adhoc", {})).profiles.length;
     await page.waitForFunction(
       (count) =>

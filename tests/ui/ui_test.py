@@ -160,11 +160,11 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
-              "trouble", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
+              "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 
 
-SLOW = ["progress"]  # cases of a cluster whose ingesters a case may stop
+SLOW = ["progress of a cluster"]  # cases of a cluster whose ingesters a case may stop
 
 
 def prepare_slow(slow, browser):

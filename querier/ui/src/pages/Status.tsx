@@ -173,7 +173,7 @@ function Tenant({
                     <td>
                       <code>{about[name]?.default || "–"}</code>
                     </td>
-                    <td className="meaning">{about[name]?.meaning}</td>
+                    <td className="meaning">{withCode(about[name]?.meaning ?? "")}</td>
                   </tr>
                 );
               })}
@@ -183,6 +183,11 @@ function Tenant({
       </details>
     </>
   );
+}
+
+/* Names of settings are between backticks. */
+function withCode(text: string) {
+  return text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
 }
 
 function isNear(used: number | null, limit: number): boolean {
