@@ -84,7 +84,7 @@ def case_agents_grafana_and_cli_use_one_url():
         script = re.search(rb'src="\./(assets/index-[^"]+)"', page)
         check(status == 200 and script is not None, "the page: %d %s", status, page)
         check(client.send("GET", "/" + script[1].decode())[0] == 200, "its script")
-        check(client.send("GET", "/diff?query=a")[:2] == (200, page), "another page of it")
+        check(client.send("GET", "/diff?query=a")[:2] == (200, page) and client.send("GET", "/targets")[:2] == (200, page), "other pages of it")
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
                                "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)
@@ -111,6 +111,16 @@ def case_tenants_see_their_own():
         check(flames(client, "shop", {"X-Scope-OrgID": "acme"}) == 70000000, "its own")
         check(flames(client, "shop", {"X-Scope-OrgID": "other"}) == 0, "not another's")
         check(flames(client, "shop") == -401, "without a tenant: %d", flames(client, "shop"))
+
+
+def case_without_queriers_targets_are_a_list():
+    with cluster.Cluster(ingesters=1, distributors=1, queriers=0, compactors=0) as run:
+        run.start()
+        client = flamegrid.Client(run.of("distributor")[0].port, TIMEOUT_S)
+        status, body = client.send("GET", "/targets")[:2]
+        check(status == 200 and json.loads(body)["data"]["activeTargets"] == [], "%d %s", status, body)
+        check(client.send("GET", "/api/v1/targets")[:2] == (200, body), "another list")
+        check(client.send("GET", "/status")[0] == 404, "there is a page")
 
 
 class Lines:
