@@ -586,8 +586,6 @@ const cases = {
       scopes: ["read"],
       roles: { shop: "viewer", lab: "editor" },
       csrf: "c-1",
-      login: "/auth/login",
-      logout: "/auth/logout",
     };
     const answers = (status, body) => (route) => route.fulfill({ status, json: body });
     const refusal = { code: "unauthenticated", message: "log in first", login: "/auth/login" };
@@ -599,7 +597,7 @@ const cases = {
       session = route.request().url().includes("/auth/login");
       if (!session) left = { method: route.request().method(), csrf: route.request().headers()["x-flamegrid-csrf"] };
       const back = new URL(route.request().url()).searchParams.get("return");
-      return session ? route.fulfill({ status: 302, headers: { Location: back } }) : route.fulfill({ status: 204 });
+      return route.fulfill({ status: 303, headers: { Location: back ?? "https://provider.example/out" } });
     });
     await page.route(/\/(pyroscope|querier\.v1\.QuerierService|api\/(functions|labels))/, (route) => {
       const { "x-scope-orgid": tenant, authorization } = route.request().headers();
@@ -654,7 +652,7 @@ const cases = {
     await page.unroute("**/api/whoami");
     await page.route("**/api/whoami", (route) =>
       route.request().headers().authorization === "Bearer fgt_1"
-        ? answers(200, { ...who, name: "", subject: "fgt_1 of CI", tenants: ["lab"], csrf: "", logout: "" })(route)
+        ? answers(200, { ...who, name: "", subject: "fgt_1 of CI", tenants: ["lab"], csrf: "" })(route)
         : answers(401, { ...refusal, login: "" })(route),
     );
     await page.goto(at("/", { query: SHOP }));

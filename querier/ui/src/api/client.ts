@@ -111,6 +111,13 @@ export async function send(path: string, init: RequestInit & { headers?: Record<
   return response;
 }
 
+/* Ends a session. Where the answer leads is not followed: a provider's log-out is another server. */
+export async function logOut(path: string): Promise<void> {
+  const response = await fetch(path, { method: "POST", headers: headers("POST", {}), credentials: "same-origin", redirect: "manual" });
+  if (!response.ok && response.type !== "opaqueredirect") throw await failure(response);
+  signIn("", false);
+}
+
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 /* Parameters that are undefined or empty are left out; a list is repeated. */

@@ -12,9 +12,10 @@ export interface Whoami {
   scopes: string[];
   roles: Record<string, string>; // by tenant
   csrf: string;
-  login: string; // a path, or ""
-  logout: string;
+  logout: string; // a path, if there is a session
 }
+
+const LOGOUT = "/auth/logout";
 
 /* open: nobody has to say who they are, or it is not known yet. */
 export type Who = { state: "open" } | { state: "out"; reason: string; login: string } | ({ state: "in" } & Whoami);
@@ -23,20 +24,20 @@ const OPEN: Who = { state: "open" };
 
 async function ask(signal: AbortSignal): Promise<Who> {
   try {
-    const who = await get<Partial<Whoami>>("api/whoami", {}, signal);
+    const who = await get<Partial<Whoami> & { tenancy?: boolean }>("api/whoami", {}, signal);
     if (who.mode !== "header" && who.mode !== "token") return OPEN;
-    setCsrf(who.csrf ?? "");
+    const csrf = who.csrf ?? "";
+    setCsrf(csrf);
     return {
       state: "in",
       mode: who.mode,
       subject: who.subject ?? "",
       name: who.name ?? "",
-      tenants: who.tenants ?? [],
+      tenants: who.tenancy === false ? [] : (who.tenants ?? []),
       scopes: who.scopes ?? [],
       roles: who.roles ?? {},
-      csrf: who.csrf ?? "",
-      login: who.login ?? "",
-      logout: who.logout ?? "",
+      csrf,
+      logout: csrf === "" ? "" : (who.logout ?? LOGOUT),
     };
   } catch (fault) {
     if (!(fault instanceof ApiError)) throw fault;

@@ -3,9 +3,9 @@
 import * as Popover from "@radix-ui/react-popover";
 import { useEffect, useState } from "react";
 
-import { hasToken, send, signIn } from "../api/client";
+import { hasToken, logOut, signIn } from "../api/client";
 import { type Who, useWho } from "../api/who";
-import { useRoute } from "../state/route";
+import { BASE, useRoute } from "../state/route";
 import { Icon } from "./Icon";
 import { type Entry, Menu } from "./Menu";
 import { loginAddress } from "./SignIn";
@@ -102,14 +102,8 @@ function Person({ who }: { who: Known }) {
   const { current } = tenantsOf(who, params.tenant);
   const role = who.roles[current] ?? who.roles[ANY];
   const leave = (): void => {
-    if (hasToken() || who.logout === "") {
-      signIn("", false);
-      return;
-    }
-    send(who.logout.replace(/^\/+/, ""), { method: "POST" }).then(
-      () => signIn("", false),
-      (fault: unknown) => toast(`Log out: ${fault instanceof Error ? fault.message : String(fault)}`),
-    );
+    if (hasToken()) signIn("", false);
+    else logOut(BASE + who.logout).catch((fault: unknown) => toast(`Log out: ${fault instanceof Error ? fault.message : String(fault)}`));
   };
   const entries: Entry[] = [
     { note: who.name === "" || who.name === who.subject ? who.subject : `${who.name} (${who.subject})` },
