@@ -277,7 +277,9 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  *
  * At most a few kilobytes wait to be sent. Further pieces are refused, so a peer that does not
  * read costs neither memory nor time. All on the request's loop; after begin the
- * other functions of answers may not be called. Not compressed.
+ * other functions of answers may not be called. If the client takes gzip or zstd, the answer is in
+ * that coding: pieces as they are, so that they can be read at once, and a last one of at least
+ * 1,400 bytes compressed on a worker.
  */
 
 /* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */

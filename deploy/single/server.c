@@ -197,7 +197,7 @@ static enum fg_code make_scrape_manager(struct server *server, struct fg_program
 
     if (dist_scrape_manager_create(&config, &server->scrape_manager, err) != FG_OK)
         return err->code;
-    dist_scrape_manager_routes(server->scrape_manager, program->http);
+    dist_scrape_manager_routes(server->scrape_manager, program->http, true);
     return FG_OK;
 }
 
