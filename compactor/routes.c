@@ -1,5 +1,6 @@
 #include "compactor/routes.h"
 
+#include "common/access/access.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
@@ -233,9 +234,8 @@ static enum fg_code submit(struct asking *asking, struct fg_err *err)
 
 static enum fg_code identify(struct asking *asking, struct fg_err *err)
 {
-    return fg_tenants_identify_one(asking->routes->config->tenants,
-                                   fg_http_header(asking->req, FG_TENANT_HEADER), &asking->tenant,
-                                   err);
+    return fg_access_tenant(asking->req, fg_tenants_are_several(asking->routes->config->tenants),
+                            &asking->tenant, err);
 }
 
 static void refuse(struct asking *asking, const struct fg_err *err)
@@ -278,9 +278,12 @@ static void on_status(struct fg_http_request *req, void *arg)
 void cmp_routes_add(struct cmp_routes *routes, struct fg_http_server *server)
 {
     const struct fg_http_route added[] = {
-        {FG_HTTP_GET, "/compactor/status", .handler = on_status, .kind = FG_HTTP_READS},
-        {FG_HTTP_GET, "/compactor/deletions", .handler = on_deletions, .kind = FG_HTTP_READS},
-        {FG_HTTP_POST, "/compactor/delete", .handler = on_delete, .kind = FG_HTTP_OPERATES},
+        {FG_HTTP_GET, "/compactor/status", .handler = on_status, .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_ADMIN},
+        {FG_HTTP_GET, "/compactor/deletions", .handler = on_deletions, .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_DELETE | FG_SCOPE_TENANT_ADMIN | FG_SCOPE_ADMIN},
+        {FG_HTTP_POST, "/compactor/delete", .handler = on_delete, .kind = FG_HTTP_OPERATES,
+         .scopes = FG_SCOPE_DELETE | FG_SCOPE_ADMIN},
     };
 
     for (size_t i = 0; i < FG_COUNT(added); i++) {

@@ -79,6 +79,7 @@ void dist_routes(struct distributor *distributor, struct fg_http_server *server)
         .handler = dist_ingest_handle,
         .arg = distributor,
         .kind = FG_HTTP_CHANGES,
+        .scopes = FG_SCOPE_PUSH | FG_SCOPE_FORWARD,
     };
 
     for (size_t i = 0; i < FG_COUNT(paths); i++) {

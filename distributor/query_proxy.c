@@ -657,6 +657,9 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
                                  .arg = proxy,
                                  .name = routes[i].name,
                                  .kind = routes[i].kind,
+                                 .scopes = strcmp(routes[i].name, "query_proxy") == 0
+                                               ? FG_SCOPE_KNOWN
+                                               : (unsigned)FG_SCOPE_OPEN,
                              });
 }
 

@@ -17,6 +17,7 @@
  */
 #include "distributor/upload.h"
 
+#include "common/access/access.h"
 #include "common/base/radix.h"
 #include "common/base/time.h"
 #include "common/cluster/ring/shard.h"
@@ -842,8 +843,8 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     upload->body = fg_http_body(req);
     upload->sender = fg_http_peer(req);
     upload->idempotency_key = fg_http_header(req, "Idempotency-Key");
-    if (fg_tenants_identify_one(upload->distributor->tenants, fg_http_header(req, FG_TENANT_HEADER),
-                                &upload->tenant, err) != FG_OK)
+    if (fg_access_tenant(req, fg_tenants_are_several(upload->distributor->tenants), &upload->tenant,
+                         err) != FG_OK)
         return err->code;
     return check_body(upload, err);
 }

@@ -91,7 +91,8 @@ static enum fg_code open_bucket(struct ingester_service *service, struct fg_prog
     if (mkdir(service->scratch, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "%s", service->scratch);
     if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
-        fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK)
+        fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
+        fg_access_follow(program->access, service->bucket, err) != FG_OK)
         return err->code;
     return fg_program_check_bucket(program, service->bucket, err);
 }
@@ -248,6 +249,7 @@ static void stop(struct fg_program *program)
     fg_rpc_server_destroy(service->server);
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
+    fg_access_unfollow(program->access);
     fg_bucket_close(service->bucket);
     fg_store_close(service->store);
     free(service);

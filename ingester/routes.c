@@ -120,10 +120,14 @@ void ing_ring_routes(struct ing_routes *routes, struct fg_http_server *server)
 {
     static const char prepare[] = "/ingester/prepare-shutdown";
     const struct fg_http_route list[] = {
-        {FG_HTTP_GET, "/ring", .handler = get_ring, .kind = FG_HTTP_READS},
-        {FG_HTTP_GET, prepare, .handler = get_leaves, .kind = FG_HTTP_READS},
-        {FG_HTTP_POST, prepare, .handler = post_leaves, .kind = FG_HTTP_OPERATES},
-        {FG_HTTP_DELETE, prepare, .handler = delete_leaves, .kind = FG_HTTP_OPERATES},
+        {FG_HTTP_GET, "/ring", .handler = get_ring, .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_ADMIN},
+        {FG_HTTP_GET, prepare, .handler = get_leaves, .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_ADMIN},
+        {FG_HTTP_POST, prepare, .handler = post_leaves, .kind = FG_HTTP_OPERATES,
+         .scopes = FG_SCOPE_ADMIN},
+        {FG_HTTP_DELETE, prepare, .handler = delete_leaves, .kind = FG_HTTP_OPERATES,
+         .scopes = FG_SCOPE_ADMIN},
     };
 
     for (size_t i = 0; i < FG_COUNT(list); i++) {
@@ -140,10 +144,12 @@ void ing_routes(struct ing_routes *routes, struct fg_http_server *server)
                                                          .path = "/ingester/flush",
                                                          .handler = post_flush,
                                                          .arg = routes,
-                                                         .kind = FG_HTTP_OPERATES});
+                                                         .kind = FG_HTTP_OPERATES,
+                                                         .scopes = FG_SCOPE_ADMIN});
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
                                                          .path = "/ingester/salvage",
                                                          .handler = post_salvage,
                                                          .arg = routes,
-                                                         .kind = FG_HTTP_OPERATES});
+                                                         .kind = FG_HTTP_OPERATES,
+                                                         .scopes = FG_SCOPE_ADMIN});
 }

@@ -1,5 +1,6 @@
 #include "querier/http.h"
 
+#include "common/access/access.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -216,9 +217,10 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
     struct fg_tenants *tenants = query->querier->tenants;
 
-    if (fg_tenants_identify(tenants, fg_http_header(query->req, FG_TENANT_HEADER), &query->tenants,
-                            err) != FG_OK) {
-        err->code = FG_E_NO_TENANT;
+    if (fg_access_tenants(query->req, fg_tenants_are_several(tenants), &query->tenants, err) !=
+        FG_OK) {
+        if (err->code == FG_E_INVALID) /* as Pyroscope answers a bad name */
+            err->code = FG_E_NO_TENANT;
         return err->code;
     }
     for (size_t i = 0; i < query->tenants.n; i++) {
@@ -335,6 +337,10 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
 {
     bool connect = endpoint->type != NULL;
 
+    if (endpoint->changes != 0) {
+        wanted.scopes = endpoint->changes;
+        wanted.kind = FG_HTTP_CHANGES;
+    }
     *binding = (struct qry_http_binding){
         .querier = querier, .endpoint = endpoint, .body_max_bytes = wanted.body_max_bytes};
     wanted.path = endpoint->path;
@@ -348,7 +354,7 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
 /* posts: a plain route may also have its parameters in a body. */
 static void add_query_route(struct querier *querier, struct fg_http_server *server,
                             struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
-                            enum fg_http_kind kind, bool posts)
+                            bool posts)
 {
     unsigned plain = posts ? FG_HTTP_GET | FG_HTTP_POST : FG_HTTP_GET;
     bool connect = endpoint->type != NULL;
@@ -356,7 +362,8 @@ static void add_query_route(struct querier *querier, struct fg_http_server *serv
     add_route(querier, server, binding, endpoint,
               (struct fg_http_route){.methods = connect ? FG_CONNECT_METHODS : plain,
                                      .body_max_bytes = connect || posts ? REQUEST_MAX_BYTES : 0,
-                                     .kind = kind});
+                                     .kind = FG_HTTP_READS,
+                                     .scopes = FG_SCOPE_READ});
 }
 
 static void add_adhoc_route(struct querier *querier, struct fg_http_server *server,
@@ -364,22 +371,22 @@ static void add_adhoc_route(struct querier *querier, struct fg_http_server *serv
                             const struct qry_adhoc_endpoint *adhoc)
 {
     const uint64_t file_max = querier->adhoc_upload_max_bytes;
-    struct fg_http_route wanted = {.methods = FG_CONNECT_METHODS, .kind = FG_HTTP_CHANGES};
+    bool connect = adhoc->endpoint.type != NULL;
+    struct fg_http_route wanted = {.kind = FG_HTTP_CHANGES, .scopes = FG_SCOPE_SHARE};
 
+    /* A plain path reads with GET, which asks less of the caller than what changes something. */
+    if (!connect || adhoc->kind == QRY_ADHOC_READS)
+        add_query_route(querier, server, binding, &adhoc->endpoint, false);
     switch (adhoc->kind) {
     case QRY_ADHOC_READS:
-        add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_READS, false);
         return;
     case QRY_ADHOC_UPLOADS:
         wanted.bodies = querier->uploads;
-        wanted.body_max_bytes = qry_adhoc_body_max_bytes(file_max);
-        if (adhoc->endpoint.type == NULL) {
-            wanted.methods = FG_HTTP_GET | FG_HTTP_POST;
-            wanted.body_max_bytes = file_max;
-        }
+        wanted.methods = connect ? FG_CONNECT_METHODS : FG_HTTP_POST;
+        wanted.body_max_bytes = connect ? qry_adhoc_body_max_bytes(file_max) : file_max;
         break;
     case QRY_ADHOC_DELETES:
-        wanted.methods = FG_HTTP_GET | FG_HTTP_DELETE;
+        wanted.methods = FG_HTTP_DELETE;
         wanted.kind = FG_HTTP_OPERATES;
         break;
     }
@@ -391,20 +398,19 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     const struct {
         const struct qry_endpoint *endpoints;
         size_t n;
-        enum fg_http_kind kind;
         bool scraped, posts, streams;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_READS, false, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_READS, false, false, false},
-        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_READS, false, false, true},
-        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_READS, false, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_READS, false, false, true},
-        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_READS, false, false, true},
-        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_READS, false, false, false},
+        {qry_api_endpoints, qry_n_api_endpoints, false, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, false, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, false, false, true},
+        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, false, false, true},
+        {qry_label_endpoints, qry_n_label_endpoints, false, false, true},
+        {qry_status_endpoints, qry_n_status_endpoints, false, false, false},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_READS, false, true, true},
-        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_CHANGES, false, false, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_READS, true, false, false},
+        {qry_change_endpoints, qry_n_change_endpoints, false, true, true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -415,8 +421,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     binding = querier->bindings = fg_calloc(n, sizeof *querier->bindings);
     for (size_t t = 0; t < FG_COUNT(tables); t++)
         for (size_t i = 0; i < tables[t].n; i++, binding++) {
-            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].kind,
-                            tables[t].posts);
+            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].posts);
             binding->scraped = tables[t].scraped;
             binding->streams = tables[t].streams;
         }

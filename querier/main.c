@@ -31,6 +31,7 @@ struct querier_service {
     struct qry_share *share; /* NULL: there are no other queriers */
     struct fg_rpc_server *server;
     struct querier *querier;
+    struct fg_admin_api admin_api;
 };
 
 static enum fg_code open_ring(struct querier_service *service, struct fg_program *program,
@@ -87,6 +88,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
+        fg_access_follow(program->access, service->bucket, err) != FG_OK ||
         qry_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)
@@ -118,6 +120,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });
     qry_routes(service->querier, program->http);
+    service->admin_api = fg_program_admin_api(program, service->bucket);
+    fg_admin_api_routes(&service->admin_api, program->http);
     return FG_OK;
 }
 
@@ -197,6 +201,7 @@ static void stop(struct fg_program *program)
     fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
     fg_rpc_destroy(service->rpc);
+    fg_access_unfollow(program->access);
     fg_bucket_close(service->bucket);
     free(service);
 }

@@ -92,6 +92,8 @@ struct qry_endpoint {
     const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain route */
     /* Fills query->body. Runs on a worker. `in` is of `type`. */
     enum fg_code (*answer)(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err);
+    unsigned changes; /* it changes something, for callers with this scope (enum fg_scope); 0: it
+                         reads */
 };
 
 struct qry_query {

@@ -590,8 +590,8 @@ static enum fg_code render_label_values(struct qry_query *query, const ProtobufC
 }
 
 const struct qry_endpoint qry_render_endpoints[] = {
-    {"/pyroscope/render", "render", NULL, render},
-    {"/pyroscope/render-diff", "render_diff", NULL, render_diff},
-    {"/pyroscope/label-values", "render_label_values", NULL, render_label_values},
+    {"/pyroscope/render", "render", NULL, render, 0},
+    {"/pyroscope/render-diff", "render_diff", NULL, render_diff, 0},
+    {"/pyroscope/label-values", "render_label_values", NULL, render_label_values, 0},
 };
 const size_t qry_n_render_endpoints = FG_COUNT(qry_render_endpoints);

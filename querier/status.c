@@ -165,6 +165,6 @@ static enum fg_code status(struct qry_query *query, const ProtobufCMessage *in, 
 }
 
 const struct qry_endpoint qry_status_endpoints[] = {
-    {"/api/status", "status", NULL, status},
+    {"/api/status", "status", NULL, status, 0},
 };
 const size_t qry_n_status_endpoints = FG_COUNT(qry_status_endpoints);

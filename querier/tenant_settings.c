@@ -1,7 +1,7 @@
 #include "querier/tenant_settings.h"
 
 #include "common/cluster/manifest/name.h"
-#include "querier/tenant_object.h"
+#include "common/storage/bucket/message_object.h"
 
 /* Linear, of at most SETTINGS_MAX. */
 static size_t find(const Settings__V1__GetSettingsResponse *all, const char *name)
@@ -66,14 +66,14 @@ static enum fg_code remove_setting(void *arg, struct fg_arena *arena, ProtobufCM
 
 /* Describes the object. name: has its name afterwards. */
 static enum fg_code object_of(const struct qry_tenant_settings *settings,
-                              char name[FG_NAME_MAX_BYTES], struct qry_tenant_object *ret_object,
+                              char name[FG_NAME_MAX_BYTES], struct fg_message_object *ret_object,
                               struct fg_err *err)
 {
     if (settings->bucket == NULL)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "settings need a bucket");
     if (fg_name_settings(name, settings->tenant, err) != FG_OK)
         return err->code;
-    *ret_object = (struct qry_tenant_object){
+    *ret_object = (struct fg_message_object){
         .bucket = settings->bucket,
         .name = name,
         .what = "the settings of a tenant",
@@ -86,26 +86,26 @@ static enum fg_code object_of(const struct qry_tenant_settings *settings,
 }
 
 static enum fg_code swap(const struct qry_tenant_settings *settings,
-                         qry_tenant_object_change change, const void *what, struct fg_err *err)
+                         fg_message_object_change change, const void *what, struct fg_err *err)
 {
-    struct qry_tenant_object object;
+    struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
 
     if (object_of(settings, name, &object, err) != FG_OK)
         return err->code;
-    return qry_tenant_object_swap(&object, change, (void *)(uintptr_t)what /* only read */, err);
+    return fg_message_object_swap(&object, change, (void *)(uintptr_t)what /* only read */, err);
 }
 
 enum fg_code qry_tenant_settings_read(const struct qry_tenant_settings *settings,
                                       Settings__V1__GetSettingsResponse *ret_all,
                                       struct fg_err *err)
 {
-    struct qry_tenant_object object;
+    struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
     ProtobufCMessage *message;
 
     if (object_of(settings, name, &object, err) != FG_OK ||
-        qry_tenant_object_read(&object, &message, err) != FG_OK)
+        fg_message_object_read(&object, &message, err) != FG_OK)
         return err->code;
     *ret_all = *(Settings__V1__GetSettingsResponse *)message;
     return FG_OK;

@@ -93,7 +93,8 @@ static void add(struct fg_http_server *server, const char *path, fg_http_handler
                                                          .handler = handler,
                                                          .arg = given.arg,
                                                          .name = "ui",
-                                                         .kind = FG_HTTP_READS});
+                                                         .kind = FG_HTTP_READS,
+                                                         .scopes = (unsigned)FG_SCOPE_OPEN});
 }
 
 void qry_ui_routes(struct fg_http_server *server, const char *embed_origins)

@@ -26,6 +26,7 @@
 #ifndef FG_COMMON_ACCESS_BINDINGS_H
 #define FG_COMMON_ACCESS_BINDINGS_H
 
+#include "common/access/decide.h"
 #include "common/base/arena.h"
 #include "common/base/err.h"
 
@@ -51,13 +52,6 @@ struct fg_bindings {
 /* A value of a claim. */
 struct fg_claim {
     struct fg_slice path, value;
-};
-
-/* What somebody may do in the tenants that a pattern matches: a name, or one with '*' at its end.
- */
-struct fg_access_role {
-    struct fg_slice tenants;
-    unsigned scopes;
 };
 
 /* Returns the scopes of a role, 0 for an unknown name. */

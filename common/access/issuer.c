@@ -258,8 +258,8 @@ static void begin(struct issuer *issuer)
     if (issuer->keys_url[0] != '\0' && !issuer->discover)
         fetch(issuer, copy(issuer->keys_url), FG_JWKS_MAX_BYTES, on_keys);
     else /* OpenID Connect Discovery, 4.1: a slash at the end does not count */
-        fetch(issuer, concat(issuer->name, FG_DISCOVERY_PATH + slash), FG_DISCOVERY_MAX_BYTES,
-              on_discovery);
+        fetch(issuer, concat(issuer->name, &FG_DISCOVERY_PATH[slash ? 1 : 0]),
+              FG_DISCOVERY_MAX_BYTES, on_discovery);
 }
 
 static void on_wake(struct fg_msg *msg)
@@ -355,8 +355,8 @@ static enum fg_code verify_new(struct fg_issuers *issuers, struct fg_slice token
 {
     struct fg_jwt_rules rules = {.now_s = now_s};
     struct fg_jwt_verified verified;
+    struct fg_jwt jwt = {.algorithm = 0};
     struct issuer *issuer;
-    struct fg_jwt jwt;
 
     if (fg_jwt_parse(token, arena, &jwt, err) != FG_OK)
         return err->code;

@@ -25,8 +25,8 @@ static enum fg_code denied(struct fg_err *err)
 /* ---- sealing ---- */
 
 /* Encrypts or decrypts in place; the tag is written or checked. */
-static bool crypt(const struct fg_cookie_key *key, const uint8_t *head, const uint8_t *nonce,
-                  uint8_t *content, size_t len, uint8_t *tag, int encrypt)
+static bool cipher(const struct fg_cookie_key *key, const uint8_t *head, const uint8_t *nonce,
+                   uint8_t *content, size_t len, uint8_t *tag, int encrypt)
 {
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     int n = 0;
@@ -68,7 +68,7 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
     fg_buf_putc(&sealed, (uint8_t)purpose);
     fg_buf_le32(&sealed, keys->list[0].id);
     fg_buf_append(&sealed, nonce, FG_COOKIE_NONCE_BYTES);
-    fg_assert(crypt(&keys->list[0], sealed.ptr, nonce, content->ptr, content->len, tag, 1));
+    fg_assert(cipher(&keys->list[0], sealed.ptr, nonce, content->ptr, content->len, tag, 1));
     fg_buf_put(&sealed, fg_buf_slice(content));
     fg_buf_append(&sealed, tag, sizeof tag);
     fg_base64url_put(out, fg_buf_slice(&sealed));
@@ -108,8 +108,8 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
     if (key == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "the key of the cookie is not known");
     nonce = bytes + HEAD_BYTES;
-    if (!crypt(key, bytes, nonce, nonce + FG_COOKIE_NONCE_BYTES, len,
-               nonce + FG_COOKIE_NONCE_BYTES + len, 0))
+    if (!cipher(key, bytes, nonce, nonce + FG_COOKIE_NONCE_BYTES, len,
+                nonce + FG_COOKIE_NONCE_BYTES + len, 0))
         return denied(err);
     *ret_content = fg_cur(fg_bytes(nonce + FG_COOKIE_NONCE_BYTES, len));
     return FG_OK;

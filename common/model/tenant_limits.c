@@ -104,12 +104,22 @@ struct limits_table {
     struct fg_map map;
 };
 
+/* What fg_tenants_override() was given. */
+struct own_override {
+    char *tenant, *yaml;
+};
+
 struct fg_tenants {
     struct fg_tenants_config config;
     struct fg_metrics *metrics;
     struct fg_file_version version; /* the ticker's, once it runs */
 
     struct fg_ticker *ticker; /* reads the file again; NULL: there is none */
+
+    pthread_mutex_t loading;  /* held by who makes a new table, from its sources: */
+    struct limits_table file; /* what the file says; read by the one who holds `loading` */
+    struct own_override *overrides;
+    size_t n_overrides;
 
     pthread_mutex_t lock; /* of all below */
     struct fg_limits *defaults;
@@ -241,11 +251,9 @@ static char *join(const char *prefix, struct fg_slice name)
     return text;
 }
 
-static void add_tenant(struct fg_slice tenant, void *arg)
+/* Takes over the reference. */
+static void add_limits(struct limits_table *table, struct fg_slice tenant, struct fg_limits *limits)
 {
-    const struct limits_reading *reading = arg;
-    struct limits_table *table = reading->table;
-
     if (table->n == table->cap) {
         table->cap = FG_MAX(16, table->cap * 2);
         table->items = fg_realloc(table->items, table->cap * sizeof *table->items);
@@ -253,8 +261,15 @@ static void add_tenant(struct fg_slice tenant, void *arg)
     fg_map_add(&table->map, fg_hash64_table(tenant), (uint32_t)table->n);
     table->items[table->n++] = (struct override){
         .tenant = join("", tenant),
-        .limits = limits_create(reading->defaults),
+        .limits = limits,
     };
+}
+
+static void add_tenant(struct fg_slice tenant, void *arg)
+{
+    const struct limits_reading *reading = arg;
+
+    add_limits(reading->table, tenant, limits_create(reading->defaults));
 }
 
 /* Each tenant is a section of settings whose values begin as the defaults. */
@@ -301,6 +316,99 @@ static enum fg_code read_table(const struct fg_tenants *tenants, struct limits_t
 
 /* ---- reading it again ---- */
 
+/* Applies the map of one tenant. */
+static enum fg_code read_override(struct fg_limits *limits, const struct fg_limits *defaults,
+                                  struct fg_slice yaml, const char *name, struct fg_err *err)
+{
+    struct fg_conf_section section = section_of("", &limits->values);
+    struct fg_conf conf = {.sections = &section, .n_sections = 1};
+
+    if (fg_conf_parse_yaml(&conf, yaml, name, err) != FG_OK)
+        return err->code;
+    return read_rules(limits, defaults, name, err);
+}
+
+enum fg_code fg_tenants_check_override(const struct fg_tenants *tenants, struct fg_slice yaml,
+                                       struct fg_err *err)
+{
+    struct fg_limits *limits = limits_create(&tenants->defaults->values);
+    enum fg_code code = read_override(limits, tenants->defaults, yaml, "limits", err);
+
+    fg_limits_unref(limits);
+    return code;
+}
+
+/* Returns a table of the limits of the file and of the overrides. */
+static struct limits_table make_table(const struct fg_tenants *tenants)
+{
+    struct limits_table table = {0};
+
+    for (size_t i = 0; i < tenants->n_overrides; i++) {
+        const struct own_override *own = &tenants->overrides[i];
+        struct fg_limits *below = table_find(&tenants->file, fg_cstr(own->tenant)), *limits;
+        struct fg_err err;
+
+        if (below == NULL)
+            below = tenants->defaults;
+        limits = limits_create(&below->values);
+        if (read_override(limits, tenants->defaults, fg_cstr(own->yaml), own->tenant, &err) !=
+            FG_OK) {
+            fg_log_error("limits of a tenant in the registry of access are not used",
+                         fg_ls("tenant", own->tenant), fg_ls("err", err.msg));
+            fg_limits_unref(limits);
+            limits = fg_limits_ref(below);
+        }
+        add_limits(&table, fg_cstr(own->tenant), limits);
+    }
+    for (size_t i = 0; i < tenants->file.n; i++) {
+        struct fg_slice tenant = fg_cstr(tenants->file.items[i].tenant);
+
+        if (table_find(&table, tenant) == NULL)
+            add_limits(&table, tenant, fg_limits_ref(tenants->file.items[i].limits));
+    }
+    return table;
+}
+
+/* Under `loading`. */
+static void use_sources(struct fg_tenants *tenants)
+{
+    struct limits_table table = make_table(tenants), old;
+
+    (void)pthread_mutex_lock(&tenants->lock);
+    /* Freed outside of the lock: pushes and queries wait for it. Those that hold limits of the
+     * old table have references of their own. */
+    old = tenants->table;
+    tenants->table = table;
+    (void)pthread_mutex_unlock(&tenants->lock);
+    table_done(&old);
+    fg_metric_set(tenants->metrics, TENANT_OVERRIDES, (int64_t)table.n);
+}
+
+static void free_overrides(struct fg_tenants *tenants)
+{
+    for (size_t i = 0; i < tenants->n_overrides; i++) {
+        free(tenants->overrides[i].tenant);
+        free(tenants->overrides[i].yaml);
+    }
+    free(tenants->overrides);
+    tenants->overrides = NULL;
+    tenants->n_overrides = 0;
+}
+
+void fg_tenants_override(struct fg_tenants *tenants, const struct fg_tenant_override *items,
+                         size_t n)
+{
+    (void)pthread_mutex_lock(&tenants->loading);
+    free_overrides(tenants);
+    tenants->overrides = fg_calloc(FG_MAX(n, 1), sizeof *tenants->overrides);
+    tenants->n_overrides = n;
+    for (size_t i = 0; i < n; i++)
+        tenants->overrides[i] =
+            (struct own_override){join("", items[i].tenant), join("", items[i].yaml)};
+    use_sources(tenants);
+    (void)pthread_mutex_unlock(&tenants->loading);
+}
+
 static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
 {
     struct limits_table table = {0}, old;
@@ -312,15 +420,13 @@ static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
         fg_metric_add(tenants->metrics, TENANT_RELOAD_FAILURES, 1);
         return err->code;
     }
-    (void)pthread_mutex_lock(&tenants->lock);
-    /* Freed outside of the lock: pushes and queries wait for it. Those that hold limits of the
-     * old table have references of their own. */
-    old = tenants->table;
-    tenants->table = table;
-    (void)pthread_mutex_unlock(&tenants->lock);
+    (void)pthread_mutex_lock(&tenants->loading);
+    old = tenants->file;
+    tenants->file = table;
+    use_sources(tenants);
+    (void)pthread_mutex_unlock(&tenants->loading);
     table_done(&old);
     fg_metric_add(tenants->metrics, TENANT_RELOADS, 1);
-    fg_metric_set(tenants->metrics, TENANT_OVERRIDES, (int64_t)table.n);
     return FG_OK;
 }
 
@@ -387,6 +493,7 @@ enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
     tenants->metrics =
         fg_metrics_register(config->registry, tenant_metrics, FG_COUNT(tenant_metrics));
     (void)pthread_mutex_init(&tenants->lock, NULL);
+    (void)pthread_mutex_init(&tenants->loading, NULL);
     if (start(tenants, err) != FG_OK) {
         fg_tenants_destroy(tenants);
         return err->code;
@@ -401,7 +508,10 @@ void fg_tenants_destroy(struct fg_tenants *tenants)
         return;
     fg_ticker_destroy(tenants->ticker);
     table_done(&tenants->table);
+    table_done(&tenants->file);
+    free_overrides(tenants);
     fg_limits_unref(tenants->defaults);
+    (void)pthread_mutex_destroy(&tenants->loading);
     (void)pthread_mutex_destroy(&tenants->lock);
     free(tenants);
 }
@@ -416,6 +526,11 @@ uint32_t fg_tenants_max(const struct fg_tenants *tenants)
     return tenants->config.max;
 }
 
+struct fg_limits *fg_tenants_defaults(struct fg_tenants *tenants)
+{
+    return fg_limits_ref(tenants->defaults);
+}
+
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant)
 {
     struct fg_limits *limits;
@@ -426,27 +541,4 @@ struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice 
     limits = fg_limits_ref(limits == NULL ? tenants->defaults : limits);
     (void)pthread_mutex_unlock(&tenants->lock);
     return limits;
-}
-
-enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
-                                 struct fg_tenant_ids *ret_ids, struct fg_err *err)
-{
-    if (tenants->config.enabled)
-        return fg_tenant_ids_parse(header, ret_ids, err);
-    ret_ids->ids[0] = FG_LIT(FG_TENANT_ONLY);
-    ret_ids->n = 1;
-    return FG_OK;
-}
-
-enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
-                                     struct fg_slice *ret_id, struct fg_err *err)
-{
-    struct fg_tenant_ids ids;
-
-    if (fg_tenants_identify(tenants, header, &ids, err) != FG_OK)
-        return err->code;
-    if (ids.n > 1)
-        return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
-    *ret_id = ids.ids[0];
-    return FG_OK;
 }

@@ -8,6 +8,9 @@
  *
  * The file is checked every few seconds and loaded again if it has changed, without a restart. If
  * it is invalid, that is logged and counted, and the limits stay as they were.
+ *
+ * The registry of access (common/access) may have further limits of tenants, which override those
+ * of the file.
  */
 #ifndef FG_COMMON_MODEL_TENANT_LIMITS_H
 #define FG_COMMON_MODEL_TENANT_LIMITS_H
@@ -66,7 +69,7 @@ struct fg_limits {
 struct fg_tenants;
 
 struct fg_tenants_config {
-    bool enabled; /* false: there is one tenant, and the header is ignored */
+    bool enabled;                             /* false: there is one tenant */
     const struct fg_limit_settings *defaults; /* borrowed */
     const char *file;                         /* borrowed; "" for none */
     int64_t reload_ns;                        /* between two checks of the file */
@@ -90,17 +93,26 @@ bool fg_tenants_are_several(const struct fg_tenants *tenants);
 /* Returns for how many tenants at a time this process keeps state; 0: any number. Any thread. */
 uint32_t fg_tenants_max(const struct fg_tenants *tenants);
 
-/* Returns the tenants of a request with that header. Errors are those of fg_tenant_ids_parse(). Any
- * thread. */
-enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
-                                 struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
-
-/* Does the same for requests that have one tenant. FG_E_INVALID: "multiple org IDs present". */
-enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
-                                     struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
-
 /* Returns the limits of a tenant, never NULL. Release them with fg_limits_unref(). Any thread. */
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);
+/* Returns the limits of tenants without their own; as fg_tenants_limits(). */
+struct fg_limits *fg_tenants_defaults(struct fg_tenants *tenants);
+
+/* Limits of a tenant from elsewhere than the file. */
+struct fg_tenant_override {
+    struct fg_slice tenant;
+    struct fg_slice yaml; /* a map, "max_query_length: 7d\n" */
+};
+
+/* Sets them, in place of those that were set before; copied. An invalid item is logged and left
+ * out, since a newer version may have written it. From one thread at a time. */
+void fg_tenants_override(struct fg_tenants *tenants, const struct fg_tenant_override *items,
+                         size_t n);
+
+/* Checks such a map. FG_E_INVALID names the key and the fault. Any thread. */
+enum fg_code fg_tenants_check_override(const struct fg_tenants *tenants, struct fg_slice yaml,
+                                       struct fg_err *err) fg_must_check;
+
 /* Adds a reference. */
 struct fg_limits *fg_limits_ref(struct fg_limits *limits);
 

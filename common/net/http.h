@@ -34,7 +34,8 @@
  * its first request within head_timeout_ns is closed.
  *
  * The server itself refuses these requests, and no handler sees them: 404 and 405 (unknown path,
- * wrong method), 403 and 421 (the client may not call the route, see enum fg_http_kind), 413 (over
+ * wrong method), 403 and 421 (the client may not call the route, see enum fg_http_kind), what the
+ * guard refuses (401, 403, 429, 503), 413 (over
  * the route's limit), 429 (over the budget), 431 (head too large), 408 (too slow), 417 (unknown
  * expectation), 501 (transfer coding other than chunked), 505 (version), 400 (two headers
  * X-Scope-OrgID or Authorization, and all malformed requests: if two parsers read a request
@@ -53,6 +54,7 @@
 #include "common/base/budget.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/net/guard.h"
 #include "common/runtime/loop.h"
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
@@ -80,6 +82,8 @@ enum fg_http_method {
  * GET, HEAD and OPTIONS follow the rules of READS even on a route that changes something. Another
  * site's page may send requests that read, but its browser does not show it the answers, because no
  * route sends CORS headers.
+ *
+ * Besides, each route demands a scope of its caller (common/net/guard.h). Probes demand none.
  */
 enum fg_http_kind {
     FG_HTTP_PROBE = 1, /* tells whether the process is healthy, and nothing else */
@@ -106,6 +110,8 @@ struct fg_http_route {
     /* Metrics label `route` (deploy/operations/http.md#prometheus); NULL: made from the path. */
     const char *name;
     enum fg_http_kind kind; /* required */
+    unsigned
+        scopes; /* the caller has one of these (enum fg_scope); required, unless it is a PROBE */
     /* Counts the bodies of its requests. Borrowed as what a server is lent; NULL: the server's. */
     struct fg_budget *bodies;
 };
@@ -153,11 +159,12 @@ struct fg_http_server;
 
 /* What a server borrows. Everything outlives it. */
 struct fg_http_lent {
-    struct fg_budget *heads;      /* requests in progress, without bodies; NULL: unlimited */
-    struct fg_budget *bodies;     /* of requests; NULL: unlimited */
-    struct fg_budget *answers;    /* not read yet; NULL: unlimited */
-    struct fg_work *work;         /* its QUERY lane compresses answers; NULL: none does */
-    struct fg_registry *registry; /* NULL: no metrics */
+    struct fg_budget *heads;           /* requests in progress, without bodies; NULL: unlimited */
+    struct fg_budget *bodies;          /* of requests; NULL: unlimited */
+    struct fg_budget *answers;         /* not read yet; NULL: unlimited */
+    struct fg_work *work;              /* its QUERY lane compresses answers; NULL: none does */
+    struct fg_registry *registry;      /* NULL: no metrics */
+    const struct fg_http_guard *guard; /* NULL: everybody may use all routes */
 };
 
 /* Creates a server without routes; routes may be added until start. config and lent are copied,
@@ -218,6 +225,14 @@ size_t fg_http_params(struct fg_http_request *req, const char *name, struct fg_s
 struct fg_arena *fg_http_arena(struct fg_http_request *req); /* 1 MiB, dies with the answer */
 struct fg_loop *fg_http_loop(struct fg_http_request *req);
 struct fg_slice fg_http_peer(const struct fg_http_request *req); /* "127.0.0.1" */
+
+/* Returns whether the client has shown a certificate, which TLS has verified. */
+bool fg_http_has_certificate(const struct fg_http_request *req);
+
+/* Attaches what the guard found out about the caller; once, in its admit(). */
+void fg_http_set_grant(struct fg_http_request *req, void *grant);
+/* Returns it; NULL: there is none. Valid until the request is answered. */
+const void *fg_http_grant(const struct fg_http_request *req);
 
 /* Returns true once the client has disconnected: work for it may stop, but the handler must still
  * answer. Any thread. */

@@ -233,9 +233,11 @@ void fg_metrics_page_destroy(struct fg_metrics_page *page)
 
 void fg_metrics_page_route(struct fg_metrics_page *page, struct fg_http_server *server)
 {
-    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
-                                                         .path = "/metrics",
-                                                         .handler = get_metrics,
-                                                         .kind = FG_HTTP_READS,
-                                                         .arg = page});
+    fg_http_server_route(server,
+                         &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                 .path = "/metrics",
+                                                 .handler = get_metrics,
+                                                 .kind = FG_HTTP_READS,
+                                                 .scopes = FG_SCOPE_METRICS | FG_SCOPE_ADMIN,
+                                                 .arg = page});
 }

@@ -104,9 +104,14 @@ struct fg_tls *fg_tls_create(struct fg_tls_context *context)
     return tls;
 }
 
-bool fg_tls_is_certified(const struct fg_tls *tls)
+bool fg_tls_has_certificate(const struct fg_tls *tls)
 {
-    return !tls->needs_client || SSL_get0_peer_certificate(tls->ssl) != NULL;
+    return SSL_get0_peer_certificate(tls->ssl) != NULL;
+}
+
+bool fg_tls_needs_certificate(const struct fg_tls *tls)
+{
+    return tls->needs_client;
 }
 
 void fg_tls_destroy(struct fg_tls *tls)

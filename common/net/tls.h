@@ -25,7 +25,7 @@
 /*
  * Says whether clients are asked for a certificate. A certificate that is sent must be valid.
  * REQUIRE also completes the handshake of clients without one: the owner of the connection decides
- * what they may request (fg_tls_is_certified()), so that probes need no certificate.
+ * what they may request (fg_tls_needs_certificate()), so that probes need no certificate.
  */
 enum fg_tls_client_auth { FG_TLS_CLIENT_NONE, FG_TLS_CLIENT_OPTIONAL, FG_TLS_CLIENT_REQUIRE };
 
@@ -90,8 +90,10 @@ enum fg_tls_status fg_tls_read(struct fg_tls *tls, void *out, size_t size, size_
 /* After FG_TLS_READY: returns true for HTTP/2 (ALPN), false for HTTP/1.1. */
 bool fg_tls_is_http2(const struct fg_tls *tls);
 
-/* After FG_TLS_READY: returns false if clients need a certificate and this one has none. */
-bool fg_tls_is_certified(const struct fg_tls *tls);
+/* After FG_TLS_READY: return whether this client has shown a certificate, which is valid then, and
+ * whether clients need one. */
+bool fg_tls_has_certificate(const struct fg_tls *tls);
+bool fg_tls_needs_certificate(const struct fg_tls *tls);
 
 /*
  * Encrypts at most 16 KiB of plaintext (one record), after FG_TLS_READY. Returns false if nothing

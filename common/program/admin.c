@@ -149,9 +149,19 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
     const struct fg_http_route for_all[] = {
         {.path = "/ready", .handler = get_ready, .kind = FG_HTTP_PROBE},
         {.path = "/healthz", .handler = get_healthz, .kind = FG_HTTP_PROBE},
-        {.path = "/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
-        {.path = "/api/v1/status/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
-        {.path = "/api/v1/", .prefix = true, .handler = get_nothing, .kind = FG_HTTP_READS},
+        {.path = "/buildinfo",
+         .handler = get_buildinfo,
+         .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_KNOWN},
+        {.path = "/api/v1/status/buildinfo",
+         .handler = get_buildinfo,
+         .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_KNOWN},
+        {.path = "/api/v1/",
+         .prefix = true,
+         .handler = get_nothing,
+         .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_KNOWN},
         {.methods = FG_CONNECT_METHODS,
          .path = "/grpc.health.v1.Health/Check",
          .body_max_bytes = HEALTH_MAX_BYTES,
@@ -161,8 +171,11 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
     const struct fg_http_route for_operators[] = {
         /* Not for clients: settings name files, addresses and tenants. Secrets are hidden
          * everywhere. */
-        {.path = "/config", .handler = get_config, .kind = FG_HTTP_READS},
-        {.path = "/api/v1/status/config", .handler = get_config, .kind = FG_HTTP_READS},
+        {.path = "/config", .handler = get_config, .kind = FG_HTTP_READS, .scopes = FG_SCOPE_ADMIN},
+        {.path = "/api/v1/status/config",
+         .handler = get_config,
+         .kind = FG_HTTP_READS,
+         .scopes = FG_SCOPE_ADMIN},
     };
 
     add(admin, clients, for_all, FG_COUNT(for_all));

@@ -18,6 +18,7 @@ enum {
     BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
+    SHARED_SECTIONS = 3,          /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -124,14 +125,17 @@ static void make_conf(struct fg_program *program)
 
     program->conf.others = others;
     program->conf.n_others = FG_COUNT(others);
-    program->conf.n_sections = 2 + def->n_sections;
+    program->conf.n_sections = SHARED_SECTIONS + def->n_sections;
     program->conf.sections = fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
     program->conf.sections[0] =
         (struct fg_conf_section){"", program_fields, FG_COUNT(program_fields), &program->settings};
     program->conf.sections[1] =
         (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &program->limits};
+    program->conf.sections[2] = (struct fg_conf_section){
+        "access", fg_access_fields, fg_access_n_fields, &program->access_settings};
     if (def->n_sections > 0)
-        memcpy(program->conf.sections + 2, def->sections, def->n_sections * sizeof *def->sections);
+        memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
+               def->n_sections * sizeof *def->sections);
 }
 
 /* The settings page, for deploy/settings.md. */
@@ -264,7 +268,8 @@ static void make_servers(struct fg_program *program)
                                 .bodies = &program->budget,
                                 .answers = &program->answers,
                                 .work = program->work,
-                                .registry = program->registry};
+                                .registry = program->registry,
+                                .guard = fg_access_guard(program->access)};
     struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
 
     http.drain_ns = settings->drain_ns;
@@ -288,6 +293,9 @@ static void make_servers(struct fg_program *program)
     http.cleartext_on_loopback = true;
     http.connections_max = FG_MIN(http.connections_max, ADMIN_CONNECTIONS_MAX);
     http.connections_per_address_max = 0;
+    /* What only this machine can reach is the operator's. */
+    if (settings->admin_listen[0] == '\0' || fg_access_is_local(settings->admin_listen))
+        lent.guard = NULL;
     program->admin = fg_http_server_create(&http, &lent);
 }
 
@@ -306,6 +314,8 @@ static bool is_unready(void *arg, struct fg_buf *why)
         fg_buf_puts(why, "starting or stopping");
         return true;
     }
+    if (fg_access_is_unready(program->access, why))
+        return true;
     return program->def->unready != NULL && program->def->unready(program, why);
 }
 
@@ -346,6 +356,14 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                       .max = (uint32_t)settings->tenants_max,
                                                       .registry = program->registry},
                           &program->tenants, err) != FG_OK)
+        return err->code;
+    if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
+                                                    .listen = settings->listen,
+                                                    .clock = program->clock,
+                                                    .tenants = program->tenants,
+                                                    .registry = program->registry,
+                                                    .conditions = program->conditions},
+                         &program->access, err) != FG_OK)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
@@ -398,6 +416,15 @@ static enum fg_code listen_for_both(struct fg_program *program, struct fg_err *e
                 fg_ls("admin_listen", admin_listen),
                 fg_lu("admin_port", fg_http_server_port(program->admin)));
     return FG_OK;
+}
+
+struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
+{
+    return (struct fg_admin_api){.access = program->access,
+                                 .bucket = bucket,
+                                 .tenants = program->tenants,
+                                 .work = program->work,
+                                 .clock = program->clock};
 }
 
 enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,
@@ -525,6 +552,7 @@ static void stop(struct fg_program *program)
     free(program->loops);
     for (unsigned i = 0; i < program->n_disks; i++)
         fg_disk_unwatch(program->disks[i]);
+    fg_access_destroy(program->access); /* requests that outlive the servers refer to it */
     fg_tls_context_destroy(program->tls);
     fg_cluster_clock_destroy(program->cluster_clock);
     fg_conditions_destroy(program->conditions);

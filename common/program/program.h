@@ -23,6 +23,8 @@
 #ifndef FG_COMMON_PROGRAM_PROGRAM_H
 #define FG_COMMON_PROGRAM_PROGRAM_H
 
+#include "common/access/access.h"
+#include "common/access/admin_api.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -88,6 +90,7 @@ struct fg_program {
     const struct fg_program_def *def;
     struct fg_program_settings settings;
     struct fg_limit_settings limits; /* of tenants without their own */
+    struct fg_access_settings access_settings;
     struct fg_conf conf;
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */
@@ -110,6 +113,9 @@ struct fg_program {
     struct fg_admin admin_routes;
     struct fg_trim *trim;
     struct fg_tenants *tenants;
+    /* Decides who may do what. A service with a bucket lets it follow the registry from start() on,
+     * and ends that in stop() before it closes the bucket. */
+    struct fg_access *access;
     struct fg_disk *disks[FG_PROGRAM_DISKS_MAX]; /* that are watched, each once */
     dev_t devices[FG_PROGRAM_DISKS_MAX];
     unsigned n_disks;
@@ -154,6 +160,11 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
  * without a path of its own, borrowed; NULL: there is none. From start() and ready().
  */
 struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
+
+/* Returns what the HTTP interface to tenants and tokens takes from a program. The service keeps it.
+ */
+struct fg_admin_api fg_program_admin_api(const struct fg_program *program,
+                                         struct fg_bucket *bucket);
 
 /*
  * Calls attempt(arg) until it succeeds, which needs the bucket. While it fails with

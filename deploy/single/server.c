@@ -61,6 +61,7 @@ struct server {
     struct dist_scrape_manager *scrape_manager;
     struct fg_disk_cache *disk;
     struct querier *querier;
+    struct fg_admin_api admin_api;
     struct compactor *compactor;
 };
 
@@ -242,6 +243,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .disk = server->disk,
     });
     qry_routes(server->querier, program->http);
+    server->admin_api = fg_program_admin_api(program, server->bucket);
+    fg_admin_api_routes(&server->admin_api, program->http);
     return FG_OK;
 }
 
@@ -293,6 +296,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
+        fg_access_follow(program->access, server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scrape_manager(server, program, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
@@ -355,6 +359,7 @@ static void stop(struct fg_program *program)
     ing_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
+    fg_access_unfollow(program->access);
     fg_bucket_close(server->bucket);
     /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);

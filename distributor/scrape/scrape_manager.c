@@ -540,10 +540,12 @@ void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_h
                                                          .path = "/targets",
                                                          .handler = get_html,
                                                          .arg = manager,
-                                                         .kind = FG_HTTP_READS});
+                                                         .kind = FG_HTTP_READS,
+                                                         .scopes = FG_SCOPE_ADMIN});
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/api/v1/targets",
                                                          .handler = get_json,
                                                          .arg = manager,
-                                                         .kind = FG_HTTP_READS});
+                                                         .kind = FG_HTTP_READS,
+                                                         .scopes = FG_SCOPE_ADMIN});
 }

@@ -1,7 +1,7 @@
 #include "querier/adhoc/store.h"
 
 #include "common/base/crc32c.h"
-#include "querier/tenant_object.h"
+#include "common/storage/bucket/message_object.h"
 
 #include <sys/random.h>
 
@@ -70,7 +70,7 @@ enum fg_code qry_adhoc_list(const struct qry_adhoc_store *store,
         return err->code;
     if (fg_bucket_each(store->bucket, prefix, false, store->deadline_mono_ns, add_entry, &listing,
                        err) != FG_OK)
-        return qry_tenant_object_fault(err);
+        return fg_message_object_fault(err);
     if (listing.full)
         return fg_fail(err, FG_E_LIMIT, "there are more than %d ad hoc profiles", ENTRIES_MAX);
     if (listing.n > 1)
@@ -103,7 +103,7 @@ enum fg_code qry_adhoc_find(const struct qry_adhoc_store *store, struct fg_slice
     if (fg_bucket_call(store->bucket, &list) != FG_OK) {
         *err = list.err;
         fg_bucket_clear(&list);
-        return qry_tenant_object_fault(err);
+        return fg_message_object_fault(err);
     }
     found = list.n_entries > 0 && fg_name_parse_adhoc(fg_cstr(list.entries[0].name), &entry.name) &&
             !has_expired(store, &entry.name) &&
@@ -185,7 +185,7 @@ enum fg_code qry_adhoc_add(const struct qry_adhoc_store *store, struct fg_slice 
         *ret_entry = entry;
     } else {
         *err = put.err;
-        code = qry_tenant_object_fault(err);
+        code = fg_message_object_fault(err);
     }
     fg_bucket_clear(&put);
     return code;
@@ -205,7 +205,7 @@ enum fg_code qry_adhoc_delete(const struct qry_adhoc_store *store,
     code = fg_bucket_call(store->bucket, &request);
     if (code != FG_OK) {
         *err = request.err;
-        code = qry_tenant_object_fault(err);
+        code = fg_message_object_fault(err);
     }
     fg_bucket_clear(&request);
     return code;
@@ -236,7 +236,7 @@ enum fg_code qry_adhoc_read(const struct qry_adhoc_store *store,
                       (unsigned long long)entry->bytes, (unsigned long long)store->file_max_bytes);
     else if (code != FG_OK) {
         *err = get.err;
-        code = qry_tenant_object_fault(err);
+        code = fg_message_object_fault(err);
     }
     /* The checksum is in the name, since the content belongs to the user, byte for byte. */
     else if (fg_crc32c(fg_buf_slice(&get.body)) != entry->name.crc)

@@ -2,8 +2,8 @@
 
 #include "common/base/value.h"
 #include "common/cluster/manifest/name.h"
+#include "common/storage/bucket/message_object.h"
 #include "querier/rules/rule.h"
-#include "querier/tenant_object.h"
 
 #include <string.h>
 
@@ -133,13 +133,13 @@ static enum fg_code remove_rule(void *arg, struct fg_arena *arena, ProtobufCMess
 
 /* Describes it. name: has its name afterwards. */
 static enum fg_code object_of(const struct qry_rule_store *store, char name[FG_NAME_MAX_BYTES],
-                              struct qry_tenant_object *ret_object, struct fg_err *err)
+                              struct fg_message_object *ret_object, struct fg_err *err)
 {
     if (store->bucket == NULL)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "recording rules need a bucket");
     if (fg_name_rules(name, store->tenant, err) != FG_OK)
         return err->code;
-    *ret_object = (struct qry_tenant_object){
+    *ret_object = (struct fg_message_object){
         .bucket = store->bucket,
         .name = name,
         .what = "the recording rules of a tenant",
@@ -151,27 +151,27 @@ static enum fg_code object_of(const struct qry_rule_store *store, char name[FG_N
     return FG_OK;
 }
 
-static enum fg_code swap(const struct qry_rule_store *store, qry_tenant_object_change how,
+static enum fg_code swap(const struct qry_rule_store *store, fg_message_object_change how,
                          struct store_change *change, struct fg_err *err)
 {
-    struct qry_tenant_object object;
+    struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
 
     if (object_of(store, name, &object, err) != FG_OK)
         return err->code;
-    return qry_tenant_object_swap(&object, how, change, err);
+    return fg_message_object_swap(&object, how, change, err);
 }
 
 enum fg_code qry_rule_store_list(const struct qry_rule_store *store,
                                  Settings__V1__ListRecordingRulesResponse **ret_rules,
                                  struct fg_err *err)
 {
-    struct qry_tenant_object object;
+    struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
     ProtobufCMessage *message;
 
     if (object_of(store, name, &object, err) != FG_OK ||
-        qry_tenant_object_read(&object, &message, err) != FG_OK)
+        fg_message_object_read(&object, &message, err) != FG_OK)
         return err->code;
     *ret_rules = (rules *)message;
     return FG_OK;

@@ -1,7 +1,7 @@
 /*
  * The recording rules of a tenant. They are one object in the bucket, tenants/<tenant>/rules, a
- * settings.v1.ListRecordingRulesResponse (querier/tenant_object.h), in the order in which they were
- * created.
+ * settings.v1.ListRecordingRulesResponse (common/storage/bucket/message_object.h), in the order in
+ * which they were created.
  *
  * Thread: any that may wait for the bucket. Memory: the arena of the caller.
  * Errors: those of tenant_object.h. FG_E_UNIMPLEMENTED: there is no bucket.

@@ -190,12 +190,12 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
     static const size_t steps[] = {1, 2, 7, 100, 1000, HTTP_READ_BYTES};
     struct fg_http_route routes[] = {
         {FG_HTTP_GET | FG_HTTP_POST | FG_HTTP_HEAD, "/", false, 4096, on_echo, NULL, NULL,
-         FG_HTTP_CHANGES, NULL},
+         FG_HTTP_CHANGES, FG_SCOPE_READ, NULL},
         {FG_HTTP_GET | FG_HTTP_POST, "/hold", true, 100000, on_hold, NULL, NULL, FG_HTTP_CHANGES,
-         NULL},
-        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS, NULL},
-        {FG_HTTP_POST, "/act", false, 0, on_big, NULL, NULL, FG_HTTP_OPERATES, NULL},
-        {FG_HTTP_GET, "/probe", false, 0, on_echo, NULL, NULL, FG_HTTP_PROBE, NULL},
+         FG_SCOPE_READ, NULL},
+        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ, NULL},
+        {FG_HTTP_POST, "/act", false, 0, on_big, NULL, NULL, FG_HTTP_OPERATES, FG_SCOPE_READ, NULL},
+        {FG_HTTP_GET, "/probe", false, 0, on_echo, NULL, NULL, FG_HTTP_PROBE, FG_SCOPE_READ, NULL},
     };
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fg_http_server server = {.routes = routes, .n_routes = FG_COUNT(routes)};

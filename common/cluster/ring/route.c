@@ -59,5 +59,6 @@ void fg_ring_route(struct fg_http_server *server, struct fg_ring_watch *watch)
                                                          .path = "/ring",
                                                          .handler = get_ring,
                                                          .arg = watch,
-                                                         .kind = FG_HTTP_READS});
+                                                         .kind = FG_HTTP_READS,
+                                                         .scopes = FG_SCOPE_ADMIN});
 }

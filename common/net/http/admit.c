@@ -56,6 +56,25 @@ static bool names_two_callers(const struct fg_http_request *req)
     return false;
 }
 
+/* Asks the guard. A path that is not there demands no more than to be known, or a stranger would
+ * learn which routes exist. */
+static enum fg_http_refusal ask_guard(struct fg_http_request *req)
+{
+    const struct fg_http_guard *guard = req->conn->owner->lent.guard;
+    unsigned scopes = req->route == NULL ? FG_SCOPE_KNOWN : req->route->scopes;
+    struct fg_err err, *kept;
+
+    if (guard == NULL || scopes == (unsigned)FG_SCOPE_OPEN ||
+        guard->admit(guard->arg, req, scopes, &err))
+        return HTTP_ACCEPTED;
+    kept = fg_arena_alloc(req->arena, sizeof *kept);
+    if (kept == NULL)
+        return HTTP_NO_BUDGET;
+    *kept = err;
+    req->denial = kept;
+    return HTTP_DENIED;
+}
+
 enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t body_len)
 {
     enum fg_http_refusal found = fg_http_server_match(req->conn->owner->server, req), why;
@@ -64,6 +83,8 @@ enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t
         return HTTP_AMBIGUOUS;
     /* A client that may not call a route must not learn which routes exist either. */
     why = fg_http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);
+    if (why == HTTP_ACCEPTED)
+        why = ask_guard(req);
     if (why == HTTP_ACCEPTED)
         why = found;
     if (why == HTTP_ACCEPTED)

@@ -76,6 +76,7 @@ enum fg_http_refusal {
     HTTP_FORBIDDEN_HOST,
     HTTP_CROSS_SITE,
     HTTP_NO_ACTION,
+    HTTP_DENIED, /* by the guard; req->denial has status and sentence */
     HTTP_TOO_MANY_CONNECTIONS,
     HTTP_TOO_MANY_OF_ADDRESS,
     HTTP_REFUSALS,
@@ -162,6 +163,9 @@ struct fg_http_request {
     bool answer_paid;         /* answer_bytes were taken from the budget of answers */
     struct fg_buf body;
     struct fg_arena *arena;
+
+    void *grant;                 /* of the guard; NULL: none */
+    const struct fg_err *denial; /* why the guard refuses it, in the arena */
 
     unsigned status;
     enum fg_http_coding coding;
@@ -370,6 +374,7 @@ struct fg_http_conn {
     unsigned preface_len; /* of HTTP/2's first bytes: came and were held back */
     bool secure;          /* under TLS */
     bool uncertified;     /* has not shown a certificate although it must */
+    bool certified;       /* has shown a valid one */
     struct fg_http1 http1;
     struct fg_http2 *http2; /* NULL: HTTP/1.1 */
     char peer[INET6_ADDRSTRLEN];

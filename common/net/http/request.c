@@ -70,6 +70,10 @@ static void request_reset(struct fg_http_request *req)
     req->n_headers = 0;
     req->headers[0] = (struct fg_http_header){0}; /* the next ones as they come */
     req->path = req->query = req->authority = fg_bytes(NULL, 0);
+    if (req->grant != NULL)
+        req->conn->owner->lent.guard->release(req->conn->owner->lent.guard->arg, req->grant);
+    req->grant = NULL;
+    req->denial = NULL;
     req->route = NULL;
     req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
@@ -325,6 +329,22 @@ struct fg_loop *fg_http_loop(struct fg_http_request *req)
 struct fg_slice fg_http_peer(const struct fg_http_request *req)
 {
     return fg_cstr(req->conn->peer);
+}
+
+bool fg_http_has_certificate(const struct fg_http_request *req)
+{
+    return req->conn->certified;
+}
+
+void fg_http_set_grant(struct fg_http_request *req, void *grant)
+{
+    fg_assert(req->grant == NULL);
+    req->grant = grant;
+}
+
+const void *fg_http_grant(const struct fg_http_request *req)
+{
+    return req->grant;
 }
 
 bool fg_http_gone(const struct fg_http_request *req)

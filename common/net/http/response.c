@@ -250,6 +250,7 @@ static const struct {
     [HTTP_NO_ACTION] = {403, "permission_denied",
                         "this route needs the header X-Flamegrid-Action, with any value, so that "
                         "no web page of another site can call it"},
+    [HTTP_DENIED] = {0, NULL, NULL}, /* the guard says them */
     [HTTP_TOO_MANY_CONNECTIONS] = {503, "unavailable",
                                    "too many connections (setting connections_max)"},
     [HTTP_TOO_MANY_OF_ADDRESS] =
@@ -283,7 +284,13 @@ void fg_http_refuse(struct fg_http_request *req)
     const char *message = refusals[req->refusal].message;
     struct fg_buf body;
 
-    if (req->refusal == HTTP_BAD_METHOD) {
+    if (req->refusal == HTTP_DENIED) {
+        error_body(&body, fg_code_name(req->denial->code), req->denial->msg);
+        status = fg_code_http(req->denial->code);
+        if (status == 401) /* RFC 9110, 11.6.1; browsers are not to ask for a password themselves */
+            put_header(&req->extra, "WWW-Authenticate", "Bearer realm=\"flamegrid\"");
+        respond(req, status, "application/json", &body);
+    } else if (req->refusal == HTTP_BAD_METHOD) {
         put_allow(req);
         respond(req, status, NULL, NULL);
     } else if (req->refusal == HTTP_NOT_FOUND) {

@@ -201,7 +201,8 @@ static void handshake_complete(struct fg_tcp_conn *tcp)
 
     tcp->secure->ready = true;
     conn->opening = false;
-    conn->uncertified = !fg_tls_is_certified(tcp->secure->tls);
+    conn->certified = fg_tls_has_certificate(tcp->secure->tls);
+    conn->uncertified = !conn->certified && fg_tls_needs_certificate(tcp->secure->tls);
     conn->now_mono_ns = fg_mono_ns(conn->owner->clock); /* what follows has its own time */
     fg_http_conn_speak(conn,
                        fg_tls_is_http2(tcp->secure->tls) ? &fg_http2_protocol : &fg_http1_protocol);

@@ -47,7 +47,10 @@ void fg_http_server_route(struct fg_http_server *server, const struct fg_http_ro
     fg_assert(route->path[0] == '/' && route->handler != NULL);
     fg_assert(route->kind >= FG_HTTP_PROBE && route->kind <= FG_HTTP_OPERATES);
     server->routes = fg_realloc(server->routes, (server->n_routes + 1) * sizeof *server->routes);
+    fg_assert(route->kind == FG_HTTP_PROBE || route->scopes != 0);
     server->routes[server->n_routes] = *route;
+    if (route->kind == FG_HTTP_PROBE)
+        server->routes[server->n_routes].scopes = (unsigned)FG_SCOPE_OPEN;
     if (route->methods & FG_HTTP_GET)
         server->routes[server->n_routes].methods |= FG_HTTP_HEAD;
     server->n_routes++;

@@ -38,6 +38,7 @@
     M(COUNTER, HTTP_REFUSED_HOST, REFUSED("host"), REFUSED_HELP)                                    \
     M(COUNTER, HTTP_REFUSED_CROSS_SITE, REFUSED("cross_site"), REFUSED_HELP)                        \
     M(COUNTER, HTTP_REFUSED_NO_ACTION, REFUSED("no_action_header"), REFUSED_HELP)                   \
+    M(COUNTER, HTTP_REFUSED_DENIED, REFUSED("denied"), REFUSED_HELP)                                \
     M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)             \
     M(COUNTER, HTTP_REFUSED_OF_ADDRESS, REFUSED("too_many_of_address"), REFUSED_HELP)
 /* clang-format on */

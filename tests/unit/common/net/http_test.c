@@ -517,7 +517,8 @@ static void test_two_loops(void **state)
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/echo",
                                                          .handler = run_echo,
-                                                         .kind = FG_HTTP_READS});
+                                                         .kind = FG_HTTP_READS,
+                                                         .scopes = FG_SCOPE_READ});
     assert_int_equal(fg_http_server_start(server, "127.0.0.1:0", loops, 2, &err), FG_OK);
     for (size_t i = 0; i < FG_COUNT(fds); i++) {
         fds[i] = run_client(&two);

@@ -49,7 +49,8 @@ static int setup(void **state)
     fg_http_server_route(f->served.server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                                    .path = "/echo",
                                                                    .handler = run_echo,
-                                                                   .kind = FG_HTTP_READS});
+                                                                   .kind = FG_HTTP_READS,
+                                                                   .scopes = FG_SCOPE_READ});
     served_start(&f->served);
     *state = f;
     return 0;

@@ -99,7 +99,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     fg_http_server_route(program->http, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                                 .path = "/work",
                                                                 .handler = do_work,
-                                                                .kind = FG_HTTP_READS});
+                                                                .kind = FG_HTTP_READS,
+                                                                .scopes = FG_SCOPE_READ});
     return FG_OK;
 }
 

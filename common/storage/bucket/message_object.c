@@ -1,4 +1,4 @@
-#include "querier/tenant_object.h"
+#include "common/storage/bucket/message_object.h"
 
 #include "common/base/crc32c.h"
 #include "common/base/cursor.h"
@@ -12,7 +12,7 @@ struct object_version {
     ProtobufCMessage *message;
 };
 
-enum fg_code qry_tenant_object_fault(struct fg_err *err)
+enum fg_code fg_message_object_fault(struct fg_err *err)
 {
     if (err->code == FG_E_DENIED || err->code == FG_E_NOT_FOUND)
         err->code = FG_E_UNAVAILABLE; /* an operator mends it, and clients may try again */
@@ -21,8 +21,8 @@ enum fg_code qry_tenant_object_fault(struct fg_err *err)
     return err->code;
 }
 
-static enum fg_code decode(const struct qry_tenant_object *object, struct fg_slice bytes,
-                           struct object_version *version, struct fg_err *err)
+enum fg_code fg_message_object_decode(const struct fg_message_object *object, struct fg_slice bytes,
+                                      ProtobufCMessage **ret_message, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(bytes);
     uint32_t crc = fg_cur_le32(&cur);
@@ -35,7 +35,7 @@ static enum fg_code decode(const struct qry_tenant_object *object, struct fg_sli
     content = fg_arena_copy(object->arena, content);
     if (content.ptr == NULL && content.len > 0)
         return fg_fail(err, FG_E_LIMIT, "%s: too large", object->name);
-    if (fg_pb_read(content, object->type, object->arena, &version->message, err) != FG_OK) {
+    if (fg_pb_read(content, object->type, object->arena, ret_message, err) != FG_OK) {
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it is not the client's fault */
         return fg_wrap(err, "%s", object->name);
@@ -43,7 +43,7 @@ static enum fg_code decode(const struct qry_tenant_object *object, struct fg_sli
     return FG_OK;
 }
 
-static enum fg_code begin(const struct qry_tenant_object *object, struct object_version *version,
+static enum fg_code begin(const struct fg_message_object *object, struct object_version *version,
                           struct fg_err *err)
 {
     version->message = fg_arena_alloc(object->arena, object->type->sizeof_message);
@@ -53,7 +53,7 @@ static enum fg_code begin(const struct qry_tenant_object *object, struct object_
     return FG_OK;
 }
 
-static enum fg_code read_version(const struct qry_tenant_object *object,
+static enum fg_code read_version(const struct fg_message_object *object,
                                  struct object_version *version, struct fg_err *err)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
@@ -65,12 +65,12 @@ static enum fg_code read_version(const struct qry_tenant_object *object,
     *version = (struct object_version){0};
     if (code == FG_OK) {
         version->etag = get.etag;
-        code = decode(object, fg_buf_slice(&get.body), version, err);
+        code = fg_message_object_decode(object, fg_buf_slice(&get.body), &version->message, err);
     } else if (code == FG_E_NOT_FOUND) {
         code = begin(object, version, err);
     } else {
         *err = get.err;
-        code = qry_tenant_object_fault(err);
+        code = fg_message_object_fault(err);
     }
     fg_bucket_clear(&get);
     return code;
@@ -78,7 +78,7 @@ static enum fg_code read_version(const struct qry_tenant_object *object,
 
 /* Fields that we do not know are written as they came, and some that can be read cannot be read
  * once they are written: those with the number 0, whose tag is as short as it can be then. */
-static enum fg_code check_readable(const struct qry_tenant_object *object, struct fg_slice content,
+static enum fg_code check_readable(const struct fg_message_object *object, struct fg_slice content,
                                    struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(object->arena);
@@ -92,7 +92,7 @@ static enum fg_code check_readable(const struct qry_tenant_object *object, struc
 }
 
 /* FG_E_PRECONDITION: somebody else was faster. */
-static enum fg_code write_version(const struct qry_tenant_object *object,
+static enum fg_code write_version(const struct fg_message_object *object,
                                   const struct object_version *version, struct fg_err *err)
 {
     bool is_new = version->etag.text[0] == '\0';
@@ -121,14 +121,14 @@ static enum fg_code write_version(const struct qry_tenant_object *object,
     code = check_readable(object, fg_slice_sub(put.content, CRC_BYTES, len), err);
     if (code == FG_OK && fg_bucket_call(object->bucket, &put) != FG_OK) {
         *err = put.err;
-        code = qry_tenant_object_fault(err); /* FG_E_PRECONDITION stays */
+        code = fg_message_object_fault(err); /* FG_E_PRECONDITION stays */
     }
     fg_bucket_clear(&put);
     fg_buf_done(&bytes);
     return code;
 }
 
-enum fg_code qry_tenant_object_read(const struct qry_tenant_object *object,
+enum fg_code fg_message_object_read(const struct fg_message_object *object,
                                     ProtobufCMessage **ret_message, struct fg_err *err)
 {
     struct object_version version;
@@ -139,8 +139,8 @@ enum fg_code qry_tenant_object_read(const struct qry_tenant_object *object,
     return FG_OK;
 }
 
-enum fg_code qry_tenant_object_swap(const struct qry_tenant_object *object,
-                                    qry_tenant_object_change change, void *arg, struct fg_err *err)
+enum fg_code fg_message_object_swap(const struct fg_message_object *object,
+                                    fg_message_object_change change, void *arg, struct fg_err *err)
 {
     struct object_version version;
     enum fg_code code;

@@ -1,0 +1,629 @@
+#include "common/access/access.h"
+
+#include "common/access/attempts.h"
+#include "common/access/networks.h"
+#include "common/base/str.h"
+#include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
+#include "common/storage/bucket/directory.h"
+#include "common/storage/bucket/message_object.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+enum { COPY_THREADS = 1, COPY_QUEUE = 4, TOKEN_FILE_MAX_BYTES = 4096 };
+
+/* A read of the bucket takes milliseconds; longer, and the next look tries again. */
+#define READ_TIMEOUT_NS (10 * FG_SECOND_NS)
+/* An unknown token makes the registry be read again if the last time is longer ago. */
+#define READ_AGAIN_NS FG_SECOND_NS
+/* The registry is said to be unreachable after so long. */
+#define AWAY_AFTER_NS FG_MINUTE_NS
+
+/* clang-format off */
+#define ACCESS_METRICS(M)                                                                          \
+    M(COUNTER, ACCESS_NO_CREDENTIALS, REFUSED("no_credentials"), REFUSED_HELP)                     \
+    M(COUNTER, ACCESS_BAD_CREDENTIALS, REFUSED("bad_credentials"), REFUSED_HELP)                   \
+    M(COUNTER, ACCESS_TOO_MANY, REFUSED("too_many_failures"), REFUSED_HELP)                        \
+    M(COUNTER, ACCESS_NO_SCOPE, REFUSED("no_scope"), REFUSED_HELP)                                 \
+    M(COUNTER, ACCESS_NOT_LOADED, REFUSED("registry_unknown"), REFUSED_HELP)                       \
+    M(GAUGE, ACCESS_TOKENS, "flamegrid_access_tokens", "Tokens in the registry of access")         \
+    M(GAUGE, ACCESS_TENANTS, "flamegrid_access_tenants", "Tenants in the registry of access")      \
+    M(GAUGE, ACCESS_GENERATION, "flamegrid_access_registry_generation",                            \
+      "Generation of the registry of access that this process uses")                               \
+    M(COUNTER, ACCESS_READ_FAILURES, "flamegrid_access_registry_read_failures_total",              \
+      "Reads of the registry of access that failed")
+/* clang-format on */
+#define REFUSED(reason) "flamegrid_access_refused_total{reason=\"" reason "\"}"
+#define REFUSED_HELP    "Requests refused because of who sent them, by reason"
+FG_METRICS_ENUM(access_metric, ACCESS_METRICS)
+static const struct fg_metric_def access_metrics[] = FG_METRICS_DEFS(ACCESS_METRICS);
+
+struct fg_access {
+    struct fg_access_config config;
+    enum fg_access_mode mode;
+    struct fg_networks trusted;
+    struct fg_http_guard guard;
+    struct fg_attempts *attempts;
+    struct fg_metrics *metrics;
+    struct fg_condition *away, *damaged;
+
+    pthread_mutex_t lock;                /* of the one below */
+    struct fg_access_registry *registry; /* NULL: none was read yet; empty if there is none */
+    _Atomic int64_t seen_mono_ns;        /* when the bucket answered last */
+
+    /* Of the thread that looks. */
+    struct fg_ticker *ticker;
+    struct fg_bucket *bucket, *copy; /* copy: NULL: none is kept */
+    struct fg_bucket_stop *stop;
+    struct fg_bucket_etag etag;
+};
+
+/* ---- the registry ---- */
+
+struct fg_access_registry *fg_access_registry(struct fg_access *access)
+{
+    struct fg_access_registry *registry;
+
+    (void)pthread_mutex_lock(&access->lock);
+    registry = access->registry == NULL ? NULL : fg_access_registry_ref(access->registry);
+    (void)pthread_mutex_unlock(&access->lock);
+    return registry;
+}
+
+enum { LIMITS_MAX_BYTES = 8 * 1024 * 1024 }; /* of a tenant, as YAML */
+
+/* Hands over the limits of tenants. */
+static void set_limits(const struct fg_access *access, const Access__Registry *message)
+{
+    struct fg_tenant_override *items = fg_calloc(message->n_tenants + 1, sizeof *items);
+    struct fg_buf *yaml = fg_calloc(message->n_tenants + 1, sizeof *yaml);
+    size_t n = 0;
+
+    for (size_t i = 0; i < message->n_tenants; i++) {
+        const Access__Tenant *tenant = message->tenants[i];
+
+        if (tenant->n_limits == 0)
+            continue;
+        fg_buf_init(&yaml[n], LIMITS_MAX_BYTES);
+        fg_access_limits_yaml(tenant, &yaml[n]);
+        items[n] = (struct fg_tenant_override){fg_cstr(tenant->id), fg_buf_slice(&yaml[n])};
+        n++;
+    }
+    fg_tenants_override(access->config.tenants, items, n);
+    for (size_t i = 0; i < n; i++)
+        fg_buf_done(&yaml[i]);
+    free(yaml);
+    free(items);
+}
+
+/* Takes over the reference. */
+static void use(struct fg_access *access, struct fg_access_registry *registry)
+{
+    struct fg_access_registry *old;
+
+    if (access->config.tenants != NULL)
+        set_limits(access, registry->message);
+    (void)pthread_mutex_lock(&access->lock);
+    old = access->registry;
+    access->registry = registry;
+    (void)pthread_mutex_unlock(&access->lock);
+    /* Outside of the lock: the loops wait for it. Requests have references of their own. */
+    fg_access_registry_unref(old);
+    fg_metric_set(access->metrics, ACCESS_TOKENS, (int64_t)registry->message->n_tokens);
+    fg_metric_set(access->metrics, ACCESS_TENANTS, (int64_t)registry->message->n_tenants);
+    fg_metric_set(access->metrics, ACCESS_GENERATION, (int64_t)registry->message->generation);
+}
+
+static int64_t now_ms(const struct fg_access *access)
+{
+    return fg_wall_ns(access->config.clock) / FG_MS_NS;
+}
+
+static struct fg_message_object object_in(struct fg_bucket *bucket, struct fg_arena *arena,
+                                          int64_t deadline_mono_ns)
+{
+    return (struct fg_message_object){.bucket = bucket,
+                                      .name = FG_ACCESS_REGISTRY_NAME,
+                                      .what = "tenants and tokens",
+                                      .type = &access__registry__descriptor,
+                                      .max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
+                                      .arena = arena,
+                                      .deadline_mono_ns = deadline_mono_ns};
+}
+
+/* Reads the token of the file. Returns false and logs why if it has none. */
+static bool read_token_file(const char *path, struct fg_token *ret_token)
+{
+    struct fg_buf text;
+    struct fg_err err;
+    bool good;
+
+    fg_buf_init(&text, TOKEN_FILE_MAX_BYTES);
+    good = fg_conf_read_file(path, &text, &err) == FG_OK;
+    if (!good)
+        fg_log_error("access.bootstrap_token_file cannot be read", fg_ls("err", err.msg));
+    else if (!fg_token_read(fg_trim(fg_buf_slice(&text)), ret_token))
+        fg_log_error("access.bootstrap_token_file has no token, or one with a typing error",
+                     fg_ls("file", path));
+    good = good && fg_token_read(fg_trim(fg_buf_slice(&text)), ret_token);
+    fg_buf_done(&text);
+    return good;
+}
+
+/* Adds the token of access.bootstrap_token_file in memory, unless there is an admin. */
+static enum fg_code add_bootstrap_token(const struct fg_access *access, struct fg_arena *arena,
+                                        Access__Registry *message, struct fg_err *err)
+{
+    const char *path = access->config.settings->bootstrap_token_file;
+    struct fg_access_change change = {message, arena, "access.bootstrap_token_file",
+                                      now_ms(access)};
+    Access__Token added = ACCESS__TOKEN__INIT;
+    Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
+    char all[] = "*", name[] = "bootstrap", *tenants[] = {all};
+    struct fg_token token;
+
+    if (path[0] == '\0' || fg_access_has_admin(message, change.now_ms) ||
+        !read_token_file(path, &token))
+        return FG_OK;
+    secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, token.hash};
+    added.id = token.id;
+    added.name = name;
+    added.n_tenants = 1;
+    added.tenants = tenants;
+    added.scopes = FG_SCOPE_ADMIN | FG_SCOPE_TENANT_ADMIN;
+    added.n_secrets = 1;
+    added.secrets = secrets;
+    return fg_access_create_token(&change, &added, err);
+}
+
+/* Takes a message over. arena: it is in; consumed. */
+static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
+                         Access__Registry *message, struct fg_err *err)
+{
+    struct fg_access_registry *registry = NULL;
+
+    if (add_bootstrap_token(access, arena, message, err) != FG_OK) {
+        fg_arena_destroy(arena);
+        return err->code;
+    }
+    if (fg_access_registry_create(message, arena, &registry, err) != FG_OK)
+        return err->code;
+    use(access, registry);
+    return FG_OK;
+}
+
+/* Takes the bytes of the object over; none: there is no object. */
+static enum fg_code take_bytes(struct fg_access *access, struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
+    struct fg_message_object object = object_in(NULL, arena, 0);
+    Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
+    ProtobufCMessage *decoded;
+
+    if (bytes.len == 0) {
+        message = fg_arena_new(arena, Access__Registry, 1);
+        if (message != NULL)
+            *message = none;
+    } else if (fg_message_object_decode(&object, bytes, &decoded, err) == FG_OK) {
+        message = (Access__Registry *)decoded;
+    } else {
+        fg_arena_destroy(arena);
+        return err->code;
+    }
+    if (message == NULL) {
+        fg_arena_destroy(arena);
+        return fg_fail(err, FG_E_LIMIT, "no memory for the registry of access");
+    }
+    return take(access, arena, message, err);
+}
+
+static void keep_copy(struct fg_access *access, struct fg_slice bytes)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT, .name = FG_ACCESS_REGISTRY_NAME, .content = bytes};
+
+    if (access->copy == NULL || bytes.len == 0)
+        return;
+    if (fg_bucket_call(access->copy, &put) != FG_OK)
+        fg_log_warn("the copy of the registry of access could not be written",
+                    fg_ls("err", put.err.msg));
+    fg_bucket_clear(&put);
+}
+
+/* After a start without the bucket. */
+static void take_copy(struct fg_access *access)
+{
+    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
+                                    .name = FG_ACCESS_REGISTRY_NAME,
+                                    .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES};
+    struct fg_err err;
+
+    if (fg_bucket_call(access->copy, &get) != FG_OK) {
+        if (get.code != FG_E_NOT_FOUND)
+            fg_log_warn("the copy of the registry of access could not be read",
+                        fg_ls("err", get.err.msg));
+    } else if (take_bytes(access, fg_buf_slice(&get.body), &err) != FG_OK) {
+        fg_log_warn("the copy of the registry of access is damaged", fg_ls("err", err.msg));
+    } else {
+        fg_log_warn("the bucket cannot be reached, using the copy of the registry of access",
+                    fg_ls("folder", access->config.settings->copy));
+    }
+    fg_bucket_clear(&get);
+}
+
+static bool is_known(struct fg_access *access)
+{
+    bool known;
+
+    (void)pthread_mutex_lock(&access->lock);
+    known = access->registry != NULL;
+    (void)pthread_mutex_unlock(&access->lock);
+    return known;
+}
+
+/* The bucket did not answer, or nonsense. */
+static void look_failed(struct fg_access *access, const struct fg_err *err)
+{
+    int64_t since_ns = fg_mono_ns(access->config.clock) -
+                       atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed);
+
+    fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
+    if (err->code == FG_E_CANCELED)
+        return;
+    fg_log_warn("the registry of access could not be read", fg_ls("err", err->msg));
+    if (!is_known(access) && access->copy != NULL)
+        take_copy(access);
+    if (since_ns >= AWAY_AFTER_NS)
+        fg_condition_raise(access->away,
+                           "the registry of access (tenants, tokens) could not be read for %lld s; "
+                           "the last known one is used: %s",
+                           (long long)(since_ns / FG_SECOND_NS), err->msg);
+}
+
+void fg_access_look(struct fg_access *access)
+{
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET,
+        .name = FG_ACCESS_REGISTRY_NAME,
+        .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
+        .condition = access->etag.text[0] == '\0' ? FG_BUCKET_ALWAYS : FG_BUCKET_IF_CHANGED,
+        .if_etag = access->etag,
+        .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + READ_TIMEOUT_NS,
+    };
+    enum fg_code code = fg_bucket_call_until(access->bucket, &get, access->stop);
+    struct fg_err err;
+
+    if (code != FG_OK && code != FG_E_NOT_FOUND) {
+        look_failed(access, &get.err);
+        fg_bucket_clear(&get);
+        return;
+    }
+    atomic_store_explicit(&access->seen_mono_ns, fg_mono_ns(access->config.clock),
+                          memory_order_relaxed);
+    fg_condition_clear(access->away);
+    if (code == FG_OK && get.unchanged) {
+        fg_bucket_clear(&get);
+        return;
+    }
+    /* A file of a bootstrap token may be written later than we start: without a registry it is
+     * looked at each time. */
+    if (take_bytes(access, code == FG_OK ? fg_buf_slice(&get.body) : FG_LIT(""), &err) == FG_OK) {
+        access->etag = code == FG_OK ? get.etag : (struct fg_bucket_etag){.text = ""};
+        fg_condition_clear(access->damaged);
+        keep_copy(access, fg_buf_slice(&get.body));
+    } else {
+        fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
+        fg_condition_raise(access->damaged,
+                           "the registry of access is not used, the last good one is: %s", err.msg);
+    }
+    fg_bucket_clear(&get);
+}
+
+static void tick(void *arg)
+{
+    fg_access_look(arg);
+}
+
+/* ---- the guard ---- */
+
+/* What is attached to a request, in its arena. */
+struct attached {
+    struct fg_grant grant;               /* first: handlers get it */
+    struct fg_access_registry *registry; /* a reference; NULL: none */
+};
+
+static bool is_trusted(const struct fg_access *access, const struct fg_http_request *req)
+{
+    return access->mode == FG_ACCESS_HEADER &&
+           (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req)));
+}
+
+/* Counts and logs a refusal. Too many of one address become 429. */
+static void refuse(struct fg_access *access, const struct fg_http_request *req, const char *id,
+                   struct fg_err *err)
+{
+    if (err->code == FG_E_DENIED) {
+        fg_metric_add(access->metrics, ACCESS_NO_SCOPE, 1);
+    } else if (fg_http_header(req, "Authorization").ptr == NULL) {
+        fg_metric_add(access->metrics, ACCESS_NO_CREDENTIALS, 1);
+        return; /* every log-in of a person begins like this */
+    } else if (!fg_attempts_take(access->attempts, fg_http_peer(req),
+                                 fg_mono_ns(access->config.clock))) {
+        fg_metric_add(access->metrics, ACCESS_TOO_MANY, 1);
+        (void)fg_fail(err, FG_E_LIMIT,
+                      "too many requests with wrong credentials from this address "
+                      "(access.failures_per_minute)");
+        return;
+    } else {
+        fg_metric_add(access->metrics, ACCESS_BAD_CREDENTIALS, 1);
+    }
+    fg_log_warn("request refused", fg_lb("peer", fg_http_peer(req)),
+                fg_lb("path", fg_http_path(req)), fg_ls("token", id), fg_ls("err", err->msg));
+}
+
+/* Queries need a registry of today. Pushes go on: losing profiles would help nobody. */
+static bool is_too_old(const struct fg_access *access, unsigned scopes)
+{
+    int64_t age_ns = fg_mono_ns(access->config.clock) -
+                     atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed);
+
+    return access->mode == FG_ACCESS_TOKEN && !(scopes & (FG_SCOPE_PUSH | FG_SCOPE_FORWARD)) &&
+           age_ns > access->config.settings->stale_max_ns;
+}
+
+/*
+ * Returns whether an unknown token may be one that was created after the last look. Agents drop
+ * what gets a 401, so such a request is to come again. The registry is read once a second at most
+ * for that, and only while the address has attempts left.
+ */
+static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
+                       const struct fg_access_registry *registry, const char *id)
+{
+    int64_t now_ns = fg_mono_ns(access->config.clock);
+
+    return id[0] != '\0' && fg_access_find_token(registry, fg_cstr(id), NULL) == NULL &&
+           now_ns - atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) >
+               READ_AGAIN_NS &&
+           fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns);
+}
+
+static bool decide(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
+                   struct attached *attached, struct fg_err *err)
+{
+    const struct fg_access_facts facts = {
+        .mode = access->mode,
+        .trusted = is_trusted(access, req),
+        .authorization = fg_http_header(req, "Authorization"),
+        .scopes = scopes,
+        .now_ms = now_ms(access),
+    };
+    char id[FG_TOKEN_ID_CHARS + 1];
+
+    if (access->mode == FG_ACCESS_TOKEN &&
+        (attached->registry == NULL || is_too_old(access, scopes))) {
+        fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
+        (void)fg_fail(err, FG_E_UNAVAILABLE,
+                      "the registry of access cannot be read from the bucket, try again");
+        return false;
+    }
+    if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
+        return true;
+    if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
+        fg_access_wake(access);
+        fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
+        (void)fg_fail(err, FG_E_UNAVAILABLE,
+                      "the token may be new: the registry is read again, try again");
+        return false;
+    }
+    refuse(access, req, id, err);
+    return false;
+}
+
+static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struct fg_err *err)
+{
+    struct fg_access *access = arg;
+    struct attached *attached = fg_arena_alloc(fg_http_arena(req), sizeof *attached);
+
+    if (attached == NULL) {
+        (void)fg_fail(err, FG_E_LIMIT, "no memory left for requests, try again");
+        return false;
+    }
+    attached->registry = fg_access_registry(access);
+    if (!decide(access, req, scopes, attached, err)) {
+        fg_access_registry_unref(attached->registry);
+        return false;
+    }
+    fg_http_set_grant(req, attached);
+    return true;
+}
+
+static void release(void *arg, void *grant)
+{
+    struct attached *attached = grant;
+
+    (void)arg;
+    fg_access_registry_unref(attached->registry);
+}
+
+const struct fg_http_guard *fg_access_guard(struct fg_access *access)
+{
+    return &access->guard;
+}
+
+const struct fg_grant *fg_access_grant(const struct fg_http_request *req)
+{
+    static const struct fg_grant anyone = {.kind = FG_GRANT_ANYONE, .demanded = FG_SCOPE_KNOWN};
+    const struct attached *attached = fg_http_grant(req);
+
+    return attached == NULL ? &anyone : &attached->grant;
+}
+
+enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
+                               struct fg_tenant_ids *ret_ids, struct fg_err *err)
+{
+    return fg_grant_tenants(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
+                            ret_ids, err);
+}
+
+enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
+                              struct fg_slice *ret_id, struct fg_err *err)
+{
+    return fg_grant_tenant(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
+                           ret_id, err);
+}
+
+enum fg_access_mode fg_access_mode(const struct fg_access *access)
+{
+    return access->mode;
+}
+
+bool fg_access_is_unready(struct fg_access *access, struct fg_buf *why)
+{
+    if (access->mode != FG_ACCESS_TOKEN || is_known(access))
+        return false;
+    fg_buf_puts(why, "reads the registry of access");
+    return true;
+}
+
+/* ---- changes ---- */
+
+struct swapping {
+    const char *by;
+    int64_t now_ms;
+    fg_access_edit edit;
+    void *arg;
+};
+
+static enum fg_code change_message(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
+                                   bool *ret_changed, struct fg_err *err)
+{
+    const struct swapping *swapping = arg;
+    Access__Registry *registry = (Access__Registry *)message;
+    const struct fg_access_change change = {registry, arena, swapping->by, swapping->now_ms};
+
+    if (swapping->edit(swapping->arg, &change, err) != FG_OK)
+        return err->code;
+    registry->generation++;
+    *ret_changed = true;
+    return FG_OK;
+}
+
+enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
+                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
+                            struct fg_err *err)
+{
+    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
+    struct fg_message_object object = object_in(bucket, arena, deadline_mono_ns);
+    struct swapping swapping = {by, now_ms, edit, arg};
+    enum fg_code code = fg_message_object_swap(&object, change_message, &swapping, err);
+
+    fg_arena_destroy(arena);
+    return code;
+}
+
+/* ---- life ---- */
+
+bool fg_access_is_local(const char *listen)
+{
+    struct fg_slice address = fg_cstr(listen);
+
+    return fg_slice_starts(address, "127.") || fg_slice_starts(address, "localhost:") ||
+           fg_slice_starts(address, "[::1]:");
+}
+
+static enum fg_code choose_mode(struct fg_access *access, struct fg_err *err)
+{
+    const struct fg_access_settings *settings = access->config.settings;
+
+    access->mode = (enum fg_access_mode)settings->mode;
+    if (access->mode == FG_ACCESS_UNSET) {
+        if (!fg_access_is_local(access->config.listen))
+            return fg_fail(err, FG_E_INVALID,
+                           "others can reach this server (listen is %s), so it has to know who may "
+                           "use it. Set access.mode: token (then: flamegrid access init), header "
+                           "behind a gateway that checks who calls, or none to let in everybody",
+                           access->config.listen);
+        access->mode = FG_ACCESS_NONE;
+    }
+    if (fg_networks_read(fg_cstr(settings->trusted_cidrs), &access->trusted, err) != FG_OK)
+        return fg_wrap(err, "setting access.trusted_cidrs");
+    return FG_OK;
+}
+
+enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_access **ret_access,
+                              struct fg_err *err)
+{
+    struct fg_access *access = fg_new(struct fg_access);
+    uint64_t seed = 0;
+
+    access->config = *config;
+    fg_assert(pthread_mutex_init(&access->lock, NULL) == 0);
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
+        seed = (uint64_t)fg_mono_ns(config->clock);
+    access->attempts = fg_attempts_create((unsigned)config->settings->failures_per_minute, seed);
+    access->metrics =
+        fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
+    access->away = fg_condition_create(config->conditions, "access_registry_away");
+    access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
+    access->guard = (struct fg_http_guard){admit, release, access};
+    atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
+    if (choose_mode(access, err) != FG_OK) {
+        fg_access_destroy(access);
+        return err->code;
+    }
+    *ret_access = access;
+    return FG_OK;
+}
+
+void fg_access_destroy(struct fg_access *access)
+{
+    if (access == NULL)
+        return;
+    fg_access_unfollow(access);
+    fg_access_registry_unref(access->registry);
+    fg_condition_destroy(access->damaged);
+    fg_condition_destroy(access->away);
+    fg_attempts_destroy(access->attempts);
+    (void)pthread_mutex_destroy(&access->lock);
+    free(access);
+}
+
+enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket,
+                              struct fg_err *err)
+{
+    const struct fg_access_settings *settings = access->config.settings;
+    const struct fg_bucket_directory_config copy = {
+        .path = settings->copy, .threads = COPY_THREADS, .queue_max = COPY_QUEUE};
+    const struct fg_ticker_config ticker = {
+        .name = "access", .period_ns = settings->poll_ns, .tick = tick, .arg = access};
+
+    access->bucket = bucket;
+    access->stop = fg_bucket_stop_create();
+    if (settings->copy[0] != '\0' && fg_bucket_directory_open(&copy, &access->copy, err) != FG_OK)
+        return fg_wrap(err, "setting access.copy");
+    if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
+        return err->code;
+    fg_ticker_wake(access->ticker);
+    return FG_OK;
+}
+
+void fg_access_unfollow(struct fg_access *access)
+{
+    if (access->stop == NULL)
+        return;
+    fg_bucket_stop_all(access->stop);
+    fg_ticker_destroy(access->ticker);
+    access->ticker = NULL;
+    fg_bucket_stop_destroy(access->stop);
+    access->stop = NULL;
+    fg_bucket_close(access->copy);
+    access->copy = NULL;
+    access->bucket = NULL;
+}
+
+void fg_access_wake(struct fg_access *access)
+{
+    if (access->ticker != NULL)
+        fg_ticker_wake(access->ticker);
+}

@@ -1,0 +1,90 @@
+/*
+ * Access of a process: knows the registry in the bucket, and is the guard of the HTTP servers.
+ *
+ * A thread looks at the registry every access.poll. While the bucket is away the last known
+ * registry is used, after a restart that of a copy on disk; after access.stale_max only pushes go
+ * on, because losing profiles would help nobody. Nothing is believed that was not read from the
+ * bucket: a change (fg_access_swap()) takes effect when it is read again.
+ *
+ * Thread: the guard on any loop; the rest from any thread that may wait, unless said otherwise.
+ */
+#ifndef FG_COMMON_ACCESS_ACCESS_H
+#define FG_COMMON_ACCESS_ACCESS_H
+
+#include "common/access/decide.h"
+#include "common/access/settings.h"
+#include "common/base/time.h"
+#include "common/model/tenant_limits.h"
+#include "common/net/http.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
+
+struct fg_access;
+
+struct fg_access_config {
+    const struct fg_access_settings *settings; /* borrowed */
+    const char *listen;                        /* the address of the server for clients */
+    struct fg_clock *clock;
+    struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
+    struct fg_registry *registry;     /* of metrics */
+    struct fg_conditions *conditions; /* NULL: none */
+};
+
+/* Creates it without a registry. FG_E_INVALID: a setting is wrong, or the server would be open to
+ * others although nobody said so. */
+enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_access **ret_access,
+                              struct fg_err *err) fg_must_check;
+
+/* Frees it, after the servers have stopped. Accepts NULL. */
+void fg_access_destroy(struct fg_access *access);
+
+/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(). Does
+ * not wait for it. */
+enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket,
+                              struct fg_err *err) fg_must_check;
+/* Ends that. Requests under way are cancelled. Does nothing if it was not begun. */
+void fg_access_unfollow(struct fg_access *access);
+
+/* Returns whether only this machine can reach the address ("HOST:PORT"). */
+bool fg_access_is_local(const char *listen);
+
+/* Returns true and appends the reason if requests cannot be decided yet. Any thread. */
+bool fg_access_is_unready(struct fg_access *access, struct fg_buf *why);
+
+/* Returns the guard of the servers. It lives as long as `access`. */
+const struct fg_http_guard *fg_access_guard(struct fg_access *access);
+
+/* Returns what the caller of a request may do. A request that no guard has seen may do everything.
+ * Any thread, until the request is answered. */
+const struct fg_grant *fg_access_grant(const struct fg_http_request *req);
+
+/* Return the tenants, or the tenant, of a request, as of fg_grant_tenants(). Any thread. */
+enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
+                               struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
+enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
+                              struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
+
+/* Returns the registry that is known, with a reference of its own; NULL: none was read yet. It is
+ * empty if there is none in the bucket. Any thread. */
+struct fg_access_registry *fg_access_registry(struct fg_access *access);
+
+/* Returns the mode, which is not UNSET. Any thread. */
+enum fg_access_mode fg_access_mode(const struct fg_access *access);
+
+/* Looks at the bucket at once, on the thread that polls. Any thread. */
+void fg_access_wake(struct fg_access *access);
+
+/* Looks at the bucket now, as the thread does; for tests. */
+void fg_access_look(struct fg_access *access);
+
+/* Changes the registry in a bucket: a function of this form, called with each version that is read
+ * until one of its results could be stored. `by`: who. Errors: those of `edit`, and of
+ * fg_message_object_swap(). Needs no `access`, so commands use it, too. */
+typedef enum fg_code (*fg_access_edit)(void *arg, const struct fg_access_change *change,
+                                       struct fg_err *err);
+enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
+                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
+                            struct fg_err *err) fg_must_check;
+
+#endif

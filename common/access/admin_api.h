@@ -1,0 +1,31 @@
+/*
+ * The HTTP interface to tenants and tokens: /api/whoami, /api/tenants, /api/tokens
+ * (querier/API.md#access). Changes are made in the bucket by compare-and-swap. This process sees
+ * them at once, the others within access.poll.
+ *
+ * Who has the scope tenant-admin of a tenant may see and make tokens of that tenant, but none with
+ * the scopes admin and metrics. Who has admin may do all.
+ *
+ * Thread: fg_admin_api_routes() before the server starts; handlers run on loops and workers.
+ */
+#ifndef FG_COMMON_ACCESS_ADMIN_API_H
+#define FG_COMMON_ACCESS_ADMIN_API_H
+
+#include "common/access/access.h"
+#include "common/model/tenant_limits.h"
+#include "common/net/http.h"
+#include "common/runtime/work.h"
+
+/* Everything is borrowed and outlives the server. */
+struct fg_admin_api {
+    struct fg_access *access;
+    struct fg_bucket *bucket;
+    struct fg_tenants *tenants;
+    struct fg_work *work;
+    struct fg_clock *clock;
+};
+
+/* Adds the routes. */
+void fg_admin_api_routes(struct fg_admin_api *api, struct fg_http_server *server);
+
+#endif

@@ -1,0 +1,249 @@
+#include "common/access/decide.h"
+
+#include "common/base/str.h"
+
+enum { BASIC_MAX_BYTES = 512 }; /* of a user name and a token, in base64 */
+
+/* ---- who it is ---- */
+
+/* Returns what follows the scheme; ptr NULL: it is another one. */
+static struct fg_slice credentials_of(struct fg_slice header, const char *scheme)
+{
+    size_t len = strlen(scheme);
+
+    if (header.len <= len || !fg_slice_is_nocase(fg_slice_sub(header, 0, len), scheme) ||
+        header.ptr[len] != ' ')
+        return fg_bytes(NULL, 0);
+    return fg_trim(fg_slice_sub(header, len, SIZE_MAX));
+}
+
+/* The token is the password (RFC 7617), since that is all that some agents can send. */
+static bool read_basic(struct fg_slice encoded, struct fg_grant *grant, struct fg_token *token)
+{
+    uint8_t decoded[BASIC_MAX_BYTES];
+    struct fg_slice text;
+    size_t len, colon;
+
+    if (encoded.len > BASIC_MAX_BYTES || !fg_parse_base64(encoded, decoded, &len))
+        return false;
+    text = fg_bytes(decoded, len);
+    colon = fg_slice_find(text, ':');
+    if (colon >= sizeof grant->user)
+        return false;
+    if (memchr(decoded, '\0', colon) == NULL) {
+        memcpy(grant->user, decoded, colon);
+        grant->user[colon] = '\0';
+    }
+    return fg_token_read(fg_slice_sub(text, colon + 1, SIZE_MAX), token);
+}
+
+static bool read_token(struct fg_slice authorization, struct fg_grant *grant,
+                       struct fg_token *token)
+{
+    struct fg_slice bearer = credentials_of(authorization, "Bearer");
+
+    return bearer.ptr != NULL ? fg_token_read(bearer, token)
+                              : read_basic(credentials_of(authorization, "Basic"), grant, token);
+}
+
+/* What a stranger is compared with, so that it takes as long as an id that is known. */
+static const uint8_t no_hash[FG_TOKEN_HASH_BYTES];
+
+static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_grant *grant,
+                                 char ret_id[FG_TOKEN_ID_CHARS + 1], struct fg_err *err)
+{
+    struct fg_token token;
+    const Access__Token *known = NULL;
+    bool valid = false;
+
+    if (facts->authorization.ptr == NULL)
+        return fg_fail(
+            err, FG_E_NO_TENANT,
+            "this server wants to know who you are: send Authorization: Bearer TOKEN, or "
+            "the token as the password of Basic");
+    if (read_token(facts->authorization, grant, &token)) {
+        memcpy(ret_id, token.id, sizeof token.id);
+        if (grant->registry != NULL)
+            known = fg_access_find_token(grant->registry, fg_cstr(token.id), &grant->matchers);
+        valid = known != NULL ? fg_access_token_is_valid(known, token.hash, facts->now_ms)
+                              : fg_token_hash_eq(no_hash, token.hash);
+    }
+    if (!valid)
+        return fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
+    grant->kind = FG_GRANT_TOKEN;
+    grant->token = known;
+    return FG_OK;
+}
+
+/* ---- what it may do ---- */
+
+static bool role_is_for(const struct fg_access_role *role, struct fg_slice tenant)
+{
+    struct fg_slice pattern = role->tenants;
+
+    if (!fg_slice_ends(pattern, "*"))
+        return fg_slice_eq(pattern, tenant);
+    pattern.len--;
+    return tenant.len >= pattern.len && fg_slice_eq(fg_slice_sub(tenant, 0, pattern.len), pattern);
+}
+
+static bool token_is_for(const Access__Token *token, struct fg_slice tenant)
+{
+    for (size_t i = 0; i < token->n_tenants; i++)
+        if (strcmp(token->tenants[i], "*") == 0 || fg_slice_is(tenant, token->tenants[i]))
+            return true;
+    return false;
+}
+
+unsigned fg_grant_scopes(const struct fg_grant *grant, struct fg_slice tenant)
+{
+    unsigned scopes = 0;
+
+    switch (grant->kind) {
+    case FG_GRANT_ANYONE:
+        return FG_SCOPES_ALL;
+    case FG_GRANT_TOKEN:
+        return token_is_for(grant->token, tenant) ? grant->token->scopes : 0;
+    case FG_GRANT_IDENTITY:
+        for (size_t i = 0; i < grant->identity.n_roles; i++)
+            if (role_is_for(&grant->identity.roles[i], tenant))
+                scopes |= grant->identity.roles[i].scopes;
+        return scopes;
+    }
+    return 0;
+}
+
+/* For any tenant at all. */
+static unsigned scopes_of(const struct fg_grant *grant)
+{
+    unsigned scopes = 0;
+
+    if (grant->kind != FG_GRANT_IDENTITY)
+        return grant->kind == FG_GRANT_TOKEN ? grant->token->scopes : FG_SCOPES_ALL;
+    for (size_t i = 0; i < grant->identity.n_roles; i++)
+        scopes |= grant->identity.roles[i].scopes;
+    return scopes;
+}
+
+void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size)
+{
+    switch (grant->kind) {
+    case FG_GRANT_ANYONE:
+        (void)snprintf(out, size, "anyone");
+        break;
+    case FG_GRANT_TOKEN:
+        (void)snprintf(out, size, "token %s (%s)", grant->token->id, grant->token->name);
+        break;
+    case FG_GRANT_IDENTITY:
+        (void)snprintf(out, size, "%.*s", FG_S(grant->identity.subject));
+        break;
+    }
+}
+
+static enum fg_code lacks_scope(const struct fg_grant *grant, struct fg_err *err)
+{
+    char who[FG_ACCESS_NAME_MAX_BYTES + 1];
+    struct fg_buf names;
+
+    fg_grant_describe(grant, who, sizeof who);
+    fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);
+    fg_access_write_scopes(grant->demanded, &names);
+    (void)fg_fail(err, FG_E_DENIED, "%s lacks the scope for this: %.*s", who,
+                  FG_S(fg_buf_slice(&names)));
+    fg_buf_done(&names);
+    return err->code;
+}
+
+enum fg_code fg_access_decide(const struct fg_access_facts *facts,
+                              struct fg_access_registry *registry, struct fg_grant *ret_grant,
+                              char ret_id[FG_TOKEN_ID_CHARS + 1], struct fg_err *err)
+{
+    *ret_grant = (struct fg_grant){.demanded = facts->scopes, .registry = registry};
+    ret_id[0] = '\0';
+    fg_assert(facts->mode != FG_ACCESS_UNSET);
+    if (facts->mode == FG_ACCESS_NONE)
+        return FG_OK;
+    if (facts->mode == FG_ACCESS_HEADER)
+        return facts->trusted ? FG_OK
+                              : fg_fail(err, FG_E_NO_TENANT,
+                                        "this server takes requests from its gateway only (setting "
+                                        "access.trusted_cidrs)");
+    if (facts->identity != NULL) {
+        ret_grant->kind = FG_GRANT_IDENTITY;
+        ret_grant->identity = *facts->identity;
+    } else if (decide_token(facts, ret_grant, ret_id, err) != FG_OK) {
+        return err->code;
+    }
+    if (facts->scopes == FG_SCOPE_KNOWN || (scopes_of(ret_grant) & facts->scopes))
+        return FG_OK;
+    return lacks_scope(ret_grant, err);
+}
+
+/* ---- about whom ---- */
+
+/* Returns the only tenant that is possible without a header, or NULL. */
+static const char *only_tenant(const struct fg_grant *grant)
+{
+    if (grant->kind != FG_GRANT_TOKEN)
+        return NULL;
+    if (grant->user[0] != '\0' && token_is_for(grant->token, fg_cstr(grant->user)) &&
+        fg_access_find_tenant(grant->registry, fg_cstr(grant->user)) != NULL)
+        return grant->user;
+    return grant->token->n_tenants == 1 && strcmp(grant->token->tenants[0], "*") != 0
+               ? grant->token->tenants[0]
+               : NULL;
+}
+
+static enum fg_code check_tenant(const struct fg_grant *grant, bool several, struct fg_slice id,
+                                 struct fg_err *err)
+{
+    unsigned scopes = fg_grant_scopes(grant, id);
+    const Access__Tenant *tenant =
+        grant->registry == NULL ? NULL : fg_access_find_tenant(grant->registry, id);
+    char who[FG_ACCESS_NAME_MAX_BYTES + 1];
+
+    if (scopes == 0) {
+        fg_grant_describe(grant, who, sizeof who);
+        return fg_fail(err, FG_E_DENIED, "%s has no access to tenant \"%.*s\"", who, FG_S(id));
+    }
+    if (grant->demanded != FG_SCOPE_KNOWN && !(scopes & grant->demanded))
+        return lacks_scope(grant, err);
+    if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
+        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
+    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__SUSPENDED)
+        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is suspended", FG_S(id));
+    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__DELETING)
+        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is being deleted", FG_S(id));
+    return FG_OK;
+}
+
+enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct fg_slice header,
+                              struct fg_tenant_ids *ret_ids, struct fg_err *err)
+{
+    const char *only = only_tenant(grant);
+
+    if (!several) {
+        *ret_ids = (struct fg_tenant_ids){.ids = {FG_LIT(FG_TENANT_ONLY)}, .n = 1};
+    } else if (header.len == 0 && only != NULL) {
+        *ret_ids = (struct fg_tenant_ids){.ids = {fg_cstr(only)}, .n = 1};
+    } else if (fg_tenant_ids_parse(header, ret_ids, err) != FG_OK) {
+        return err->code;
+    }
+    for (size_t i = 0; i < ret_ids->n; i++)
+        if (check_tenant(grant, several, ret_ids->ids[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct fg_slice header,
+                             struct fg_slice *ret_id, struct fg_err *err)
+{
+    struct fg_tenant_ids ids;
+
+    if (fg_grant_tenants(grant, several, header, &ids, err) != FG_OK)
+        return err->code;
+    if (ids.n > 1)
+        return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
+    *ret_id = ids.ids[0];
+    return FG_OK;
+}

@@ -1,0 +1,23 @@
+#include "common/access/settings.h"
+
+#define CONF(field) FG_CONF_AT(struct fg_access_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field fg_access_fields[] = {
+    {"mode", FG_CONF_ENUM, CONF(mode), .def = "auto", .choices = "auto|none|header|token",
+     .doc = "Who may use this server. none: everybody, as any tenant. header: only callers from `access.trusted_cidrs` or with a client certificate, which is for a gateway that has checked who they are; `X-Scope-OrgID` names the tenant. token: callers with a token (`flamegrid token create`). auto: none if `listen` is a loopback address; on any other address the server does not start until one of the others is chosen."},
+    {"trusted_cidrs", FG_CONF_STRING, CONF(trusted_cidrs), .def = "", .max = "4000",
+     .doc = "Networks of gateways whose headers the mode header believes, separated by commas, such as 10.0.0.0/8."},
+    {"poll", FG_CONF_NS, CONF(poll_ns), .def = "10s", .min = "100ms", .max = "10m",
+     .doc = "How often the registry of tenants and tokens is looked at in the bucket. A token that is revoked, or a tenant that is suspended, is refused after that time at the latest."},
+    {"stale_max", FG_CONF_NS, CONF(stale_max_ns), .def = "24h", .min = "1m", .max = "30d",
+     .doc = "How long the last known registry is used for queries while the bucket cannot be reached. Afterwards only pushes go on."},
+    {"bootstrap_token_file", FG_CONF_STRING, CONF(bootstrap_token_file), .def = "", .max = "4000",
+     .doc = "File with a token that has the scopes admin and tenant-admin for as long as the registry has no other token with the scope admin."},
+    {"copy", FG_CONF_STRING, CONF(copy), .def = "", .max = "4000",
+     .doc = "Folder for a copy of the registry, which is used after a restart while the bucket cannot be reached. Empty: there is none."},
+    {"failures_per_minute", FG_CONF_UINT, CONF(failures_per_minute), .def = "20", .min = "1", .max = "1000000",
+     .doc = "Requests with wrong credentials per minute and address (IPv6: per /64) that are answered with 401. Further ones are answered with 429. Requests with right credentials are never refused for that."},
+};
+/* clang-format on */
+const size_t fg_access_n_fields = FG_COUNT(fg_access_fields);

@@ -1,0 +1,19 @@
+/* The settings of access, the section `access`. */
+#ifndef FG_COMMON_ACCESS_SETTINGS_H
+#define FG_COMMON_ACCESS_SETTINGS_H
+
+#include "common/runtime/config.h"
+
+struct fg_access_settings {
+    unsigned mode; /* enum fg_access_mode */
+    char *trusted_cidrs;
+    int64_t poll_ns, stale_max_ns;
+    char *bootstrap_token_file; /* "": none */
+    char *copy;                 /* a folder; "": none */
+    uint64_t failures_per_minute;
+};
+
+extern const struct fg_conf_field fg_access_fields[];
+extern const size_t fg_access_n_fields;
+
+#endif
