@@ -1,18 +1,16 @@
 #include "common/access/sealed_cookie.h"
 
 #include "common/access/base64url.h"
+#include "common/access/gcm.h"
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 
 #include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
 
 enum {
     FORM = 1, /* of the head and of both contents */
     HEAD_BYTES = 6,
-    TAG_BYTES = 16,
-    SEALED_MIN_BYTES = HEAD_BYTES + FG_COOKIE_NONCE_BYTES + TAG_BYTES,
+    SEALED_MIN_BYTES = HEAD_BYTES + FG_COOKIE_NONCE_BYTES + FG_GCM_TAG_BYTES,
 };
 
 enum purpose { SESSION = 1, LOGIN = 2 };
@@ -24,26 +22,6 @@ static enum fg_code denied(struct fg_err *err)
 
 /* ---- sealing ---- */
 
-/* Encrypts or decrypts in place; the tag is written or checked. */
-static bool cipher(const struct fg_cookie_key *key, const uint8_t *head, const uint8_t *nonce,
-                   uint8_t *content, size_t len, uint8_t *tag, int encrypt)
-{
-    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-    int n = 0;
-    bool ok;
-
-    fg_assert(ctx != NULL); /* memory is gone */
-    ok = EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, key->bytes, nonce, encrypt) == 1 &&
-         EVP_CipherUpdate(ctx, NULL, &n, head, HEAD_BYTES) == 1 &&
-         EVP_CipherUpdate(ctx, content, &n, content, (int)len) == 1 &&
-         (encrypt != 0 || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1) &&
-         EVP_CipherFinal_ex(ctx, content + len, &n) == 1 &&
-         (encrypt == 0 || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, tag) == 1);
-    EVP_CIPHER_CTX_free(ctx);
-    ERR_clear_error(); /* or whoever uses OpenSSL next on this thread takes it for its own */
-    return ok;
-}
-
 /* The room that the content of a cookie has. */
 static size_t content_max(void)
 {
@@ -54,7 +32,7 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
                          const struct fg_cookie_keys *keys, const uint8_t *nonce,
                          struct fg_buf *out, struct fg_err *err)
 {
-    uint8_t tag[TAG_BYTES];
+    uint8_t tag[FG_GCM_TAG_BYTES];
     struct fg_buf sealed;
 
     if (keys->n == 0)
@@ -67,8 +45,8 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
     fg_buf_putc(&sealed, FORM);
     fg_buf_putc(&sealed, (uint8_t)purpose);
     fg_buf_le32(&sealed, keys->list[0].id);
+    fg_gcm_seal(keys->list[0].bytes, nonce, fg_buf_slice(&sealed), content->ptr, content->len, tag);
     fg_buf_append(&sealed, nonce, FG_COOKIE_NONCE_BYTES);
-    fg_assert(cipher(&keys->list[0], sealed.ptr, nonce, content->ptr, content->len, tag, 1));
     fg_buf_put(&sealed, fg_buf_slice(content));
     fg_buf_append(&sealed, tag, sizeof tag);
     fg_base64url_put(out, fg_buf_slice(&sealed));
@@ -108,8 +86,8 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
     if (key == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "the key of the cookie is not known");
     nonce = bytes + HEAD_BYTES;
-    if (!cipher(key, bytes, nonce, nonce + FG_COOKIE_NONCE_BYTES, len,
-                nonce + FG_COOKIE_NONCE_BYTES + len, 0))
+    if (!fg_gcm_open(key->bytes, nonce, fg_bytes(bytes, HEAD_BYTES), nonce + FG_COOKIE_NONCE_BYTES,
+                     len, nonce + FG_COOKIE_NONCE_BYTES + len))
         return denied(err);
     *ret_content = fg_cur(fg_bytes(nonce + FG_COOKIE_NONCE_BYTES, len));
     return FG_OK;

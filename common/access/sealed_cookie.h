@@ -26,14 +26,15 @@
 #define FG_COMMON_ACCESS_SEALED_COOKIE_H
 
 #include "common/access/bindings.h"
+#include "common/access/gcm.h"
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
 enum {
     FG_COOKIE_MAX_BYTES = 3584, /* browsers take 4,096 with name and attributes (RFC 6265, 6.1) */
-    FG_COOKIE_KEY_BYTES = 32,
-    FG_COOKIE_NONCE_BYTES = 12,
+    FG_COOKIE_KEY_BYTES = FG_GCM_KEY_BYTES,
+    FG_COOKIE_NONCE_BYTES = FG_GCM_NONCE_BYTES,
     FG_COOKIE_KEYS_MAX = 2,
     FG_SESSION_CSRF_BYTES = 16,
     FG_LOGIN_RANDOM_BYTES = 16,
