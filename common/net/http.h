@@ -214,6 +214,10 @@ bool fg_http_takes_gzip(const struct fg_http_request *req);
 /* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
 
+/* Returns the value of the first cookie of that name, in any of the headers Cookie: HTTP/2 may have
+ * one for each (RFC 9113, 8.2.3). ptr NULL: none. */
+struct fg_slice fg_http_cookie(const struct fg_http_request *req, const char *name);
+
 /* Returns the first parameter of that name in the query string, percent-decoded into the request's
  * arena; ptr NULL: none. */
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
