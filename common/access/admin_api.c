@@ -1,17 +1,19 @@
 #include "common/access/admin_api.h"
 
+#include "common/base/json.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/net/pbjson.h"
 #include "common/runtime/log.h"
 
-#include <openssl/rand.h>
+#include <openssl/crypto.h>
 
 enum {
     BODY_MAX_BYTES = 1024 * 1024,
     ANSWER_MAX_BYTES = 64 * 1024 * 1024,
     ARENA_MAX_BYTES = 8 * 1024 * 1024,
     WHO_MAX_BYTES = 256,
+    LIMITS_MAX = 100, /* of a request */
 };
 
 #define SWAP_TIMEOUT_NS  (20 * FG_SECOND_NS)
@@ -304,7 +306,7 @@ static enum fg_code get_tenant(struct call *call, struct fg_err *err)
 static bool is_in_registry(const Access__Tenant *tenant, const char *key)
 {
     for (size_t i = 0; tenant != NULL && i < tenant->n_limits; i++)
-        if (strcmp(tenant->limits[i]->key, key) == 0)
+        if (strcmp(tenant->limits[i]->name, key) == 0)
             return true;
     return false;
 }
@@ -360,10 +362,70 @@ static enum fg_code get_limits(struct call *call, struct fg_err *err)
     return FG_OK;
 }
 
+/* {"max_query_length": "7d", "spread": 2, "max_query_bytes": null}: null removes a limit. */
 struct limits_edit {
     const struct call *call;
-    const Access__SetLimits *wanted;
+    const struct fg_conf_field *fields[LIMITS_MAX];
+    const char *values[LIMITS_MAX]; /* "": to be removed */
+    size_t n;
 };
+
+static const struct fg_conf_field *limit_of(struct fg_slice name)
+{
+    for (size_t i = 0; i < fg_limit_n_fields; i++)
+        if (fg_slice_is(name, fg_limit_fields[i].key))
+            return &fg_limit_fields[i];
+    return NULL;
+}
+
+static bool read_value(struct fg_json *json, struct fg_arena *arena, const char **ret_value)
+{
+    switch (fg_json_next(json)) {
+    case FG_JSON_STRING:
+        *ret_value = fg_arena_text(arena, fg_json_text(json, arena));
+        break;
+    case FG_JSON_NUMBER:
+        *ret_value = fg_arena_text(arena, json->text);
+        break;
+    case FG_JSON_TRUE:
+        *ret_value = "true";
+        break;
+    case FG_JSON_FALSE:
+        *ret_value = "false";
+        break;
+    case FG_JSON_NULL:
+        *ret_value = "";
+        break;
+    default:
+        return false;
+    }
+    return *ret_value != NULL;
+}
+
+static enum fg_code read_limits(struct call *call, struct limits_edit *edit, struct fg_err *err)
+{
+    struct fg_json json = fg_json(fg_http_body(call->req));
+    enum fg_json_token token;
+
+    if (fg_json_next(&json) != FG_JSON_OBJECT)
+        return fg_json_fail(&json, "expected an object", err);
+    while ((token = fg_json_next(&json)) == FG_JSON_KEY) {
+        struct fg_slice name = fg_json_text(&json, call->arena);
+        const struct fg_conf_field *field = limit_of(name);
+
+        if (field == NULL)
+            return fg_fail(err, FG_E_INVALID, "there is no limit \"%.*s\"",
+                           FG_S(fg_slice_sub(name, 0, WHO_MAX_BYTES)));
+        if (edit->n == LIMITS_MAX)
+            return fg_fail(err, FG_E_INVALID, "more than %d limits", LIMITS_MAX);
+        edit->fields[edit->n] = field;
+        if (!read_value(&json, call->arena, &edit->values[edit->n++]))
+            return fg_json_fail(&json, "expected a string, a number, true, false or null", err);
+    }
+    if (token != FG_JSON_OBJECT_END || fg_json_next(&json) != FG_JSON_END)
+        return fg_json_fail(&json, "expected a limit", err);
+    return FG_OK;
+}
 
 static enum fg_code edit_limits(void *arg, const struct fg_access_change *change,
                                 struct fg_err *err)
@@ -372,9 +434,9 @@ static enum fg_code edit_limits(void *arg, const struct fg_access_change *change
     struct fg_buf yaml;
     enum fg_code code = FG_OK;
 
-    for (size_t i = 0; i < edit->wanted->n_limits; i++)
-        if (fg_access_set_limit(change, edit->call->id, edit->wanted->limits[i]->key,
-                                edit->wanted->limits[i]->value, err) != FG_OK)
+    for (size_t i = 0; i < edit->n; i++)
+        if (fg_access_set_limit(change, edit->call->id, edit->fields[i]->key, edit->values[i],
+                                err) != FG_OK)
             return err->code;
     /* All together, since limits may contradict each other. */
     fg_buf_init(&yaml, BODY_MAX_BYTES);
@@ -393,13 +455,9 @@ static enum fg_code set_limits(struct call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     struct limits_edit edit = {.call = call};
-    ProtobufCMessage *body;
 
-    if (need_admin(call, "change limits", err) != FG_OK ||
-        read_body(call, &access__set_limits__descriptor, &body, err) != FG_OK)
-        return err->code;
-    edit.wanted = (Access__SetLimits *)body;
-    if (swap(call, edit_limits, &edit, err) != FG_OK)
+    if (need_admin(call, "change limits", err) != FG_OK || read_limits(call, &edit, err) != FG_OK ||
+        swap(call, edit_limits, &edit, err) != FG_OK)
         return err->code;
     fg_log_info("limits of a tenant changed", fg_lb("tenant", call->id), fg_ls("by", call->who));
     fg_json_begin_object(&json, NULL);
@@ -409,18 +467,6 @@ static enum fg_code set_limits(struct call *call, struct fg_err *err)
 }
 
 /* ---- tokens ---- */
-
-/* Makes the text of a token. id: of an old one; NULL: a new one. */
-static enum fg_code make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
-                                struct fg_token *ret_token, struct fg_err *err)
-{
-    uint8_t random[FG_TOKEN_RANDOM_BYTES];
-    bool made =
-        RAND_bytes(random, sizeof random) == 1 && fg_token_make(random, id, ret_text, ret_token);
-
-    OPENSSL_cleanse(random, sizeof random);
-    return made ? FG_OK : fg_fail(err, FG_E_INTERNAL, "no random numbers");
-}
 
 static enum fg_code edit_create_token(void *arg, const struct fg_access_change *change,
                                       struct fg_err *err)
@@ -464,7 +510,7 @@ static enum fg_code create_token(struct call *call, struct fg_err *err)
 
     if (read_body(call, &access__create_token__descriptor, &body, err) != FG_OK ||
         fill_token(call, (Access__CreateToken *)body, &token, err) != FG_OK ||
-        make_secret(NULL, text, &made, err) != FG_OK)
+        fg_access_make_secret(NULL, text, &made, err) != FG_OK)
         return err->code;
     token.id = made.id;
     secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, made.hash};
@@ -550,7 +596,7 @@ static enum fg_code rotate_token(struct call *call, struct fg_err *err)
         read_body(call, &access__rotate_token__descriptor, &body, err) != FG_OK ||
         read_duration(((Access__RotateToken *)body)->overlap, "overlap", OVERLAP_NS,
                       &edit.overlap_ms, err) != FG_OK ||
-        make_secret(token->id, text, &made, err) != FG_OK)
+        fg_access_make_secret(token->id, text, &made, err) != FG_OK)
         return err->code;
     edit.made = &made;
     if (swap(call, edit_rotate, &edit, err) != FG_OK)
@@ -587,6 +633,18 @@ static enum fg_code revoke_token(struct call *call, struct fg_err *err)
 
 /* ---- who asks ---- */
 
+/* What the page has to know of a session. */
+static void put_session(struct fg_json_writer *json, const struct fg_session *session)
+{
+    if (session == NULL)
+        return;
+    fg_json_put_text(json, "name", session->name);
+    fg_json_put_i64(json, "expiresMs", (session->issued_s + FG_SESSION_MAX_S) * 1000);
+    fg_buf_putc(fg_json_value(json, "csrf"), '"');
+    fg_buf_hex(json->out, session->csrf, sizeof session->csrf);
+    fg_buf_putc(json->out, '"');
+}
+
 static enum fg_code whoami(struct call *call, struct fg_err *err)
 {
     static const char *const modes[] = {"auto", "none", "header", "token"};
@@ -617,6 +675,7 @@ static enum fg_code whoami(struct call *call, struct fg_err *err)
                                                        : FG_SCOPES_ALL);
     if (grant->kind == FG_GRANT_TOKEN)
         fg_json_put_i64(&json, "expiresMs", grant->token->expires_ms);
+    put_session(&json, fg_access_session(call->req));
     fg_json_end(&json);
     return FG_OK;
 }

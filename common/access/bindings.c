@@ -4,6 +4,8 @@
 #include "common/model/tenant_id.h"
 #include "common/net/guard.h"
 
+#include <stdatomic.h>
+
 #define ANY   "*"
 #define VALUE "{value}"
 
@@ -30,6 +32,33 @@ unsigned fg_role_scopes(struct fg_slice role)
         if (fg_slice_is(role, roles[i].name))
             return roles[i].scopes;
     return 0;
+}
+
+/* ---- of the registry ---- */
+
+const struct fg_bindings *fg_bindings_create(const Access__Registry *registry,
+                                             struct fg_arena *arena)
+{
+    static _Atomic uint64_t generations;
+    size_t n = FG_MIN(registry->n_bindings, (size_t)FG_BINDINGS_MAX);
+    struct fg_binding *list = fg_arena_new(arena, struct fg_binding, n);
+    struct fg_bindings *bindings = fg_arena_new(arena, struct fg_bindings, 1);
+
+    if (list == NULL || bindings == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        list[i] =
+            (struct fg_binding){.issuer = fg_cstr(registry->bindings[i]->issuer),
+                                .claim = fg_cstr(registry->bindings[i]->claim),
+                                .value = fg_cstr(registry->bindings[i]->value),
+                                .tenants = fg_cstr(registry->bindings[i]->tenants),
+                                .scopes = fg_role_scopes(fg_cstr(registry->bindings[i]->role))};
+    *bindings = (struct fg_bindings){
+        .list = list,
+        .n = n,
+        .generation = atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed) + 1,
+    };
+    return bindings;
 }
 
 /* ---- checks ---- */

@@ -54,6 +54,12 @@ struct fg_claim {
     struct fg_slice path, value;
 };
 
+/* Returns the bindings of a registry, with a generation that no other list of this process has.
+ * Texts are the message's. A role of a later version gives nothing. Returns NULL at the limit of
+ * the arena. Any thread. */
+const struct fg_bindings *fg_bindings_create(const Access__Registry *registry,
+                                             struct fg_arena *arena) fg_must_check;
+
 /* Returns the scopes of a role, 0 for an unknown name. */
 unsigned fg_role_scopes(struct fg_slice role);
 

@@ -1,5 +1,6 @@
 #include "common/access/registry.h"
 
+#include "common/access/bindings.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/model/tenant_id.h"
@@ -136,7 +137,7 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
         return fg_fail(err, FG_E_INVALID,
                        "tenant_label is for tokens with the scope push, and names a label");
     for (size_t i = 0; i < label->n_tenants; i++)
-        if (fg_tenant_check(fg_cstr(label->tenants[i]->value), err) != FG_OK)
+        if (fg_tenant_check(fg_cstr(label->tenants[i]->tenant), err) != FG_OK)
             return fg_wrap(err, "tenant_label");
     if (label->otherwise[0] != '\0' && fg_tenant_check(fg_cstr(label->otherwise), err) != FG_OK)
         return fg_wrap(err, "tenant_label");
@@ -229,7 +230,11 @@ enum fg_code fg_access_registry_create(const Access__Registry *message, struct f
     registry->message = message;
     registry->arena = arena;
     atomic_init(&registry->refs, 1);
-    if (index_tenants(registry, err) != FG_OK || index_tokens(registry, err) != FG_OK) {
+    registry->bindings = fg_bindings_create(message, arena);
+    if (registry->bindings == NULL)
+        (void)fg_fail(err, FG_E_LIMIT, "too many bindings");
+    if (registry->bindings == NULL || index_tenants(registry, err) != FG_OK ||
+        index_tokens(registry, err) != FG_OK) {
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it was checked before it was stored */
         fg_access_registry_unref(registry);
@@ -450,7 +455,7 @@ enum fg_code fg_access_forget_tenant(const struct fg_access_change *change, stru
 enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct fg_slice id,
                                  const char *name, const char *value, struct fg_err *err)
 {
-    Access__Tenant__LimitsEntry entry = ACCESS__TENANT__LIMITS_ENTRY__INIT, *added;
+    Access__Limit entry = ACCESS__LIMIT__INIT, *added;
     Access__Tenant *tenant;
     size_t at = 0;
 
@@ -459,7 +464,7 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
     if (strlen(value) > LIMIT_VALUE_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "limits.%s: longer than %d bytes", name,
                        LIMIT_VALUE_MAX_BYTES);
-    while (at < tenant->n_limits && strcmp(tenant->limits[at]->key, name) != 0)
+    while (at < tenant->n_limits && strcmp(tenant->limits[at]->name, name) != 0)
         at++;
     for (const char *c = value; *c != '\0'; c++)
         if ((unsigned char)*c < ' ')
@@ -471,9 +476,9 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
             tenant->limits[at] = tenant->limits[--tenant->n_limits];
         return FG_OK;
     }
-    entry.key = fg_arena_text(change->arena, fg_cstr(name));
+    entry.name = fg_arena_text(change->arena, fg_cstr(name));
     entry.value = fg_arena_text(change->arena, fg_cstr(value));
-    added = entry.key == NULL || entry.value == NULL ? NULL : copy(change->arena, &entry.base);
+    added = entry.name == NULL || entry.value == NULL ? NULL : copy(change->arena, &entry.base);
     if (added != NULL && at < tenant->n_limits) {
         tenant->limits[at] = added;
         return FG_OK;
@@ -487,7 +492,7 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
 void fg_access_limits_yaml(const Access__Tenant *tenant, struct fg_buf *out)
 {
     for (size_t i = 0; i < tenant->n_limits; i++)
-        fg_buf_printf(out, "%s: %s\n", tenant->limits[i]->key, tenant->limits[i]->value);
+        fg_buf_printf(out, "%s: %s\n", tenant->limits[i]->name, tenant->limits[i]->value);
 }
 
 /* Leaves out tokens that ended long ago, so that the registry does not grow for ever. */

@@ -28,10 +28,13 @@ enum {
     FG_ACCESS_NAME_MAX_BYTES = 200,
 };
 
+struct fg_bindings; /* common/access/bindings.h */
+
 struct fg_access_registry {
     const Access__Registry *message;
     struct fg_map tenants, tokens;      /* by id: their positions in the message */
     const struct fg_selector *matchers; /* of each token */
+    const struct fg_bindings *bindings;
     struct fg_arena *arena;
     _Atomic unsigned refs;
 };

@@ -27,6 +27,7 @@ static const int64_t ROTATE_MS = INT64_C(7) * 24 * 3600 * 1000;
 struct fg_session_keys {
     struct fg_session_keys_config config;
     uint8_t master[FG_GCM_KEY_BYTES];
+    struct fg_bucket *bucket; /* of the thread */
     struct fg_ticker *ticker; /* NULL: not started */
     struct fg_condition *unread;
     _Atomic int64_t wanted_mono_ns; /* the last time; 0: never */
@@ -190,10 +191,11 @@ static enum fg_code add_key(void *arg, struct fg_arena *arena, ProtobufCMessage 
     return FG_OK;
 }
 
-static enum fg_code look(struct fg_session_keys *keys, struct fg_arena *arena, struct fg_err *err)
+static enum fg_code look(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                         struct fg_arena *arena, struct fg_err *err)
 {
     const struct fg_message_object object = {
-        .bucket = keys->config.bucket,
+        .bucket = bucket,
         .name = FG_SESSION_KEYS_NAME,
         .what = "the keys of sessions",
         .type = &access__session_keys__descriptor,
@@ -212,10 +214,11 @@ static enum fg_code look(struct fg_session_keys *keys, struct fg_arena *arena, s
     return take(keys, (const Access__SessionKeys *)message, err);
 }
 
-enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_err *err)
+enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                                  struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(ARENA_MAX_BYTES);
-    enum fg_code code = look(keys, arena, err);
+    enum fg_code code = look(keys, bucket, arena, err);
 
     fg_arena_destroy(arena);
     if (code == FG_OK)
@@ -232,9 +235,10 @@ enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_err *e
 
 static void tick(void *arg)
 {
+    struct fg_session_keys *keys = arg;
     struct fg_err err;
 
-    if (fg_session_keys_look(arg, &err) != FG_OK)
+    if (fg_session_keys_look(keys, keys->bucket, &err) != FG_OK)
         fg_log_warn("the keys of sessions could not be read, will retry", fg_ls("err", err.msg));
 }
 
@@ -250,22 +254,31 @@ struct fg_session_keys *fg_session_keys_create(const struct fg_session_keys_conf
     return keys;
 }
 
-enum fg_code fg_session_keys_start(struct fg_session_keys *keys, struct fg_err *err)
+enum fg_code fg_session_keys_start(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                                   struct fg_err *err)
 {
     const struct fg_ticker_config config = {
         .name = "session-keys", .period_ns = LOOK_NS, .tick = tick, .arg = keys};
 
+    keys->bucket = bucket;
     if (fg_ticker_create(&config, &keys->ticker, err) != FG_OK)
         return err->code;
     fg_ticker_wake(keys->ticker);
     return FG_OK;
 }
 
+void fg_session_keys_stop(struct fg_session_keys *keys)
+{
+    fg_ticker_destroy(keys->ticker);
+    keys->ticker = NULL;
+    keys->bucket = NULL;
+}
+
 void fg_session_keys_destroy(struct fg_session_keys *keys)
 {
     if (keys == NULL)
         return;
-    fg_ticker_destroy(keys->ticker);
+    fg_assert(keys->ticker == NULL);
     fg_condition_destroy(keys->unread);
     (void)pthread_mutex_destroy(&keys->lock);
     OPENSSL_cleanse(keys, sizeof *keys);

@@ -23,7 +23,6 @@
 struct fg_session_keys;
 
 struct fg_session_keys_config {
-    struct fg_bucket *bucket;         /* borrowed */
     struct fg_clock *clock;           /* borrowed; wall time */
     struct fg_conditions *conditions; /* borrowed; NULL: none */
     const uint8_t *master;            /* FG_GCM_KEY_BYTES, copied; NULL: none */
@@ -31,11 +30,16 @@ struct fg_session_keys_config {
 
 /* Creates it, without a thread and without keys. */
 struct fg_session_keys *fg_session_keys_create(const struct fg_session_keys_config *config);
-/* Ends the thread and frees it. Accepts NULL. */
+/* Frees it, after fg_session_keys_stop(). Accepts NULL. */
 void fg_session_keys_destroy(struct fg_session_keys *keys);
 
-/* Starts the thread, which reads the keys at once. FG_E_LIMIT: no more threads. */
-enum fg_code fg_session_keys_start(struct fg_session_keys *keys, struct fg_err *err) fg_must_check;
+/* Starts the thread, which reads the keys at once. The bucket is borrowed until
+ * fg_session_keys_stop(). FG_E_LIMIT: no more threads. */
+enum fg_code fg_session_keys_start(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                                   struct fg_err *err) fg_must_check;
+/* Ends the thread; the keys stay known. Does nothing if it was not started. No
+ * fg_session_keys_want() meanwhile. */
+void fg_session_keys_stop(struct fg_session_keys *keys);
 
 /* Returns the keys that are known; none at first. */
 struct fg_cookie_keys fg_session_keys_get(struct fg_session_keys *keys);
@@ -46,7 +50,8 @@ void fg_session_keys_want(struct fg_session_keys *keys);
 
 /* Reads the keys, and adds one if it is time, as the thread does; for tests. FG_E_CORRUPT: the
  * object is damaged, or was written with another master key. Errors of the bucket. */
-enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_err *err);
+enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                                  struct fg_err *err);
 
 /* Reads a master key: a file with 64 hexadecimal digits, or 32 bytes in base64. FG_E_INVALID names
  * the file and the fault. */

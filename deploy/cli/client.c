@@ -275,6 +275,17 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
     return code;
 }
 
+enum fg_code cli_client_put(struct cli_client *client, const char *path, struct fg_slice json,
+                            struct cli_client_reply *ret_reply, struct fg_err *err)
+{
+    enum fg_code code;
+
+    curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    code = cli_client_post(client, path, "application/json", json, ret_reply, err);
+    curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, NULL);
+    return code;
+}
+
 enum fg_code cli_client_delete(struct cli_client *client, const char *path,
                                struct cli_client_reply *ret_reply, struct fg_err *err)
 {

@@ -59,6 +59,10 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
                              struct fg_slice body, struct cli_client_reply *ret_reply,
                              struct fg_err *err) fg_must_check;
 
+/* Puts a JSON document at the path. */
+enum fg_code cli_client_put(struct cli_client *client, const char *path, struct fg_slice json,
+                            struct cli_client_reply *ret_reply, struct fg_err *err) fg_must_check;
+
 /* Deletes what is at the path, with the header that such requests need. */
 enum fg_code cli_client_delete(struct cli_client *client, const char *path,
                                struct cli_client_reply *ret_reply,

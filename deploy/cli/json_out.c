@@ -53,3 +53,17 @@ enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err)
     json_decref(document);
     return good ? FG_OK : fg_fail_errno(err, errno, "cannot write output");
 }
+
+enum fg_code cli_json_reply(struct cli_client_reply *reply, json_t **ret_document,
+                            struct fg_err *err)
+{
+    enum fg_code code = cli_client_check(reply, err);
+
+    if (code == FG_OK) {
+        *ret_document = json_loadb((const char *)reply->body.ptr, reply->body.len, 0, NULL);
+        if (*ret_document == NULL)
+            code = fg_fail(err, FG_E_DECODE, "the answer is not JSON");
+    }
+    cli_client_reply_done(reply);
+    return code;
+}

@@ -8,6 +8,7 @@
 
 #include "common/base/err.h"
 #include "common/base/slice.h"
+#include "deploy/cli/client.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -20,6 +21,11 @@ json_t *cli_json_u64(uint64_t number);
 
 /* Returns a time, in nanoseconds since 1970, as "2024-01-31T12:00:00.250Z". */
 json_t *cli_json_time(int64_t wall_ns);
+
+/* Reads the document of a reply, which the caller frees, and frees the reply. A status other than
+ * 200 is a failure with the server's message. FG_E_DECODE: it is not JSON. */
+enum fg_code cli_json_reply(struct cli_client_reply *reply, json_t **ret_document,
+                            struct fg_err *err) fg_must_check;
 
 /* Prints the document and a newline, and frees it. FG_E_…: what the system says of `out`. */
 enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err) fg_must_check;

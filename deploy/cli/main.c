@@ -7,9 +7,11 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-    {"server", single_run}, {"bucket", cli_bucket},   {"ring", cli_ring},     {"push", cli_push},
-    {"query", cli_query},   {"compare", cli_compare}, {"labels", cli_labels}, {"rules", cli_rules},
-    {"canary", cli_canary}, {"adhoc", cli_adhoc},
+    {"server", single_run}, {"bucket", cli_bucket}, {"ring", cli_ring},
+    {"push", cli_push},     {"query", cli_query},   {"compare", cli_compare},
+    {"labels", cli_labels}, {"rules", cli_rules},   {"canary", cli_canary},
+    {"adhoc", cli_adhoc},   {"access", cli_access}, {"tenant", cli_tenant},
+    {"token", cli_token},   {"whoami", cli_whoami},
 };
 
 static int completion(int argc, char **argv)

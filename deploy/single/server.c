@@ -245,6 +245,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     qry_routes(server->querier, program->http);
     server->admin_api = fg_program_admin_api(program, server->bucket);
     fg_admin_api_routes(&server->admin_api, program->http);
+    fg_access_routes(program->access, program->http);
     return FG_OK;
 }
 
@@ -416,6 +417,15 @@ enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
         fg_buf_done(&path);
     }
     if (missing)
+        return err->code;
+    return fg_bucket_open(&single_bucket, &single_bucket_s3,
+                          &(struct fg_bucket_host){.data = single_settings.data}, ret_bucket, err);
+}
+
+enum fg_code single_make_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
+{
+    if (single_bucket.type == FG_BUCKET_DIRECTORY &&
+        make_folders(single_settings.data, err) != FG_OK)
         return err->code;
     return fg_bucket_open(&single_bucket, &single_bucket_s3,
                           &(struct fg_bucket_host){.data = single_settings.data}, ret_bucket, err);

@@ -29,4 +29,7 @@ extern struct qry_settings single_querier;
  * created. */
 enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
 
+/* Does the same, and makes the data folder and the bucket if they do not exist. */
+enum fg_code single_make_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
+
 #endif

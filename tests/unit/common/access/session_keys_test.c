@@ -38,18 +38,17 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct fg_session_keys *create(struct fixture *f, struct fg_bucket *bucket,
-                                      const uint8_t *key)
+static struct fg_session_keys *create(struct fixture *f, const uint8_t *key)
 {
-    return fg_session_keys_create(&(struct fg_session_keys_config){
-        .bucket = bucket, .clock = &f->clock.clock, .master = key});
+    return fg_session_keys_create(
+        &(struct fg_session_keys_config){.clock = &f->clock.clock, .master = key});
 }
 
-static void look(struct fg_session_keys *keys)
+static void look_in(struct fg_session_keys *keys, struct fg_bucket *bucket)
 {
     struct fg_err err;
 
-    assert_int_equal(fg_session_keys_look(keys, &err), FG_OK);
+    assert_int_equal(fg_session_keys_look(keys, bucket, &err), FG_OK);
 }
 
 static bool has(const struct fg_cookie_keys *keys, const struct fg_cookie_key *key)
@@ -71,13 +70,13 @@ static void no_session_is_lost_while_keys_change(void **state)
     uint32_t last_id = 0;
 
     for (unsigned i = 0; i < PROCESSES; i++) {
-        processes[i] = create(f, f->bucket, NULL);
-        look(processes[i]);
+        processes[i] = create(f, NULL);
+        look_in(processes[i], f->bucket);
     }
     for (unsigned minute = 0; minute < DAYS * 1440; minute++) {
         for (unsigned i = 0; i < PROCESSES; i++)
             if (minute % 5 == i)
-                look(processes[i]);
+                look_in(processes[i], f->bucket);
         for (unsigned i = 0; i < PROCESSES; i++) {
             struct fg_cookie_keys mine = fg_session_keys_get(processes[i]);
 
@@ -103,12 +102,12 @@ static void no_session_is_lost_while_keys_change(void **state)
 static void processes_that_start_together_agree(void **state)
 {
     struct fixture *f = *state;
-    struct fg_session_keys *a = create(f, f->bucket, NULL), *b = create(f, f->bucket, NULL);
+    struct fg_session_keys *a = create(f, NULL), *b = create(f, NULL);
     struct fg_cookie_keys of_a, of_b;
 
     assert_int_equal(fg_session_keys_get(a).n, 0);
-    look(a);
-    look(b);
+    look_in(a, f->bucket);
+    look_in(b, f->bucket);
     of_a = fg_session_keys_get(a);
     of_b = fg_session_keys_get(b);
     assert_int_equal(of_a.n, 1);
@@ -128,14 +127,14 @@ static void a_failing_bucket_does_no_harm(void **state)
             const struct fg_bucket_faults none = {.seed = 1};
             struct fg_bucket_faulty *faulty = fg_bucket_faulty_create(memory, &none);
             struct fg_bucket *bucket = fg_bucket_faulty_bucket(faulty);
-            struct fg_session_keys *a = create(f, bucket, NULL), *b = create(f, memory, NULL);
+            struct fg_session_keys *a = create(f, NULL), *b = create(f, NULL);
             struct fg_cookie_keys of_a, of_b;
             struct fg_err err;
 
             fg_bucket_faulty_fail(faulty, k, late != 0);
-            (void)fg_session_keys_look(a, &err);
-            look(b);
-            look(a);
+            (void)fg_session_keys_look(a, bucket, &err);
+            look_in(b, memory);
+            look_in(a, bucket);
             of_a = fg_session_keys_get(a);
             of_b = fg_session_keys_get(b);
             assert_int_equal(of_a.n, 1);
@@ -150,23 +149,22 @@ static void a_failing_bucket_does_no_harm(void **state)
 static void a_master_key_keeps_readers_of_the_bucket_out(void **state)
 {
     struct fixture *f = *state;
-    struct fg_session_keys *owner = create(f, f->bucket, master),
-                           *stranger = create(f, f->bucket, other_master),
-                           *reader = create(f, f->bucket, NULL);
+    struct fg_session_keys *owner = create(f, master), *stranger = create(f, other_master),
+                           *reader = create(f, NULL);
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET, .name = FG_SESSION_KEYS_NAME, .content_max_bytes = 100000};
     struct fg_cookie_keys known;
     struct fg_err err;
 
-    look(owner);
+    look_in(owner, f->bucket);
     known = fg_session_keys_get(owner);
     assert_int_equal(known.n, 1);
     assert_int_equal(fg_bucket_call(f->bucket, &get), FG_OK);
     assert_null(memmem(get.body.ptr, get.body.len, known.list[0].bytes, 8));
     fg_bucket_clear(&get);
-    assert_int_equal(fg_session_keys_look(stranger, &err), FG_E_CORRUPT);
+    assert_int_equal(fg_session_keys_look(stranger, f->bucket, &err), FG_E_CORRUPT);
     assert_non_null(strstr(err.msg, "master key"));
-    assert_int_equal(fg_session_keys_look(reader, &err), FG_E_CORRUPT);
+    assert_int_equal(fg_session_keys_look(reader, f->bucket, &err), FG_E_CORRUPT);
     assert_int_equal(fg_session_keys_get(stranger).n, 0);
     fg_session_keys_destroy(owner);
     fg_session_keys_destroy(stranger);
@@ -177,14 +175,14 @@ static void a_master_key_keeps_readers_of_the_bucket_out(void **state)
 static void a_master_key_may_come_later(void **state)
 {
     struct fixture *f = *state;
-    struct fg_session_keys *before = create(f, f->bucket, NULL), *after;
+    struct fg_session_keys *before = create(f, NULL), *after;
 
-    look(before);
-    after = create(f, f->bucket, master);
-    look(after);
+    look_in(before, f->bucket);
+    after = create(f, master);
+    look_in(after, f->bucket);
     assert_int_equal(fg_session_keys_get(after).n, 1);
     fg_clock_manual_advance(&f->clock, 8 * 24 * FG_HOUR_NS);
-    look(after);
+    look_in(after, f->bucket);
     assert_int_equal(fg_session_keys_get(after).n, 2);
     fg_session_keys_destroy(before);
     fg_session_keys_destroy(after);

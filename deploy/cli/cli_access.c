@@ -1,0 +1,144 @@
+/* `flamegrid access init`: the first token of a server, in the bucket, before or while the server
+ * runs. */
+#include "common/access/access.h"
+#include "common/net/guard.h"
+#include "deploy/cli/args.h"
+#include "deploy/cli/cli.h"
+#include "deploy/single/server.h"
+
+#include <openssl/crypto.h>
+
+static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS;
+
+static const char help[] =
+    "usage: flamegrid access init [--again] [--name NAME] [settings]\n"
+    "\n"
+    "Makes the first token of a server, with the scopes admin and tenant-admin, and prints it "
+    "once.\n"
+    "It is valid for a year. The server may run or not; it has to have access.mode: token to ask\n"
+    "for tokens. Works on the bucket that a server with the same settings has: --config FILE,\n"
+    "--data DIR, --bucket.type s3 and so on, or FG_... in the environment.\n"
+    "\n"
+    "  --again      makes a further one although there is a token with the scope admin: for when "
+    "it\n"
+    "               was lost\n"
+    "  --name NAME  of the token; else admin\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid access init --data ./data\n"
+    "  flamegrid access init --config /etc/flamegrid/server.yaml\n"
+    "  export FLAMEGRID_TOKEN=fgt_...\n"
+    "  flamegrid tenant create shop\n"
+    "  flamegrid token create --tenant shop --scopes push --name agents\n";
+
+struct init_command {
+    bool again;
+    const char *name;
+    Access__Token token;
+    int64_t now_ms;
+};
+
+static enum fg_code add_admin(void *arg, const struct fg_access_change *change, struct fg_err *err)
+{
+    const struct init_command *command = arg;
+
+    if (!command->again && fg_access_has_admin(change->registry, change->now_ms))
+        return fg_fail(err, FG_E_EXISTS,
+                       "there is a token with the scope admin; --again makes another one");
+    return fg_access_create_token(change, &command->token, err);
+}
+
+static enum fg_code init(struct init_command *command, struct fg_err *err)
+{
+    const int64_t year_ms = INT64_C(365) * 24 * 3600 * 1000;
+    struct fg_bucket *bucket = NULL;
+    Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
+    char all[] = "*", *tenants[] = {all}, text[FG_TOKEN_CHARS + 1];
+    struct fg_token made;
+    enum fg_code code;
+
+    if (fg_access_make_secret(NULL, text, &made, err) != FG_OK ||
+        single_make_bucket(&bucket, err) != FG_OK)
+        return err->code;
+    command->now_ms = fg_wall_ns(fg_clock_real()) / FG_MS_NS;
+    secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, made.hash};
+    access__token__init(&command->token);
+    command->token.id = made.id;
+    command->token.name = (char *)(uintptr_t)command->name; /* only packed, never written to */
+    command->token.n_tenants = 1;
+    command->token.tenants = tenants;
+    command->token.scopes = FG_SCOPE_ADMIN | FG_SCOPE_TENANT_ADMIN;
+    command->token.n_secrets = 1;
+    command->token.secrets = secrets;
+    command->token.expires_ms = command->now_ms + year_ms;
+    code = fg_access_swap(bucket, "flamegrid access init", command->now_ms,
+                          fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, command, err);
+    fg_bucket_close(bucket);
+    if (code == FG_OK) {
+        fprintf(stderr,
+                "This token may do everything but read and send profiles. It is shown once:\n");
+        printf("%s\n", text);
+    }
+    OPENSSL_cleanse(text, sizeof text);
+    return code;
+}
+
+/* Takes the command's own words out of argv; what remains are settings. */
+static int take_words(struct init_command *command, int argc, char **argv)
+{
+    int kept = 0;
+
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--again") == 0)
+            command->again = true;
+        else if (strcmp(argv[i], "--name") == 0 && i + 1 < argc)
+            command->name = argv[++i];
+        else
+            argv[kept++] = argv[i];
+    }
+    return kept;
+}
+
+static int run(const struct fg_program_def *def, int argc, char **argv)
+{
+    struct init_command command = {.name = "admin"};
+    int n_flags = take_words(&command, argc - 1, argv + 1), code = CLI_OK;
+    struct fg_program program;
+    struct fg_err err;
+
+    if (fg_program_configure(def, n_flags, argv + 1, &program, &err) != FG_OK)
+        code = CLI_USAGE;
+    else if (init(&command, &err) != FG_OK)
+        code = CLI_FAILED;
+    if (code != CLI_OK)
+        fprintf(stderr, "flamegrid access init: %s\n", err.msg);
+    fg_program_forget(&program);
+    return code;
+}
+
+static const struct access_verb {
+    const char *name;
+} verbs[] = {{"init"}};
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid access", verbs);
+
+int cli_access(int argc, char **argv)
+{
+    const struct cli_args_command page = {"access", "init", help, "", NULL, 0};
+
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            (void)fputs(help, stdout);
+            return CLI_OK;
+        }
+    if (cli_args_complete_verbs(&all_verbs, argc, argv))
+        return CLI_OK;
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0)
+        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
+    if (argc > 0 && cli_args_find_verb(&all_verbs, argv[0]) == NULL)
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
+    if (argc == 0) {
+        (void)fputs(help, stderr);
+        return CLI_USAGE;
+    }
+    return single_with_def(run, argc, argv);
+}
