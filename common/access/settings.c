@@ -19,7 +19,7 @@ const struct fg_conf_field fg_access_fields[] = {
     {"failures_per_minute", FG_CONF_UINT, CONF(failures_per_minute), .def = "20", .min = "1", .max = "1000000",
      .doc = "Requests with wrong credentials per minute and address (IPv6: per /64) that are answered with 401. Further ones are answered with 429. Requests with right credentials are never refused for that."},
     {"issuers", FG_CONF_YAML, CONF(issuers), .def = "", .max = "100000",
-     .doc = "Identity providers whose JSON Web Tokens are taken: a list of maps with issuer, audience (that a token has to have), and optionally keys_url (instead of discovery), ca_file, token_file (sent with requests to the issuer, such as a service account's), tenant_claim (path of the claim that names the tenant that the bearer may push to). [How](operations/access.md)"},
+     .doc = "Identity providers whose JSON Web Tokens are taken: a list of maps with issuer, audience (that a token has to have), and optionally keys_url (instead of discovery), ca_file, token_file (sent with requests to the issuer, such as a service account's), tenant_claim (path of the claim that names the tenant that the bearer may push to)."},
     {"bindings", FG_CONF_YAML, CONF(bindings), .def = "", .max = "1000000",
      .doc = "What people and workloads of the issuers may do: a list of maps with issuer, claim (a name, or a JSON pointer such as /realm_access/roles), value (* for any), tenants (a name, `team-*`, * or `{value}`) and role (sender, viewer, editor, admin, cluster-admin)."},
     {"master_key_file", FG_CONF_STRING, CONF(master_key_file), .def = "", .max = "4000",

@@ -3,6 +3,8 @@
 
     build/access/joserfc/bin/python tests/access/corpus.py    (tests/access/run installs it there, by locks/joserfc.txt)
 
+With the arguments FOLDER SECONDS it makes the same tokens there, for another time: what tests/access asks a server with.
+
 keys.json is the key set of the issuer. tokens.tsv has a line for each token: name, verdict (ok, denied, or unknown: no key has its kid), what the
 reason has to contain, and the token. Keys are new with each run and their private parts are kept nowhere. The time of all of it is NOW.
 """
@@ -19,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
-NOW = 1_800_000_000  # 2027-01-15
+NOW = int(sys.argv[2]) if len(sys.argv) > 2 else 1_800_000_000  # 2027-01-15
 ISSUER = "https://issuer.example"
 AUDIENCE = "flamegrid"
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -280,7 +282,7 @@ class Corpus:
 
 
 def main():
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "data", "access")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "data", "access")
     corpus = Corpus()
     for part in (corpus.good, corpus.algorithms, corpus.key_ids, corpus.headers, corpus.content, corpus.form):
         part()
