@@ -869,6 +869,8 @@ void dist_upload_start(struct dist_upload *upload)
     upload->decode_limits = fg_decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
+    if (upload->req != NULL)
+        upload->rules.demanded = fg_access_grant(upload->req)->matchers;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
     if (dist_owners_are_loaded(distributor->owners))

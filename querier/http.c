@@ -52,7 +52,7 @@ struct qry_http_binding {
     struct querier *querier;
     const struct qry_endpoint *endpoint;
     uint64_t body_max_bytes;
-    bool scraped, streams;
+    bool scraped, streams, whole;
 };
 
 static void query_destroy(struct qry_query *query)
@@ -193,6 +193,7 @@ static struct qry_query *query_create(const struct qry_http_binding *binding,
                      fg_slice_is(fg_http_param(req, "partial"), "true");
     query->statistics = fg_slice_is(fg_http_header(req, "x-flamegrid-statistics"), "true") ||
                         fg_slice_is(fg_http_param(req, "statistics"), "true");
+    query->whole = binding->whole;
     query->start_mono_ns = fg_mono_ns(querier->clock);
     query->deadline_mono_ns = query->start_mono_ns + querier->timeout_ns;
     query->arena = fg_arena_create(querier->answer_max_bytes);
@@ -212,6 +213,21 @@ static int64_t least(int64_t a, int64_t b)
     return FG_MIN(a, b);
 }
 
+/* A caller that may see some series only gets answers that select series, and no others. */
+static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *err)
+{
+    const struct fg_grant *grant = fg_access_grant(query->req);
+
+    if (grant->kind != FG_GRANT_TOKEN || grant->token->matchers[0] == '\0')
+        return FG_OK;
+    if (query->whole)
+        return fg_fail(err, FG_E_DENIED,
+                       "token %s may see profiles with %s only, and this answer is about all",
+                       grant->token->id, grant->token->matchers);
+    query->restriction = grant->token->matchers;
+    return FG_OK;
+}
+
 /* Finds the tenants of the request, and their limits. */
 static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
@@ -223,6 +239,8 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
             err->code = FG_E_NO_TENANT;
         return err->code;
     }
+    if (restrict_to_caller(query, err) != FG_OK)
+        return err->code;
     for (size_t i = 0; i < query->tenants.n; i++) {
         struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
 
@@ -398,19 +416,19 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     const struct {
         const struct qry_endpoint *endpoints;
         size_t n;
-        bool scraped, posts, streams;
+        bool scraped, posts, streams, whole;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, false, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, false, false, false},
-        {qry_render_endpoints, qry_n_render_endpoints, false, false, true},
-        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, false, false, true},
-        {qry_label_endpoints, qry_n_label_endpoints, false, false, true},
-        {qry_status_endpoints, qry_n_status_endpoints, false, false, false},
+        {qry_api_endpoints, qry_n_api_endpoints, false, false, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, false, false, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, false, false, true, false},
+        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, false, false, true, false},
+        {qry_label_endpoints, qry_n_label_endpoints, false, false, true, false},
+        {qry_status_endpoints, qry_n_status_endpoints, false, false, false, true},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, false, true, true},
-        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false},
+        {qry_change_endpoints, qry_n_change_endpoints, false, true, true, false},
+        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false, true},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false, true},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -424,7 +442,10 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
             add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].posts);
             binding->scraped = tables[t].scraped;
             binding->streams = tables[t].streams;
+            binding->whole = tables[t].whole;
         }
-    for (size_t i = 0; i < qry_n_adhoc_endpoints; i++)
-        add_adhoc_route(querier, server, binding++, &qry_adhoc_endpoints[i]);
+    for (size_t i = 0; i < qry_n_adhoc_endpoints; i++, binding++) {
+        add_adhoc_route(querier, server, binding, &qry_adhoc_endpoints[i]);
+        binding->whole = true;
+    }
 }

@@ -106,6 +106,8 @@ struct qry_query {
     struct qry_render_params params; /* of the others */
     struct fg_slice accept;          /* the header */
     struct fg_tenant_ids tenants;
+    const char
+        *restriction; /* a selector that all series match which the caller may see; NULL: none */
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants' limits; 0: no limit */
     uint64_t bytes_max;                      /* the same */
     struct fg_flow flow;                     /* of the first tenant, whose queries share a lane */
@@ -125,6 +127,7 @@ struct qry_query {
     uint64_t rollups;                                  /* that took the place of profiles */
 
     bool scraped;   /* by a program, at an interval */
+    bool whole;     /* the answer is about all of a tenant, whatever series it has */
     bool refine;    /* the client wants exact flame graphs, whatever they cost */
     bool inexact;   /* some flame graph may differ from that of a full merge, */
     uint64_t bound; /* by at most so much */

@@ -582,7 +582,10 @@ static enum fg_code render_label_values(struct qry_query *query, const ProtobufC
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     selection.start_ns = selection.end_ns - FG_HOUR_NS;
     qry_label_sets_init(&sets);
-    enum fg_code code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
+    enum fg_code code = qry_selection_restrict(query, &selection, err);
+    if (code == FG_OK)
+        code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
+    qry_selection_done(&selection);
     if (code == FG_OK)
         write_types(&sets, &query->body);
     qry_label_sets_done(&sets);

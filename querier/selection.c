@@ -62,6 +62,15 @@ static void look_back(const struct qry_query *query, struct qry_selection *selec
     selection->start_ns = oldest_ns;
 }
 
+enum fg_code qry_selection_restrict(const struct qry_query *query, struct qry_selection *selection,
+                                    struct fg_err *err)
+{
+    if (selection->restricted || query->restriction == NULL)
+        return FG_OK;
+    selection->restricted = true;
+    return fg_selector_parse(fg_cstr(query->restriction), query->arena, &selection->selector, err);
+}
+
 enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selection *selection,
                                  int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
@@ -81,7 +90,7 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
     /* After the cut: what is not read does not count. */
     if (query->length_max_ns > 0 && length_ns > query->length_max_ns)
         return too_long(length_ns, query->length_max_ns, err);
-    return FG_OK;
+    return qry_selection_restrict(query, selection, err);
 }
 
 /* "<context> \"<selector>\": <what is wrong with it>" */

@@ -19,6 +19,7 @@ struct qry_selection {
     struct fg_profile_type type; /* if type_text is not NULL */
     const char *type_text;       /* its five parts; NULL: any type */
     int64_t start_ns, end_ns;    /* both inclusive */
+    bool restricted;             /* the selector has query->restriction, too */
     int64_t cut_ns;              /* by so much later than the client asked does start_ns begin */
 };
 
@@ -41,6 +42,11 @@ static inline int64_t qry_points_from_ns(const struct qry_selection *selection, 
 
 /* Frees what the selection owns. A zeroed selection is fine. */
 void qry_selection_done(struct qry_selection *selection);
+
+/* Adds what the caller may see to the selector, once. Every selection needs it before it is used;
+ * qry_selection_range() does it. */
+enum fg_code qry_selection_restrict(const struct qry_query *query, struct qry_selection *selection,
+                                    struct fg_err *err) fg_must_check;
 
 /* Sets the time range. Cuts off what is before the tenants' retention and max_query_lookback.
  * FG_E_INVALID: no range, its start is after its end, or it exceeds max_query_length. */

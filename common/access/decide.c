@@ -72,6 +72,8 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
         return fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
     grant->kind = FG_GRANT_TOKEN;
     grant->token = known;
+    if (known->matchers[0] == '\0')
+        grant->matchers = NULL;
     return FG_OK;
 }
 
@@ -236,6 +238,11 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
         *ret_ids = (struct fg_tenant_ids){.ids = {FG_LIT(FG_TENANT_ONLY)}, .n = 1};
     } else if (header.len == 0 && only.ptr != NULL) {
         *ret_ids = (struct fg_tenant_ids){.ids = {only}, .n = 1};
+    } else if (header.len == 0 && grant->kind != FG_GRANT_ANYONE) {
+        return fg_fail(
+            err, FG_E_NO_TENANT,
+            "no org id: you have access to several tenants, X-Scope-OrgID says which one "
+            "is meant");
     } else if (fg_tenant_ids_parse(header, ret_ids, err) != FG_OK) {
         return err->code;
     }

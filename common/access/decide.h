@@ -61,7 +61,7 @@ struct fg_grant {
     unsigned demanded;                   /* scopes of the route */
     struct fg_access_registry *registry; /* NULL: none is known. Not a reference of its own */
     const Access__Token *token;          /* TOKEN */
-    const struct fg_selector *matchers;  /* of the token */
+    const struct fg_selector *matchers;  /* of the token; NULL: it has none */
     struct fg_access_identity identity;  /* IDENTITY */
     char user[FG_TENANT_MAX_BYTES + 1];  /* that Basic named; "": none */
 };

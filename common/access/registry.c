@@ -155,6 +155,11 @@ static enum fg_code check_token(const Access__Token *token, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID,
                        "the scopes admin and metrics are not about tenants: such a token has the "
                        "tenants \"*\"");
+    if (token->matchers[0] != '\0' && (token->scopes & ~(unsigned)(FG_SCOPE_PUSH | FG_SCOPE_READ)))
+        return fg_fail(
+            err, FG_E_INVALID,
+            "a token with matchers has no scopes but push and read: the others are about "
+            "all profiles of a tenant");
     if (strlen(token->matchers) > MATCHERS_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "matchers have at most %d bytes", MATCHERS_MAX_BYTES);
     if (token->expires_ms < 0 || token->not_before_ms < 0 ||

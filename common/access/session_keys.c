@@ -15,13 +15,14 @@
 enum {
     OBJECT_MAX_BYTES = 64 * 1024, /* two keys have 250; room for later fields */
     ARENA_MAX_BYTES = 1024 * 1024,
+    FILE_MAX_BYTES = 4096, /* of a master key */
     WRAPPED_BYTES = FG_GCM_NONCE_BYTES + FG_GCM_KEY_BYTES + FG_GCM_TAG_BYTES,
 };
 
 static const int64_t LOOK_NS = 5 * FG_MINUTE_NS;
 static const int64_t WANT_NS = 10 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = 5 * FG_SECOND_NS; /* the process waits for it when it ends */
-static const int64_t SETTLE_MS = 10 * 60 * 1000;    /* two looks */
+static const int64_t SETTLE_MS = INT64_C(10) * 60 * 1000;    /* two looks */
 static const int64_t ROTATE_MS = INT64_C(7) * 24 * 3600 * 1000;
 
 struct fg_session_keys {
@@ -45,7 +46,7 @@ enum fg_code fg_master_key_read(const char *path, uint8_t out[FG_GCM_KEY_BYTES],
     enum fg_code code;
     size_t len = 0;
 
-    fg_buf_init(&file, 1024 * 1024);
+    fg_buf_init(&file, FILE_MAX_BYTES);
     code = fg_conf_read_file(path, &file, err);
     text = fg_trim(fg_buf_slice(&file));
     if (code == FG_OK && !fg_parse_hex(text, out, FG_GCM_KEY_BYTES)) {

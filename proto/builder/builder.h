@@ -13,6 +13,7 @@
 #include "common/base/map.h"
 #include "common/model/batch.h"
 #include "common/model/relabel.h"
+#include "common/model/selector.h"
 #include "common/model/tenant_limits.h"
 
 /* What a tenant may send (distributor/API.md#limits). Zero in any field: no limit. */
@@ -48,9 +49,10 @@ struct fg_decode_counts {
 
 /* The tenant's rules for all profiles of one upload (distributor/API.md#relabelling). */
 struct fg_upload_rules {
-    const struct fg_relabel *labels; /* for the labels of each profile; NULL: none */
-    const struct fg_relabel *types;  /* choose among the sample types; NULL: all */
-    uint64_t work;                   /* starts at FG_RELABEL_WORK_MAX and counts down */
+    const struct fg_relabel *labels;    /* for the labels of each profile; NULL: none */
+    const struct fg_relabel *types;     /* choose among the sample types; NULL: all */
+    const struct fg_selector *demanded; /* that the labels of each profile match; NULL: any do */
+    uint64_t work;                      /* starts at FG_RELABEL_WORK_MAX and counts down */
 };
 
 /* Times, labels and limits for all profiles of an upload. */

@@ -127,6 +127,22 @@ static enum fg_code join_labels(struct fg_builder *builder, const struct fg_uplo
     return FG_OK;
 }
 
+static enum fg_code not_demanded(const struct fg_selector *demanded, const struct fg_labels *labels,
+                                 struct fg_err *err)
+{
+    struct fg_buf wanted, given;
+
+    fg_buf_init(&wanted, FG_ERR_MSG_MAX_BYTES);
+    fg_buf_init(&given, FG_ERR_MSG_MAX_BYTES);
+    fg_selector_write(demanded, &wanted);
+    fg_labels_write(labels, &given);
+    (void)fg_fail(err, FG_E_DENIED, "the caller may send profiles with %.*s only, not with %.*s",
+                  FG_S(fg_buf_slice(&wanted)), FG_S(fg_buf_slice(&given)));
+    fg_buf_done(&wanted);
+    fg_buf_done(&given);
+    return err->code;
+}
+
 /* Computes the labels with which a group's profile is stored. *ret_kept false: a rule drops it. */
 static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
                                   struct fg_builder_group *group, bool *ret_kept,
@@ -141,6 +157,9 @@ static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_up
         return FG_OK;
     fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_DELTA));
     fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_ORDER));
+    if (upload->rules != NULL && upload->rules->demanded != NULL &&
+        !fg_selector_matches(upload->rules->demanded, &group->joined))
+        return not_demanded(upload->rules->demanded, &group->joined, err);
     return fg_labels_check(&group->joined, &upload->limits, err);
 }
 
