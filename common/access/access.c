@@ -485,6 +485,13 @@ static void release(void *arg, void *grant)
     fg_access_registry_unref(attached->registry);
 }
 
+static bool log_in(void *arg, struct fg_http_request *req)
+{
+    struct fg_access *access = arg;
+
+    return access->mode == FG_ACCESS_TOKEN && fg_people_log_in(access->people, req);
+}
+
 const struct fg_http_guard *fg_access_guard(struct fg_access *access)
 {
     return &access->guard;
@@ -648,7 +655,7 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
     access->away = fg_condition_create(config->conditions, "access_registry_away");
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
-    access->guard = (struct fg_http_guard){admit, release, access};
+    access->guard = (struct fg_http_guard){admit, release, log_in, access};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
     if (choose_mode(access, err) != FG_OK || create_people(access, err) != FG_OK) {
         fg_access_destroy(access);

@@ -26,12 +26,14 @@ enum {
 static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = 10 * FG_SECOND_NS;
 
+#define LOGIN_PATH    "/auth/login"
 #define CALLBACK_PATH "/auth/callback"
 #define CSRF_HEADER   "X-Flamegrid-Csrf"
 
 struct fg_oidc {
     struct fg_oidc_config config;
-    char *issuer, *client_id, *client_secret, *scopes, *public_url, *redirect_url;
+    char *issuer, *client_id, *client_secret, *scopes, *public_url, *redirect_url,
+        *device_client_id;
     struct fg_oidc_client client;
     const char *session_cookie, *login_cookie, *attributes;
 
@@ -155,6 +157,25 @@ static void on_login(struct fg_http_request *req, void *arg)
     else
         fail(req, &err);
     fg_buf_done(&url);
+}
+
+void fg_oidc_go_log_in(struct fg_http_request *req)
+{
+    struct fg_slice query = fg_http_query(req);
+    struct fg_buf url, back;
+
+    fg_buf_init(&url, URL_MAX_BYTES);
+    fg_buf_init(&back, FG_LOGIN_RETURN_MAX_BYTES);
+    fg_buf_put(&back, fg_http_path(req));
+    if (query.len > 0)
+        fg_buf_printf(&back, "?%.*s", FG_S(query));
+    fg_buf_puts(&url, LOGIN_PATH "?return=");
+    if (!back.full) /* else to the start page */
+        fg_buf_url(&url, fg_buf_slice(&back));
+    fg_buf_putc(&url, '\0');
+    redirect(req, (const char *)url.ptr);
+    fg_buf_done(&url);
+    fg_buf_done(&back);
 }
 
 /* ---- GET /auth/callback: the exchange ---- */
@@ -434,9 +455,10 @@ void fg_oidc_renew(struct fg_oidc *oidc, struct fg_http_request *req,
         fg_log_warn("a session could not be renewed", fg_ls("err", err.msg));
 }
 
-bool fg_oidc_has_csrf(const struct fg_http_request *req, const struct fg_session *session)
+bool fg_oidc_is_ours(const struct fg_http_request *req, const struct fg_session *session)
 {
-    return fg_session_has_csrf(session, fg_http_header(req, CSRF_HEADER));
+    return fg_slice_is(fg_http_header(req, "Sec-Fetch-Site"), "same-origin") ||
+           fg_session_has_csrf(session, fg_http_header(req, CSRF_HEADER));
 }
 
 /* ---- POST /auth/logout ---- */
@@ -478,7 +500,7 @@ static void on_logout(struct fg_http_request *req, void *arg)
     struct fg_buf url;
     struct fg_err err;
 
-    if (fg_oidc_session(oidc, req, &session, &err) == FG_OK && !fg_oidc_has_csrf(req, &session) &&
+    if (fg_oidc_session(oidc, req, &session, &err) == FG_OK && !fg_oidc_is_ours(req, &session) &&
         !form_has_csrf(req, &session)) {
         (void)fg_fail(&err, FG_E_DENIED,
                       "the csrf value of the session is missing (" CSRF_HEADER ")");
@@ -512,6 +534,10 @@ static void on_resource(struct fg_http_request *req, void *arg)
     fg_json_put_cstr(&json, NULL, "header");
     fg_json_end(&json);
     fg_json_put_cstr(&json, "resource_name", "flamegrid");
+    if (oidc->device_client_id[0] != '\0') { /* what `flamegrid login` needs */
+        fg_json_put_cstr(&json, "flamegrid_device_client_id", oidc->device_client_id);
+        fg_json_put_cstr(&json, "flamegrid_scopes", oidc->scopes);
+    }
     fg_json_end(&json);
     fg_http_respond(req, 200, "application/json", &body);
 }
@@ -522,7 +548,7 @@ void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server)
 {
     const struct fg_http_route routes[] = {
         {.methods = FG_HTTP_GET,
-         .path = "/auth/login",
+         .path = LOGIN_PATH,
          .handler = on_login,
          .kind = FG_HTTP_READS,
          .name = "login"},
@@ -587,6 +613,7 @@ enum fg_code fg_oidc_create(const struct fg_oidc_config *config, struct fg_oidc 
     oidc->client_secret = copy(config->client_secret);
     oidc->scopes = copy(config->scopes);
     oidc->public_url = copy(config->public_url);
+    oidc->device_client_id = copy(config->device_client_id);
     size = strlen(config->public_url) + sizeof CALLBACK_PATH;
     oidc->redirect_url = fg_malloc(size);
     (void)snprintf(oidc->redirect_url, size, "%s%s", config->public_url, CALLBACK_PATH);
@@ -635,6 +662,7 @@ void fg_oidc_destroy(struct fg_oidc *oidc)
     free(oidc->client_secret);
     free(oidc->scopes);
     free(oidc->public_url);
+    free(oidc->device_client_id);
     free(oidc->redirect_url);
     free(oidc);
 }

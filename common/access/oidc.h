@@ -34,8 +34,9 @@ struct fg_oidc_config {
     const char *issuer; /* one of the issuers', with `discover` */
     const char *client_id;
     const char *client_secret;
-    const char *scopes;     /* "openid profile email" */
-    const char *public_url; /* of this server, without a path */
+    const char *scopes;           /* "openid profile email" */
+    const char *device_client_id; /* "": commands have no log-in */
+    const char *public_url;       /* of this server, without a path */
     /* Makes the claims of a session out of those of an ID token: those that bindings ask for. On
      * the loop of a request. Slices are in the arena. */
     enum fg_code (*claims)(void *arg, const struct fg_jwt_verified *verified,
@@ -55,6 +56,9 @@ void fg_oidc_destroy(struct fg_oidc *oidc); /* accepts NULL */
 /* Adds the routes. */
 void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server);
 
+/* Answers a request for a page with 303 to the log-in, which comes back to the same address. */
+void fg_oidc_go_log_in(struct fg_http_request *req);
+
 /* Opens the session of a request. FG_E_NOT_FOUND: it has no cookie of one. Other errors are those
  * of fg_session_open(), FG_E_DENIED also for a key that is not known. On the request's loop. */
 enum fg_code fg_oidc_session(struct fg_oidc *oidc, struct fg_http_request *req,
@@ -64,7 +68,10 @@ enum fg_code fg_oidc_session(struct fg_oidc *oidc, struct fg_http_request *req,
 void fg_oidc_renew(struct fg_oidc *oidc, struct fg_http_request *req,
                    const struct fg_session *session);
 
-/* Returns whether the request has the csrf value of its session. */
-bool fg_oidc_has_csrf(const struct fg_http_request *req, const struct fg_session *session);
+/*
+ * Returns whether a page of this server sent the request: its browser says so (Sec-Fetch-Site:
+ * same-origin, which no page can set), or it has the csrf value of the session.
+ */
+bool fg_oidc_is_ours(const struct fg_http_request *req, const struct fg_session *session);
 
 #endif

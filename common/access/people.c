@@ -100,6 +100,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
                                                        .client_secret = (const char *)secret.ptr,
                                                        .scopes = login->scopes,
                                                        .public_url = login->public_url,
+                                                       .device_client_id = login->device_client_id,
                                                        .claims = claims_of,
                                                        .arg = people},
                               &people->oidc, err);
@@ -285,7 +286,7 @@ static enum fg_code identify_session(struct fg_people *people, struct fg_http_re
         return fg_fail(err, FG_E_NO_TENANT, "the session has ended; log in again at /auth/login");
     if (code != FG_OK)
         return code;
-    if (needs_csrf(req, scopes) && !fg_oidc_has_csrf(req, session))
+    if (needs_csrf(req, scopes) && !fg_oidc_is_ours(req, session))
         return fg_fail(err, FG_E_DENIED,
                        "a request that changes something in a session needs the session's csrf "
                        "value (header X-Flamegrid-Csrf; GET /api/whoami has it)");
@@ -319,6 +320,31 @@ enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request
     if (authorization.ptr == NULL && people->oidc != NULL)
         return identify_session(people, req, registry, &all, scopes, ret_person, err);
     return fg_fail(err, FG_E_NOT_FOUND, "no token of an issuer, and no session");
+}
+
+/* Whether a person looks at it: not a program, not a frame in a page of others. */
+static bool is_navigation(const struct fg_http_request *req)
+{
+    struct fg_slice into = fg_http_header(req, "Sec-Fetch-Dest");
+
+    return fg_http_method(req) == FG_HTTP_GET && fg_http_header(req, "Authorization").ptr == NULL &&
+           fg_slice_search(fg_http_header(req, "Accept"), "text/html") != SIZE_MAX &&
+           (into.ptr == NULL || fg_slice_is(into, "document"));
+}
+
+bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req)
+{
+    struct fg_session session;
+    struct fg_err err;
+    enum fg_code code;
+
+    if (people == NULL || people->oidc == NULL || !is_navigation(req))
+        return false;
+    code = fg_oidc_session(people->oidc, req, &session, &err);
+    if (code != FG_E_NOT_FOUND && code != FG_E_DENIED)
+        return false; /* a session; or its keys are not known, and the page says so */
+    fg_oidc_go_log_in(req);
+    return true;
 }
 
 void fg_person_done(struct fg_person *person)

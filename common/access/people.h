@@ -57,6 +57,10 @@ enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request
                                 const struct fg_access_registry *registry, unsigned scopes,
                                 struct fg_person *ret_person, struct fg_err *err) fg_must_check;
 
+/* Sends the browser that opens a page to the log-in, if there is one and it has no session. Returns
+ * whether it has, which answers the request. On the loop of the request. people NULL: false. */
+bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req) fg_must_check;
+
 /* Gives back what a person refers to. A zeroed one is fine. */
 void fg_person_done(struct fg_person *person);
 

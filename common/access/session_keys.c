@@ -22,7 +22,7 @@ enum {
 static const int64_t LOOK_NS = 5 * FG_MINUTE_NS;
 static const int64_t WANT_NS = 10 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = 5 * FG_SECOND_NS; /* the process waits for it when it ends */
-static const int64_t SETTLE_MS = INT64_C(10) * 60 * 1000;    /* two looks */
+static const int64_t SETTLE_MS = INT64_C(10) * 60 * 1000; /* two looks */
 static const int64_t ROTATE_MS = INT64_C(7) * 24 * 3600 * 1000;
 
 struct fg_session_keys {

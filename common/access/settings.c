@@ -41,6 +41,8 @@ const struct fg_conf_field fg_access_login_fields[] = {
      .doc = "File with the client secret."},
     {"scopes", FG_CONF_STRING, CONF(scopes), .def = "openid profile email", .max = "1000",
      .doc = "What is asked of the identity provider. Many give the claim groups only if the scope groups is among these."},
+    {"device_client_id", FG_CONF_STRING, CONF(device_client_id), .def = "", .max = "1000",
+     .doc = "What the identity provider calls `flamegrid login`: a client without a secret that may use the device flow (RFC 8628). Its tokens need the audience of the issuer in `access.issuers`. Empty: commands have no log-in."},
     {"public_url", FG_CONF_STRING, CONF(public_url), .def = "", .max = "2000",
      .doc = "The address of this server in browsers, such as https://profiles.example.com. The identity provider has to know PUBLIC_URL/auth/callback. Without https only a loopback address is possible."},
 };

@@ -242,6 +242,10 @@ const void *fg_http_grant(const struct fg_http_request *req);
  * answer. Any thread. */
 bool fg_http_gone(const struct fg_http_request *req);
 
+/* Lets the guard answer a request for a page if a person has to log in first. Returns true if it
+ * has: the request is gone. For handlers of pages whose route is open, before anything else. */
+bool fg_http_log_in(struct fg_http_request *req) fg_must_check;
+
 /* --- the answer --- */
 
 /* Adds a response header, before fg_http_respond(). Copied; line ends in it become spaces. */

@@ -83,6 +83,18 @@ class Browser:
         return answer
 
 
+def form_of(answer):
+    """The URL that the first form of a page goes to, and its hidden fields."""
+    form = re.search(r'<form[^>]*action="([^"]*)".*?</form>', answer.body, re.S)
+    flamegrid.check(answer.status == 200 and form, "the provider: %d %s", answer.status, answer.body[-1500:])
+    fields = {}
+    for field in re.findall(r"<input[^>]*>", form.group(0)):
+        given = dict(re.findall(r'(\w+)="([^"]*)"', field))
+        if given.get("type") == "hidden":
+            fields[given["name"]] = given.get("value", "")
+    return urllib.parse.urljoin(answer.url, form.group(1)), fields
+
+
 class World:
     """A provider and a server that know each other."""
 
@@ -99,10 +111,10 @@ class World:
         self.provider = Provider(self.driver, self.url).__enter__()
         bindings = [{"issuer": self.provider.issuer, "claim": "groups", "value": "dev", "tenants": "team-*", "role": "editor"},
                     {"issuer": self.provider.issuer, "claim": "sub", "value": "root", "tenants": "*", "role": "cluster-admin"}]
-        issuers = [{"issuer": self.provider.issuer, "audience": "flamegrid-api"}]
+        issuers = [{"issuer": self.provider.issuer, "audience": "flamegrid-cli"}]
         self.asking.server.arguments += (
             "--access.issuers", json.dumps(issuers), "--access.bindings", json.dumps(bindings), "--access.login.issuer", self.provider.issuer,
-            "--access.login.client_id", "flamegrid", "--access.login.client_secret_file", secret, "--access.login.public_url", self.url)
+            "--access.login.client_id", "flamegrid", "--access.login.device_client_id", "flamegrid-cli", "--access.login.client_secret_file", secret, "--access.login.public_url", self.url)
         self.asking.__enter__()
         self.wait_login()
         return self
@@ -138,13 +150,26 @@ class World:
                     return answer.location
                 answer = browser.send("GET", answer.location)
                 continue
-            form = re.search(r'<form[^>]*action="([^"]*)"', answer.body)
-            prompt = re.search(r'name="prompt" value="([^"]*)"', answer.body)
-            flamegrid.check(answer.status == 200 and form and prompt, "the provider: %d %s", answer.status, answer.body[-1500:])
-            fields = {"prompt": prompt.group(1)}
-            if fields["prompt"] == "login":
+            action, fields = form_of(answer)
+            if fields.get("prompt") == "login":
                 fields.update(login=name, password="x")
-            answer = browser.send("POST", urllib.parse.urljoin(answer.url, form.group(1)), fields)
+            answer = browser.send("POST", action, fields)
+        raise AssertionError("the provider redirects for ever")
+
+    def allow_device(self, browser, url, name):
+        """Enters the code of a device, logs in, and agrees."""
+        answer = browser.send("GET", url)
+        for _ in range(REDIRECTS_MAX):
+            if answer.location is not None:
+                answer = browser.send("GET", answer.location)
+            elif "<form" in answer.body:
+                action, fields = form_of(answer)
+                if fields.get("prompt") == "login":
+                    fields.update(login=name, password="x")
+                answer = browser.send("POST", action, fields)
+            else:
+                flamegrid.check(answer.status == 200, "the provider: %d %s", answer.status, answer.body[-1500:])
+                return
         raise AssertionError("the provider redirects for ever")
 
     def log_in(self, browser, name, target="/"):
@@ -199,6 +224,30 @@ def need_csrf(here):
     # A page of another site cannot even send it.
     answer = browser.send("POST", tenant, '{"id": "by-other"}', dict(json_body, **{"X-Flamegrid-Csrf": csrf, "Origin": "https://evil.example"}))
     flamegrid.check(answer.status == 403, "another site: %d", answer.status)
+
+
+def trust_its_own_page(here):
+    """A browser says which site a request comes from. Only a page of this server needs no csrf value."""
+    browser = Browser()
+    here.log_in(browser, "root")
+    for site, want in (("same-origin", 200), ("same-site", 403), ("cross-site", 403), ("none", 403)):
+        answer = browser.send("POST", here.url + "/api/tenants", '{"id": "by-page"}', {"Content-Type": "application/json", "Sec-Fetch-Site": site})
+        flamegrid.check(answer.status == want, "%s: %d %s", site, answer.status, answer.body)
+
+
+def send_to_the_log_in(here):
+    """Opening a page without a session begins a log-in, which comes back to the same address. Programs and frames get the page."""
+    html = {"Accept": "text/html,application/xhtml+xml", "Sec-Fetch-Dest": "document"}
+    browser = Browser()
+    answer = browser.send("GET", here.url + "/?query=a%20b", headers=html)
+    flamegrid.check(answer.status == 303 and answer.location == here.url + "/auth/login?return=%2F%3Fquery%3Da%2520b", "%d %s", answer.status, answer.location)
+    callback = here.visit(browser, browser.send("GET", answer.location).location, "ada")
+    answer = browser.send("GET", callback)
+    flamegrid.check(answer.location == here.url + "/?query=a%20b", "back to %s", answer.location)
+    flamegrid.check(browser.send("GET", answer.location, headers=html).status == 200, "the page with a session")
+    for headers in ({}, {"Accept": "*/*"}, {"Accept": "text/html", "Sec-Fetch-Dest": "iframe"}, {"Accept": "text/html", "Authorization": "Bearer x"}):
+        answer = Browser().send("GET", here.url + "/", headers=headers)
+        flamegrid.check(answer.status == 200, "%s: %d", headers, answer.status)
 
 
 def come_back_here(here):
@@ -271,6 +320,51 @@ def survive_a_restart(here):
     flamegrid.check(answer.status == 303, "a log-in under way: %d %s", answer.status, answer.body)
 
 
+class Command:
+    """Commands of a person with a home of its own."""
+
+    def __init__(self, here):
+        self.home = tempfile.TemporaryDirectory()
+        self.environment = {**world.environment(), "HOME": self.home.name, "FLAMEGRID_URL": here.url}
+        self.environment.pop("XDG_CONFIG_HOME", None)
+
+    def start(self, *arguments):
+        return subprocess.Popen([flamegrid.binary(), *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def run(self, *arguments):
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out.decode(), err.decode()
+
+
+def log_in_a_command(here):
+    command = Command(here)
+    flamegrid.check(command.run("whoami")[0] == 1, "without a log-in")
+    login = command.start("login")
+    line = login.stderr.readline().decode()
+    url = re.search(r"http\S+", line)
+    flamegrid.check(url, "no URL: %s %s", line, login.stderr.read() if login.poll() is not None else "")
+    here.allow_device(Browser(), url.group(0), "ada")
+    out, err = login.communicate(timeout=60)
+    flamegrid.check(login.returncode == 0, "login: %d %s", login.returncode, err)
+    code, out, err = command.run("whoami", "--json")
+    who = json.loads(out) if code == 0 else {}
+    flamegrid.check(code == 0 and who["subject"] == "ada" and sorted(who["tenants"]) == ["team-a", "team-b"], "whoami: %d %s %s", code, out, err)
+    # The file is its owner's alone, and its token goes to this server alone.
+    folder = os.path.join(command.home.name, ".config", "flamegrid", "tokens")
+    files = [os.path.join(folder, name) for name in os.listdir(folder)]
+    flamegrid.check(len(files) == 1 and os.stat(files[0]).st_mode & 0o777 == 0o600 and os.stat(folder).st_mode & 0o77 == 0, "%s", files)
+    code, out, err = command.run("whoami", "--url", here.url.replace("127.0.0.1", "localhost"))
+    flamegrid.check(code == 1, "the token went to another server: %s", out)
+    os.chmod(files[0], 0o640)
+    code, out, err = command.run("whoami")
+    flamegrid.check(code == 1 and "chmod 600" in err, "a file that others can read: %d %s", code, err)
+    os.chmod(files[0], 0o600)
+    flamegrid.check(command.run("whoami")[0] == 0, "after chmod")
+    flamegrid.check(command.run("login", "--forget")[0] == 0 and not os.listdir(folder) and command.run("whoami")[0] == 1, "forgotten")
+
+
 def describe_itself(here):
     status, body = here.asking.send("GET", "/.well-known/oauth-protected-resource")
     told = json.loads(body)
@@ -287,9 +381,10 @@ def hide_secrets(here):
         flamegrid.check(SECRET not in text and urllib.parse.quote(SECRET) not in text and session not in text, "a secret is shown")
 
 
-CASES = (("people: log in", log_in), ("people: keep to their roles", keep_to_roles), ("people: csrf", need_csrf), ("people: return path", come_back_here),
+CASES = (("people: log in", log_in), ("people: keep to their roles", keep_to_roles), ("people: csrf", need_csrf), ("people: its own page", trust_its_own_page),
+         ("people: a page sends to the log-in", send_to_the_log_in), ("people: return path", come_back_here),
          ("people: hostile callbacks", refuse_callbacks), ("people: hostile cookies", refuse_cookies), ("people: log out", log_out),
-         ("people: restart", survive_a_restart), ("people: protected resource", describe_itself), ("people: no secret is shown", hide_secrets))
+         ("people: restart", survive_a_restart), ("people: a command logs in", log_in_a_command), ("people: protected resource", describe_itself), ("people: no secret is shown", hide_secrets))
 
 
 def run(tally):

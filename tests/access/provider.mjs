@@ -17,13 +17,21 @@ const provider = new Provider(issuer, {
     redirect_uris: [`${publicUrl}/auth/callback`],
     post_logout_redirect_uris: [publicUrl],
     id_token_signed_response_alg: "ES256",
+  }, { // for commands: the device flow
+    client_id: "flamegrid-cli",
+    token_endpoint_auth_method: "none",
+    application_type: "native",
+    grant_types: ["urn:ietf:params:oauth:grant-type:device_code"],
+    redirect_uris: [],
+    response_types: [],
+    id_token_signed_response_alg: "ES256",
   }],
   jwks: { keys: [jwk] },
   cookies: { keys: ["a key for tests"] },
   claims: { openid: ["sub"], profile: ["name", "groups"] },
   conformIdTokenClaims: false, // claims are in the ID token, as most providers have it
   pkce: { required: () => true },
-  features: { devInteractions: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+  features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true }, rpInitiatedLogout: { enabled: true } },
   findAccount: (ctx, id) => ({
     accountId: id,
     claims: () => ({ sub: id, name: `${id} the tester`, groups: id === "ada" ? ["dev", "ops"] : [] }),
