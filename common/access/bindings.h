@@ -26,7 +26,8 @@
 #ifndef FG_COMMON_ACCESS_BINDINGS_H
 #define FG_COMMON_ACCESS_BINDINGS_H
 
-#include "common/access/decide.h"
+#include "common/access/registry.pb-c.h"
+#include "common/access/role.h"
 #include "common/base/arena.h"
 #include "common/base/err.h"
 

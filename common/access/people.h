@@ -8,6 +8,7 @@
 #ifndef FG_COMMON_ACCESS_PEOPLE_H
 #define FG_COMMON_ACCESS_PEOPLE_H
 
+#include "common/access/decide.h"
 #include "common/access/oidc.h"
 #include "common/access/settings.h"
 

@@ -131,7 +131,7 @@ static void keys_that_fail_a_check_are_skipped(void **state)
         char keys[2000];
         struct fg_err err;
 
-        /* Alone: why. Beside another one: only the other counts. */
+        /* Alone: why. Next to another one: only the other counts. */
         (void)snprintf(keys, sizeof keys, "{\"kid\":\"bad\",%s}", cases[i].key);
         assert_null(parse(keys, &err));
         print_message("  %s\n", err.msg);
