@@ -127,6 +127,14 @@ static bool is_id(const char *id)
     return len == FG_TOKEN_ID_CHARS;
 }
 
+static bool has_tenant(const Access__Token *token, const char *tenant)
+{
+    for (size_t i = 0; i < token->n_tenants; i++)
+        if (strcmp(token->tenants[i], tenant) == 0)
+            return true;
+    return false;
+}
+
 static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err *err)
 {
     const Access__TenantLabel *label = token->tenant_label;
@@ -137,11 +145,15 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
         return fg_fail(err, FG_E_INVALID,
                        "tenant_label is for tokens with the scope push, and names a label");
     for (size_t i = 0; i < label->n_tenants; i++)
-        if (fg_tenant_check(fg_cstr(label->tenants[i]->tenant), err) != FG_OK)
-            return fg_wrap(err, "tenant_label");
-    if (label->otherwise[0] != '\0' && fg_tenant_check(fg_cstr(label->otherwise), err) != FG_OK)
-        return fg_wrap(err, "tenant_label");
-    return FG_OK;
+        if (!has_tenant(token, label->tenants[i]->tenant))
+            return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
+                           label->tenants[i]->tenant);
+    if (label->otherwise[0] != '\0' && !has_tenant(token, label->otherwise))
+        return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
+                       label->otherwise);
+    return is_for_all(token)
+               ? fg_fail(err, FG_E_INVALID, "tenant_label: the token lists its tenants")
+               : FG_OK;
 }
 
 static enum fg_code check_token(const Access__Token *token, struct fg_err *err)
