@@ -354,7 +354,7 @@ static enum fg_code verify_new(struct fg_issuers *issuers, struct fg_slice token
                                struct fg_err *err)
 {
     struct fg_jwt_rules rules = {.now_s = now_s};
-    struct fg_jwt_verified verified;
+    struct fg_jwt_verified verified = {.expires_s = 0};
     struct fg_jwt jwt = {.algorithm = 0};
     struct issuer *issuer;
 
@@ -389,7 +389,7 @@ enum fg_code fg_issuers_verify(struct fg_issuers *issuers, struct fg_slice token
 {
     uint8_t hash[FG_VERIFIED_HASH_BYTES];
     fg_auto(fg_identity) *known = NULL;
-    struct fg_identity fresh;
+    struct fg_identity fresh = {.json = {NULL, 0}};
     struct fg_arena *arena;
     enum fg_code code = FG_OK;
 

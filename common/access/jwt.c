@@ -120,7 +120,7 @@ enum fg_code fg_jwt_parse(struct fg_slice token, struct fg_arena *arena, struct 
                           struct fg_err *err)
 {
     struct fg_jwt jwt = {.kid = {NULL, 0}};
-    struct fg_slice rest = token, header, claims, signature, header_json;
+    struct fg_slice rest = token, header, claims, signature, header_json = fg_bytes(NULL, 0);
 
     if (token.len > FG_JWT_MAX_BYTES)
         return deny(err, "more than 8 KiB");
