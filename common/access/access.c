@@ -468,6 +468,8 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
     attached->registry = fg_access_registry(access);
     attached->person = (struct fg_person){.verified = NULL};
     if (!decide(access, req, scopes, attached, err)) {
+        if (err->code == FG_E_NO_TENANT)
+            fg_people_challenge(access->people, req);
         fg_person_done(&attached->person);
         fg_access_registry_unref(attached->registry);
         return false;

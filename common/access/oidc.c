@@ -28,6 +28,7 @@ static const int64_t TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 #define LOGIN_PATH    "/auth/login"
 #define CALLBACK_PATH "/auth/callback"
+#define RESOURCE_PATH "/.well-known/oauth-protected-resource"
 #define CSRF_HEADER   "X-Flamegrid-Csrf"
 
 struct fg_oidc {
@@ -542,6 +543,15 @@ static void on_resource(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
+void fg_oidc_challenge(struct fg_oidc *oidc, struct fg_http_request *req)
+{
+    char value[FG_ACCESS_URL_MAX_BYTES + 128];
+
+    (void)snprintf(value, sizeof value, "Bearer resource_metadata=\"%s%s\"", oidc->public_url,
+                   RESOURCE_PATH);
+    fg_http_add_header(req, "WWW-Authenticate", value);
+}
+
 /* ---- routes ---- */
 
 void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server)
@@ -564,7 +574,7 @@ void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server)
          .body_max_bytes = FORM_MAX_BYTES,
          .name = "logout"},
         {.methods = FG_HTTP_GET,
-         .path = "/.well-known/oauth-protected-resource",
+         .path = RESOURCE_PATH,
          .handler = on_resource,
          .kind = FG_HTTP_READS,
          .name = "oauth_protected_resource"},

@@ -59,6 +59,9 @@ void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server);
 /* Answers a request for a page with 303 to the log-in, which comes back to the same address. */
 void fg_oidc_go_log_in(struct fg_http_request *req);
 
+/* Adds the header WWW-Authenticate that names the document of this resource (RFC 9728, 5.1). */
+void fg_oidc_challenge(struct fg_oidc *oidc, struct fg_http_request *req);
+
 /* Opens the session of a request. FG_E_NOT_FOUND: it has no cookie of one. Other errors are those
  * of fg_session_open(), FG_E_DENIED also for a key that is not known. On the request's loop. */
 enum fg_code fg_oidc_session(struct fg_oidc *oidc, struct fg_http_request *req,

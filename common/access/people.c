@@ -347,6 +347,12 @@ bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req)
     return true;
 }
 
+void fg_people_challenge(struct fg_people *people, struct fg_http_request *req)
+{
+    if (people != NULL && people->oidc != NULL)
+        fg_oidc_challenge(people->oidc, req);
+}
+
 void fg_person_done(struct fg_person *person)
 {
     fg_identity_unref(person->verified);

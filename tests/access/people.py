@@ -50,6 +50,7 @@ class Answer:
         self.status, self.body, self.url = response.status, response.read().decode("utf-8", "replace"), url
         self.cookies = response.msg.get_all("Set-Cookie") or []
         self.location = response.getheader("Location")
+        self.challenge = response.getheader("WWW-Authenticate") or ""
         if self.location is not None:
             self.location = urllib.parse.urljoin(url, self.location)
 
@@ -368,6 +369,8 @@ def log_in_a_command(here):
 def describe_itself(here):
     status, body = here.asking.send("GET", "/.well-known/oauth-protected-resource")
     told = json.loads(body)
+    answer = Browser().send("GET", here.url + "/api/whoami")
+    flamegrid.check(answer.status == 401 and 'resource_metadata="%s/.well-known/oauth-protected-resource"' % here.url in answer.challenge, "%s", answer.challenge)
     flamegrid.check(status == 200 and told["resource"] == here.url and told["authorization_servers"] == [here.provider.issuer], "%d %s", status, told)
 
 
