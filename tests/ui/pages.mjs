@@ -1,4 +1,4 @@
-// One case in a browser: node pages.mjs CASE URL [PICTURES] (browser.mjs).
+// Cases in a browser: node pages.mjs URL PICTURES CASE... (browser.mjs).
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
@@ -725,4 +725,4 @@ function budgets(dist) {
     assert.ok(packed(`assets/${file}`) <= most.lazy, `${file}: ${packed(`assets/${file}`)} of at most ${most.lazy} bytes`);
 }
 
-run(cases, { budgets });
+await run(cases, { budgets });

@@ -131,13 +131,6 @@ void asker_happen_any(struct asker *asker, uint64_t happenings)
         asker_happen(asker, of_blocks[world_random(world, FG_COUNT(of_blocks))]);
 }
 
-uint64_t asker_seeds(uint64_t otherwise)
-{
-    const char *text = getenv("FG_TEST_SEEDS");
-
-    return text == NULL ? otherwise : strtoull(text, NULL, 10);
-}
-
 /* --- queries --- */
 
 struct qry_query *asker_begin(struct asker *asker, uint32_t tenants)
