@@ -60,6 +60,7 @@ struct issuer {
 
     pthread_mutex_t lock; /* of those below */
     struct fg_issuer_core core;
+    bool running;                     /* the loop takes messages */
     struct fg_jwks *keys;             /* NULL: none yet */
     struct fg_arena *discovery_arena; /* NULL: none yet */
     struct fg_discovery discovery;
@@ -296,18 +297,20 @@ static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys, 
     return FG_OK;
 }
 
-/* A key that we do not have may be a new one. */
+/* A key that we do not have may be a new one. The message is posted under the lock: whoever ends
+ * the loop has said so under it before. */
 static enum fg_code want_keys(struct issuer *issuer, struct fg_err *err)
 {
     bool soon;
 
     (void)pthread_mutex_lock(&issuer->lock);
-    soon = fg_issuer_core_want(&issuer->core, fg_mono_ns(issuer->issuers->clock));
+    soon =
+        issuer->running && fg_issuer_core_want(&issuer->core, fg_mono_ns(issuer->issuers->clock));
+    if (soon && !atomic_flag_test_and_set(&issuer->woken))
+        fg_loop_post(issuer->issuers->loop, &issuer->wake);
     (void)pthread_mutex_unlock(&issuer->lock);
     if (!soon)
         return fg_fail(err, FG_E_DENIED, "%s has no key with the kid of the token", issuer->name);
-    if (!atomic_flag_test_and_set(&issuer->woken))
-        fg_loop_post(issuer->issuers->loop, &issuer->wake);
     return fg_fail(err, FG_E_UNAVAILABLE, "the keys of %s are being fetched, try again",
                    issuer->name);
 }
@@ -569,6 +572,15 @@ enum fg_code fg_issuers_create(const struct fg_issuers_config *config,
     return FG_OK;
 }
 
+static void set_running(struct fg_issuers *issuers, bool running)
+{
+    for (size_t i = 0; i < issuers->n; i++) {
+        (void)pthread_mutex_lock(&issuers->list[i].lock);
+        issuers->list[i].running = running;
+        (void)pthread_mutex_unlock(&issuers->list[i].lock);
+    }
+}
+
 static void start_on_loop(void *arg)
 {
     struct fg_issuers *issuers = arg;
@@ -592,6 +604,7 @@ enum fg_code fg_issuers_start(struct fg_issuers *issuers, struct fg_err *err)
         return err->code;
     }
     fg_loop_call(issuers->loop, start_on_loop, issuers);
+    set_running(issuers, true);
     return FG_OK;
 }
 
@@ -611,6 +624,7 @@ void fg_issuers_stop(struct fg_issuers *issuers)
 {
     if (issuers->loop == NULL)
         return;
+    set_running(issuers, false);
     fg_loop_call(issuers->loop, stop_on_loop, issuers);
     fg_loop_stop(issuers->loop);
     fg_client_destroy(issuers->client);
