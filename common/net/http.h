@@ -262,10 +262,18 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 void fg_http_no_coding(struct fg_http_request *req);
 
 /*
+ * Compresses the body that fg_http_respond() will be called with, status 200, if the client accepts
+ * that and the body gets smaller. For handlers that make large answers on a worker, whose job
+ * thereby includes the compression. Returns whether it was tried. On the worker; not together with
+ * fg_http_no_coding().
+ */
+bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body);
+
+/*
  * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
  * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds
  * "Retry-After: 1" to 429 and 503 unless the handler added one. Compresses bodies of at least 1,400
- * bytes on a worker (zstd or gzip according to Accept-Encoding).
+ * bytes on a worker (zstd or gzip according to Accept-Encoding), unless fg_http_encode() did.
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);
@@ -277,7 +285,9 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  *
  * At most a few kilobytes wait to be sent. Further pieces are refused, so a peer that does not
  * read costs neither memory nor time. All on the request's loop; after begin the
- * other functions of answers may not be called. Not compressed.
+ * other functions of answers may not be called. If the client takes gzip or zstd, the answer is in
+ * that coding: pieces as they are, so that they can be read at once, and a last one of at least
+ * 1,400 bytes compressed on a worker.
  */
 
 /* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */

@@ -26,6 +26,8 @@ int cli_adhoc(int argc, char **argv);
 int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
 int cli_rules(int argc, char **argv);
+int cli_usage(int argc, char **argv);
+int cli_cost(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 int cli_access(int argc, char **argv);
 int cli_tenant(int argc, char **argv);

@@ -13,6 +13,8 @@ static const char help[] =
     "  labels    list label names, values of a label, or profile types\n"
     "  rules     list, create and delete recording rules, which make metrics of profiles\n"
     "  adhoc     upload files with profiles to look at them; list, fetch, delete them\n"
+    "  usage     print what a tenant used, for bills: a table, CSV or JSON\n"
+    "  cost      print what a tenant costs in an object store\n"
     "  bucket    look into the bucket of a server, verify, repair and export it\n"
     "  ring      show the ring of a cluster, and give up members that are gone\n"
     "  access    make the first token of a server\n"

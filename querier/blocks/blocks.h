@@ -85,6 +85,9 @@ enum { QRY_LEVELS = 6 };
 void qry_blocks_levels(const struct qry_query *query, uint32_t tenant,
                        struct qry_level levels[QRY_LEVELS]);
 
+/* Sums up what the tenant has in segments that are in no block yet; nothing without a bucket. */
+struct fg_usage_row qry_blocks_waiting(const struct qry_query *query, uint32_t tenant);
+
 /* Returns true after a failed attempt if the query should repeat it on the same snapshot and skip
  * something that this attempt could not read. fresh: this query took the snapshot with `fresh`. If
  * it returns false, *err may have been replaced by the error for the client. */

@@ -93,6 +93,9 @@ static void on_big(struct fg_http_request *req, void *arg)
     fg_buf_init(&body, len);
     while (body.len < len)
         fg_buf_putc(&body, (uint8_t)('a' + body.len % 7));
+    /* As a handler's job does it. */
+    if (fg_http_param(req, "encoded").len > 0)
+        (void)fg_http_encode(req, &body);
     fg_http_respond(req, 200, "text/plain", &body);
 }
 
@@ -170,7 +173,8 @@ static void add_routes(struct http_run *run)
 
 int run_setup_on(void **state, const struct fg_http_config *config, const char *listen)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
     struct http_run *run = fg_new(struct http_run);
     struct fg_err err;
 

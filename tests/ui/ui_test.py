@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "bucket")]
 
 import agents  # noqa: E402
+import cluster  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -174,8 +175,26 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
-              "trouble", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
+              "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
+
+
+SLOW = ["progress of a cluster"]  # cases of a cluster whose ingesters a case may stop
+
+
+def prepare_slow(slow, browser):
+    """A distributor that passes queries on, and the shop, half of it in segments."""
+    distributor = slow.of("distributor")[0]
+    distributor.arguments += ["--query_proxy.urls", "http://127.0.0.1:%d" % slow.of("querier")[0].port]
+    slow.of("querier")[0].arguments += ["--rpc.ping_timeout", "10m"]  # or it would give the ingesters up
+    slow.start()
+    fill(distributor)
+    for ingester in slow.of("ingester"):
+        status, body = ingester.operate("POST", "/ingester/flush")
+        flamegrid.check(status == 200, "flush: %d %s", status, body)
+    fill(distributor)
+    browser.environment["CLUSTER"] = json.dumps({"ingesters": [one.process.pid for one in slow.of("ingester")],
+                                                 "metrics": "http://127.0.0.1:%d/metrics" % distributor.admin_port})
 
 
 def main():
@@ -213,6 +232,10 @@ def main():
             server.start().wait_ready()
             prepare(server)
             look(file, cases, "http://127.0.0.1:%d" % server.port)
+    if any(map(tally.wants, SLOW)):
+        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
+            prepare_slow(slow, browser)
+            look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
     tally.finish()
 
 

@@ -64,7 +64,7 @@ static void request_reset(struct fg_http_request *req)
     req->state = HTTP_RECEIVING;
     req->refusal = HTTP_ACCEPTED;
     req->http10 = req->keep_alive = req->want_continue = false;
-    req->no_coding = req->skip_body = req->chunked = req->retry_after = false;
+    req->no_coding = req->skip_body = req->chunked = req->retry_after = req->encoded = false;
     atomic_store_explicit(&req->gone, false, memory_order_relaxed);
     req->url = (struct fg_http_span){0};
     req->n_headers = 0;

@@ -21,7 +21,8 @@ void asker_must(enum fg_code code, const struct fg_err *err)
 /* Threads that help the test's own thread with queries. */
 static struct fg_work *make_workers(unsigned threads)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = threads, .queue_max = 16}};
     struct fg_work *work = NULL;
     struct fg_err err;
 
