@@ -124,6 +124,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     qry_routes(service->querier, program->http);
     service->admin_api = fg_program_admin_api(program, service->bucket);
     fg_admin_api_routes(&service->admin_api, program->http);
+    fg_access_routes(program->access, program->http);
     return FG_OK;
 }
 

@@ -214,6 +214,10 @@ bool fg_http_takes_gzip(const struct fg_http_request *req);
 /* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
 
+/* Returns the value of the first cookie of that name, in any of the headers Cookie: HTTP/2 may have
+ * one for each (RFC 9113, 8.2.3). ptr NULL: none. */
+struct fg_slice fg_http_cookie(const struct fg_http_request *req, const char *name);
+
 /* Returns the first parameter of that name in the query string, percent-decoded into the request's
  * arena; ptr NULL: none. */
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
@@ -237,6 +241,10 @@ const void *fg_http_grant(const struct fg_http_request *req);
 /* Returns true once the client has disconnected: work for it may stop, but the handler must still
  * answer. Any thread. */
 bool fg_http_gone(const struct fg_http_request *req);
+
+/* Lets the guard answer a request for a page if a person has to log in first. Returns true if it
+ * has: the request is gone. For handlers of pages whose route is open, before anything else. */
+bool fg_http_log_in(struct fg_http_request *req) fg_must_check;
 
 /* --- the answer --- */
 

@@ -18,7 +18,7 @@ enum {
     BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
-    SHARED_SECTIONS = 3,          /* of settings, before those of the program */
+    SHARED_SECTIONS = 4,          /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -133,6 +133,8 @@ static void make_conf(struct fg_program *program)
         (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &program->limits};
     program->conf.sections[2] = (struct fg_conf_section){
         "access", fg_access_fields, fg_access_n_fields, &program->access_settings};
+    program->conf.sections[3] = (struct fg_conf_section){
+        "access.login", fg_access_login_fields, fg_access_login_n_fields, &program->login_settings};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -360,6 +362,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                           &program->tenants, err) != FG_OK)
         return err->code;
     if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
+                                                    .login = &program->login_settings,
                                                     .listen = settings->listen,
                                                     .clock = program->clock,
                                                     .tenants = program->tenants,

@@ -20,6 +20,7 @@ static const char help[] =
     "  access    make the first token of a server\n"
     "  tenant    list, create, suspend and resume tenants; show and set their limits\n"
     "  token     list, create, rotate and revoke tokens\n"
+    "  login     log in at the identity provider of a server, with a browser\n"
     "  whoami    say who you are for the server, and what you may do\n"
     "  canary    push and query all the time; check that answers have each profile once\n"
     "  completion, man\n"

@@ -251,6 +251,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     qry_routes(server->querier, program->http);
     server->admin_api = fg_program_admin_api(program, server->bucket);
     fg_admin_api_routes(&server->admin_api, program->http);
+    fg_access_routes(program->access, program->http);
     return FG_OK;
 }
 

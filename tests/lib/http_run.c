@@ -70,6 +70,18 @@ static void on_header(struct fg_http_request *req, void *arg)
     respond_text(req, 200, value.ptr == NULL ? "none" : text);
 }
 
+static void on_cookie(struct fg_http_request *req, void *arg)
+{
+    struct fg_slice name = fg_http_param(req, "a"), value;
+    char text[256];
+
+    (void)arg;
+    (void)snprintf(text, sizeof text, "%.*s", FG_S(name));
+    value = fg_http_cookie(req, text);
+    (void)snprintf(text, sizeof text, "%.*s", FG_S(value));
+    respond_text(req, 200, value.ptr == NULL ? "none" : text);
+}
+
 static void on_big(struct fg_http_request *req, void *arg)
 {
     uint64_t len = RUN_BIG_BYTES;
@@ -139,6 +151,8 @@ static void add_routes(struct http_run *run)
          FG_SCOPE_READ, &run->uploads},
         {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ, NULL},
         {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ,
+         NULL},
+        {FG_HTTP_GET, "/cookie", false, 0, on_cookie, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ,
          NULL},
         {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ, NULL},
         {FG_HTTP_GET | FG_HTTP_POST, "/trailers", false, RUN_BODY_MAX, on_trailers, NULL, NULL,
