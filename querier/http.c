@@ -6,6 +6,7 @@
 #include "common/runtime/log.h"
 #include "querier/adhoc/adhoc.h"
 #include "querier/api.h"
+#include "querier/blocks/blocks.h"
 #include "querier/compare/compare.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
@@ -130,6 +131,7 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
     int64_t begun_ns = fg_thread_cpu_ns();
     enum fg_code code = answer(query, err);
 
+    qry_blocks_settle(query);
     query->cpu_ns += fg_thread_cpu_ns() - begun_ns;
     return code;
 }

@@ -204,15 +204,20 @@ struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane la
     return group;
 }
 
-void fg_task_group_destroy(struct fg_task_group *group)
+void fg_task_group_settle(struct fg_task_group *group)
 {
-    if (group == NULL)
-        return;
     (void)pthread_mutex_lock(&group->lock);
     fg_assert(!fg_task_group_has_tasks(group));
     while (group->n_helpers > 0)
         (void)pthread_cond_wait(&group->changed, &group->lock);
     (void)pthread_mutex_unlock(&group->lock);
+}
+
+void fg_task_group_destroy(struct fg_task_group *group)
+{
+    if (group == NULL)
+        return;
+    fg_task_group_settle(group);
     (void)pthread_cond_destroy(&group->changed);
     (void)pthread_mutex_destroy(&group->lock);
     free(group);

@@ -43,6 +43,9 @@ struct fg_task_group;
  * the owner's thread; NULL: the thread is no worker. Never fails. */
 struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane,
                                            const struct fg_job *job);
+/* Waits for helpers to return; the group has no tasks. The job of the group ends after that, since
+ * helpers count as its own. */
+void fg_task_group_settle(struct fg_task_group *group);
 /* Waits for helpers to return and frees the group, which has no tasks. Accepts NULL. */
 void fg_task_group_destroy(struct fg_task_group *group);
 

@@ -64,6 +64,9 @@ enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh,
 /* Frees the query's snapshot, if it has one. */
 void qry_blocks_end(struct qry_query *query);
 
+/* Waits for workers that help the query, at the end of its job. */
+void qry_blocks_settle(struct qry_query *query);
+
 /* Returns the generation of the snapshot; 0 without a bucket: nothing is in blocks. */
 uint64_t qry_blocks_generation(const struct qry_query *query);
 

@@ -203,6 +203,12 @@ void qry_blocks_refresh(struct qry_blocks *blocks)
     fg_snapshots_expire(blocks->snapshots);
 }
 
+void qry_blocks_settle(struct qry_query *query)
+{
+    if (query->snapshot != NULL)
+        fg_task_group_settle(query->snapshot->task_group);
+}
+
 void qry_blocks_end(struct qry_query *query)
 {
     struct qry_blocks *blocks = query->querier->blocks;
