@@ -48,6 +48,10 @@ static void forget(struct fg_buf *buf)
 /* Resets a request to what fg_http_request_new() gives; small buffers keep their memory. */
 static void request_reset(struct fg_http_request *req)
 {
+    /* First, since it may be in the arena. */
+    if (req->grant != NULL)
+        req->conn->owner->lent.guard->release(req->conn->owner->lent.guard->arg, req->grant);
+    req->grant = NULL;
     if (fg_arena_used_bytes(req->arena) > KEEP_MAX_BYTES) {
         fg_arena_destroy(req->arena);
         req->arena = fg_arena_create(HTTP_ARENA_MAX_BYTES);
@@ -70,9 +74,6 @@ static void request_reset(struct fg_http_request *req)
     req->n_headers = 0;
     req->headers[0] = (struct fg_http_header){0}; /* the next ones as they come */
     req->path = req->query = req->authority = fg_bytes(NULL, 0);
-    if (req->grant != NULL)
-        req->conn->owner->lent.guard->release(req->conn->owner->lent.guard->arg, req->grant);
-    req->grant = NULL;
     req->denial = NULL;
     req->route = NULL;
     req->allow = req->status = 0;
