@@ -212,10 +212,11 @@ static enum fg_code check_tenant(const struct fg_grant *grant, bool several, str
         return lacks_scope(grant, err);
     if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
-    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__SUSPENDED)
-        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is suspended", FG_S(id));
-    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__DELETING)
-        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is being deleted", FG_S(id));
+    if (tenant != NULL && tenant->state != ACCESS__TENANT__STATE__ACTIVE)
+        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" %s", FG_S(id),
+                       tenant->state == ACCESS__TENANT__STATE__SUSPENDED  ? "is suspended"
+                       : tenant->state == ACCESS__TENANT__STATE__DELETING ? "is being deleted"
+                                                                          : "is not active");
     return FG_OK;
 }
 

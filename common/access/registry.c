@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/str.h"
+#include "common/base/time.h"
 #include "common/model/tenant_id.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
@@ -126,6 +127,22 @@ static bool is_id(const char *id)
     return len == FG_TOKEN_ID_CHARS;
 }
 
+/* A label may lead to tenants of the token only, or whoever may create tokens of one tenant could
+ * send profiles to another. */
+static enum fg_code check_labelled(const Access__Token *token, const char *tenant,
+                                   struct fg_err *err)
+{
+    bool listed = is_for_all(token);
+
+    if (fg_tenant_check(fg_cstr(tenant), err) != FG_OK)
+        return fg_wrap(err, "tenant_label");
+    for (size_t i = 0; i < token->n_tenants; i++)
+        listed |= strcmp(token->tenants[i], tenant) == 0;
+    return listed
+               ? FG_OK
+               : fg_fail(err, FG_E_INVALID, "tenant_label: tenant %s is none of the token", tenant);
+}
+
 static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err *err)
 {
     const Access__TenantLabel *label = token->tenant_label;
@@ -136,11 +153,9 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
         return fg_fail(err, FG_E_INVALID,
                        "tenant_label is for tokens with the scope push, and names a label");
     for (size_t i = 0; i < label->n_tenants; i++)
-        if (fg_tenant_check(fg_cstr(label->tenants[i]->tenant), err) != FG_OK)
-            return fg_wrap(err, "tenant_label");
-    if (label->otherwise[0] != '\0' && fg_tenant_check(fg_cstr(label->otherwise), err) != FG_OK)
-        return fg_wrap(err, "tenant_label");
-    return FG_OK;
+        if (check_labelled(token, label->tenants[i]->tenant, err) != FG_OK)
+            return err->code;
+    return label->otherwise[0] == '\0' ? FG_OK : check_labelled(token, label->otherwise, err);
 }
 
 static enum fg_code check_token(const Access__Token *token, struct fg_err *err)
@@ -219,7 +234,7 @@ static enum fg_code index_tokens(struct fg_access_registry *registry, struct fg_
         if (token->matchers[0] != '\0' &&
             fg_selector_parse(fg_cstr(token->matchers), registry->arena, &matchers[i], err) !=
                 FG_OK)
-            return fg_wrap(err, "token %s", token->id);
+            return fg_wrap(err, "token %s: matchers", token->id);
         if (!fg_map_add_in(&registry->tokens, registry->arena, hash_of(token->id), (uint32_t)i))
             return fg_fail(err, FG_E_LIMIT, "too many tokens");
     }
@@ -401,6 +416,8 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
 
     if (fg_tenant_check(id, err) != FG_OK)
         return err->code;
+    if (fg_slice_is(id, "*"))
+        return fg_fail(err, FG_E_INVALID, "\"*\" means all tenants, so none has that name");
     if (there != NULL)
         return there->state == ACCESS__TENANT__STATE__ACTIVE
                    ? FG_OK
@@ -577,7 +594,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
     memcpy(secret.sha256.data, hash, FG_TOKEN_HASH_BYTES);
     added = copy(change->arena, &secret.base);
     newest = token->secrets[token->n_secrets - 1];
-    newest->expires_ms = change->now_ms + overlap_ms;
+    newest->expires_ms = fg_time_add(change->now_ms, overlap_ms);
     token->n_secrets = 0;
     if (!append(change->arena, &token->secrets, &token->n_secrets, newest) ||
         !append(change->arena, &token->secrets, &token->n_secrets, added))
