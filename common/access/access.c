@@ -13,7 +13,12 @@
 #include <pthread.h>
 #include <sys/random.h>
 
-enum { COPY_THREADS = 1, COPY_QUEUE = 4, TOKEN_FILE_MAX_BYTES = 4096 };
+enum {
+    COPY_THREADS = 1,
+    COPY_QUEUE = 4,
+    TOKEN_FILE_MAX_BYTES = 4096,
+    OBJECT_MAX_BYTES = FG_ACCESS_REGISTRY_MAX_BYTES + FG_MESSAGE_OBJECT_CRC_BYTES,
+};
 
 /* A read of the bucket takes milliseconds; longer, and the next look tries again. */
 #define READ_TIMEOUT_NS (10 * FG_SECOND_NS)
@@ -53,6 +58,7 @@ struct fg_access {
     pthread_mutex_t lock;                /* of the one below */
     struct fg_access_registry *registry; /* NULL: none was read yet; empty if there is none */
     _Atomic int64_t seen_mono_ns;        /* when the bucket answered last */
+    _Atomic int64_t looked_mono_ns;      /* when it was asked last, whether it answered or not */
 
     /* Of the thread that looks. */
     struct fg_ticker *ticker;
@@ -195,19 +201,20 @@ static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
     return FG_OK;
 }
 
-/* Takes the bytes of the object over; none: there is no object. */
-static enum fg_code take_bytes(struct fg_access *access, struct fg_slice bytes, struct fg_err *err)
+/* Takes the bytes of the object over; NULL: there is no object. */
+static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *bytes,
+                               struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
     struct fg_message_object object = object_in(NULL, arena, 0);
     Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
     ProtobufCMessage *decoded;
 
-    if (bytes.len == 0) {
+    if (bytes == NULL) {
         message = fg_arena_new(arena, Access__Registry, 1);
         if (message != NULL)
             *message = none;
-    } else if (fg_message_object_decode(&object, bytes, &decoded, err) == FG_OK) {
+    } else if (fg_message_object_decode(&object, *bytes, &decoded, err) == FG_OK) {
         message = (Access__Registry *)decoded;
     } else {
         fg_arena_destroy(arena);
@@ -225,7 +232,7 @@ static void keep_copy(struct fg_access *access, struct fg_slice bytes)
     struct fg_bucket_request put = {
         .verb = FG_BUCKET_PUT, .name = FG_ACCESS_REGISTRY_NAME, .content = bytes};
 
-    if (access->copy == NULL || bytes.len == 0)
+    if (access->copy == NULL)
         return;
     if (fg_bucket_call(access->copy, &put) != FG_OK)
         fg_log_warn("the copy of the registry of access could not be written",
@@ -238,14 +245,15 @@ static void take_copy(struct fg_access *access)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
                                     .name = FG_ACCESS_REGISTRY_NAME,
-                                    .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES};
+                                    .content_max_bytes = OBJECT_MAX_BYTES};
+    struct fg_slice bytes;
     struct fg_err err;
 
     if (fg_bucket_call(access->copy, &get) != FG_OK) {
         if (get.code != FG_E_NOT_FOUND)
             fg_log_warn("the copy of the registry of access could not be read",
                         fg_ls("err", get.err.msg));
-    } else if (take_bytes(access, fg_buf_slice(&get.body), &err) != FG_OK) {
+    } else if (bytes = fg_buf_slice(&get.body), take_bytes(access, &bytes, &err) != FG_OK) {
         fg_log_warn("the copy of the registry of access is damaged", fg_ls("err", err.msg));
     } else {
         fg_log_warn("the bucket cannot be reached, using the copy of the registry of access",
@@ -283,41 +291,57 @@ static void look_failed(struct fg_access *access, const struct fg_err *err)
                            (long long)(since_ns / FG_SECOND_NS), err->msg);
 }
 
+/* The bucket has answered. bytes NULL: there is no object. */
+static void look_answered(struct fg_access *access, const struct fg_slice *bytes,
+                          const struct fg_bucket_etag *etag)
+{
+    struct fg_err err;
+    enum fg_code code;
+
+    /* Nobody deletes it on purpose: without it nobody may do anything. */
+    if (bytes == NULL && access->etag.text[0] != '\0')
+        code = fg_fail(&err, FG_E_CORRUPT, "%s is gone from the bucket", FG_ACCESS_REGISTRY_NAME);
+    else
+        code = take_bytes(access, bytes, &err);
+    if (code != FG_OK) {
+        fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
+        fg_condition_raise(access->damaged,
+                           "the registry of access is not used, the last good one is: %s", err.msg);
+        return;
+    }
+    fg_condition_clear(access->damaged);
+    /* A file of a bootstrap token may be written later than we start: without a registry it is
+     * looked at each time. */
+    if (bytes == NULL)
+        return;
+    access->etag = *etag;
+    keep_copy(access, *bytes);
+}
+
 void fg_access_look(struct fg_access *access)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
         .name = FG_ACCESS_REGISTRY_NAME,
-        .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
+        .content_max_bytes = OBJECT_MAX_BYTES,
         .condition = access->etag.text[0] == '\0' ? FG_BUCKET_ALWAYS : FG_BUCKET_IF_CHANGED,
         .if_etag = access->etag,
         .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + READ_TIMEOUT_NS,
     };
     enum fg_code code = fg_bucket_call_until(access->bucket, &get, access->stop);
-    struct fg_err err;
+    int64_t now_ns = fg_mono_ns(access->config.clock);
+    struct fg_slice bytes = fg_buf_slice(&get.body);
 
+    atomic_store_explicit(&access->looked_mono_ns, now_ns, memory_order_relaxed);
     if (code != FG_OK && code != FG_E_NOT_FOUND) {
         look_failed(access, &get.err);
-        fg_bucket_clear(&get);
-        return;
-    }
-    atomic_store_explicit(&access->seen_mono_ns, fg_mono_ns(access->config.clock),
-                          memory_order_relaxed);
-    fg_condition_clear(access->away);
-    if (code == FG_OK && get.unchanged) {
-        fg_bucket_clear(&get);
-        return;
-    }
-    /* A file of a bootstrap token may be written later than we start: without a registry it is
-     * looked at each time. */
-    if (take_bytes(access, code == FG_OK ? fg_buf_slice(&get.body) : FG_LIT(""), &err) == FG_OK) {
-        access->etag = code == FG_OK ? get.etag : (struct fg_bucket_etag){.text = ""};
-        fg_condition_clear(access->damaged);
-        keep_copy(access, fg_buf_slice(&get.body));
     } else {
-        fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
-        fg_condition_raise(access->damaged,
-                           "the registry of access is not used, the last good one is: %s", err.msg);
+        atomic_store_explicit(&access->seen_mono_ns, now_ns, memory_order_relaxed);
+        fg_condition_clear(access->away);
+        if (code == FG_E_NOT_FOUND || !get.unchanged)
+            look_answered(access, code == FG_OK ? &bytes : NULL, &get.etag);
+        else
+            fg_condition_clear(access->damaged);
     }
     fg_bucket_clear(&get);
 }
@@ -375,19 +399,29 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
 }
 
 /*
- * Returns whether an unknown token may be one that was created after the last look. Agents drop
- * what gets a 401, so such a request is to come again. The registry is read once a second at most
- * for that, and only while the address has attempts left.
+ * Returns whether a token that was refused may have been created, or have got its secret, after the
+ * last look. Agents drop what gets a 401, so such a request is to come again.
  */
 static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
                        const struct fg_access_registry *registry, const char *id)
 {
+    const Access__Token *token = fg_access_find_token(registry, fg_cstr(id), NULL);
     int64_t now_ns = fg_mono_ns(access->config.clock);
 
-    return id[0] != '\0' && fg_access_find_token(registry, fg_cstr(id), NULL) == NULL &&
+    return id[0] != '\0' && (token == NULL || !fg_access_token_has_ended(token, now_ms(access))) &&
            now_ns - atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) >
                READ_AGAIN_NS &&
            fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns);
+}
+
+/* Has the registry read again, once a second at most, also while the bucket does not answer. */
+static void look_again(struct fg_access *access)
+{
+    int64_t since_ns = fg_mono_ns(access->config.clock) -
+                       atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
+
+    if (since_ns > READ_AGAIN_NS)
+        fg_access_wake(access);
 }
 
 static bool decide(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
@@ -412,7 +446,7 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
     if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
         return true;
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
-        fg_access_wake(access);
+        look_again(access);
         fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
         (void)fg_fail(err, FG_E_UNAVAILABLE,
                       "the token may be new: the registry is read again, try again");
@@ -581,6 +615,7 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
     access->guard = (struct fg_http_guard){admit, release, access};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
+    atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));
     if (choose_mode(access, err) != FG_OK) {
         fg_access_destroy(access);
         return err->code;

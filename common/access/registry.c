@@ -312,6 +312,11 @@ static bool has_ended(int64_t end_ms, int64_t now_ms)
     return end_ms != 0 && end_ms <= now_ms;
 }
 
+bool fg_access_token_has_ended(const Access__Token *token, int64_t now_ms)
+{
+    return token->revoked_ms != 0 || has_ended(token->expires_ms, now_ms);
+}
+
 bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_TOKEN_HASH_BYTES],
                               int64_t now_ms)
 {
@@ -321,16 +326,14 @@ bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_
     for (size_t i = 0; i < token->n_secrets; i++)
         known |= fg_token_hash_eq(token->secrets[i]->sha256.data, hash) &
                  !has_ended(token->secrets[i]->expires_ms, now_ms);
-    return known && token->not_before_ms <= now_ms && !has_ended(token->expires_ms, now_ms) &&
-           token->revoked_ms == 0;
+    return known && token->not_before_ms <= now_ms && !fg_access_token_has_ended(token, now_ms);
 }
 
 bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms)
 {
     for (size_t i = 0; i < registry->n_tokens; i++)
         if ((registry->tokens[i]->scopes & FG_SCOPE_ADMIN) &&
-            registry->tokens[i]->revoked_ms == 0 &&
-            !has_ended(registry->tokens[i]->expires_ms, now_ms))
+            !fg_access_token_has_ended(registry->tokens[i], now_ms))
             return true;
     return false;
 }
@@ -581,7 +584,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
 
     if (find_token(change, id, &token, err) != FG_OK)
         return err->code;
-    if (token->revoked_ms != 0 || has_ended(token->expires_ms, change->now_ms))
+    if (fg_access_token_has_ended(token, change->now_ms))
         return fg_fail(err, FG_E_PRECONDITION, "token %s has ended", token->id);
     if (overlap_ms < 0)
         return fg_fail(err, FG_E_INVALID, "the overlap is negative");
