@@ -677,7 +677,8 @@ static bool is_in_the_way(const struct compaction_planning *planning,
 
 /* Has nothing come for a while? Patches are summed like other blocks: until they are folded, which
  * takes the rollup away, it spares queries all blocks of the span. Late data of an hour becomes
- * another block or goes into that of the next hour, so hours need not be quiet. */
+ * another block or goes into that of the next hour, so hours need not be quiet. A block that was
+ * made of blocks has nothing new: after a fold the rollup is back at once. */
 static bool are_settled(const struct compaction_planning *planning,
                         const struct rollup_level *level, const struct plan_set *set)
 {
@@ -686,9 +687,10 @@ static bool are_settled(const struct compaction_planning *planning,
 
     for (uint32_t i = 0; i < set->count; i++) {
         const struct fg_blocks_entry *block = set->items[i];
+        int64_t wait_ns = block->n_from_segments == 0 ? 0 : quiet_ns;
 
         if (planning->taken[block - blocks->blocks] ||
-            !is_over((int64_t)block->id.hi, quiet_ns, /* cmp_plan_block_id() */
+            !is_over((int64_t)block->id.hi, wait_ns, /* cmp_plan_block_id() */
                      planning->input->wall_ns))
             return false;
     }

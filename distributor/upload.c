@@ -669,6 +669,55 @@ static enum fg_code set_sizes(const struct dist_upload *upload, struct fg_batch 
     return FG_OK;
 }
 
+/* Moves the profiles of the first one's tenant to the front and returns their number; 0: an error.
+ */
+static uint32_t gather_tenant(const struct dist_upload *upload, struct fg_profile *profiles,
+                              uint32_t n, struct fg_slice *ret_tenant, struct fg_err *err)
+{
+    const struct fg_grant *grant = fg_access_grant(upload->req);
+    uint32_t front = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct fg_slice tenant;
+
+        if (fg_grant_tenant_of(grant, upload->asked_tenant, &profiles[i].labels, &tenant, err) !=
+            FG_OK)
+            return 0;
+        if (i == 0)
+            *ret_tenant = tenant;
+        if (!fg_slice_eq(tenant, *ret_tenant))
+            continue;
+        if (i != front) {
+            struct fg_profile other = profiles[front];
+
+            profiles[front] = profiles[i];
+            profiles[i] = other;
+        }
+        front++;
+    }
+    return front;
+}
+
+/* Sends a batch whose profiles may be of several tenants, tenant by tenant. */
+static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_batch *batch,
+                                 bool has_time, struct fg_err *err)
+{
+    struct fg_batch part = *batch;
+    uint32_t left = batch->n_profiles;
+
+    while (left > 0) {
+        part.n_profiles = gather_tenant(upload, part.profiles, left, &upload->tenant, err);
+        if (part.n_profiles == 0)
+            return err->code;
+        identify(upload, &part, has_time);
+        if (send_all(upload, &part, err) != FG_OK)
+            return err->code;
+        left -= part.n_profiles;
+        part.profiles += part.n_profiles;
+    }
+    return FG_OK;
+}
+
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err)
 {
@@ -678,6 +727,9 @@ enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch,
         if (check_time(upload, &batch->profiles[i], err) != FG_OK)
             return err->code;
     /* After check_time(), since an id is made of the repaired time as well. */
+    if (upload->req != NULL && fg_tenants_are_several(upload->distributor->tenants) &&
+        fg_grant_splits(fg_access_grant(upload->req)))
+        return send_tenants(upload, batch, has_time, err);
     identify(upload, batch, has_time);
     return send_all(upload, batch, err);
 }
@@ -814,6 +866,7 @@ static void decode(struct dist_upload *upload)
     /* Batches and ids are counted from the start: the same bytes give the same batches with the
      * same numbers and ids, so those that are stored already are found. */
     upload->next_item = upload->next_profile = 0;
+    upload->tenant = upload->asked_tenant;
     upload->n_ids = 0;
     fg_map_clear(&upload->id_map);
     upload->rules.work = FG_RELABEL_WORK_MAX;
@@ -843,9 +896,10 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     upload->body = fg_http_body(req);
     upload->sender = fg_http_peer(req);
     upload->idempotency_key = fg_http_header(req, "Idempotency-Key");
-    if (fg_access_tenant(req, fg_tenants_are_several(upload->distributor->tenants), &upload->tenant,
-                         err) != FG_OK)
+    if (fg_access_tenant(req, fg_tenants_are_several(upload->distributor->tenants),
+                         &upload->asked_tenant, err) != FG_OK)
         return err->code;
+    upload->tenant = upload->asked_tenant;
     return check_body(upload, err);
 }
 
@@ -863,6 +917,7 @@ void dist_upload_start(struct dist_upload *upload)
     struct distributor *distributor = upload->distributor;
 
     upload->magic = UPLOAD_MAGIC;
+    upload->tenant = upload->asked_tenant;
     upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
     upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);

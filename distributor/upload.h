@@ -45,9 +45,10 @@ struct dist_upload {
     const struct dist_upload_interface *interface;
     struct distributor *distributor;
     struct fg_loop *home;
-    struct fg_http_request *req; /* NULL: no request waits for the result, as in pull mode */
-    struct fg_slice body;        /* as received; borrowed, as the next three */
-    struct fg_slice tenant;
+    struct fg_http_request *req;     /* NULL: no request waits for the result, as in pull mode */
+    struct fg_slice body;            /* as received; borrowed, as the next three */
+    struct fg_slice tenant;          /* of the profiles that are sent just now */
+    struct fg_slice asked_tenant;    /* of the request; limits and rate are those of this one */
     struct fg_slice sender;          /* address */
     struct fg_slice idempotency_key; /* as the client sent it; empty: none */
 

@@ -183,11 +183,16 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
 
 /* ---- about whom ---- */
 
-/* Returns the only tenant that is possible without a header, or NULL. */
+/* Returns the tenant that is meant without a header, or NULL. */
 static const char *only_tenant(const struct fg_grant *grant)
 {
     if (grant->kind != FG_GRANT_TOKEN)
         return NULL;
+    /* Each series has its own tenant, and what is not said by labels counts for this one. */
+    if (grant->token->tenant_label != NULL)
+        return grant->token->tenant_label->otherwise[0] != '\0'
+                   ? grant->token->tenant_label->otherwise
+                   : grant->token->tenants[0];
     if (grant->user[0] != '\0' && token_is_for(grant->token, fg_cstr(grant->user)) &&
         fg_access_find_tenant(grant->registry, fg_cstr(grant->user)) != NULL)
         return grant->user;
@@ -254,4 +259,43 @@ enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct 
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
     *ret_id = ids.ids[0];
     return FG_OK;
+}
+
+/* Returns the tenant that the label's value names; ptr NULL: none. The text of a prefix and a value
+ * is that of the token's list. */
+static struct fg_slice named_by_label(const Access__Token *token, struct fg_slice value)
+{
+    const Access__TenantLabel *label = token->tenant_label;
+    size_t prefix = strlen(label->prefix);
+
+    for (size_t i = 0; i < label->n_tenants; i++)
+        if (fg_slice_is(value, label->tenants[i]->value))
+            return fg_cstr(label->tenants[i]->tenant);
+    for (size_t i = 0; i < token->n_tenants && value.len > 0; i++) {
+        struct fg_slice tenant = fg_cstr(token->tenants[i]);
+
+        if (fg_slice_starts(tenant, label->prefix) &&
+            fg_slice_eq(fg_slice_sub(tenant, prefix, SIZE_MAX), value))
+            return tenant;
+    }
+    return fg_cstr(label->otherwise);
+}
+
+enum fg_code fg_grant_tenant_of(const struct fg_grant *grant, struct fg_slice tenant,
+                                const struct fg_labels *labels, struct fg_slice *ret_tenant,
+                                struct fg_err *err)
+{
+    const Access__TenantLabel *label;
+    struct fg_slice value;
+
+    *ret_tenant = tenant;
+    if (!fg_grant_splits(grant))
+        return FG_OK;
+    label = grant->token->tenant_label;
+    value = fg_labels_get(labels, label->name);
+    *ret_tenant = named_by_label(grant->token, value);
+    if (ret_tenant->len == 0)
+        return fg_fail(err, FG_E_DENIED, "token %s has no tenant for %s=\"%.*s\"", grant->token->id,
+                       label->name, FG_S(fg_slice_sub(value, 0, FG_TENANT_MAX_BYTES)));
+    return check_tenant(grant, true, *ret_tenant, err);
 }

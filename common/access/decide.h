@@ -90,6 +90,21 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
 enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct fg_slice header,
                              struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
 
+/* Returns whether labels say which tenant a profile goes to. */
+static inline bool fg_grant_splits(const struct fg_grant *grant)
+{
+    return grant->kind == FG_GRANT_TOKEN && grant->token->tenant_label != NULL;
+}
+
+/*
+ * Returns the tenant that a profile of such labels goes to: `tenant`, which is that of the request,
+ * or what the token's tenant_label makes of a label (registry.proto). FG_E_DENIED names the label
+ * and its value if that is no tenant of the token.
+ */
+enum fg_code fg_grant_tenant_of(const struct fg_grant *grant, struct fg_slice tenant,
+                                const struct fg_labels *labels, struct fg_slice *ret_tenant,
+                                struct fg_err *err) fg_must_check;
+
 /* Returns the scopes that the caller has for a tenant, whatever its state. */
 unsigned fg_grant_scopes(const struct fg_grant *grant, struct fg_slice tenant);
 

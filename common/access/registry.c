@@ -127,20 +127,12 @@ static bool is_id(const char *id)
     return len == FG_TOKEN_ID_CHARS;
 }
 
-/* A label may lead to tenants of the token only, or whoever may create tokens of one tenant could
- * send profiles to another. */
-static enum fg_code check_labelled(const Access__Token *token, const char *tenant,
-                                   struct fg_err *err)
+static bool has_tenant(const Access__Token *token, const char *tenant)
 {
-    bool listed = is_for_all(token);
-
-    if (fg_tenant_check(fg_cstr(tenant), err) != FG_OK)
-        return fg_wrap(err, "tenant_label");
     for (size_t i = 0; i < token->n_tenants; i++)
-        listed |= strcmp(token->tenants[i], tenant) == 0;
-    return listed
-               ? FG_OK
-               : fg_fail(err, FG_E_INVALID, "tenant_label: tenant %s is none of the token", tenant);
+        if (strcmp(token->tenants[i], tenant) == 0)
+            return true;
+    return false;
 }
 
 static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err *err)
@@ -153,9 +145,15 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
         return fg_fail(err, FG_E_INVALID,
                        "tenant_label is for tokens with the scope push, and names a label");
     for (size_t i = 0; i < label->n_tenants; i++)
-        if (check_labelled(token, label->tenants[i]->tenant, err) != FG_OK)
-            return err->code;
-    return label->otherwise[0] == '\0' ? FG_OK : check_labelled(token, label->otherwise, err);
+        if (!has_tenant(token, label->tenants[i]->tenant))
+            return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
+                           label->tenants[i]->tenant);
+    if (label->otherwise[0] != '\0' && !has_tenant(token, label->otherwise))
+        return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
+                       label->otherwise);
+    return is_for_all(token)
+               ? fg_fail(err, FG_E_INVALID, "tenant_label: the token lists its tenants")
+               : FG_OK;
 }
 
 static enum fg_code check_token(const Access__Token *token, struct fg_err *err)

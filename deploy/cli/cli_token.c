@@ -15,6 +15,7 @@ struct token_command {
     const char *word; /* behind the verb; NULL: none */
     bool json, forever;
     const char *name, *tenants, *scopes, *matchers, *expires, *overlap;
+    const char *label, *prefix, *otherwise; /* of tenant_label */
     struct cli_client *client;
     struct fg_err err;
 };
@@ -43,6 +44,8 @@ static const char notes[] =
     "  flamegrid token create --name grafana --tenants shop,web --scopes read --expires-in 90d\n"
     "  flamegrid token create --name team-a --tenants shop --scopes read --matchers "
     "'{namespace=\"a\"}'\n"
+    "  flamegrid token create --name nodes --tenants team-a,team-b --scopes push --tenant-label "
+    "namespace\n"
     "  flamegrid token rotate 4uJc0TqZ --overlap 24h\n";
 
 /* ---- requests ---- */
@@ -168,6 +171,12 @@ static enum fg_code create(struct token_command *command)
                                                 : command->expires);
     if (body == NULL)
         return fg_fail(&command->err, FG_E_INVALID, "options have to be UTF-8");
+    if (command->label != NULL)
+        (void)json_object_set_new(body, "tenantLabel",
+                                  json_pack("{s:s,s:s,s:s}", "name", command->label, "prefix",
+                                            command->prefix == NULL ? "" : command->prefix,
+                                            "otherwise",
+                                            command->otherwise == NULL ? "" : command->otherwise));
     if (post(command, "", body, &document) != FG_OK)
         return command->err.code;
     return print_secret(command, document);
@@ -241,6 +250,9 @@ int cli_token(int argc, char **argv)
         {"tenants",    0, ARGS_TEXT, &command.tenants,  "A,B",      "create: its tenants; * is all", 0, 0},
         {"scopes",     0, ARGS_TEXT, &command.scopes,   "A,B",      "create: what it may do", 0, 0},
         {"matchers",   0, ARGS_TEXT, &command.matchers, "SELECTOR", "create: only profiles with these labels", 0, 0},
+        {"tenant-label",  0, ARGS_TEXT, &command.label,     "LABEL",  "create: each series goes to the tenant that this label names", 0, 0},
+        {"tenant-prefix", 0, ARGS_TEXT, &command.prefix,    "PREFIX", "create: stands before the value of that label", 0, 0},
+        {"otherwise",     0, ARGS_TEXT, &command.otherwise, "TENANT", "create: for series whose label names no tenant of the token", 0, 0},
         {"expires-in", 0, ARGS_TEXT, &command.expires,  "DURATION", "create: 90d; else a year", 0, 0},
         {"forever",    0, ARGS_FLAG, &command.forever,  NULL,       "create: it does not expire", 0, 0},
         {"overlap",    0, ARGS_TEXT, &command.overlap,  "DURATION", "rotate: the old secret is valid so long; else 24h", 0, 0},

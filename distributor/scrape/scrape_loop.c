@@ -326,7 +326,7 @@ static void store(struct flight *flight)
         .distributor = context->distributor,
         .home = context->loop,
         .body = fg_buf_slice(&flight->request.answer),
-        .tenant = context->tenant,
+        .asked_tenant = context->tenant,
         .sender = fg_cstr(flight->scrape->target->address),
     };
     dist_upload_start(&flight->upload);

@@ -378,7 +378,7 @@ static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
     struct many many = {.upload = {.interface = &interface,
                                    .distributor = f->distributor,
                                    .home = f->served.loop,
-                                   .tenant = FG_LIT("anonymous")},
+                                   .asked_tenant = FG_LIT("anonymous")},
                         .time_ns = time_ns};
     unsigned before = push_ring_count(&f->ring, ANN);
     uint64_t seen = 0;
