@@ -74,12 +74,12 @@ bool fg_token_read(struct fg_slice text, struct fg_token *ret_token)
 }
 
 /* Takes one character after another out of random bytes. */
-struct drawing {
+struct draws {
     const uint8_t *random;
     size_t left;
 };
 
-static bool draw(struct drawing *drawing, char *out, size_t n)
+static bool draw(struct draws *drawing, char *out, size_t n)
 {
     while (n > 0 && drawing->left > 0) {
         uint8_t byte = *drawing->random++;
@@ -96,7 +96,7 @@ static bool draw(struct drawing *drawing, char *out, size_t n)
 bool fg_token_make(const uint8_t random[FG_TOKEN_RANDOM_BYTES], const char *id,
                    char ret_text[FG_TOKEN_CHARS + 1], struct fg_token *ret_token)
 {
-    struct drawing drawing = {random, FG_TOKEN_RANDOM_BYTES};
+    struct draws drawing = {random, FG_TOKEN_RANDOM_BYTES};
 
     memcpy(ret_text, FG_TOKEN_PREFIX, ID_AT);
     if (id != NULL)
