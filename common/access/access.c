@@ -2,6 +2,7 @@
 
 #include "common/access/attempts.h"
 #include "common/access/networks.h"
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "common/runtime/ticker.h"
@@ -18,12 +19,15 @@ enum {
     COPY_QUEUE = 4,
     TOKEN_FILE_MAX_BYTES = 4096,
     OBJECT_MAX_BYTES = FG_ACCESS_REGISTRY_MAX_BYTES + FG_MESSAGE_OBJECT_CRC_BYTES,
+    STRANGERS = 4096, /* credentials that are remembered */
 };
 
 /* A read of the bucket takes milliseconds; longer, and the next look tries again. */
 #define READ_TIMEOUT_NS (10 * FG_SECOND_NS)
 /* An unknown token makes the registry be read again if the last time is longer ago. */
 #define READ_AGAIN_NS FG_SECOND_NS
+/* After a change nobody waits longer for the look that shows it. */
+#define REFRESH_MAX_NS (5 * FG_SECOND_NS)
 /* The registry is said to be unreachable after so long. */
 #define AWAY_AFTER_NS FG_MINUTE_NS
 
@@ -46,6 +50,12 @@ enum {
 FG_METRICS_ENUM(access_metric, ACCESS_METRICS)
 static const struct fg_metric_def access_metrics[] = FG_METRICS_DEFS(ACCESS_METRICS);
 
+/* Credentials that nobody knows, and since when they have been used. */
+struct stranger {
+    uint64_t key;
+    int64_t since_mono_ns;
+};
+
 struct fg_access {
     struct fg_access_config config;
     enum fg_access_mode mode;
@@ -55,10 +65,14 @@ struct fg_access {
     struct fg_metrics *metrics;
     struct fg_condition *away, *damaged;
 
-    pthread_mutex_t lock;                /* of the one below */
-    struct fg_access_registry *registry; /* NULL: none was read yet; empty if there is none */
-    _Atomic int64_t seen_mono_ns;        /* when the bucket answered last */
-    _Atomic int64_t looked_mono_ns;      /* when it was asked last, whether it answered or not */
+    pthread_mutex_t lock;                 /* of those up to `strangers` */
+    pthread_cond_t looked;                /* n_looked has grown */
+    struct fg_access_registry *registry;  /* NULL: none was read yet; empty if there is none */
+    uint64_t n_begun, n_looked;           /* looks: begun, ended */
+    struct stranger strangers[STRANGERS]; /* by their keys; a newer one replaces an older one */
+    uint64_t seed;                        /* of the keys */
+    _Atomic int64_t seen_mono_ns;         /* when the bucket was asked last, and answered */
+    _Atomic int64_t looked_mono_ns;       /* when it was asked last, whether it answered or not */
 
     /* Of the thread that looks. */
     struct fg_ticker *ticker;
@@ -166,7 +180,7 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     const char *path = access->config.settings->bootstrap_token_file;
     struct fg_access_change change = {message, arena, "access.bootstrap_token_file",
                                       now_ms(access)};
-    Access__Token added = ACCESS__TOKEN__INIT;
+    Access__Token added;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char all[] = "*", name[] = "bootstrap", *tenants[] = {all};
     struct fg_token token;
@@ -174,6 +188,7 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     if (path[0] == '\0' || fg_access_has_admin(message, change.now_ms) ||
         !read_token_file(path, &token))
         return FG_OK;
+    access__token__init(&added);
     secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, token.hash};
     added.id = token.id;
     added.name = name;
@@ -318,7 +333,7 @@ static void look_answered(struct fg_access *access, const struct fg_slice *bytes
     keep_copy(access, *bytes);
 }
 
-void fg_access_look(struct fg_access *access)
+static void look(struct fg_access *access)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -328,8 +343,8 @@ void fg_access_look(struct fg_access *access)
         .if_etag = access->etag,
         .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + READ_TIMEOUT_NS,
     };
+    int64_t now_ns = fg_mono_ns(access->config.clock); /* what comes is of then or later */
     enum fg_code code = fg_bucket_call_until(access->bucket, &get, access->stop);
-    int64_t now_ns = fg_mono_ns(access->config.clock);
     struct fg_slice bytes = fg_buf_slice(&get.body);
 
     atomic_store_explicit(&access->looked_mono_ns, now_ns, memory_order_relaxed);
@@ -344,6 +359,20 @@ void fg_access_look(struct fg_access *access)
             fg_condition_clear(access->damaged);
     }
     fg_bucket_clear(&get);
+}
+
+void fg_access_look(struct fg_access *access)
+{
+    uint64_t number;
+
+    (void)pthread_mutex_lock(&access->lock);
+    number = ++access->n_begun;
+    (void)pthread_mutex_unlock(&access->lock);
+    look(access);
+    (void)pthread_mutex_lock(&access->lock);
+    access->n_looked = number;
+    (void)pthread_cond_broadcast(&access->looked);
+    (void)pthread_mutex_unlock(&access->lock);
 }
 
 static void tick(void *arg)
@@ -398,9 +427,27 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
            age_ns > access->config.settings->stale_max_ns;
 }
 
+/* Returns since when these credentials have been used without success; a fixed number of them is
+ * remembered. */
+static int64_t stranger_since(struct fg_access *access, struct fg_slice authorization,
+                              int64_t now_ns)
+{
+    uint64_t key = fg_mix64(fg_hash64(authorization) ^ access->seed);
+    struct stranger *stranger = &access->strangers[key % STRANGERS];
+    int64_t since_ns;
+
+    (void)pthread_mutex_lock(&access->lock);
+    if (stranger->key != key)
+        *stranger = (struct stranger){key, now_ns};
+    since_ns = stranger->since_mono_ns;
+    (void)pthread_mutex_unlock(&access->lock);
+    return since_ns;
+}
+
 /*
  * Returns whether a token that was refused may have been created, or have got its secret, after the
- * last look. Agents drop what gets a 401, so such a request is to come again.
+ * last look. Agents drop what gets a 401, so such a request is to come again, until the registry
+ * was read after its first time.
  */
 static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
                        const struct fg_access_registry *registry, const char *id)
@@ -408,10 +455,11 @@ static bool may_be_new(struct fg_access *access, const struct fg_http_request *r
     const Access__Token *token = fg_access_find_token(registry, fg_cstr(id), NULL);
     int64_t now_ns = fg_mono_ns(access->config.clock);
 
-    return id[0] != '\0' && (token == NULL || !fg_access_token_has_ended(token, now_ms(access))) &&
-           now_ns - atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) >
-               READ_AGAIN_NS &&
-           fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns);
+    if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))) ||
+        !fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns))
+        return false;
+    return atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) <
+           stranger_since(access, fg_http_header(req, "Authorization"), now_ns);
 }
 
 /* Has the registry read again, once a second at most, also while the bucket does not answer. */
@@ -602,12 +650,18 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
                               struct fg_err *err)
 {
     struct fg_access *access = fg_new(struct fg_access);
+    pthread_condattr_t monotonic;
     uint64_t seed = 0;
 
     access->config = *config;
     fg_assert(pthread_mutex_init(&access->lock, NULL) == 0);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    fg_assert(pthread_cond_init(&access->looked, &monotonic) == 0);
+    (void)pthread_condattr_destroy(&monotonic);
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
         seed = (uint64_t)fg_mono_ns(config->clock);
+    access->seed = seed;
     access->attempts = fg_attempts_create((unsigned)config->settings->failures_per_minute, seed);
     access->metrics =
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
@@ -633,6 +687,7 @@ void fg_access_destroy(struct fg_access *access)
     fg_condition_destroy(access->damaged);
     fg_condition_destroy(access->away);
     fg_attempts_destroy(access->attempts);
+    (void)pthread_cond_destroy(&access->looked);
     (void)pthread_mutex_destroy(&access->lock);
     free(access);
 }
@@ -674,4 +729,21 @@ void fg_access_wake(struct fg_access *access)
 {
     if (access->ticker != NULL)
         fg_ticker_wake(access->ticker);
+}
+
+void fg_access_refresh(struct fg_access *access)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + REFRESH_MAX_NS;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+    uint64_t before;
+
+    if (access->ticker == NULL)
+        return;
+    (void)pthread_mutex_lock(&access->lock);
+    before = access->n_begun; /* one that is under way may have read what was there before */
+    fg_ticker_wake(access->ticker);
+    while (access->n_looked <= before &&
+           pthread_cond_timedwait(&access->looked, &access->lock, &until) == 0)
+        continue;
+    (void)pthread_mutex_unlock(&access->lock);
 }

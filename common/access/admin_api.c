@@ -190,7 +190,7 @@ static enum fg_code swap(struct admin_call *call, fg_access_edit edit, void *arg
         fg_access_swap(call->api->bucket, call->who, call->now_ms, deadline_ns, edit, arg, err);
 
     if (code == FG_OK)
-        fg_access_wake(call->api->access);
+        fg_access_refresh(call->api->access);
     return code;
 }
 
@@ -205,7 +205,7 @@ static enum fg_code edit_create_tenant(void *arg, const struct fg_access_change 
 static enum fg_code create_tenant(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
-    Access__Tenant tenant = ACCESS__TENANT__INIT;
+    Access__Tenant tenant;
     ProtobufCMessage *body;
 
     if (need_admin(call, "create tenants", err) != FG_OK ||
@@ -215,6 +215,7 @@ static enum fg_code create_tenant(struct admin_call *call, struct fg_err *err)
     if (swap(call, edit_create_tenant, call, err) != FG_OK)
         return err->code;
     fg_log_info("tenant created", fg_lb("tenant", call->id), fg_ls("by", call->who));
+    access__tenant__init(&tenant);
     tenant.id = ((Access__CreateTenant *)body)->id;
     tenant.created_by = call->who;
     tenant.created_ms = tenant.changed_ms = call->now_ms;
@@ -505,12 +506,13 @@ static enum fg_code fill_token(struct admin_call *call, const Access__CreateToke
 static enum fg_code create_token(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
-    Access__Token token = ACCESS__TOKEN__INIT;
+    Access__Token token;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char text[FG_TOKEN_CHARS + 1];
     struct fg_token made;
     ProtobufCMessage *body;
 
+    access__token__init(&token);
     if (read_body(call, &access__create_token__descriptor, &body, err) != FG_OK ||
         fill_token(call, (Access__CreateToken *)body, &token, err) != FG_OK ||
         fg_access_make_secret(NULL, text, &made, err) != FG_OK)

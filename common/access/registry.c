@@ -321,9 +321,11 @@ bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_
     bool known = false;
 
     /* All are compared, so the time says nothing about which one it is. */
-    for (size_t i = 0; i < token->n_secrets; i++)
-        known |= fg_token_hash_eq(token->secrets[i]->sha256.data, hash) &
-                 !has_ended(token->secrets[i]->expires_ms, now_ms);
+    for (size_t i = 0; i < token->n_secrets; i++) {
+        bool equal = fg_token_hash_eq(token->secrets[i]->sha256.data, hash);
+
+        known |= equal && !has_ended(token->secrets[i]->expires_ms, now_ms);
+    }
     return known && token->not_before_ms <= now_ms && !fg_access_token_has_ended(token, now_ms);
 }
 
@@ -413,7 +415,7 @@ static enum fg_code find_token(const struct fg_access_change *change, struct fg_
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err)
 {
-    Access__Tenant tenant = ACCESS__TENANT__INIT, *there = tenant_of(change, id);
+    Access__Tenant tenant, *there = tenant_of(change, id);
 
     if (fg_tenant_check(id, err) != FG_OK)
         return err->code;
@@ -427,6 +429,7 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
                                                                               : "being deleted");
     if (change->registry->n_tenants >= TENANTS_MAX)
         return fg_fail(err, FG_E_LIMIT, "there are %d tenants, no more are possible", TENANTS_MAX);
+    access__tenant__init(&tenant);
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
@@ -473,7 +476,7 @@ enum fg_code fg_access_forget_tenant(const struct fg_access_change *change, stru
 enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct fg_slice id,
                                  const char *name, const char *value, struct fg_err *err)
 {
-    Access__Limit entry = ACCESS__LIMIT__INIT, *added;
+    Access__Limit entry, *added;
     Access__Tenant *tenant;
     size_t at = 0;
 
@@ -494,6 +497,7 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
             tenant->limits[at] = tenant->limits[--tenant->n_limits];
         return FG_OK;
     }
+    access__limit__init(&entry);
     entry.name = fg_arena_text(change->arena, fg_cstr(name));
     entry.value = fg_arena_text(change->arena, fg_cstr(value));
     added = entry.name == NULL || entry.value == NULL ? NULL : copy(change->arena, &entry.base);

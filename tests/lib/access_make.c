@@ -38,12 +38,13 @@ void access_make_token(struct access_make *make, const struct access_token *want
                        char ret_text[FG_TOKEN_CHARS + 1])
 {
     struct fg_token made = access_make_secret(wanted->seed, NULL, ret_text);
-    Access__Token token = ACCESS__TOKEN__INIT;
+    Access__Token token;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     struct fg_slice rest = fg_cstr(wanted->tenants);
     char *tenants[NAMES_MAX], name[] = "test";
     struct fg_err err;
 
+    access__token__init(&token);
     secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, made.hash};
     token.id = made.id;
     token.name = name;

@@ -500,14 +500,15 @@ static void wait_for_looks(struct fixture *f, uint64_t n)
 static void an_unknown_token_is_asked_to_come_again_once(void **state)
 {
     struct fixture *f = *state;
-    char stranger[FG_TOKEN_CHARS + 1];
+    char stranger[FG_TOKEN_CHARS + 1], other[FG_TOKEN_CHARS + 1];
     uint64_t looks;
 
     (void)access_make_secret(77, NULL, stranger);
+    (void)access_make_secret(78, NULL, other);
     put(f);
     start(f);
     looks = fg_bucket_faulty_count(f->faulty);
-    assert_int_equal(ask(f, "/read", stranger), 401); /* the bucket was just read */
+    assert_int_equal(ask(f, "/read", other), 401); /* the bucket was just read */
     assert_int_equal(fg_bucket_faulty_count(f->faulty), looks);
     fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
     assert_int_equal(ask(f, "/read", "nonsense"), 401);
@@ -517,6 +518,11 @@ static void an_unknown_token_is_asked_to_come_again_once(void **state)
     while (ask(f, "/read", stranger) == 503)
         (void)usleep(1000);
     assert_int_equal(ask(f, "/read", stranger), 401);
+    /* From then on it is no news, however long ago the last look was. */
+    looks = fg_bucket_faulty_count(f->faulty);
+    fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
+    assert_int_equal(ask(f, "/read", stranger), 401);
+    assert_int_equal(fg_bucket_faulty_count(f->faulty), looks);
 }
 
 static void a_new_token_and_a_new_secret_work_as_soon_as_they_are_used(void **state)

@@ -511,7 +511,7 @@ static void a_token_is_created_once(void **state)
     struct fixture *f = *state;
     char text[FG_TOKEN_CHARS + 1], other[FG_TOKEN_CHARS + 1], id[FG_TOKEN_ID_CHARS + 1];
     const Access__Token *token = push_token(f, 1, text);
-    Access__Token again = ACCESS__TOKEN__INIT;
+    Access__Token again;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     struct fg_token made;
 
