@@ -481,7 +481,7 @@ static enum fg_code edit_create_token(void *arg, const struct fg_access_change *
 static enum fg_code fill_token(struct admin_call *call, const Access__CreateToken *wanted,
                                Access__Token *token, struct fg_err *err)
 {
-    int64_t lives_ms;
+    int64_t lives_ms = 0;
 
     if (read_duration(wanted->expires_in, "expiresIn", TOKEN_DEFAULT_NS, &lives_ms, err) != FG_OK)
         return err->code;

@@ -20,7 +20,7 @@ void access_make_tenant(struct access_make *make, const char *id, Access__Tenant
     fg_assert(fg_access_set_tenant_state(&make->change, fg_cstr(id), state, &err) == FG_OK);
 }
 
-struct fg_token access_make_secret(uint8_t seed, const char *id, char ret_text[FG_TOKEN_CHARS + 1])
+struct fg_token access_make_secret(uint32_t seed, const char *id, char ret_text[FG_TOKEN_CHARS + 1])
 {
     uint8_t random[FG_TOKEN_RANDOM_BYTES];
     uint32_t state = seed;

@@ -15,7 +15,7 @@ struct access_token {
     unsigned scopes;
     const char *name, *matchers;
     int64_t not_before_ms, expires_ms;
-    uint8_t seed; /* of its secret; tokens of different seeds have different ids */
+    uint32_t seed; /* of its secret; tokens of different seeds have different ids */
 };
 
 /* Makes an empty registry. arena is borrowed, and has the message. */
@@ -25,7 +25,8 @@ void access_make_init(struct access_make *make, struct fg_arena *arena, int64_t 
 void access_make_tenant(struct access_make *make, const char *id, Access__Tenant__State state);
 
 /* Returns the id, secret and hash that a seed stands for. */
-struct fg_token access_make_secret(uint8_t seed, const char *id, char ret_text[FG_TOKEN_CHARS + 1]);
+struct fg_token access_make_secret(uint32_t seed, const char *id,
+                                   char ret_text[FG_TOKEN_CHARS + 1]);
 
 /* Adds a token; its text. */
 void access_make_token(struct access_make *make, const struct access_token *token,

@@ -647,7 +647,7 @@ static void a_server_that_others_can_reach_wants_a_mode(void **state)
                                               "[::ffff:10.0.0.1]:4040",
                                               ""};
     struct fixture *f = *state;
-    enum fg_access_mode mode;
+    enum fg_access_mode mode = FG_ACCESS_UNSET;
     struct fg_err err;
 
     f->metrics = fg_registry_create();
