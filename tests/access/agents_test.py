@@ -33,12 +33,27 @@ def bearer(token):
     return {"PYROSCOPE_AUTH_TOKEN": token}
 
 
+def of_collector(token):
+    return {"FG_BEARER": token}
+
+
+class Otlp(agents.Otlp):
+    """Its protocol is in the name of the service."""
+
+    def command(self, url, service, seconds):
+        return [self.path("driver"), service.split(".")[2].partition("_")[0], url, str(seconds), service], {}
+
+
+OTLP = Otlp("otlp")
+
 # Name, driver, and how its configuration carries a token (deploy/operations/access.md#agents).
 WAYS = (
     ("go_basic", agents.Go("go"), basic),
     ("python_basic", agents.Python("python"), basic),
     ("node_basic", agents.Node("node"), basic),
     ("node_bearer", agents.Node("node"), bearer),
+    ("otlp.grpc_bearer", OTLP, of_collector),
+    ("otlp.http_bearer", OTLP, of_collector),
     ("java_basic", agents.Java("java"), environment_basic),
     ("java_bearer", agents.Java("java"), bearer),
 )
@@ -48,14 +63,13 @@ def services(reader):
     return reader.send("GET", "/api/labels/service_name?" + urllib.parse.urlencode({"from": "now-1h", "until": "now"}))[1]
 
 
-def case(server, name, driver, carried):
+def case(port, tokens, name, driver, carried):
     """Its profiles arrive with a token that may push, and with one that may not none does."""
-    url = "http://127.0.0.1:%d" % server.port
-    reader = server.caller(["read"])
-    driver.run(url, SERVICE % (name + ".refused"), SECONDS, carried(server.token(["read"])))
-    code, said = driver.run(url, SERVICE % (name + ".sent"), SECONDS, carried(server.token(["push"])))
+    url = "http://127.0.0.1:%d" % port
+    driver.run(url, SERVICE % (name + ".refused"), SECONDS, carried(tokens["read"]))
+    code, said = driver.run(url, SERVICE % (name + ".sent"), SECONDS, carried(tokens["push"]))
     check(code == 0, "exit code %d: %s", code, said[-2000:])
-    found = services(reader)
+    found = services(world.Caller(port, tokens["read"]))
     check(SERVICE % (name + ".sent") in found, "nothing arrived: %s %s", found, said[-2000:])
     check(SERVICE % (name + ".refused") not in found, "it arrived without the scope push")
 
@@ -66,6 +80,7 @@ def main():
     drivers = {driver.name: driver for _, driver, _ in wanted}
     with world.Governed() as server, concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         server.begin()
+        tokens = {scope: server.token([scope]) for scope in ("read", "push")}
         ready = {name: pool.submit(driver.ready) for name, driver in drivers.items()}
         running = {}
         for name, driver, carried in wanted:
@@ -74,7 +89,7 @@ def main():
             except agents.Unavailable as why:
                 tally.skip(name, why)
             else:
-                running[name] = pool.submit(case, server, name, drivers[driver.name], carried)
+                running[name] = pool.submit(case, server.port, tokens, name, drivers[driver.name], carried)
         for name, outcome in running.items():
             tally.run(name, outcome.result)
     tally.finish()
