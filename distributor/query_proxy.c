@@ -465,6 +465,8 @@ static bool take_headers(struct forwarded *forwarded)
         "Accept",
         "Accept-Encoding",
         "Authorization",
+        "Cookie", /* has the session of a person, which the querier decides about */
+        "X-Flamegrid-Csrf",
         "If-None-Match",
         "Connect-Protocol-Version",
         "Connect-Timeout-Ms",

@@ -3,6 +3,7 @@
 #include "common/access/attempts.h"
 #include "common/access/networks.h"
 #include "common/access/people.h"
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "common/runtime/ticker.h"
@@ -14,12 +15,20 @@
 #include <pthread.h>
 #include <sys/random.h>
 
-enum { COPY_THREADS = 1, COPY_QUEUE = 4, TOKEN_FILE_MAX_BYTES = 4096 };
+enum {
+    COPY_THREADS = 1,
+    COPY_QUEUE = 4,
+    TOKEN_FILE_MAX_BYTES = 4096,
+    OBJECT_MAX_BYTES = FG_ACCESS_REGISTRY_MAX_BYTES + FG_MESSAGE_OBJECT_CRC_BYTES,
+    STRANGERS = 4096, /* credentials that are remembered */
+};
 
 /* A read of the bucket takes milliseconds; longer, and the next look tries again. */
 #define READ_TIMEOUT_NS (10 * FG_SECOND_NS)
 /* An unknown token makes the registry be read again if the last time is longer ago. */
 #define READ_AGAIN_NS FG_SECOND_NS
+/* After a change nobody waits longer for the look that shows it. */
+#define REFRESH_MAX_NS (5 * FG_SECOND_NS)
 /* The registry is said to be unreachable after so long. */
 #define AWAY_AFTER_NS FG_MINUTE_NS
 
@@ -42,6 +51,12 @@ enum { COPY_THREADS = 1, COPY_QUEUE = 4, TOKEN_FILE_MAX_BYTES = 4096 };
 FG_METRICS_ENUM(access_metric, ACCESS_METRICS)
 static const struct fg_metric_def access_metrics[] = FG_METRICS_DEFS(ACCESS_METRICS);
 
+/* Credentials that nobody knows, and since when they have been used. */
+struct stranger {
+    uint64_t key;
+    int64_t since_mono_ns;
+};
+
 struct fg_access {
     struct fg_access_config config;
     enum fg_access_mode mode;
@@ -52,9 +67,14 @@ struct fg_access {
     struct fg_condition *away, *damaged;
     struct fg_people *people; /* NULL: the settings have no issuer */
 
-    pthread_mutex_t lock;                /* of the one below */
-    struct fg_access_registry *registry; /* NULL: none was read yet; empty if there is none */
-    _Atomic int64_t seen_mono_ns;        /* when the bucket answered last */
+    pthread_mutex_t lock;                 /* of those up to `strangers` */
+    pthread_cond_t looked;                /* n_looked has grown */
+    struct fg_access_registry *registry;  /* NULL: none was read yet; empty if there is none */
+    uint64_t n_begun, n_looked;           /* looks: begun, ended */
+    struct stranger strangers[STRANGERS]; /* by their keys; a newer one replaces an older one */
+    uint64_t seed;                        /* of the keys */
+    _Atomic int64_t seen_mono_ns;         /* when the bucket was asked last, and answered */
+    _Atomic int64_t looked_mono_ns;       /* when it was asked last, whether it answered or not */
 
     /* Of the thread that looks. */
     struct fg_ticker *ticker;
@@ -162,7 +182,7 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     const char *path = access->config.settings->bootstrap_token_file;
     struct fg_access_change change = {message, arena, "access.bootstrap_token_file",
                                       now_ms(access)};
-    Access__Token added = ACCESS__TOKEN__INIT;
+    Access__Token added;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char all[] = "*", name[] = "bootstrap", *tenants[] = {all};
     struct fg_token token;
@@ -170,6 +190,7 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     if (path[0] == '\0' || fg_access_has_admin(message, change.now_ms) ||
         !read_token_file(path, &token))
         return FG_OK;
+    access__token__init(&added);
     secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, token.hash};
     added.id = token.id;
     added.name = name;
@@ -197,19 +218,20 @@ static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
     return FG_OK;
 }
 
-/* Takes the bytes of the object over; none: there is no object. */
-static enum fg_code take_bytes(struct fg_access *access, struct fg_slice bytes, struct fg_err *err)
+/* Takes the bytes of the object over; NULL: there is no object. */
+static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *bytes,
+                               struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
     struct fg_message_object object = object_in(NULL, arena, 0);
     Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
     ProtobufCMessage *decoded;
 
-    if (bytes.len == 0) {
+    if (bytes == NULL) {
         message = fg_arena_new(arena, Access__Registry, 1);
         if (message != NULL)
             *message = none;
-    } else if (fg_message_object_decode(&object, bytes, &decoded, err) == FG_OK) {
+    } else if (fg_message_object_decode(&object, *bytes, &decoded, err) == FG_OK) {
         message = (Access__Registry *)decoded;
     } else {
         fg_arena_destroy(arena);
@@ -227,7 +249,7 @@ static void keep_copy(struct fg_access *access, struct fg_slice bytes)
     struct fg_bucket_request put = {
         .verb = FG_BUCKET_PUT, .name = FG_ACCESS_REGISTRY_NAME, .content = bytes};
 
-    if (access->copy == NULL || bytes.len == 0)
+    if (access->copy == NULL)
         return;
     if (fg_bucket_call(access->copy, &put) != FG_OK)
         fg_log_warn("the copy of the registry of access could not be written",
@@ -240,14 +262,15 @@ static void take_copy(struct fg_access *access)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
                                     .name = FG_ACCESS_REGISTRY_NAME,
-                                    .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES};
+                                    .content_max_bytes = OBJECT_MAX_BYTES};
+    struct fg_slice bytes;
     struct fg_err err;
 
     if (fg_bucket_call(access->copy, &get) != FG_OK) {
         if (get.code != FG_E_NOT_FOUND)
             fg_log_warn("the copy of the registry of access could not be read",
                         fg_ls("err", get.err.msg));
-    } else if (take_bytes(access, fg_buf_slice(&get.body), &err) != FG_OK) {
+    } else if (bytes = fg_buf_slice(&get.body), take_bytes(access, &bytes, &err) != FG_OK) {
         fg_log_warn("the copy of the registry of access is damaged", fg_ls("err", err.msg));
     } else {
         fg_log_warn("the bucket cannot be reached, using the copy of the registry of access",
@@ -285,43 +308,73 @@ static void look_failed(struct fg_access *access, const struct fg_err *err)
                            (long long)(since_ns / FG_SECOND_NS), err->msg);
 }
 
-void fg_access_look(struct fg_access *access)
+/* The bucket has answered. bytes NULL: there is no object. */
+static void look_answered(struct fg_access *access, const struct fg_slice *bytes,
+                          const struct fg_bucket_etag *etag)
+{
+    struct fg_err err;
+    enum fg_code code;
+
+    /* Nobody deletes it on purpose: without it nobody may do anything. */
+    if (bytes == NULL && access->etag.text[0] != '\0')
+        code = fg_fail(&err, FG_E_CORRUPT, "%s is gone from the bucket", FG_ACCESS_REGISTRY_NAME);
+    else
+        code = take_bytes(access, bytes, &err);
+    if (code != FG_OK) {
+        fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
+        fg_condition_raise(access->damaged,
+                           "the registry of access is not used, the last good one is: %s", err.msg);
+        return;
+    }
+    fg_condition_clear(access->damaged);
+    /* A file of a bootstrap token may be written later than we start: without a registry it is
+     * looked at each time. */
+    if (bytes == NULL)
+        return;
+    access->etag = *etag;
+    keep_copy(access, *bytes);
+}
+
+static void look(struct fg_access *access)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
         .name = FG_ACCESS_REGISTRY_NAME,
-        .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
+        .content_max_bytes = OBJECT_MAX_BYTES,
         .condition = access->etag.text[0] == '\0' ? FG_BUCKET_ALWAYS : FG_BUCKET_IF_CHANGED,
         .if_etag = access->etag,
         .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + READ_TIMEOUT_NS,
     };
+    int64_t now_ns = fg_mono_ns(access->config.clock); /* what comes is of then or later */
     enum fg_code code = fg_bucket_call_until(access->bucket, &get, access->stop);
-    struct fg_err err;
+    struct fg_slice bytes = fg_buf_slice(&get.body);
 
+    atomic_store_explicit(&access->looked_mono_ns, now_ns, memory_order_relaxed);
     if (code != FG_OK && code != FG_E_NOT_FOUND) {
         look_failed(access, &get.err);
-        fg_bucket_clear(&get);
-        return;
-    }
-    atomic_store_explicit(&access->seen_mono_ns, fg_mono_ns(access->config.clock),
-                          memory_order_relaxed);
-    fg_condition_clear(access->away);
-    if (code == FG_OK && get.unchanged) {
-        fg_bucket_clear(&get);
-        return;
-    }
-    /* A file of a bootstrap token may be written later than we start: without a registry it is
-     * looked at each time. */
-    if (take_bytes(access, code == FG_OK ? fg_buf_slice(&get.body) : FG_LIT(""), &err) == FG_OK) {
-        access->etag = code == FG_OK ? get.etag : (struct fg_bucket_etag){.text = ""};
-        fg_condition_clear(access->damaged);
-        keep_copy(access, fg_buf_slice(&get.body));
     } else {
-        fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
-        fg_condition_raise(access->damaged,
-                           "the registry of access is not used, the last good one is: %s", err.msg);
+        atomic_store_explicit(&access->seen_mono_ns, now_ns, memory_order_relaxed);
+        fg_condition_clear(access->away);
+        if (code == FG_E_NOT_FOUND || !get.unchanged)
+            look_answered(access, code == FG_OK ? &bytes : NULL, &get.etag);
+        else
+            fg_condition_clear(access->damaged);
     }
     fg_bucket_clear(&get);
+}
+
+void fg_access_look(struct fg_access *access)
+{
+    uint64_t number;
+
+    (void)pthread_mutex_lock(&access->lock);
+    number = ++access->n_begun;
+    (void)pthread_mutex_unlock(&access->lock);
+    look(access);
+    (void)pthread_mutex_lock(&access->lock);
+    access->n_looked = number;
+    (void)pthread_cond_broadcast(&access->looked);
+    (void)pthread_mutex_unlock(&access->lock);
 }
 
 static void tick(void *arg)
@@ -377,20 +430,49 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
            age_ns > access->config.settings->stale_max_ns;
 }
 
+/* Returns since when these credentials have been used without success; a fixed number of them is
+ * remembered. */
+static int64_t stranger_since(struct fg_access *access, struct fg_slice authorization,
+                              int64_t now_ns)
+{
+    uint64_t key = fg_mix64(fg_hash64(authorization) ^ access->seed);
+    struct stranger *stranger = &access->strangers[key % STRANGERS];
+    int64_t since_ns;
+
+    (void)pthread_mutex_lock(&access->lock);
+    if (stranger->key != key)
+        *stranger = (struct stranger){key, now_ns};
+    since_ns = stranger->since_mono_ns;
+    (void)pthread_mutex_unlock(&access->lock);
+    return since_ns;
+}
+
 /*
- * Returns whether an unknown token may be one that was created after the last look. Agents drop
- * what gets a 401, so such a request is to come again. The registry is read once a second at most
- * for that, and only while the address has attempts left.
+ * Returns whether a token that was refused may have been created, or have got its secret, after the
+ * last look. Agents drop what gets a 401, so such a request is to come again, until the registry
+ * was read after its first time.
  */
 static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
                        const struct fg_access_registry *registry, const char *id)
 {
+    const Access__Token *token = fg_access_find_token(registry, fg_cstr(id), NULL);
     int64_t now_ns = fg_mono_ns(access->config.clock);
 
-    return id[0] != '\0' && fg_access_find_token(registry, fg_cstr(id), NULL) == NULL &&
-           now_ns - atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) >
-               READ_AGAIN_NS &&
-           fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns);
+    if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))) ||
+        !fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns))
+        return false;
+    return atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) <
+           stranger_since(access, fg_http_header(req, "Authorization"), now_ns);
+}
+
+/* Has the registry read again, once a second at most, also while the bucket does not answer. */
+static void look_again(struct fg_access *access)
+{
+    int64_t since_ns = fg_mono_ns(access->config.clock) -
+                       atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
+
+    if (since_ns > READ_AGAIN_NS)
+        fg_access_wake(access);
 }
 
 /* Finds out whether an issuer or a session vouches for the caller. false: what the request has is
@@ -446,7 +528,7 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
     if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
         return true;
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
-        fg_access_wake(access);
+        look_again(access);
         fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
         (void)fg_fail(err, FG_E_UNAVAILABLE,
                       "the token may be new: the registry is read again, try again");
@@ -646,12 +728,18 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
                               struct fg_err *err)
 {
     struct fg_access *access = fg_new(struct fg_access);
+    pthread_condattr_t monotonic;
     uint64_t seed = 0;
 
     access->config = *config;
     fg_assert(pthread_mutex_init(&access->lock, NULL) == 0);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    fg_assert(pthread_cond_init(&access->looked, &monotonic) == 0);
+    (void)pthread_condattr_destroy(&monotonic);
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
         seed = (uint64_t)fg_mono_ns(config->clock);
+    access->seed = seed;
     access->attempts = fg_attempts_create((unsigned)config->settings->failures_per_minute, seed);
     access->metrics =
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
@@ -659,6 +747,7 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
     access->guard = (struct fg_http_guard){admit, release, log_in, access};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
+    atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));
     if (choose_mode(access, err) != FG_OK || create_people(access, err) != FG_OK) {
         fg_access_destroy(access);
         return err->code;
@@ -677,6 +766,7 @@ void fg_access_destroy(struct fg_access *access)
     fg_condition_destroy(access->damaged);
     fg_condition_destroy(access->away);
     fg_attempts_destroy(access->attempts);
+    (void)pthread_cond_destroy(&access->looked);
     (void)pthread_mutex_destroy(&access->lock);
     free(access);
 }
@@ -719,4 +809,21 @@ void fg_access_wake(struct fg_access *access)
 {
     if (access->ticker != NULL)
         fg_ticker_wake(access->ticker);
+}
+
+void fg_access_refresh(struct fg_access *access)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + REFRESH_MAX_NS;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+    uint64_t before;
+
+    if (access->ticker == NULL)
+        return;
+    (void)pthread_mutex_lock(&access->lock);
+    before = access->n_begun; /* one that is under way may have read what was there before */
+    fg_ticker_wake(access->ticker);
+    while (access->n_looked <= before &&
+           pthread_cond_timedwait(&access->looked, &access->lock, &until) == 0)
+        continue;
+    (void)pthread_mutex_unlock(&access->lock);
 }

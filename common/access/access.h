@@ -85,6 +85,10 @@ enum fg_access_mode fg_access_mode(const struct fg_access *access);
 /* Looks at the bucket at once, on the thread that polls. Any thread. */
 void fg_access_wake(struct fg_access *access);
 
+/* Does the same, and waits until it is done, for a few seconds at most: after a change of one's
+ * own. Any thread that may wait. */
+void fg_access_refresh(struct fg_access *access);
+
 /* Looks at the bucket now, as the thread does; for tests. */
 void fg_access_look(struct fg_access *access);
 

@@ -25,7 +25,7 @@ enum {
 #define TOKENS  "/api/tokens"
 
 /* A request on its way. */
-struct call {
+struct admin_call {
     struct fg_job job;
     struct fg_admin_api *api;
     struct fg_http_request *req;
@@ -39,24 +39,24 @@ struct call {
     struct fg_buf body;   /* the answer */
 };
 
-typedef enum fg_code (*action)(struct call *call, struct fg_err *err);
+typedef enum fg_code (*action)(struct admin_call *call, struct fg_err *err);
 
 /* ---- what callers may see and do ---- */
 
-static bool is_admin(const struct call *call)
+static bool is_admin(const struct admin_call *call)
 {
     return (fg_grant_scopes(call->grant, FG_LIT("*")) & FG_SCOPE_ADMIN) != 0;
 }
 
 /* Returns whether the caller governs a tenant. */
-static bool governs(const struct call *call, const char *tenant)
+static bool governs(const struct admin_call *call, const char *tenant)
 {
     return is_admin(call) ||
            (strcmp(tenant, "*") != 0 &&
             (fg_grant_scopes(call->grant, fg_cstr(tenant)) & FG_SCOPE_TENANT_ADMIN));
 }
 
-static bool governs_token(const struct call *call, const Access__Token *token)
+static bool governs_token(const struct admin_call *call, const Access__Token *token)
 {
     for (size_t i = 0; i < token->n_tenants; i++)
         if (!governs(call, token->tenants[i]))
@@ -64,12 +64,12 @@ static bool governs_token(const struct call *call, const Access__Token *token)
     return is_admin(call) || !(token->scopes & (FG_SCOPE_ADMIN | FG_SCOPE_METRICS));
 }
 
-static enum fg_code denied(const struct call *call, const char *what, struct fg_err *err)
+static enum fg_code denied(const struct admin_call *call, const char *what, struct fg_err *err)
 {
     return fg_fail(err, FG_E_DENIED, "%s may not %s", call->who, what);
 }
 
-static enum fg_code need_admin(const struct call *call, const char *what, struct fg_err *err)
+static enum fg_code need_admin(const struct admin_call *call, const char *what, struct fg_err *err)
 {
     return is_admin(call) ? FG_OK : denied(call, what, err);
 }
@@ -110,7 +110,7 @@ static void put_tenant(struct fg_json_writer *json, const Access__Tenant *tenant
     fg_json_end(json);
 }
 
-static const char *token_state(const struct call *call, const Access__Token *token)
+static const char *token_state(const struct admin_call *call, const Access__Token *token)
 {
     if (token->revoked_ms != 0)
         return "revoked";
@@ -120,7 +120,7 @@ static const char *token_state(const struct call *call, const Access__Token *tok
 }
 
 /* What is known of a token; its text only when it was made: secret NULL, else. */
-static void put_token(struct fg_json_writer *json, const struct call *call,
+static void put_token(struct fg_json_writer *json, const struct admin_call *call,
                       const Access__Token *token, const char *secret)
 {
     fg_json_begin_object(json, NULL);
@@ -152,7 +152,7 @@ static void put_token(struct fg_json_writer *json, const struct call *call,
 
 /* ---- bodies ---- */
 
-static enum fg_code read_body(struct call *call, const ProtobufCMessageDescriptor *type,
+static enum fg_code read_body(struct admin_call *call, const ProtobufCMessageDescriptor *type,
                               ProtobufCMessage **ret_message, struct fg_err *err)
 {
     struct fg_slice body = fg_http_body(call->req);
@@ -182,29 +182,30 @@ static enum fg_code read_duration(const char *text, const char *name, int64_t ot
 /* ---- changes ---- */
 
 /* Makes a change in the bucket and in what this process knows. */
-static enum fg_code swap(struct call *call, fg_access_edit edit, void *arg, struct fg_err *err)
+static enum fg_code swap(struct admin_call *call, fg_access_edit edit, void *arg,
+                         struct fg_err *err)
 {
     int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS;
     enum fg_code code =
         fg_access_swap(call->api->bucket, call->who, call->now_ms, deadline_ns, edit, arg, err);
 
     if (code == FG_OK)
-        fg_access_wake(call->api->access);
+        fg_access_refresh(call->api->access);
     return code;
 }
 
 static enum fg_code edit_create_tenant(void *arg, const struct fg_access_change *change,
                                        struct fg_err *err)
 {
-    const struct call *call = arg;
+    const struct admin_call *call = arg;
 
     return fg_access_create_tenant(change, call->id, err);
 }
 
-static enum fg_code create_tenant(struct call *call, struct fg_err *err)
+static enum fg_code create_tenant(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
-    Access__Tenant tenant = ACCESS__TENANT__INIT;
+    Access__Tenant tenant;
     ProtobufCMessage *body;
 
     if (need_admin(call, "create tenants", err) != FG_OK ||
@@ -214,6 +215,7 @@ static enum fg_code create_tenant(struct call *call, struct fg_err *err)
     if (swap(call, edit_create_tenant, call, err) != FG_OK)
         return err->code;
     fg_log_info("tenant created", fg_lb("tenant", call->id), fg_ls("by", call->who));
+    access__tenant__init(&tenant);
     tenant.id = ((Access__CreateTenant *)body)->id;
     tenant.created_by = call->who;
     tenant.created_ms = tenant.changed_ms = call->now_ms;
@@ -233,7 +235,8 @@ static enum fg_code edit_state(void *arg, const struct fg_access_change *change,
     return fg_access_set_tenant_state(change, edit->id, edit->state, err);
 }
 
-static enum fg_code set_state(struct call *call, Access__Tenant__State state, struct fg_err *err)
+static enum fg_code set_state(struct admin_call *call, Access__Tenant__State state,
+                              struct fg_err *err)
 {
     static const char *const words[] = {"active", "suspended", "deleting"};
     struct fg_json_writer json = fg_json_writer(&call->body);
@@ -251,17 +254,17 @@ static enum fg_code set_state(struct call *call, Access__Tenant__State state, st
     return FG_OK;
 }
 
-static enum fg_code suspend_tenant(struct call *call, struct fg_err *err)
+static enum fg_code suspend_tenant(struct admin_call *call, struct fg_err *err)
 {
     return set_state(call, ACCESS__TENANT__STATE__SUSPENDED, err);
 }
 
-static enum fg_code resume_tenant(struct call *call, struct fg_err *err)
+static enum fg_code resume_tenant(struct admin_call *call, struct fg_err *err)
 {
     return set_state(call, ACCESS__TENANT__STATE__ACTIVE, err);
 }
 
-static enum fg_code list_tenants(struct call *call, struct fg_err *err)
+static enum fg_code list_tenants(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Registry *message = call->registry->message;
@@ -277,7 +280,7 @@ static enum fg_code list_tenants(struct call *call, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code find_tenant(const struct call *call, const Access__Tenant **ret_tenant,
+static enum fg_code find_tenant(const struct admin_call *call, const Access__Tenant **ret_tenant,
                                 struct fg_err *err)
 {
     const char *id = fg_arena_text(call->arena, call->id);
@@ -290,7 +293,7 @@ static enum fg_code find_tenant(const struct call *call, const Access__Tenant **
     return FG_OK;
 }
 
-static enum fg_code get_tenant(struct call *call, struct fg_err *err)
+static enum fg_code get_tenant(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Tenant *tenant;
@@ -346,7 +349,7 @@ static void put_limits(struct fg_json_writer *json, const Access__Tenant *tenant
     fg_json_end(json);
 }
 
-static enum fg_code get_limits(struct call *call, struct fg_err *err)
+static enum fg_code get_limits(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Tenant *tenant;
@@ -364,7 +367,7 @@ static enum fg_code get_limits(struct call *call, struct fg_err *err)
 
 /* {"max_query_length": "7d", "spread": 2, "max_query_bytes": null}: null removes a limit. */
 struct limits_edit {
-    const struct call *call;
+    const struct admin_call *call;
     const struct fg_conf_field *fields[LIMITS_MAX];
     const char *values[LIMITS_MAX]; /* "": to be removed */
     size_t n;
@@ -402,7 +405,8 @@ static bool read_value(struct fg_json *json, struct fg_arena *arena, const char 
     return *ret_value != NULL;
 }
 
-static enum fg_code read_limits(struct call *call, struct limits_edit *edit, struct fg_err *err)
+static enum fg_code read_limits(struct admin_call *call, struct limits_edit *edit,
+                                struct fg_err *err)
 {
     struct fg_json json = fg_json(fg_http_body(call->req));
     enum fg_json_token token;
@@ -451,7 +455,7 @@ static enum fg_code edit_limits(void *arg, const struct fg_access_change *change
     return code;
 }
 
-static enum fg_code set_limits(struct call *call, struct fg_err *err)
+static enum fg_code set_limits(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     struct limits_edit edit = {.call = call};
@@ -474,10 +478,10 @@ static enum fg_code edit_create_token(void *arg, const struct fg_access_change *
     return fg_access_create_token(change, arg, err);
 }
 
-static enum fg_code fill_token(struct call *call, const Access__CreateToken *wanted,
+static enum fg_code fill_token(struct admin_call *call, const Access__CreateToken *wanted,
                                Access__Token *token, struct fg_err *err)
 {
-    int64_t lives_ms;
+    int64_t lives_ms = 0;
 
     if (read_duration(wanted->expires_in, "expiresIn", TOKEN_DEFAULT_NS, &lives_ms, err) != FG_OK)
         return err->code;
@@ -499,15 +503,16 @@ static enum fg_code fill_token(struct call *call, const Access__CreateToken *wan
     return governs_token(call, token) ? FG_OK : denied(call, "create such a token", err);
 }
 
-static enum fg_code create_token(struct call *call, struct fg_err *err)
+static enum fg_code create_token(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
-    Access__Token token = ACCESS__TOKEN__INIT;
+    Access__Token token;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char text[FG_TOKEN_CHARS + 1];
     struct fg_token made;
     ProtobufCMessage *body;
 
+    access__token__init(&token);
     if (read_body(call, &access__create_token__descriptor, &body, err) != FG_OK ||
         fill_token(call, (Access__CreateToken *)body, &token, err) != FG_OK ||
         fg_access_make_secret(NULL, text, &made, err) != FG_OK)
@@ -525,7 +530,7 @@ static enum fg_code create_token(struct call *call, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code list_tokens(struct call *call, struct fg_err *err)
+static enum fg_code list_tokens(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     struct fg_slice tenant = fg_http_param(call->req, "tenant");
@@ -548,7 +553,7 @@ static enum fg_code list_tokens(struct call *call, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code find_token(const struct call *call, const Access__Token **ret_token,
+static enum fg_code find_token(const struct admin_call *call, const Access__Token **ret_token,
                                struct fg_err *err)
 {
     *ret_token = fg_access_find_token(call->registry, call->id, NULL);
@@ -558,7 +563,7 @@ static enum fg_code find_token(const struct call *call, const Access__Token **re
     return FG_OK;
 }
 
-static enum fg_code get_token(struct call *call, struct fg_err *err)
+static enum fg_code get_token(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Token *token;
@@ -583,7 +588,7 @@ static enum fg_code edit_rotate(void *arg, const struct fg_access_change *change
     return fg_access_rotate_token(change, edit->id, edit->made->hash, edit->overlap_ms, err);
 }
 
-static enum fg_code rotate_token(struct call *call, struct fg_err *err)
+static enum fg_code rotate_token(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Token *token;
@@ -615,7 +620,7 @@ static enum fg_code edit_revoke(void *arg, const struct fg_access_change *change
     return fg_access_revoke_token(change, edit->id, err);
 }
 
-static enum fg_code revoke_token(struct call *call, struct fg_err *err)
+static enum fg_code revoke_token(struct admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
     struct token_edit edit = {.id = call->id};
@@ -645,7 +650,7 @@ static void put_session(struct fg_json_writer *json, const struct fg_session *se
     fg_buf_putc(json->out, '"');
 }
 
-static enum fg_code whoami(struct call *call, struct fg_err *err)
+static enum fg_code whoami(struct admin_call *call, struct fg_err *err)
 {
     static const char *const modes[] = {"auto", "none", "header", "token"};
     static const char *const kinds[] = {"anyone", "token", "person"};
@@ -705,7 +710,7 @@ static const struct {
 };
 
 /* Splits /api/tenants/ID:verb and /api/tenants/ID/verb. Returns false if there is no id. */
-static bool split_path(struct call *call, const char *root)
+static bool split_path(struct admin_call *call, const char *root)
 {
     struct fg_slice rest = fg_slice_sub(fg_http_path(call->req), strlen(root), SIZE_MAX);
     size_t end = 0;
@@ -720,7 +725,7 @@ static bool split_path(struct call *call, const char *root)
     return true;
 }
 
-static action find_action(struct call *call)
+static action find_action(struct admin_call *call)
 {
     unsigned method = (unsigned)fg_http_method(call->req);
 
@@ -743,7 +748,7 @@ static action find_action(struct call *call)
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct call *call = fg_container(job, struct call, job);
+    struct admin_call *call = fg_container(job, struct admin_call, job);
     action act = find_action(call);
 
     if (act == NULL)
@@ -758,7 +763,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
 static void done(struct fg_job *job)
 {
-    struct call *call = fg_container(job, struct call, job);
+    struct admin_call *call = fg_container(job, struct admin_call, job);
 
     fg_http_add_header(call->req, "Cache-Control", "no-store");
     if (job->code != FG_OK) {
@@ -775,7 +780,7 @@ static void done(struct fg_job *job)
 static void on_request(struct fg_http_request *req, void *arg)
 {
     struct fg_admin_api *api = arg;
-    struct call *call = fg_new(struct call);
+    struct admin_call *call = fg_new(struct admin_call);
 
     call->api = api;
     call->req = req;

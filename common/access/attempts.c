@@ -8,7 +8,7 @@
 
 enum { SETS = 2048, WAYS = 4 };
 
-struct bucket {
+struct source {
     uint64_t key; /* 0: free */
     double left;
     int64_t at_mono_ns; /* when `left` was true */
@@ -18,7 +18,7 @@ struct fg_attempts {
     pthread_mutex_t lock;
     double per_minute;
     uint64_t seed;
-    struct bucket buckets[SETS][WAYS];
+    struct source buckets[SETS][WAYS];
 };
 
 struct fg_attempts *fg_attempts_create(unsigned per_minute, uint64_t seed)
@@ -51,7 +51,7 @@ static uint64_t key_of(const struct fg_attempts *attempts, struct fg_slice peer)
     return (fg_mix64(fg_hash64(peer) ^ attempts->seed)) | 1;
 }
 
-static double left_now(const struct fg_attempts *attempts, const struct bucket *bucket,
+static double left_now(const struct fg_attempts *attempts, const struct source *bucket,
                        int64_t now_mono_ns)
 {
     double minutes = (double)(now_mono_ns - bucket->at_mono_ns) / (double)FG_MINUTE_NS;
@@ -60,9 +60,9 @@ static double left_now(const struct fg_attempts *attempts, const struct bucket *
 }
 
 /* Finds the bucket of a key, or the one that makes room for it. */
-static struct bucket *find(struct fg_attempts *attempts, uint64_t key, int64_t now_mono_ns)
+static struct source *find(struct fg_attempts *attempts, uint64_t key, int64_t now_mono_ns)
 {
-    struct bucket *set = attempts->buckets[(key >> 1) % SETS], *fullest = &set[0];
+    struct source *set = attempts->buckets[(key >> 1) % SETS], *fullest = &set[0];
 
     for (size_t i = 0; i < WAYS; i++) {
         if (set[i].key == key)
@@ -77,7 +77,7 @@ static struct bucket *find(struct fg_attempts *attempts, uint64_t key, int64_t n
 bool fg_attempts_are_left(struct fg_attempts *attempts, struct fg_slice peer, int64_t now_mono_ns)
 {
     uint64_t key = key_of(attempts, peer);
-    const struct bucket *bucket;
+    const struct source *bucket;
     bool left;
 
     (void)pthread_mutex_lock(&attempts->lock);
@@ -90,13 +90,13 @@ bool fg_attempts_are_left(struct fg_attempts *attempts, struct fg_slice peer, in
 bool fg_attempts_take(struct fg_attempts *attempts, struct fg_slice peer, int64_t now_mono_ns)
 {
     uint64_t key = key_of(attempts, peer);
-    struct bucket *bucket;
+    struct source *bucket;
     bool left;
 
     (void)pthread_mutex_lock(&attempts->lock);
     bucket = find(attempts, key, now_mono_ns);
     if (bucket->key != key)
-        *bucket = (struct bucket){key, attempts->per_minute, now_mono_ns};
+        *bucket = (struct source){key, attempts->per_minute, now_mono_ns};
     bucket->left = left_now(attempts, bucket, now_mono_ns);
     bucket->at_mono_ns = now_mono_ns;
     left = bucket->left >= 1;

@@ -68,7 +68,7 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
         valid = known != NULL ? fg_access_token_is_valid(known, token.hash, facts->now_ms)
                               : fg_token_hash_eq(no_hash, token.hash);
     }
-    if (!valid)
+    if (!valid || known == NULL)
         return fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
     grant->kind = FG_GRANT_TOKEN;
     grant->token = known;
@@ -227,10 +227,11 @@ static enum fg_code check_tenant(const struct fg_grant *grant, bool several, str
         return lacks_scope(grant, err);
     if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
-    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__SUSPENDED)
-        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is suspended", FG_S(id));
-    if (tenant != NULL && tenant->state == ACCESS__TENANT__STATE__DELETING)
-        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" is being deleted", FG_S(id));
+    if (tenant != NULL && tenant->state != ACCESS__TENANT__STATE__ACTIVE)
+        return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" %s", FG_S(id),
+                       tenant->state == ACCESS__TENANT__STATE__SUSPENDED  ? "is suspended"
+                       : tenant->state == ACCESS__TENANT__STATE__DELETING ? "is being deleted"
+                                                                          : "is not active");
     return FG_OK;
 }
 
@@ -260,7 +261,7 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
 enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct fg_slice header,
                              struct fg_slice *ret_id, struct fg_err *err)
 {
-    struct fg_tenant_ids ids;
+    struct fg_tenant_ids ids = {.n = 0};
 
     if (fg_grant_tenants(grant, several, header, &ids, err) != FG_OK)
         return err->code;

@@ -3,6 +3,7 @@
 #include "common/access/bindings.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
+#include "common/base/time.h"
 #include "common/model/tenant_id.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
@@ -232,7 +233,7 @@ static enum fg_code index_tokens(struct fg_access_registry *registry, struct fg_
         if (token->matchers[0] != '\0' &&
             fg_selector_parse(fg_cstr(token->matchers), registry->arena, &matchers[i], err) !=
                 FG_OK)
-            return fg_wrap(err, "token %s", token->id);
+            return fg_wrap(err, "token %s: matchers", token->id);
         if (!fg_map_add_in(&registry->tokens, registry->arena, hash_of(token->id), (uint32_t)i))
             return fg_fail(err, FG_E_LIMIT, "too many tokens");
     }
@@ -314,25 +315,30 @@ static bool has_ended(int64_t end_ms, int64_t now_ms)
     return end_ms != 0 && end_ms <= now_ms;
 }
 
+bool fg_access_token_has_ended(const Access__Token *token, int64_t now_ms)
+{
+    return token->revoked_ms != 0 || has_ended(token->expires_ms, now_ms);
+}
+
 bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_TOKEN_HASH_BYTES],
                               int64_t now_ms)
 {
     bool known = false;
 
     /* All are compared, so the time says nothing about which one it is. */
-    for (size_t i = 0; i < token->n_secrets; i++)
-        known |= fg_token_hash_eq(token->secrets[i]->sha256.data, hash) &
-                 !has_ended(token->secrets[i]->expires_ms, now_ms);
-    return known && token->not_before_ms <= now_ms && !has_ended(token->expires_ms, now_ms) &&
-           token->revoked_ms == 0;
+    for (size_t i = 0; i < token->n_secrets; i++) {
+        bool equal = fg_token_hash_eq(token->secrets[i]->sha256.data, hash);
+
+        known |= equal && !has_ended(token->secrets[i]->expires_ms, now_ms);
+    }
+    return known && token->not_before_ms <= now_ms && !fg_access_token_has_ended(token, now_ms);
 }
 
 bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms)
 {
     for (size_t i = 0; i < registry->n_tokens; i++)
         if ((registry->tokens[i]->scopes & FG_SCOPE_ADMIN) &&
-            registry->tokens[i]->revoked_ms == 0 &&
-            !has_ended(registry->tokens[i]->expires_ms, now_ms))
+            !fg_access_token_has_ended(registry->tokens[i], now_ms))
             return true;
     return false;
 }
@@ -414,10 +420,12 @@ static enum fg_code find_token(const struct fg_access_change *change, struct fg_
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err)
 {
-    Access__Tenant tenant = ACCESS__TENANT__INIT, *there = tenant_of(change, id);
+    Access__Tenant tenant, *there = tenant_of(change, id);
 
     if (fg_tenant_check(id, err) != FG_OK)
         return err->code;
+    if (fg_slice_is(id, "*"))
+        return fg_fail(err, FG_E_INVALID, "\"*\" means all tenants, so none has that name");
     if (there != NULL)
         return there->state == ACCESS__TENANT__STATE__ACTIVE
                    ? FG_OK
@@ -426,6 +434,7 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
                                                                               : "being deleted");
     if (change->registry->n_tenants >= TENANTS_MAX)
         return fg_fail(err, FG_E_LIMIT, "there are %d tenants, no more are possible", TENANTS_MAX);
+    access__tenant__init(&tenant);
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
@@ -472,7 +481,7 @@ enum fg_code fg_access_forget_tenant(const struct fg_access_change *change, stru
 enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct fg_slice id,
                                  const char *name, const char *value, struct fg_err *err)
 {
-    Access__Limit entry = ACCESS__LIMIT__INIT, *added;
+    Access__Limit entry, *added;
     Access__Tenant *tenant;
     size_t at = 0;
 
@@ -493,6 +502,7 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
             tenant->limits[at] = tenant->limits[--tenant->n_limits];
         return FG_OK;
     }
+    access__limit__init(&entry);
     entry.name = fg_arena_text(change->arena, fg_cstr(name));
     entry.value = fg_arena_text(change->arena, fg_cstr(value));
     added = entry.name == NULL || entry.value == NULL ? NULL : copy(change->arena, &entry.base);
@@ -581,7 +591,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
 
     if (find_token(change, id, &token, err) != FG_OK)
         return err->code;
-    if (token->revoked_ms != 0 || has_ended(token->expires_ms, change->now_ms))
+    if (fg_access_token_has_ended(token, change->now_ms))
         return fg_fail(err, FG_E_PRECONDITION, "token %s has ended", token->id);
     if (overlap_ms < 0)
         return fg_fail(err, FG_E_INVALID, "the overlap is negative");
@@ -594,7 +604,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
     memcpy(secret.sha256.data, hash, FG_TOKEN_HASH_BYTES);
     added = copy(change->arena, &secret.base);
     newest = token->secrets[token->n_secrets - 1];
-    newest->expires_ms = change->now_ms + overlap_ms;
+    newest->expires_ms = fg_time_add(change->now_ms, overlap_ms);
     token->n_secrets = 0;
     if (!append(change->arena, &token->secrets, &token->n_secrets, newest) ||
         !append(change->arena, &token->secrets, &token->n_secrets, added))

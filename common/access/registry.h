@@ -64,6 +64,9 @@ const Access__Token *fg_access_find_token(const struct fg_access_registry *regis
 bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_TOKEN_HASH_BYTES],
                               int64_t now_ms);
 
+/* Returns whether the token is expired or revoked. */
+bool fg_access_token_has_ended(const Access__Token *token, int64_t now_ms);
+
 /* Returns whether any token has the scope admin and may be used now or later. */
 bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms);
 

@@ -1,9 +1,12 @@
 #include "common/access/token.h"
 
+/* For SHA256_Init(): its successor EVP_DigestInit_ex2() allocates memory each time, and takes half
+ * as long again for so few bytes (OpenSSL 3.0.19: 113 ns instead of 71 ns). */
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include <libdeflate.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <pthread.h>
+#include <openssl/sha.h>
 
 enum {
     ALPHABET = 62,
@@ -17,36 +20,13 @@ static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 
 /* ---- the hash ---- */
 
-/* Fetching an algorithm takes a lock and microseconds, and each thread needs a context. Both are
- * made once. */
-static pthread_once_t hash_once = PTHREAD_ONCE_INIT;
-static EVP_MD *sha256;
-static pthread_key_t hash_key;
-
-static void free_context(void *context)
-{
-    EVP_MD_CTX_free(context);
-}
-
-static void make_hash(void)
-{
-    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-    fg_assert(sha256 != NULL && pthread_key_create(&hash_key, free_context) == 0);
-}
-
 static void hash(struct fg_slice text, uint8_t out[FG_TOKEN_HASH_BYTES])
 {
-    EVP_MD_CTX *context;
+    SHA256_CTX context;
 
-    (void)pthread_once(&hash_once, make_hash);
-    context = pthread_getspecific(hash_key);
-    if (context == NULL) {
-        context = EVP_MD_CTX_new();
-        fg_assert(context != NULL && pthread_setspecific(hash_key, context) == 0);
-    }
-    fg_assert(EVP_DigestInit_ex2(context, sha256, NULL) == 1 &&
-              EVP_DigestUpdate(context, text.ptr, text.len) == 1 &&
-              EVP_DigestFinal_ex(context, out, NULL) == 1);
+    fg_assert(SHA256_Init(&context) == 1 && SHA256_Update(&context, text.ptr, text.len) == 1 &&
+              SHA256_Final(out, &context) == 1);
+    OPENSSL_cleanse(&context, sizeof context); /* the text is in it */
 }
 
 bool fg_token_hash_eq(const uint8_t a[FG_TOKEN_HASH_BYTES], const uint8_t b[FG_TOKEN_HASH_BYTES])
@@ -94,12 +74,12 @@ bool fg_token_read(struct fg_slice text, struct fg_token *ret_token)
 }
 
 /* Takes one character after another out of random bytes. */
-struct drawing {
+struct draws {
     const uint8_t *random;
     size_t left;
 };
 
-static bool draw(struct drawing *drawing, char *out, size_t n)
+static bool draw(struct draws *drawing, char *out, size_t n)
 {
     while (n > 0 && drawing->left > 0) {
         uint8_t byte = *drawing->random++;
@@ -116,7 +96,7 @@ static bool draw(struct drawing *drawing, char *out, size_t n)
 bool fg_token_make(const uint8_t random[FG_TOKEN_RANDOM_BYTES], const char *id,
                    char ret_text[FG_TOKEN_CHARS + 1], struct fg_token *ret_token)
 {
-    struct drawing drawing = {random, FG_TOKEN_RANDOM_BYTES};
+    struct draws drawing = {random, FG_TOKEN_RANDOM_BYTES};
 
     memcpy(ret_text, FG_TOKEN_PREFIX, ID_AT);
     if (id != NULL)

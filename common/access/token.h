@@ -2,7 +2,7 @@
  * The text of a token: fgt_ID_SECRET, where ID has 8 and SECRET 32 random characters out of 62
  * (190 bits), followed by 6 characters of CRC-32 over all that precedes them.
  *
- *     fgt_4uJc0TqZ_sXr7m1L9bV5kWn3pQ8yD2eG6hT0aZcRf1xYq4u
+ *     fgt_4uJc0TqZ_sXr7m1L9bV5kWn3pQ8yD2eG6hT0aZcRf0kbin7
  *
  * By the prefix and the checksum, programs that look for leaked secrets find tokens and pass over
  * what only looks like one, and a mistyped token is refused before any look-up. The registry stores
@@ -31,8 +31,7 @@ struct fg_token {
     uint8_t hash[FG_TOKEN_HASH_BYTES];
 };
 
-/* Reads a token. Returns false if the text is none, or has a typing error. Allocates nothing,
- * except once per thread. */
+/* Reads a token. Returns false if the text is none, or has a typing error. Allocates nothing. */
 bool fg_token_read(struct fg_slice text, struct fg_token *ret_token) fg_must_check;
 
 /*

@@ -84,7 +84,7 @@ void fg_selector_done(struct fg_selector *selector)
  */
 struct selector_parser {
     struct fg_lexer lexer;
-    struct fg_token token; /* the one to look at */
+    struct fg_selector_token token; /* the one to look at */
     struct fg_selector *selector;
 };
 
@@ -97,7 +97,7 @@ static enum fg_code next(struct selector_parser *parser, struct fg_err *err)
 static enum fg_code unexpected(const struct selector_parser *parser, const char *where,
                                struct fg_err *err)
 {
-    const struct fg_token *token = &parser->token;
+    const struct fg_selector_token *token = &parser->token;
     struct fg_slice text = fg_slice_sub(token->text, 0, FG_ERR_MSG_MAX_BYTES / 4);
     const char *kind = token->kind == FG_TOKEN_IDENT    ? "identifier "
                        : token->kind == FG_TOKEN_STRING ? "string "
@@ -157,7 +157,7 @@ static bool match_op(enum fg_token_kind kind, enum fg_match_op *ret_op)
 
 static enum fg_code parse_matcher(struct selector_parser *parser, struct fg_err *err)
 {
-    struct fg_token left = parser->token;
+    struct fg_selector_token left = parser->token;
     struct fg_matcher matcher = {0};
 
     if (left.kind != FG_TOKEN_IDENT && left.kind != FG_TOKEN_STRING)
@@ -201,7 +201,7 @@ static enum fg_code parse_matchers(struct selector_parser *parser, struct fg_err
 
 static enum fg_code parse(struct selector_parser *parser, struct fg_err *err)
 {
-    struct fg_token metric;
+    struct fg_selector_token metric;
 
     if (next(parser, err) != FG_OK)
         return err->code;

@@ -178,7 +178,8 @@ static enum fg_code unescape(struct fg_lexer *lexer, size_t end, struct fg_slice
 }
 
 /* Strings of PromQL: '...' and "..." with escapes and without line ends, `...` without escapes. */
-static enum fg_code lex_string(struct fg_lexer *lexer, struct fg_token *token, struct fg_err *err)
+static enum fg_code lex_string(struct fg_lexer *lexer, struct fg_selector_token *token,
+                               struct fg_err *err)
 {
     size_t end = string_end(lexer, token->at);
     bool raw = peek(lexer, token->at) == '`';
@@ -201,7 +202,7 @@ static enum fg_code lex_string(struct fg_lexer *lexer, struct fg_token *token, s
 
 /* ---- the rest ---- */
 
-static void take(struct fg_lexer *lexer, struct fg_token *token, enum fg_token_kind kind,
+static void take(struct fg_lexer *lexer, struct fg_selector_token *token, enum fg_token_kind kind,
                  size_t len)
 {
     token->kind = kind;
@@ -209,7 +210,7 @@ static void take(struct fg_lexer *lexer, struct fg_token *token, enum fg_token_k
     lexer->at = token->at + len;
 }
 
-static void lex_ident(struct fg_lexer *lexer, struct fg_token *token)
+static void lex_ident(struct fg_lexer *lexer, struct fg_selector_token *token)
 {
     size_t end = token->at;
 
@@ -229,7 +230,8 @@ static struct fg_slice character(const struct fg_lexer *lexer, size_t at)
     return fg_slice_sub(lexer->in, at, len);
 }
 
-static enum fg_code lex_not(struct fg_lexer *lexer, struct fg_token *token, struct fg_err *err)
+static enum fg_code lex_not(struct fg_lexer *lexer, struct fg_selector_token *token,
+                            struct fg_err *err)
 {
     uint8_t second = peek(lexer, token->at + 1);
 
@@ -241,7 +243,7 @@ static enum fg_code lex_not(struct fg_lexer *lexer, struct fg_token *token, stru
     return FG_OK;
 }
 
-static enum fg_code lex_in_braces(struct fg_lexer *lexer, struct fg_token *token,
+static enum fg_code lex_in_braces(struct fg_lexer *lexer, struct fg_selector_token *token,
                                   struct fg_err *err)
 {
     uint8_t c = peek(lexer, token->at);
@@ -268,12 +270,13 @@ static enum fg_code lex_in_braces(struct fg_lexer *lexer, struct fg_token *token
     return FG_OK;
 }
 
-enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_token *ret_token, struct fg_err *err)
+enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_selector_token *ret_token,
+                           struct fg_err *err)
 {
     uint8_t c;
 
     skip_blanks(lexer);
-    *ret_token = (struct fg_token){.kind = FG_TOKEN_END, .at = lexer->at};
+    *ret_token = (struct fg_selector_token){.kind = FG_TOKEN_END, .at = lexer->at};
     if (lexer->in_braces)
         return lex_in_braces(lexer, ret_token, err);
     c = peek(lexer, lexer->at);

@@ -22,7 +22,7 @@ enum fg_token_kind {
     FG_TOKEN_OTHER, /* any other character */
 };
 
-struct fg_token {
+struct fg_selector_token {
     enum fg_token_kind kind;
     size_t at;            /* where it begins, bytes */
     struct fg_slice text; /* as written, quotes included */
@@ -38,7 +38,7 @@ struct fg_lexer {
 };
 
 /* Reads the next token. FG_E_INVALID, FG_E_LIMIT: the arena is full. */
-enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_token *ret_token,
+enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_selector_token *ret_token,
                            struct fg_err *err) fg_must_check;
 
 /* Sets FG_E_INVALID: "line:column: parse error: ...", for byte `at` of the text. */

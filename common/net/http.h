@@ -178,6 +178,10 @@ void fg_http_server_destroy(struct fg_http_server *server);
 /* Adds a route, before start. The route is copied; path and name are borrowed. */
 void fg_http_server_route(struct fg_http_server *server, const struct fg_http_route *route);
 
+/* Returns all of them, in the order in which they were added. Any thread, after start. */
+const struct fg_http_route *fg_http_server_routes(const struct fg_http_server *server,
+                                                  size_t *ret_n);
+
 /*
  * Starts to listen on "HOST:PORT" ("[::1]:4040", ":4040" for all addresses, port 0 for any) with
  * one socket per loop; the loops have been started. FG_E_UNAVAILABLE: the address is in use;

@@ -668,7 +668,7 @@ void fg_pb_write(const ProtobufCMessage *message, struct fg_buf *out)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
 
-    if (fg_buf_reserve(out, size))
+    if (size > 0 && fg_buf_reserve(out, size))
         out->len += protobuf_c_message_pack(message, out->ptr + out->len);
 }
 

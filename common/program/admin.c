@@ -1,5 +1,6 @@
 #include "common/program/admin.h"
 
+#include "common/access/registry.h"
 #include "common/base/json_writer.h"
 #include "common/base/time.h"
 #include "common/net/connect.h"
@@ -105,6 +106,75 @@ static void get_config(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "text/plain; charset=utf-8", &body);
 }
 
+static void put_methods(struct fg_json_writer *json, unsigned methods)
+{
+    static const struct {
+        unsigned method;
+        const char *name;
+    } names[] = {{FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
+                 {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OPTIONS, "OPTIONS"}};
+
+    fg_json_begin_array(json, "methods");
+    for (size_t i = 0; i < FG_COUNT(names); i++)
+        if (methods & names[i].method)
+            fg_json_put_cstr(json, NULL, names[i].name);
+    fg_json_end(json);
+}
+
+/* "read,rules"; "open" and "known" as of enum fg_scope. */
+static void put_scopes(struct fg_json_writer *json, unsigned scopes)
+{
+    struct fg_buf names;
+
+    fg_buf_init(&names, ADMIN_ANSWER_MAX_BYTES);
+    if (scopes == (unsigned)FG_SCOPE_OPEN)
+        fg_buf_puts(&names, "open");
+    else if (scopes == FG_SCOPE_KNOWN)
+        fg_buf_puts(&names, "known");
+    else
+        fg_access_write_scopes(scopes, &names);
+    fg_json_put_text(json, "scopes", fg_buf_slice(&names));
+    fg_buf_done(&names);
+}
+
+static void put_routes(struct fg_json_writer *json, const char *name,
+                       const struct fg_http_server *server)
+{
+    static const char *const kinds[] = {[FG_HTTP_PROBE] = "probe",
+                                        [FG_HTTP_READS] = "reads",
+                                        [FG_HTTP_CHANGES] = "changes",
+                                        [FG_HTTP_OPERATES] = "operates"};
+    size_t n;
+    const struct fg_http_route *routes = fg_http_server_routes(server, &n);
+
+    fg_json_begin_array(json, name);
+    for (size_t i = 0; i < n; i++) {
+        fg_json_begin_object(json, NULL);
+        fg_json_put_cstr(json, "path", routes[i].path);
+        fg_json_put_bool(json, "prefix", routes[i].prefix);
+        put_methods(json, routes[i].methods);
+        fg_json_put_cstr(json, "kind", kinds[routes[i].kind]);
+        put_scopes(json, routes[i].scopes);
+        fg_json_end(json);
+    }
+    fg_json_end(json);
+}
+
+static void get_routes(struct fg_http_request *req, void *arg)
+{
+    const struct fg_admin *admin = arg;
+    struct fg_buf body;
+    struct fg_json_writer json = fg_json_writer(&body);
+
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_json_begin_object(&json, NULL);
+    put_routes(&json, "listen", admin->clients);
+    put_routes(&json, "admin_listen", admin->operators);
+    fg_json_end(&json);
+    fg_buf_putc(&body, '\n');
+    fg_http_respond(req, 200, "application/json", &body);
+}
+
 static void get_buildinfo(struct fg_http_request *req, void *arg)
 {
     struct fg_buf body;
@@ -176,7 +246,11 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
          .handler = get_config,
          .kind = FG_HTTP_READS,
          .scopes = FG_SCOPE_ADMIN},
+        {.path = "/routes", .handler = get_routes, .kind = FG_HTTP_READS, .scopes = FG_SCOPE_ADMIN},
     };
+
+    admin->clients = clients;
+    admin->operators = operators;
 
     add(admin, clients, for_all, FG_COUNT(for_all));
     add(admin, operators, for_all, FG_COUNT(for_all));

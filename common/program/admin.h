@@ -17,10 +17,12 @@ struct fg_admin {
     /* Returns true and appends the reason if GET /ready has to answer 503. Any thread. */
     bool (*unready)(void *arg, struct fg_buf *why);
     void *arg;
+    /* Set by fg_admin_routes(); GET /routes lists their routes. */
+    const struct fg_http_server *clients, *operators;
 };
 
-/* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config to that of the
- * operators. */
+/* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config and /routes to
+ * that of the operators. */
 void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
                      struct fg_http_server *operators);
 

@@ -29,7 +29,7 @@ static const char help[] =
     "  flamegrid access init --config /etc/flamegrid/server.yaml\n"
     "  export FLAMEGRID_TOKEN=fgt_...\n"
     "  flamegrid tenant create shop\n"
-    "  flamegrid token create --tenant shop --scopes push --name agents\n";
+    "  flamegrid token create --tenants shop --scopes push --name agents\n";
 
 struct init_command {
     bool again;

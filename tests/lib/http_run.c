@@ -171,7 +171,8 @@ static void add_routes(struct http_run *run)
         fg_http_server_route(run->server, &routes[i]);
 }
 
-int run_setup_on(void **state, const struct fg_http_config *config, const char *listen)
+static int set_up(void **state, const struct fg_http_config *config, const char *listen,
+                  const struct fg_http_guard *guard)
 {
     static const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
@@ -197,11 +198,22 @@ int run_setup_on(void **state, const struct fg_http_config *config, const char *
                                                                    .bodies = &run->budget,
                                                                    .answers = &run->answers,
                                                                    .work = run->work,
-                                                                   .registry = run->registry});
+                                                                   .registry = run->registry,
+                                                                   .guard = guard});
     add_routes(run);
     fg_assert(fg_http_server_start(run->server, listen, &run->loop, 1, &err) == FG_OK);
     *state = run;
     return 0;
+}
+
+int run_setup_on(void **state, const struct fg_http_config *config, const char *listen)
+{
+    return set_up(state, config, listen, NULL);
+}
+
+int run_setup_guarded(void **state, const struct fg_http_guard *guard)
+{
+    return set_up(state, &(struct fg_http_config)FG_HTTP_CONFIG_DEFAULT, "127.0.0.1:0", guard);
 }
 
 int run_setup_with(void **state, const struct fg_http_config *config)

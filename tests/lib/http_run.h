@@ -46,8 +46,9 @@ struct http_run {
 
 /* For cmocka's setup and teardown; the latter sees to it that no memory of a request is left. */
 int run_setup_on(void **state, const struct fg_http_config *config, const char *listen);
-int run_setup_with(void **state, const struct fg_http_config *config); /* on 127.0.0.1 */
-int run_setup(void **state);                                           /* FG_HTTP_CONFIG_DEFAULT */
+int run_setup_guarded(void **state, const struct fg_http_guard *guard); /* FG_SCOPE_READ for all */
+int run_setup_with(void **state, const struct fg_http_config *config);  /* on 127.0.0.1 */
+int run_setup(void **state);                                            /* FG_HTTP_CONFIG_DEFAULT */
 int run_setup_hasty(void **state);  /* timeouts of 150 to 300 ms */
 int run_setup_narrow(void **state); /* 2 connections, 2 requests at a time, heads of 1 KiB */
 int run_teardown(void **state);

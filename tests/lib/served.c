@@ -4,6 +4,12 @@ enum { BODIES_BYTES = 64 * 1024 * 1024, ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
 
 void served_open(struct served *served, const struct fg_lane_config lanes[FG_LANES])
 {
+    served_open_guarded(served, lanes, NULL);
+}
+
+void served_open_guarded(struct served *served, const struct fg_lane_config lanes[FG_LANES],
+                         const struct fg_http_guard *guard)
+{
     const struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fg_err err;
 
@@ -16,7 +22,8 @@ void served_open(struct served *served, const struct fg_lane_config lanes[FG_LAN
     served->server =
         fg_http_server_create(&config, &(struct fg_http_lent){.bodies = &served->budget,
                                                               .work = served->work,
-                                                              .registry = served->registry});
+                                                              .registry = served->registry,
+                                                              .guard = guard});
 }
 
 void served_start(struct served *served)

@@ -27,6 +27,9 @@ struct served {
 
 /* Not started yet: routes come first. */
 void served_open(struct served *served, const struct fg_lane_config lanes[FG_LANES]);
+/* guard: as of struct fg_http_lent. */
+void served_open_guarded(struct served *served, const struct fg_lane_config lanes[FG_LANES],
+                         const struct fg_http_guard *guard);
 void served_start(struct served *served);
 /* http_ask() into served->answer. */
 unsigned served_ask(struct served *served, const char *request, const char *body);

@@ -56,6 +56,13 @@ void fg_http_server_route(struct fg_http_server *server, const struct fg_http_ro
     server->n_routes++;
 }
 
+const struct fg_http_route *fg_http_server_routes(const struct fg_http_server *server,
+                                                  size_t *ret_n)
+{
+    *ret_n = server->n_routes;
+    return server->routes;
+}
+
 /* Returns how well the path fits a route: 0 not at all, more for a longer match, most for the
  * whole path. */
 static size_t route_fit(const struct fg_http_route *route, struct fg_slice path)

@@ -5,7 +5,7 @@
 #include "common/net/pbjson.h"
 
 /* SWAPS_MAX bounds how long a worker tries while others change the object. */
-enum { SWAPS_MAX = 8, CRC_BYTES = 4 };
+enum { SWAPS_MAX = 8, CRC_BYTES = FG_MESSAGE_OBJECT_CRC_BYTES };
 
 struct object_version {
     struct fg_bucket_etag etag; /* empty: there is no object */

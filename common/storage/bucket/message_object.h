@@ -23,6 +23,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+enum { FG_MESSAGE_OBJECT_CRC_BYTES = 4 };
+
 struct fg_message_object {
     struct fg_bucket *bucket;
     const char *name; /* of the object */

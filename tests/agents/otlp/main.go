@@ -23,6 +23,7 @@ import (
 	"github.com/google/pprof/profile"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
@@ -109,6 +110,13 @@ func (b *burner) profileUntil(end time.Time) (*profile.Profile, error) {
 	return profile.Parse(&seen)
 }
 
+// authorize sends the token of FG_BEARER, if there is one.
+func authorize(headers *configopaque.MapList) {
+	if token := os.Getenv("FG_BEARER"); token != "" {
+		headers.Set("Authorization", configopaque.String("Bearer "+token))
+	}
+}
+
 // newExporter has no queue: sending fails where it is asked for.
 func newExporter(ctx context.Context, protocol, url string) (xexporter.Profiles, error) {
 	var factory exporter.Factory
@@ -118,6 +126,7 @@ func newExporter(ctx context.Context, protocol, url string) (xexporter.Profiles,
 		factory = otlpexporter.NewFactory()
 		grpc := factory.CreateDefaultConfig().(*otlpexporter.Config)
 		grpc.ClientConfig.Endpoint = url
+		authorize(&grpc.ClientConfig.Headers)
 		grpc.ClientConfig.TLS.Insecure = true
 		grpc.QueueConfig = configoptional.None[exporterhelper.QueueBatchConfig]()
 		grpc.RetryConfig.Enabled = false
@@ -126,6 +135,7 @@ func newExporter(ctx context.Context, protocol, url string) (xexporter.Profiles,
 		factory = otlphttpexporter.NewFactory()
 		http := factory.CreateDefaultConfig().(*otlphttpexporter.Config)
 		http.ClientConfig.Endpoint = url
+		authorize(&http.ClientConfig.Headers)
 		http.QueueConfig = configoptional.None[exporterhelper.QueueBatchConfig]()
 		http.RetryConfig.Enabled = false
 		if protocol == "json" {

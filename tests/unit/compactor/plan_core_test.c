@@ -525,8 +525,8 @@ static void parent_rollups_are_planned_when_settled(void **state)
     assert_int_equal(count_nodes(world, PLAN_MONTH), 2);
     assert_true(count_nodes(world, PLAN_6_HOURS) <= 4);
 
-    /* Late data: a patch changes nothing. Folding it takes the nodes along, and new ones are made at
-     * once, since the folded block has nothing that was not there before. */
+    /* Late data: a patch changes nothing. Folding it takes the nodes along, and new ones are made
+     * at once, since the folded block has nothing that was not there before. */
     arrive_at(world, first + 3 * PLAN_DAY_NS, 1);
     world->wall_ns += 3 * FG_HOUR_NS;
     settle(world);

@@ -255,6 +255,90 @@ static void tenancy_has_default_limits(void **state)
     fg_limits_unref(limits);
 }
 
+/* ---- limits from elsewhere ---- */
+
+static void override(struct fixture *f, const char *tenant, const char *yaml)
+{
+    const struct fg_tenant_override item = {fg_cstr(tenant), fg_cstr(yaml)};
+
+    fg_tenants_override(f->tenants, &item, 1);
+}
+
+static void what_was_set_comes_before_the_file_and_that_before_the_defaults(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  a: {max_label_names_per_series: 5, max_label_value_length: 77}\n"
+                  "  b: {max_label_names_per_series: 6}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    override(f, "a", "max_label_names_per_series: 9\n");
+    limits = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    assert_int_equal(limits->values.max_label_names_per_series, 9);
+    assert_int_equal(limits->values.max_label_value_length, 77);  /* of the file */
+    assert_int_equal(limits->values.max_label_name_length, 1024); /* the default */
+    fg_limits_unref(limits);
+    assert_int_equal(names_max(f, "b"), 6);
+    assert_int_equal(names_max(f, "c"), 30);
+    /* A tenant that the file does not have. */
+    override(f, "c", "max_label_names_per_series: 4\n");
+    assert_int_equal(names_max(f, "a"), 5); /* it was replaced, not added to */
+    assert_int_equal(names_max(f, "c"), 4);
+    fg_tenants_override(f->tenants, NULL, 0);
+    assert_int_equal(names_max(f, "c"), 30);
+}
+
+static void a_change_of_the_file_leaves_them(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    write_file(f, "overrides: {a: {max_label_names_per_series: 5}}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    override(f, "a", "max_label_value_length: 88\n");
+    assert_int_equal(names_max(f, "a"), 5);
+    write_file(f, "overrides: {a: {max_label_names_per_series: 7}}\n");
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 7);
+
+    struct fg_limits *limits = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    assert_int_equal(limits->values.max_label_value_length, 88);
+    fg_limits_unref(limits);
+}
+
+/* A newer version may have written it: the tenant goes on with the limits below. */
+static void an_invalid_one_is_left_out_and_the_others_count(void **state)
+{
+    static const char *const wrong[] = {
+        "no_such_limit: 1\n",
+        "max_label_names_per_series: many\n",
+        "max_label_names_per_series: 3\nno_such_limit: 1\n",
+        "max_label_names_per_series: [\n",
+        "- 1\n",
+        "ingestion_relabeling_rules: '[{\"action\": \"dance\"}]'\n",
+    };
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    write_file(f, "overrides: {a: {max_label_names_per_series: 5}}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    for (size_t i = 0; i < FG_COUNT(wrong); i++) {
+        const struct fg_tenant_override items[] = {
+            {FG_LIT("a"), fg_cstr(wrong[i])},
+            {FG_LIT("b"), FG_LIT("max_label_names_per_series: 8\n")},
+        };
+
+        print_message("  %s", wrong[i]);
+        assert_int_equal(fg_tenants_check_override(f->tenants, items[0].yaml, &err), FG_E_INVALID);
+        assert_int_equal(fg_tenants_check_override(f->tenants, items[1].yaml, &err), FG_OK);
+        fg_tenants_override(f->tenants, items, FG_COUNT(items));
+        assert_int_equal(names_max(f, "a"), 5);
+        assert_int_equal(names_max(f, "b"), 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +349,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_changed_file_is_loaded_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_was_set_comes_before_the_file_and_that_before_the_defaults, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_change_of_the_file_leaves_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_invalid_one_is_left_out_and_the_others_count, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Nobody sees what belongs to others: tenants, and parts of a tenant, through every route that reads.
+
+    isolation_test.py [-k REGEX]
+"""
+
+import os
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+import routes  # noqa: E402
+import servers  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+HOUR_S = 3600
+ID_CHARS = 26  # of a file; its name follows, and may be left out
+SPAN = "00000000000000ab"
+
+
+def mark(text):
+    """A word that is in names of services, functions and labels of one side, and nowhere else."""
+    return "mark" + text * 3
+
+
+def send(caller, text, labels="", headers=None):
+    return servers.push(caller, mark(text) + ".cpu", ("main_%s;work_%s 30\n" % (mark(text), mark(text))).encode(),
+                      "{owner=%s%s}" % (mark(text), labels), headers)
+
+
+def times():
+    now = int(time.time())
+    return {"start": (now - HOUR_S) * 1000, "end": (now + 60) * 1000}
+
+
+def connect(method, **fields):
+    """A request of a service of Connect, with a time range."""
+    return "POST", method, {**times(), **fields}
+
+
+def plain(path, **parameters):
+    return "GET", path + "?" + urllib.parse.urlencode({"from": "now-1h", "until": "now", **parameters}), None
+
+
+def everything(ids):
+    """{path of the table in routes.py: requests}: what a curious caller asks, of all profiles and by the other's names."""
+    query = servers.TYPE + "{}"
+    of = "/querier.v1.QuerierService/"
+    any_of = {"profileTypeID": servers.TYPE, "labelSelector": "{}"}
+    asked = {
+        of + "ProfileTypes": [connect(of + "ProfileTypes")],
+        of + "LabelNames": [connect(of + "LabelNames"), connect(of + "LabelNames", matchers=["{}"])],
+        of + "LabelValues": [connect(of + "LabelValues", name=name) for name in ("service_name", "owner", "team")],
+        of + "Series": [connect(of + "Series", matchers=["{}"], labelNames=[]),
+                        connect(of + "Series", matchers=["{}"], labelNames=["service_name", "owner"])],
+        of + "SelectMergeStacktraces": [connect(of + "SelectMergeStacktraces", **any_of)],
+        of + "SelectMergeSpanProfile": [connect(of + "SelectMergeSpanProfile", spanSelector=[SPAN], **any_of)],
+        of + "SelectMergeProfile": [connect(of + "SelectMergeProfile", **any_of)],
+        of + "SelectSeries": [connect(of + "SelectSeries", groupBy=["service_name", "owner"], step=60, **any_of)],
+        of + "SelectHeatmap": [connect(of + "SelectHeatmap", groupBy=["service_name", "owner"], step=60, **any_of)],
+        of + "Diff": [("POST", of + "Diff", {"left": {**times(), **any_of}, "right": {**times(), **any_of}})],
+        of + "GetProfileStats": [connect(of + "GetProfileStats")],
+        of + "AnalyzeQuery": [connect(of + "AnalyzeQuery", query=query)],
+        "/pyroscope/render": [plain("/pyroscope/render", query=query, groupBy="service_name"),
+                              plain("/pyroscope/render", query=query, format="dot")],
+        "/pyroscope/render-diff": [plain("/pyroscope/render-diff", leftQuery=query, leftFrom="now-1h", leftUntil="now", rightQuery=query,
+                                         rightFrom="now-1h", rightUntil="now")],
+        "/pyroscope/label-values": [plain("/pyroscope/label-values", label="__name__")],
+        "/api/functions": [plain("/api/functions", query=query), plain("/api/functions", query=query, counts="true")],
+        "/api/sandwich": [plain("/api/sandwich", query=query, regex=".*mark.*")],
+        "/api/labels": [plain("/api/labels"), plain("/api/labels", query="{}")],
+        "/api/labels/*": [plain("/api/labels/" + name) for name in ("service_name", "owner", "team")],
+        "/api/profiles": [plain("/api/profiles", query=query)],
+        "/api/profiles/*": [plain("/api/profiles/" + each) for each in ids["profiles"]],
+        "/api/compare": [plain("/api/compare", query=query, baseFrom="now-1h", baseUntil="now"),
+                         plain("/api/compare", leftQuery=query, rightQuery=query)],
+        "/api/status": [("GET", "/api/status", None)],
+        "/api/metrics": [("GET", "/api/metrics", None)],
+        "/api/adhoc": [("GET", "/api/adhoc", None)],
+        "/api/adhoc/*": [("GET", "/api/adhoc/" + each, None) for each in ids["files"]]
+                        + [("GET", "/api/adhoc/%s/raw" % each, None) for each in ids["files"]],
+        "/settings.v1.SettingsService/Get": [("POST", "/settings.v1.SettingsService/Get", {})],
+        "/settings.v1.RecordingRulesService/ListRecordingRules": [("POST", "/settings.v1.RecordingRulesService/ListRecordingRules", {})],
+        "/settings.v1.RecordingRulesService/GetRecordingRule":
+            [("POST", "/settings.v1.RecordingRulesService/GetRecordingRule", {"id": each}) for each in ids["rules"]],
+        "/adhocprofiles.v1.AdHocProfileService/List": [("POST", "/adhocprofiles.v1.AdHocProfileService/List", {})],
+        "/adhocprofiles.v1.AdHocProfileService/Get":
+            [("POST", "/adhocprofiles.v1.AdHocProfileService/Get", {"id": each}) for each in ids["files"]],
+        "/adhocprofiles.v1.AdHocProfileService/Diff":
+            [("POST", "/adhocprofiles.v1.AdHocProfileService/Diff", {"leftId": a, "rightId": b})
+             for a in ids["files"] for b in ids["files"]],
+    }
+    return asked
+
+
+# Their answers have nothing of anybody.
+SAY_NOTHING = {"/capabilities.v1.FeatureFlagsService/GetFeatureFlags", "/version.v1.Version/Version"}
+
+
+def every_reading_route_is_asked(asked):
+    reading = {path for path, scopes in ((key[0], value) for key, value in routes.rows(routes.CLIENTS).items())
+               if "read" in scopes and not path.startswith("/vcs.v1.")}
+    missing = reading - set(asked) - SAY_NOTHING
+    check(not missing, "what do these show of others? %s", missing)
+
+
+def fill(caller, text):
+    """A profile, a file, a setting and a rule; returns the ids by which they are found."""
+    status, said = send(caller, text)
+    check(status == 200, "push: %d %s", status, said)
+    file = caller.must("POST", "/api/adhoc?name=%s.folded" % mark(text), ("main_%s 3\n" % mark(text)).encode())
+    caller.must("POST", "/settings.v1.SettingsService/Set", {"setting": {"name": "n" + mark(text), "value": mark(text)}})
+    rule = caller.must("POST", "/settings.v1.RecordingRulesService/UpsertRecordingRule",
+                       {"metricName": "profiles_recorded_" + mark(text), "groupBy": ["service_name"],
+                        "matchers": ['{__profile_type__="%s", service_name="%s"}' % (servers.TYPE, mark(text))]})
+    listed = caller.must(*plain("/api/profiles", query=servers.TYPE + "{}"))
+    return {"files": [file["id"][:ID_CHARS]], "rules": [rule["rule"]["id"]], "profiles": [each["id"] for each in listed["profiles"]]}
+
+
+def both(first, second):
+    return {key: first[key] + second[key] for key in first}
+
+
+ALL = ["push", "read", "share", "rules"]
+
+
+def shown(caller, asked, text, headers=None):
+    """The routes whose answers have the mark of a side."""
+    found = set()
+    for path, requests in asked.items():
+        for method, target, body in requests:
+            said = caller.send(method, target, body, headers)[1]
+            # What one asks for comes back in errors, so it does not count.
+            if mark(text) in said.replace(target, ""):
+                found.add(path)
+    return found
+
+
+def case_no_route_shows_another_tenant():
+    with servers.Governed() as server:
+        server.begin()
+        a, b = (server.caller(ALL, [each]) for each in "ab")
+        of_a, of_b = fill(a, "a"), fill(b, "b")
+        asked = everything(both(of_a, of_b))
+        every_reading_route_is_asked(asked)
+        own = shown(a, asked, "a")
+        check(len(own) >= 20, "one's own data is in too few answers: %s", sorted(own))
+        check(own == shown(b, asked, "b"), "%s", own)
+        for headers in (None, {"X-Scope-OrgID": "a"}, {"X-Scope-OrgID": "a|b"}, {"X-Scope-OrgID": "b|a"}, {"X-Scope-OrgID": "b"},
+                        {"X_Scope_OrgID": "a"}):
+            found = shown(b, asked, "a", headers)
+            check(not found, "with %s these show another tenant: %s", headers, found)
+        # Whoever may see both does.
+        both_of_them = server.caller(["read"], ["a", "b"])
+        found = shown(both_of_them, asked, "a", {"X-Scope-OrgID": "a|b"}) & shown(both_of_them, asked, "b", {"X-Scope-OrgID": "a|b"})
+        check(len(found) >= 10, "%s", found)
+
+
+def case_no_write_reaches_another_tenant():
+    with servers.Governed() as server:
+        server.begin()
+        a, b = (server.caller(ALL, [each]) for each in "ab")
+        of_a = fill(a, "a")
+        before = {path: a.send("POST", path, {})[1] for path in (
+            "/settings.v1.SettingsService/Get", "/settings.v1.RecordingRulesService/ListRecordingRules")}
+        for headers in ({}, {"X-Scope-OrgID": "a"}, {"X-Scope-OrgID": "a|b"}):
+            send(b, "b", headers=headers)
+            b.send("DELETE", "/api/adhoc/" + of_a["files"][0], headers=headers)
+            b.send("POST", "/settings.v1.RecordingRulesService/DeleteRecordingRule", {"id": of_a["rules"][0]}, headers)
+            b.send("POST", "/settings.v1.SettingsService/Delete", {"name": "n" + mark("a")}, headers)
+            b.send("POST", "/settings.v1.SettingsService/Set", {"setting": {"name": "other", "value": mark("b")}}, headers)
+        after = {path: a.send("POST", path, {})[1] for path in before}
+        check(before == after, "%s %s", before, after)
+        check(a.send("GET", "/api/adhoc/" + of_a["files"][0])[0] == 200, "the file is gone")
+        check(not shown(a, everything(of_a), "b"), "something of the other is there")
+
+
+def case_matchers_of_a_token_hide_the_rest_of_the_tenant():
+    with servers.Governed() as server:
+        server.begin()
+        full = server.caller(ALL)
+        for text in "xy":
+            status, said = send(full, text, ",team=" + mark(text))
+            check(status == 200, "push: %d %s", status, said)
+        file = full.must("POST", "/api/adhoc?name=%s.folded" % mark("y"), ("main_%s 3\n" % mark("y")).encode())
+        listed = full.must(*plain("/api/profiles", query=servers.TYPE + "{}"))["profiles"]
+        asked = everything({"files": [file["id"][:ID_CHARS]], "rules": ["0000000000"], "profiles": [each["id"] for each in listed]})
+        part = server.caller(["push", "read"], matchers='{team="%s"}' % mark("x"))
+        check(len(shown(full, asked, "y")) >= 15, "the whole tenant shows too little")
+        found = shown(part, asked, "y")
+        check(not found, "these show what the token does not match: %s", found)
+        found = shown(part, asked, "x")
+        check(len(found) >= 12, "these show what it matches: %s", found)
+        # A selector of its own does not lead out, nor does asking for the opposite.
+        for selector in ('{team="%s"}' % mark("y"), '{team!="%s"}' % mark("x"), '{team=~".+"}', '{service_name="%s"}' % mark("y")):
+            said = part.send(*connect("/querier.v1.QuerierService/SelectMergeStacktraces", profileTypeID=servers.TYPE,
+                                      labelSelector=selector))[1]
+            check("work_" + mark("y") not in said, "%s: %s", selector, said)
+        for path in ("/api/status", "/api/metrics", "/api/adhoc"):
+            status, said = part.send("GET", path)
+            check(status == 403 and "this answer is about all" in said, "%s: %d %s", path, status, said)
+
+
+def case_matchers_of_a_token_are_demanded_of_pushes():
+    with servers.Governed() as server:
+        server.begin()
+        part = server.caller(["push"], matchers='{team="%s"}' % mark("x"))
+        status, said = send(part, "x", ",team=" + mark("x"))
+        check(status == 200, "what it matches: %d %s", status, said)
+        for labels in ("", ",team=" + mark("y")):
+            status, said = send(part, "y", labels)
+            check(status == 403 and "may send profiles with" in said, "%s: %d %s", labels, status, said)
+        reader = server.caller(["read"])
+        check(mark("y") not in reader.send(*plain("/api/labels/service_name"))[1], "it was stored")
+
+
+def case_a_label_says_which_tenant_a_series_goes_to():
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        node = server.caller(["push"], ["team-x", "rest"], tenantLabel={"name": "team", "prefix": "team-", "otherwise": "rest"})
+        strict = server.caller(["push"], ["team-x"], tenantLabel={"name": "team", "prefix": "team-"})
+        for caller, team, status in ((node, "x", 200), (node, "y", 200), (node, "", 200), (strict, "x", 200), (strict, "y", 403)):
+            got, said = send(caller, team or "z", ",team=%s" % team if team else "")
+            check(got == status, "%s: %d %s", team, got, said)
+        for tenant, has, lacks in (("team-x", "x", "yz"), ("rest", "yz", "x"), ("team-y", "", "xyz")):
+            said = server.caller(["read"], [tenant]).send(*plain("/api/labels/service_name"))[1]
+            check(all(mark(text) in said for text in has) and not any(mark(text) in said for text in lacks), "%s: %s", tenant, said)
+
+
+def case_a_suspended_tenant_is_closed():
+    with servers.Governed() as server:
+        server.begin()
+        a, b = (server.caller(ALL, [each]) for each in "ab")
+        of_a = fill(a, "a")
+        server.govern.must("POST", "/api/tenants/a:suspend")
+        check(send(a, "a")[0] == 403 and send(b, "b")[0] == 200, "pushes")
+        check(not shown(a, everything(of_a), "a"), "it still answers")
+        status, said = server.caller(["read"], ["a", "b"]).send(*plain("/api/labels"), {"X-Scope-OrgID": "a|b"})
+        check(status == 403 and "suspended" in said, "together with another: %d %s", status, said)
+        server.govern.must("POST", "/api/tenants/a:resume")
+        check(shown(a, everything(of_a), "a") and send(a, "a")[0] == 200, "it is not back")
+
+
+def main():
+    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    for name, case in list(globals().items()):
+        if name.startswith("case_"):
+            tally.run(name[5:], case)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
