@@ -33,9 +33,12 @@ struct call {
     struct fg_access_registry *registry; /* that is known; a reference */
     struct fg_arena *arena;
     char who[WHO_MAX_BYTES];
+    struct fg_access_who audited;
+    struct fg_audit_event event;
     int64_t now_ms;
     struct fg_slice id;   /* of the tenant or token that the path names */
     struct fg_slice verb; /* behind its ':' or '/' */
+    struct fg_slice made; /* the id of what was created, for the audit */
     struct fg_buf body;   /* the answer */
 };
 
@@ -522,6 +525,7 @@ static enum fg_code create_token(struct call *call, struct fg_err *err)
                 fg_ls("by", call->who));
     put_token(&json, call, &token, text);
     OPENSSL_cleanse(text, sizeof text);
+    call->made = fg_arena_copy(call->arena, fg_cstr(token.id));
     return FG_OK;
 }
 
@@ -728,6 +732,29 @@ static action find_action(struct call *call)
     return NULL;
 }
 
+static bool is_change(const struct call *call)
+{
+    return !(fg_http_method(call->req) & (FG_HTTP_GET | FG_HTTP_HEAD));
+}
+
+/* A change is not made unless the audit has it. */
+static enum fg_code act_on_record(struct call *call, action act, struct fg_err *err)
+{
+    enum fg_code code;
+
+    if (fg_slice_starts(fg_http_path(call->req), TENANTS))
+        call->event.tenant = call->id;
+    call->event.detail = fg_slice_sub(fg_http_body(call->req), 0, FG_AUDIT_TEXT_MAX_BYTES);
+    if (fg_audit_begin(call->api->audit, &call->event, err) != FG_OK)
+        return err->code;
+    code = act(call, err);
+    call->event.detail = call->made;
+    if (fg_slice_starts(fg_http_path(call->req), TENANTS))
+        call->event.tenant = call->id; /* of one that was created */
+    fg_audit_result(call->api->audit, &call->event, code, err);
+    return code;
+}
+
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct call *call = fg_container(job, struct call, job);
@@ -737,7 +764,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing like that");
     if (call->registry == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "the registry of access was not read yet");
-    if (act(call, err) != FG_OK)
+    if ((is_change(call) ? act_on_record(call, act, err) : act(call, err)) != FG_OK)
         return err->code;
     fg_buf_putc(&call->body, '\n');
     return call->body.full ? fg_fail(err, FG_E_TOO_LARGE, "the answer is too large") : FG_OK;
@@ -774,6 +801,7 @@ static void on_request(struct fg_http_request *req, void *arg)
     call->job.run = run;
     call->job.done = done;
     fg_grant_describe(call->grant, call->who, sizeof call->who);
+    call->event = fg_access_audit_event(req, FG_AUDIT_ADMIN, &call->audited);
     fg_buf_init(&call->body, ANSWER_MAX_BYTES);
     if (fg_work_submit(api->work, FG_LANE_QUERY, &call->job))
         return;
