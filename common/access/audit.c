@@ -347,7 +347,8 @@ static void tell_failure(struct fg_audit *audit, uint64_t ticket, const struct f
         audit->failing = true;
         audit->failing_mono_ns = ns;
     }
-    if (ns - audit->failing_mono_ns >= TELL_AFTER_NS)
+    /* Too many records wait because the bucket fails, and that is the sentence to read. */
+    if (ns - audit->failing_mono_ns >= TELL_AFTER_NS && err->code != FG_E_LIMIT)
         fg_condition_raise(audit->unstored,
                            "records of the audit cannot be stored, and changes of tenants and "
                            "tokens may be refused: %s",

@@ -1,8 +1,8 @@
 /* Records of the audit get into the bucket once each and in one chain, whatever fails: a put, its
  * answer, the process. What cannot be recorded is said. */
 #include "common/access/audit.h"
-#include "common/net/inflate.h"
 #include "common/storage/bucket/directory.h"
+#include "tests/lib/audit_look.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/remove_tree.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { CHAINS_MAX = 8, LINES_MAX_BYTES = 64 * 1024 * 1024 };
+enum { TEXT_MAX_BYTES = 64 * 1024 };
 
 static const int64_t START_NS = INT64_C(1764194400) * FG_SECOND_NS;
 
@@ -26,10 +26,7 @@ struct fixture {
     struct fg_conditions *conditions;
     struct fg_audit_settings settings;
     struct fg_audit *audit;
-    /* What verifying found. */
-    struct fg_audit_chain chains[CHAINS_MAX];
-    size_t n_chains, n_objects;
-    struct fg_buf lines, faults;
+    struct audit_look look;
 };
 
 static int set_up(void **state)
@@ -45,8 +42,7 @@ static int set_up(void **state)
     f->registry = fg_registry_create();
     f->conditions = fg_conditions_create(f->registry);
     f->settings.flush_ns = 5 * FG_MINUTE_NS;
-    fg_buf_init(&f->lines, LINES_MAX_BYTES);
-    fg_buf_init(&f->faults, LINES_MAX_BYTES);
+    audit_look_init(&f->look);
     *state = f;
     return 0;
 }
@@ -59,8 +55,7 @@ static int tear_down(void **state)
     fg_bucket_close(f->bucket);
     fg_conditions_destroy(f->conditions);
     fg_registry_destroy(f->registry);
-    fg_buf_done(&f->lines);
-    fg_buf_done(&f->faults);
+    audit_look_done(&f->look);
     (void)remove_tree(f->folder);
     free(f);
     return 0;
@@ -91,6 +86,16 @@ static void end(struct fixture *f)
     f->audit = NULL;
 }
 
+static unsigned verify(struct fixture *f, const char *text)
+{
+    return audit_look(&f->look, f->bucket, text);
+}
+
+static void assert_sound(struct fixture *f)
+{
+    assert_string_equal(audit_look_faults(&f->look), "");
+}
+
 static void note(struct fg_audit *audit, const char *what)
 {
     fg_audit_note(audit, &(struct fg_audit_event){.kind = FG_AUDIT_ADMIN,
@@ -102,73 +107,6 @@ static void pass_flush(struct fixture *f)
 {
     fg_clock_manual_advance(&f->clock, f->settings.flush_ns);
     fg_audit_turn(f->audit);
-}
-
-/* ---- what is in the bucket ---- */
-
-static void on_fault(void *arg, const char *chain, const char *sentence)
-{
-    struct fixture *f = arg;
-
-    fg_buf_printf(&f->faults, "%s: %s\n", chain, sentence);
-}
-
-static struct fg_audit_chain *chain_of(struct fixture *f, const char *id)
-{
-    for (size_t i = 0; i < f->n_chains; i++)
-        if (strcmp(f->chains[i].head.chain, id) == 0)
-            return &f->chains[i];
-    assert_in_range(f->n_chains, 0, CHAINS_MAX - 1);
-    return &f->chains[f->n_chains++];
-}
-
-/* Objects of a chain come in the order of their numbers here, as they are in one day. */
-static bool look_at(const struct fg_bucket_entry *entry, void *arg)
-{
-    struct fixture *f = arg;
-    struct fg_audit_name name;
-    struct fg_buf lines;
-    struct fg_err err;
-    struct fg_bucket_request get = {
-        .verb = FG_BUCKET_GET, .name = entry->name, .content_max_bytes = LINES_MAX_BYTES};
-
-    assert_true(fg_audit_read_name(fg_cstr(entry->name), &name));
-    assert_int_equal(fg_bucket_call(f->bucket, &get), FG_OK);
-    fg_buf_init(&lines, LINES_MAX_BYTES);
-    assert_int_equal(
-        fg_inflate(fg_buf_slice(&get.body), FG_CODING_ZSTD, LINES_MAX_BYTES, &lines, &err), FG_OK);
-    fg_audit_check_object(chain_of(f, name.chain), &name, fg_buf_slice(&lines), on_fault, f);
-    fg_buf_put(&f->lines, fg_buf_slice(&lines));
-    fg_buf_done(&lines);
-    fg_bucket_clear(&get);
-    f->n_objects++;
-    return true;
-}
-
-/* Reads and verifies everything. Returns the number of lines with that text. */
-static unsigned verify(struct fixture *f, const char *text)
-{
-    struct fg_err err;
-    struct fg_slice rest;
-    unsigned n = 0;
-
-    memset(f->chains, 0, sizeof f->chains);
-    f->n_chains = f->n_objects = 0;
-    fg_buf_clear(&f->lines);
-    fg_buf_clear(&f->faults);
-    assert_int_equal(fg_bucket_each(f->bucket, FG_AUDIT_PREFIX, false, 0, look_at, f, &err), FG_OK);
-    fg_audit_check_links(f->chains, f->n_chains, on_fault, f);
-    fg_buf_putc(&f->lines, '\0');
-    rest = fg_buf_slice(&f->lines);
-    for (size_t at; (at = fg_slice_search(rest, text)) != SIZE_MAX; n++)
-        rest = fg_slice_sub(rest, at + 1, SIZE_MAX);
-    return n;
-}
-
-static void assert_sound(struct fixture *f)
-{
-    fg_buf_putc(&f->faults, '\0');
-    assert_string_equal((char *)f->faults.ptr, "");
 }
 
 /* ---- storing ---- */
@@ -187,12 +125,12 @@ static void one_object_per_flush(void **state)
     fg_clock_manual_advance(&f->clock, 1);
     fg_audit_turn(f->audit);
     assert_int_equal(verify(f, "detail"), 2);
-    assert_int_equal(f->n_objects, 1);
+    assert_int_equal(f->look.n_objects, 1);
     note(f->audit, "three");
     end(f);
     assert_int_equal(verify(f, "detail"), 3);
-    assert_int_equal(f->n_objects, 2);
-    assert_true(f->chains[0].ended);
+    assert_int_equal(f->look.n_objects, 2);
+    assert_true(f->look.chains[0].ended);
     assert_sound(f);
 }
 
@@ -222,7 +160,7 @@ static void a_lost_answer_stores_nothing_twice(void **state)
         end(f);
     }
     assert_int_equal(verify(f, "\"once\""), 2);
-    assert_int_equal(f->n_chains, 2);
+    assert_int_equal(f->look.n_chains, 2);
     assert_sound(f);
     fg_bucket_close(fg_bucket_faulty_bucket(faulty));
 }
@@ -245,7 +183,7 @@ static void two_processes_have_a_chain_each(void **state)
     end(f);
     assert_int_equal(verify(f, "\"this\""), 3);
     assert_int_equal(verify(f, "\"other\""), 3);
-    assert_int_equal(f->n_chains, 2);
+    assert_int_equal(f->look.n_chains, 2);
     assert_sound(f);
 }
 
@@ -325,11 +263,11 @@ static void what_a_killed_process_has_left_is_stored(void **state)
         assert_int_equal(verify(f, "\"three\""), crash + 1);
         /* The chains of two processes for each crash, each continuing the one before it. */
         assert_int_equal(verify(f, "\"continues\""), 2 * crash + 1);
-        assert_int_equal(f->n_chains, 2 * (crash + 1));
+        assert_int_equal(f->look.n_chains, 2 * (crash + 1));
         assert_sound(f);
         fg_bucket_close(f->bucket);
         f->bucket = NULL;
-        if (f->n_chains + 2 > CHAINS_MAX)
+        if (f->look.n_chains + 2 > AUDIT_LOOK_CHAINS_MAX)
             break;
     }
 }
@@ -375,7 +313,7 @@ static void a_chain_without_its_end_shows_by_the_next_one(void **state)
     note(f->audit, "removed");
     end(f);
     (void)verify(f, "kind");
-    fg_audit_write_name(f->chains[0].head.chain, 1, f->chains[0].head.object_ms, name);
+    fg_audit_write_name(f->look.chains[0].head.chain, 1, f->look.chains[0].head.object_ms, name);
     assert_int_equal(fg_bucket_call(f->bucket, &request), FG_OK);
     fg_bucket_clear(&request);
     assert_int_equal(verify(f, "removed"), 0);
@@ -384,7 +322,7 @@ static void a_chain_without_its_end_shows_by_the_next_one(void **state)
     note(f->audit, "later");
     end(f);
     (void)verify(f, "kind");
-    assert_int_not_equal(fg_slice_search(fg_buf_slice(&f->faults), "are missing"), SIZE_MAX);
+    assert_non_null(strstr(audit_look_faults(&f->look), "are missing"));
 }
 
 /* ---- what cannot be recorded ---- */
@@ -433,7 +371,7 @@ static bool holds(struct fixture *f, const char *name)
     struct fg_buf text;
     bool found;
 
-    fg_buf_init(&text, LINES_MAX_BYTES);
+    fg_buf_init(&text, TEXT_MAX_BYTES);
     fg_conditions_write(f->conditions, &text);
     found = fg_slice_search(fg_buf_slice(&text), name) != SIZE_MAX;
     fg_buf_done(&text);
