@@ -562,6 +562,20 @@ static void check_first(struct checking *checking, const struct fg_audit_record 
     check_place(checking, record);
 }
 
+/* Compares the head with a record that somebody has seen earlier. */
+static void check_known(struct checking *checking)
+{
+    struct fg_audit_chain *chain = checking->chain;
+
+    if (chain->known.chain[0] == '\0' || chain->head.seq != chain->known.seq)
+        return;
+    chain->known_seen = true;
+    if (memcmp(chain->head.hash, chain->known.hash, FG_AUDIT_HASH_BYTES) != 0)
+        fault(checking,
+              "record %llu is not the one that was known: it or earlier ones were changed",
+              (unsigned long long)chain->known.seq);
+}
+
 static void check_line(struct checking *checking, struct fg_slice line, struct fg_arena *arena)
 {
     struct fg_audit_chain *chain = checking->chain;
@@ -591,6 +605,7 @@ static void check_line(struct checking *checking, struct fg_slice line, struct f
     chain->next_seq = record.seq + 1;
     chain->last_ms = FG_MAX(chain->last_ms, record.ms);
     hash_of(line, chain->head.hash);
+    check_known(checking);
 }
 
 static void note_name(struct checking *checking)
@@ -656,7 +671,7 @@ static void check_continued(struct checking *checking, const struct fg_audit_cha
 
     if (link->chain[0] == '\0')
         return;
-    if (other == NULL) {
+    if (other == NULL || !other->begun) {
         if (!is_expired(link->object_ms, horizon_ms))
             fault(checking, "chain %s, which it continues, is missing", link->chain);
     } else if (other->head.seq < link->seq) {
@@ -687,6 +702,10 @@ void fg_audit_check_links(struct fg_audit_chain *chains, size_t n, fg_audit_on_f
                   "its first %llu objects are missing, and no record says that they were "
                   "deleted because of their age",
                   (unsigned long long)chains[i].first_object);
+        if (chains[i].known.chain[0] != '\0' && !chains[i].known_seen &&
+            !is_expired(chains[i].known.object_ms, horizon_ms))
+            fault(&checking, "record %llu, which was known, is missing",
+                  (unsigned long long)chains[i].known.seq);
         check_continued(&checking, chains, n, horizon_ms);
     }
 }

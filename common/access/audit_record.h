@@ -17,8 +17,8 @@
  * `end`), or if a process began on the same data folder later: the first record of its chain names
  * the last one of the chain that it continues.
  *
- * Whoever can write to the bucket could compute all later hashes again. Heads that were kept
- * elsewhere (`flamegrid audit verify --json`) show that, too.
+ * Whoever can write to the bucket could compute all later hashes again, or cut the end off. Heads
+ * that were kept elsewhere show that, too (`flamegrid audit verify --json`, then --known FILE).
  *
  * Thread: any; each writer and chain has one at a time.
  */
@@ -172,6 +172,9 @@ struct fg_audit_chain {
     int64_t begin_ms, last_ms;
     int64_t before_ms;              /* of the object before the first one that is there */
     struct fg_audit_link continues; /* chain "": none, or the first object is not there */
+    struct fg_audit_link known;     /* set before the first object: a record that was seen at an
+                                     * earlier time; chain "": none */
+    bool known_seen;
     uint64_t records, faults;
     int64_t horizon_ms; /* the latest time before which its records say objects were deleted */
 };
@@ -189,7 +192,8 @@ void fg_audit_check_unreadable(struct fg_audit_chain *chain, const struct fg_aud
 
 /*
  * Looks at what chains say of each other, after all their objects. Missing first objects are faults
- * unless a record of kind `retention` says that they were deleted.
+ * unless a record of kind `retention` says that they were deleted. A chain may have a name and a
+ * known record only: none of its objects is there.
  */
 void fg_audit_check_links(struct fg_audit_chain *chains, size_t n, fg_audit_on_fault on_fault,
                           void *arg);

@@ -263,6 +263,33 @@ static void the_next_process_knows_the_end(void **state)
     assert_non_null(strstr(f->faults, "had another end: record 14"));
 }
 
+/* Whoever writes all later hashes again, or cuts the end off, is found by a head kept elsewhere. */
+static void a_known_record_has_to_be_there(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_audit_chain cut_short;
+
+    f->chain.known = f->writer.head;
+    check_all(f);
+    assert_string_equal(f->faults, "");
+    f->chain = (struct fg_audit_chain){.known = f->writer.head};
+    f->chain.known.hash[0] ^= 1;
+    check_all(f);
+    assert_non_null(strstr(f->faults, "record 14 is not the one that was known"));
+    f->faults[0] = '\0';
+    cut_short = (struct fg_audit_chain){.known = f->writer.head};
+    f->chain = cut_short;
+    check(f, 0);
+    check(f, 1);
+    fg_audit_check_links(&f->chain, 1, on_fault, f);
+    assert_string_equal(f->faults, "record 14, which was known, is missing\n");
+    f->faults[0] = '\0';
+    /* Nothing of the chain is left. */
+    cut_short.head = f->writer.head;
+    fg_audit_check_links(&cut_short, 1, on_fault, f);
+    assert_string_equal(f->faults, "record 14, which was known, is missing\n");
+}
+
 static void records_after_the_end_show(void **state)
 {
     struct fixture *f = *state;
@@ -438,6 +465,7 @@ int main(void)
         CHAIN_TEST(an_object_under_another_name_shows),
         CHAIN_TEST(first_objects_may_be_missing_only_by_retention),
         CHAIN_TEST(the_next_process_knows_the_end),
+        CHAIN_TEST(a_known_record_has_to_be_there),
         CHAIN_TEST(records_after_the_end_show),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(long_texts_are_cut_between_characters),
