@@ -465,6 +465,7 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
 
     if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
+    query->exported = true;
     if (!query->call.json) { /* the message is the answer as it is */
         size_t start = fg_connect_begin(&query->call, &query->body);
 

@@ -700,6 +700,8 @@ void fg_audit_result(struct fg_audit *audit, struct fg_audit_event *event, enum 
     if (code != FG_OK)
         event->detail = fg_cstr(err->msg);
     fg_audit_note(audit, event);
+    if (audit->ticker != NULL) /* into the folder at once: a result should not be missing */
+        fg_ticker_wake(audit->ticker);
 }
 
 int64_t fg_audit_retention_ns(const struct fg_audit *audit)
