@@ -140,6 +140,8 @@ static void print_record(const json_t *record, void *arg)
     print_text(" ", text_of(record, "phase"));
     print_number(" ", record, "status");
     print_text(" ", text_of(record, "who"));
+    if (json_object_get(record, "who") == NULL) /* of a refusal nobody is proven */
+        print_text(" token ", text_of(record, "token"));
     print_text(" from ", text_of(record, "source"));
     print_text(" tenant ", text_of(record, "tenant"));
     print_text(" ", text_of(record, "method"));
