@@ -496,7 +496,7 @@ size_t fg_audit_whole(struct fg_slice lines, struct fg_audit_link *ret_link, uin
 /* ---- verifying ---- */
 
 /* The object that is being looked at. */
-struct checking {
+struct audit_checking {
     struct fg_audit_chain *chain;
     const struct fg_audit_name *name;
     fg_audit_on_fault on_fault;
@@ -504,9 +504,9 @@ struct checking {
     uint64_t line;
 };
 
-static void fault(struct checking *checking, const char *format, ...) fg_printf(2, 3);
+static void fault(struct audit_checking *checking, const char *format, ...) fg_printf(2, 3);
 
-static void fault(struct checking *checking, const char *format, ...)
+static void fault(struct audit_checking *checking, const char *format, ...)
 {
     char sentence[SENTENCE_MAX_BYTES];
     va_list args;
@@ -519,7 +519,7 @@ static void fault(struct checking *checking, const char *format, ...)
 }
 
 /* Compares a record with what has to come next. */
-static void check_place(struct checking *checking, const struct fg_audit_record *record)
+static void check_place(struct audit_checking *checking, const struct fg_audit_record *record)
 {
     const struct fg_audit_chain *chain = checking->chain;
     unsigned long long object = checking->name->object, seq = record->seq;
@@ -538,7 +538,7 @@ static void check_place(struct checking *checking, const struct fg_audit_record 
               object, (unsigned long long)checking->line, seq);
 }
 
-static void check_first(struct checking *checking, const struct fg_audit_record *record)
+static void check_first(struct audit_checking *checking, const struct fg_audit_record *record)
 {
     struct fg_audit_chain *chain = checking->chain;
     const struct fg_audit_name *name = checking->name;
@@ -563,7 +563,7 @@ static void check_first(struct checking *checking, const struct fg_audit_record 
 }
 
 /* Compares the head with a record that somebody has seen earlier. */
-static void check_known(struct checking *checking)
+static void check_known(struct audit_checking *checking)
 {
     struct fg_audit_chain *chain = checking->chain;
 
@@ -576,7 +576,8 @@ static void check_known(struct checking *checking)
               (unsigned long long)chain->known.seq);
 }
 
-static void check_line(struct checking *checking, struct fg_slice line, struct fg_arena *arena)
+static void check_line(struct audit_checking *checking, struct fg_slice line,
+                       struct fg_arena *arena)
 {
     struct fg_audit_chain *chain = checking->chain;
     struct fg_audit_record record;
@@ -608,7 +609,7 @@ static void check_line(struct checking *checking, struct fg_slice line, struct f
     check_known(checking);
 }
 
-static void note_name(struct checking *checking)
+static void note_name(struct audit_checking *checking)
 {
     struct fg_audit_chain *chain = checking->chain;
     const struct fg_audit_name *name = checking->name;
@@ -627,7 +628,7 @@ void fg_audit_check_object(struct fg_audit_chain *chain, const struct fg_audit_n
                            struct fg_slice lines, fg_audit_on_fault on_fault, void *arg)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(READ_ARENA_BYTES);
-    struct checking checking = {chain, name, on_fault, arg, 0};
+    struct audit_checking checking = {chain, name, on_fault, arg, 0};
     struct fg_slice rest = lines, line;
 
     note_name(&checking);
@@ -641,7 +642,7 @@ void fg_audit_check_object(struct fg_audit_chain *chain, const struct fg_audit_n
 void fg_audit_check_unreadable(struct fg_audit_chain *chain, const struct fg_audit_name *name,
                                const char *why, fg_audit_on_fault on_fault, void *arg)
 {
-    struct checking checking = {chain, name, on_fault, arg, 0};
+    struct audit_checking checking = {chain, name, on_fault, arg, 0};
 
     note_name(&checking);
     fault(&checking, "object %llu cannot be read: %.200s", (unsigned long long)name->object, why);
@@ -663,7 +664,7 @@ static const struct fg_audit_chain *find_chain(const struct fg_audit_chain *chai
 }
 
 /* Compares the end of a chain with what the next process on the same data folder found. */
-static void check_continued(struct checking *checking, const struct fg_audit_chain *chains,
+static void check_continued(struct audit_checking *checking, const struct fg_audit_chain *chains,
                             size_t n, int64_t horizon_ms)
 {
     const struct fg_audit_link *link = &checking->chain->continues;
@@ -694,7 +695,7 @@ void fg_audit_check_links(struct fg_audit_chain *chains, size_t n, fg_audit_on_f
         horizon_ms =
             chains[i].horizon_ms == 0 ? horizon_ms : FG_MAX(horizon_ms, chains[i].horizon_ms);
     for (size_t i = 0; i < n; i++) {
-        struct checking checking = {&chains[i], NULL, on_fault, arg, 0};
+        struct audit_checking checking = {&chains[i], NULL, on_fault, arg, 0};
 
         if (chains[i].begun && chains[i].first_object > 0 &&
             !is_expired(chains[i].before_ms, horizon_ms))

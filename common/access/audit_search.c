@@ -15,7 +15,7 @@ struct hit {
     struct fg_slice chain, line;
 };
 
-struct search {
+struct audit_search {
     struct fg_bucket *bucket;
     const struct fg_audit_wanted *wanted;
     int64_t deadline_mono_ns;
@@ -83,7 +83,8 @@ static bool is_wanted(const struct fg_audit_wanted *wanted, const struct fg_audi
 }
 
 /* Lines that are no records are for `flamegrid audit verify` to name. */
-static enum fg_code take_line(struct search *search, struct fg_slice chain, struct fg_slice line)
+static enum fg_code take_line(struct audit_search *search, struct fg_slice chain,
+                              struct fg_slice line)
 {
     struct fg_audit_record record;
     struct fg_err ignored;
@@ -103,7 +104,7 @@ static enum fg_code take_line(struct search *search, struct fg_slice chain, stru
     return FG_OK;
 }
 
-static enum fg_code take_object(struct search *search, const char *object_name,
+static enum fg_code take_object(struct audit_search *search, const char *object_name,
                                 const struct fg_audit_name *name)
 {
     struct fg_slice chain = fg_arena_copy(search->arena, fg_cstr(name->chain)), rest;
@@ -127,7 +128,7 @@ static enum fg_code take_object(struct search *search, const char *object_name,
 /* ---- objects ---- */
 
 /* Returns whether there are enough records from before an hour or day that begins now. */
-static bool has_enough(struct search *search, int64_t begin_ms)
+static bool has_enough(struct audit_search *search, int64_t begin_ms)
 {
     if (search->n <= search->wanted->limit || begin_ms <= search->wanted->from_ms)
         return false;
@@ -138,7 +139,7 @@ static bool has_enough(struct search *search, int64_t begin_ms)
 /* Names sort by hour. */
 static bool look_at(const struct fg_bucket_entry *entry, void *arg)
 {
-    struct search *search = arg;
+    struct audit_search *search = arg;
     struct fg_audit_name name;
 
     if (!fg_audit_read_name(fg_cstr(entry->name), &name) ||
@@ -166,7 +167,7 @@ static int compare_hits(const void *a, const void *b)
 
 /* Cuts before what is not complete, and after the limit or later, where another millisecond
  * begins. */
-static void cut(const struct search *search, struct fg_audit_found *found)
+static void cut(const struct audit_search *search, struct fg_audit_found *found)
 {
     const struct hit *hits = search->hits;
     size_t n = search->n, end = search->wanted->limit;
@@ -183,7 +184,7 @@ static void cut(const struct search *search, struct fg_audit_found *found)
     }
 }
 
-static enum fg_code deliver(struct search *search, struct fg_audit_found *ret_found)
+static enum fg_code deliver(struct audit_search *search, struct fg_audit_found *ret_found)
 {
     struct fg_slice *lines = fg_arena_new(search->arena, struct fg_slice, search->n);
     struct fg_audit_found found = {.lines = lines};
@@ -204,13 +205,13 @@ enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wan
                              struct fg_audit_found *ret_found, struct fg_err *err)
 {
     fg_auto(fg_arena) *line_arena = fg_arena_create(LINE_ARENA_BYTES);
-    struct search search = {.bucket = bucket,
-                            .wanted = wanted,
-                            .deadline_mono_ns = deadline_mono_ns,
-                            .arena = arena,
-                            .line_arena = line_arena,
-                            .err = err,
-                            .complete_ms = INT64_MAX};
+    struct audit_search search = {.bucket = bucket,
+                                  .wanted = wanted,
+                                  .deadline_mono_ns = deadline_mono_ns,
+                                  .arena = arena,
+                                  .line_arena = line_arena,
+                                  .err = err,
+                                  .complete_ms = INT64_MAX};
 
     if (wanted->from_ms < 0 || wanted->to_ms < wanted->from_ms ||
         wanted->to_ms - wanted->from_ms > FG_AUDIT_SEARCH_MAX_DAYS * DAY_MS)

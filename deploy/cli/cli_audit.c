@@ -169,14 +169,14 @@ static enum fg_code export(struct audit_command *command) {
 }
 
 /* The last records that came, in a circle. */
-struct last {
+struct last_records {
     json_t **records;
     uint64_t n, cap;
 };
 
 static void keep_record(const json_t *record, void *arg)
 {
-    struct last *last = arg;
+    struct last_records *last = arg;
     json_t **place = &last->records[last->n++ % last->cap];
 
     json_decref(*place);
@@ -185,8 +185,8 @@ static void keep_record(const json_t *record, void *arg)
 
 static enum fg_code tail(struct audit_command *command)
 {
-    struct last last = {.records = fg_calloc(command->lines, sizeof(json_t *)),
-                        .cap = command->lines};
+    struct last_records last = {.records = fg_calloc(command->lines, sizeof(json_t *)),
+                                .cap = command->lines};
     enum fg_code code = each_record(command, keep_record, &last);
 
     for (uint64_t i = last.n < last.cap ? 0 : last.n - last.cap; i < last.n; i++) {
