@@ -486,7 +486,7 @@ static enum fg_code edit_create_token(void *arg, const struct fg_access_change *
 static enum fg_code fill_token(struct call *call, const Access__CreateToken *wanted,
                                Access__Token *token, struct fg_err *err)
 {
-    int64_t lives_ms;
+    int64_t lives_ms = 0;
 
     if (read_duration(wanted->expires_in, "expiresIn", TOKEN_DEFAULT_NS, &lives_ms, err) != FG_OK)
         return err->code;
@@ -724,6 +724,12 @@ static enum fg_code list_audit(struct call *call, struct fg_err *err)
     fg_json_end(&json);
     if (found.next_ms != 0)
         fg_json_put_i64(&json, "nextMs", found.next_ms);
+    if (found.n_unreadable > 0) {
+        fg_json_begin_array(&json, "unreadable");
+        for (size_t i = 0; i < FG_MIN(found.n_unreadable, (size_t)FG_AUDIT_SEARCH_NAMES_MAX); i++)
+            fg_json_put_cstr(&json, NULL, found.unreadable[i]);
+        fg_json_end(&json);
+    }
     fg_json_end(&json);
     return FG_OK;
 }

@@ -470,7 +470,7 @@ size_t fg_audit_whole(struct fg_slice lines, struct fg_audit_link *ret_link, uin
 {
     fg_auto(fg_arena) *arena = fg_arena_create(READ_ARENA_BYTES);
     struct fg_slice rest = lines, line = {NULL, 0}, last = {NULL, 0};
-    struct fg_audit_record record;
+    struct fg_audit_record record = {.seq = 0};
     struct fg_audit_link link = {.seq = 0};
     struct fg_err err;
 
@@ -580,7 +580,7 @@ static void check_line(struct audit_checking *checking, struct fg_slice line,
                        struct fg_arena *arena)
 {
     struct fg_audit_chain *chain = checking->chain;
-    struct fg_audit_record record;
+    struct fg_audit_record record = {.seq = 0};
     struct fg_err err;
 
     checking->line++;

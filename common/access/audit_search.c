@@ -26,6 +26,7 @@ struct audit_search {
     int64_t complete_ms; /* records before this time are all there; INT64_MAX: all are */
     struct hit *hits;
     uint32_t n, cap;
+    struct fg_audit_found *found; /* gets what is unreadable */
 };
 
 enum fg_code fg_audit_read_object(struct fg_bucket *bucket, const char *name,
@@ -34,7 +35,7 @@ enum fg_code fg_audit_read_object(struct fg_bucket *bucket, const char *name,
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
                                     .name = name,
-                                    .content_max_bytes = 2 * FG_AUDIT_OBJECT_MAX_BYTES,
+                                    .content_max_bytes = (size_t)2 * FG_AUDIT_OBJECT_MAX_BYTES,
                                     .deadline_mono_ns = deadline_mono_ns};
     enum fg_code code = fg_bucket_call(bucket, &get);
 
@@ -104,6 +105,20 @@ static enum fg_code take_line(struct audit_search *search, struct fg_slice chain
     return FG_OK;
 }
 
+/* The other records are needed most when somebody has damaged some. */
+static enum fg_code note_unreadable(struct audit_search *search, const char *object_name)
+{
+    struct fg_audit_found *found = search->found;
+    const char *name = fg_arena_text(search->arena, fg_cstr(object_name));
+
+    if (name == NULL)
+        return fg_fail(search->err, FG_E_LIMIT, "too many objects");
+    if (found->n_unreadable < FG_AUDIT_SEARCH_NAMES_MAX)
+        found->unreadable[found->n_unreadable] = name;
+    found->n_unreadable++;
+    return FG_OK;
+}
+
 static enum fg_code take_object(struct audit_search *search, const char *object_name,
                                 const struct fg_audit_name *name)
 {
@@ -116,6 +131,11 @@ static enum fg_code take_object(struct audit_search *search, const char *object_
     fg_buf_init(&lines, FG_AUDIT_OBJECT_MAX_BYTES);
     code = fg_audit_read_object(search->bucket, object_name, search->deadline_mono_ns, &lines,
                                 search->err);
+    if (code == FG_E_CORRUPT || code == FG_E_NOT_FOUND) {
+        fg_buf_clear(&lines);
+        code = code == FG_E_CORRUPT ? note_unreadable(search, object_name)
+                                    : FG_OK; /* retention has deleted it since it was listed */
+    }
     rest = fg_buf_slice(&lines);
     for (size_t end; code == FG_OK && (end = fg_slice_find(rest, '\n')) != SIZE_MAX;) {
         code = take_line(search, chain, fg_slice_sub(rest, 0, end));
@@ -187,13 +207,16 @@ static void cut(const struct audit_search *search, struct fg_audit_found *found)
 static enum fg_code deliver(struct audit_search *search, struct fg_audit_found *ret_found)
 {
     struct fg_slice *lines = fg_arena_new(search->arena, struct fg_slice, search->n);
-    struct fg_audit_found found = {.lines = lines};
+    struct fg_audit_found found = *search->found;
 
+    found.lines = lines;
     if (lines == NULL)
         return fg_fail(search->err, FG_E_LIMIT, "too many records");
+    fg_assert(search->n == 0 || search->hits != NULL);
     if (search->n > 1)
         qsort(search->hits, search->n, sizeof *search->hits, compare_hits);
     cut(search, &found);
+    fg_assert(found.n <= search->n);
     for (size_t i = 0; i < found.n; i++)
         lines[i] = search->hits[i].line;
     *ret_found = found;
@@ -205,13 +228,15 @@ enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wan
                              struct fg_audit_found *ret_found, struct fg_err *err)
 {
     fg_auto(fg_arena) *line_arena = fg_arena_create(LINE_ARENA_BYTES);
+    struct fg_audit_found found = {.n = 0};
     struct audit_search search = {.bucket = bucket,
                                   .wanted = wanted,
                                   .deadline_mono_ns = deadline_mono_ns,
                                   .arena = arena,
                                   .line_arena = line_arena,
                                   .err = err,
-                                  .complete_ms = INT64_MAX};
+                                  .complete_ms = INT64_MAX,
+                                  .found = &found};
 
     if (wanted->from_ms < 0 || wanted->to_ms < wanted->from_ms ||
         wanted->to_ms - wanted->from_ms > FG_AUDIT_SEARCH_MAX_DAYS * DAY_MS)

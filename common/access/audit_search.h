@@ -10,7 +10,11 @@
 #include "common/access/audit_record.h"
 #include "common/storage/bucket/bucket.h"
 
-enum { FG_AUDIT_SEARCH_MAX_DAYS = 31, FG_AUDIT_SEARCH_MAX_RECORDS = 10000 };
+enum {
+    FG_AUDIT_SEARCH_MAX_DAYS = 31,
+    FG_AUDIT_SEARCH_MAX_RECORDS = 10000,
+    FG_AUDIT_SEARCH_NAMES_MAX = 20,
+};
 
 struct fg_audit_wanted {
     int64_t from_ms, to_ms; /* inclusive */
@@ -27,12 +31,16 @@ struct fg_audit_found {
     const struct fg_slice *lines; /* sorted by time, chain and number; in the arena */
     size_t n;
     int64_t next_ms; /* more follow from this time on; 0: these are all */
+    /* Objects that cannot be read, whose records are missing: all of them, and the names of the
+     * first ones. */
+    size_t n_unreadable;
+    const char *unreadable[FG_AUDIT_SEARCH_NAMES_MAX];
 };
 
 /*
  * Finds records. Those of one millisecond stay together, so `n` may exceed the limit. FG_E_INVALID:
  * more than FG_AUDIT_SEARCH_MAX_DAYS. FG_E_LIMIT: an hour has more records than the arena holds.
- * Errors of the bucket; FG_E_CORRUPT names an object that cannot be read.
+ * Errors of the bucket.
  */
 enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wanted *wanted,
                              int64_t deadline_mono_ns, struct fg_arena *arena,

@@ -59,11 +59,9 @@ enum fg_code fg_audit_spool_open(const char *folder, struct fg_audit_spool **ret
     *spool =
         (struct fg_audit_spool){.folder = strdup(folder), .folder_fd = -1, .lock_fd = -1, .fd = -1};
     fg_assert(spool->folder != NULL);
-    if (mkdir(folder, 0750) != 0 && errno != EEXIST)
-        (void)fg_fail_errno(err, errno, "folder of the audit %s", folder);
-    else if ((spool->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
-             (spool->lock_fd =
-                  openat(spool->folder_fd, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640)) < 0)
+    if ((mkdir(folder, 0750) != 0 && errno != EEXIST) ||
+        (spool->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
+        (spool->lock_fd = openat(spool->folder_fd, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640)) < 0)
         (void)fg_fail_errno(err, errno, "folder of the audit %s", folder);
     else if (flock(spool->lock_fd, LOCK_EX | LOCK_NB) != 0)
         (void)fg_fail(err, FG_E_UNAVAILABLE, "folder of the audit %s is in use by another process",

@@ -107,6 +107,7 @@ static enum fg_code init(struct init_command *command, struct fg_err *err)
                 "This token may do everything but read and send profiles. It is shown once:\n");
         printf("%s\n", text);
     }
+    access__token__init(&command->token); /* it referred to what ends here */
     OPENSSL_cleanse(text, sizeof text);
     return code;
 }

@@ -99,6 +99,9 @@ static enum fg_code each_record(struct audit_command *command,
         if (get_page(command, from_ms, &document) != FG_OK)
             return command->err.code;
         json_array_foreach(json_object_get(document, "records"), i, record) each(record, arg);
+        json_array_foreach(json_object_get(document, "unreadable"), i, record)(void)
+            fprintf(stderr, "flamegrid audit: %s cannot be read, its records are missing\n",
+                    json_string_value(record));
         from_ms = json_integer_value(json_object_get(document, "nextMs"));
         json_decref(document);
     } while (from_ms != 0);
