@@ -72,14 +72,15 @@ struct fg_audit {
 
     pthread_mutex_t lock; /* of those up to the next line */
     pthread_cond_t durable_moved;
-    struct fg_buf queue; /* of entries: u32 length, i64 ms, event */
-    uint64_t noted;      /* tickets given */
-    uint64_t durable;    /* all up to this one are */
-    uint64_t failed;     /* all up to this one were tried in vain */
-    struct fg_err why;   /* of that */
-    uint64_t ops;        /* numbers of changes */
-    uint64_t lost;       /* since the last record about it */
-    bool urgent;         /* somebody waits */
+    struct fg_buf queue;      /* of entries: u32 length, i64 ms, event */
+    uint64_t noted;           /* tickets given */
+    uint64_t durable;         /* all up to this one are */
+    uint64_t failed;          /* all up to this one were tried in vain */
+    struct fg_err why;        /* of that */
+    uint64_t ops;             /* numbers of changes */
+    uint64_t lost;            /* since the last record about it */
+    bool urgent;              /* somebody waits */
+    struct fg_ticker *ticker; /* NULL: whoever waits does the work */
     struct tally *tallies;
     unsigned n_tallies;
     int64_t tallies_mono_ns; /* of the first one */
@@ -88,7 +89,6 @@ struct fg_audit {
     struct fg_bucket *bucket; /* NULL: not opened */
     struct fg_bucket_stop *stop;
     struct fg_audit_spool *spool; /* NULL: no folder */
-    struct fg_ticker *ticker;     /* NULL: whoever waits does the work */
     struct fg_audit_writer writer;
     struct object *open; /* NULL: none */
     int64_t open_mono_ns;
@@ -621,11 +621,17 @@ static uint64_t all_noted(struct fg_audit *audit)
 void fg_audit_turn(struct fg_audit *audit)
 {
     struct fg_err err;
-    bool urgent, chained;
+    bool again, urgent, chained;
 
     flush_tallies(audit);
-    urgent = take_queue(audit) && audit->spool == NULL;
+    again = audit->taken.len > 0; /* of a turn that failed; the queue waits behind it */
+    urgent = take_queue(audit);
     chained = chain(audit, &err) == FG_OK;
+    if (again && chained) {
+        urgent |= take_queue(audit);
+        chained = chain(audit, &err) == FG_OK;
+    }
+    urgent = urgent && audit->spool == NULL;
     if (!chained)
         tell_failure(audit, all_noted(audit), &err);
     if (audit->open != NULL &&
@@ -639,6 +645,20 @@ void fg_audit_turn(struct fg_audit *audit)
 }
 
 /* ---- changes ---- */
+
+/* Makes the thread work at once. Returns false if there is none. Results may come from loops while
+ * the process ends, so it is under the lock. */
+static bool wake(struct fg_audit *audit)
+{
+    bool running;
+
+    (void)pthread_mutex_lock(&audit->lock);
+    running = audit->ticker != NULL;
+    if (running)
+        fg_ticker_wake(audit->ticker);
+    (void)pthread_mutex_unlock(&audit->lock);
+    return running;
+}
 
 static enum fg_code await(struct fg_audit *audit, uint64_t ticket, struct fg_err *err)
 {
@@ -668,9 +688,7 @@ enum fg_code fg_audit_record(struct fg_audit *audit, const struct fg_audit_event
     if (ticket == 0)
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "not done, because the audit cannot record it: its queue is full");
-    if (audit->ticker != NULL)
-        fg_ticker_wake(audit->ticker);
-    else if (audit->bucket != NULL)
+    if (!wake(audit) && audit->bucket != NULL)
         fg_audit_turn(audit);
     return await(audit, ticket, err);
 }
@@ -700,8 +718,7 @@ void fg_audit_result(struct fg_audit *audit, struct fg_audit_event *event, enum 
     if (code != FG_OK)
         event->detail = fg_cstr(err->msg);
     fg_audit_note(audit, event);
-    if (audit->ticker != NULL) /* into the folder at once: a result should not be missing */
-        fg_ticker_wake(audit->ticker);
+    (void)wake(audit); /* into the folder at once: a result should not be missing */
 }
 
 int64_t fg_audit_retention_ns(const struct fg_audit *audit)
@@ -767,6 +784,20 @@ static enum fg_code take_left(struct fg_audit *audit, struct fg_err *err)
     return FG_OK;
 }
 
+/* A server starts on a full disk, because it can answer queries. */
+static enum fg_code open_folder(struct fg_audit *audit, const char *folder, struct fg_err *err)
+{
+    if (fg_audit_spool_open(folder, &audit->spool, err) == FG_OK && take_left(audit, err) == FG_OK)
+        return FG_OK;
+    fg_audit_spool_close(audit->spool);
+    audit->spool = NULL;
+    if (err->code != FG_E_NO_SPACE)
+        return err->code;
+    fg_log_warn("the disk is full, so records of the audit are kept in memory until the next start",
+                fg_ls("err", err->msg));
+    return FG_OK;
+}
+
 enum fg_code fg_audit_open(struct fg_audit *audit, struct fg_bucket *bucket, const char *folder,
                            struct fg_err *err)
 {
@@ -777,12 +808,8 @@ enum fg_code fg_audit_open(struct fg_audit *audit, struct fg_bucket *bucket, con
     if (gethostname(audit->host, sizeof audit->host - 1) != 0)
         audit->host[0] = '\0';
     audit->writer = fg_audit_writer(audit->config.program, random, audit->host);
-    if (folder[0] != '\0' && (fg_audit_spool_open(folder, &audit->spool, err) != FG_OK ||
-                              take_left(audit, err) != FG_OK)) {
-        fg_audit_spool_close(audit->spool);
-        audit->spool = NULL;
+    if (folder[0] != '\0' && open_folder(audit, folder, err) != FG_OK)
         return err->code;
-    }
     audit->bucket = bucket;
     audit->stop = fg_bucket_stop_create();
     return FG_OK;
@@ -798,25 +825,39 @@ enum fg_code fg_audit_start(struct fg_audit *audit, struct fg_err *err)
     const struct fg_ticker_config ticker = {
         .name = "audit", .period_ns = PERIOD_NS, .tick = tick, .arg = audit};
 
-    return fg_ticker_create(&ticker, &audit->ticker, err);
+    struct fg_ticker *made;
+
+    if (fg_ticker_create(&ticker, &made, err) != FG_OK)
+        return err->code;
+    (void)pthread_mutex_lock(&audit->lock);
+    audit->ticker = made;
+    (void)pthread_mutex_unlock(&audit->lock);
+    return FG_OK;
 }
 
 void fg_audit_close(struct fg_audit *audit)
 {
+    struct fg_ticker *ticker;
+    bool any;
+
     if (audit == NULL || audit->bucket == NULL)
         return;
-    fg_bucket_stop_all(audit->stop); /* a put may be under way */
-    fg_ticker_destroy(audit->ticker);
+    (void)pthread_mutex_lock(&audit->lock);
+    ticker = audit->ticker;
     audit->ticker = NULL;
+    (void)pthread_mutex_unlock(&audit->lock);
+    fg_bucket_stop_all(audit->stop); /* a put may be under way */
+    fg_ticker_destroy(ticker);
     fg_bucket_stop_destroy(audit->stop);
     audit->stop = NULL;
     audit->ending = true;
     /* A process that recorded nothing leaves nothing, not even an end. */
     flush_tallies(audit);
-    if (audit->writer.next_seq > 0 || audit->queue.len > 0 || audit->taken.len > 0)
+    (void)pthread_mutex_lock(&audit->lock);
+    any = audit->writer.next_seq > 0 || audit->queue.len > 0 || audit->taken.len > 0;
+    (void)pthread_mutex_unlock(&audit->lock);
+    if (any)
         fg_audit_note(audit, &(struct fg_audit_event){.kind = FG_AUDIT_END});
-    if (audit->taken.len > 0)
-        fg_audit_turn(audit); /* what could not be kept before */
     fg_audit_turn(audit);
     fg_audit_spool_close(audit->spool);
     audit->spool = NULL;

@@ -4,6 +4,7 @@
 #include "common/storage/bucket/directory.h"
 #include "tests/lib/audit_look.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/faulty_disk.h"
 #include "tests/lib/remove_tree.h"
 
 #include <setjmp.h>
@@ -349,6 +350,43 @@ static void a_record_is_durable_or_refused(void **state)
     fg_bucket_close(fg_bucket_faulty_bucket(faulty));
 }
 
+static void a_disk_that_fills_up_breaks_no_chain(void **state)
+{
+    static const char *const rules[] = {"write ENOSPC", "sync EIO", "create ENOSPC"};
+    struct fixture *f = *state;
+    struct fg_audit_event event = {.kind = FG_AUDIT_ADMIN, .detail = FG_LIT("change")};
+    struct fg_err err;
+
+    faulty_disk_set(f->folder);
+    begin(f, f->bucket, true);
+    for (size_t i = 0; i < FG_COUNT(rules); i++) {
+        faulty_disk_rules(rules[i]);
+        if (i == 2)
+            pass_flush(f); /* into another file */
+        assert_int_equal(fg_audit_record(f->audit, &event, &err), FG_E_UNAVAILABLE);
+        faulty_disk_rules("");
+        assert_int_equal(fg_audit_record(f->audit, &event, &err), FG_OK);
+    }
+    assert_true(faulty_disk_hits() >= FG_COUNT(rules));
+    end(f);
+    assert_int_equal(verify(f, "\"change\""), 2 * FG_COUNT(rules)); /* what was tried, too */
+    assert_sound(f);
+}
+
+static void a_full_disk_does_not_keep_it_from_starting(void **state)
+{
+    struct fixture *f = *state;
+
+    faulty_disk_set(f->folder);
+    faulty_disk_rules("write,create,mkdir ENOSPC");
+    begin(f, f->bucket, true);
+    note(f->audit, "in memory");
+    end(f);
+    faulty_disk_rules("");
+    assert_int_equal(verify(f, "in memory"), 1);
+    assert_sound(f);
+}
+
 static void a_refused_change_says_so(void **state)
 {
     struct fixture *f = *state;
@@ -528,6 +566,8 @@ int main(void)
         AUDIT_TEST(a_torn_line_is_not_stored),
         AUDIT_TEST(a_chain_without_its_end_shows_by_the_next_one),
         AUDIT_TEST(a_record_is_durable_or_refused),
+        AUDIT_TEST(a_disk_that_fills_up_breaks_no_chain),
+        AUDIT_TEST(a_full_disk_does_not_keep_it_from_starting),
         AUDIT_TEST(a_refused_change_says_so),
         AUDIT_TEST(lost_records_are_counted_in_the_chain),
         AUDIT_TEST(memory_is_bounded_while_the_bucket_is_away),
