@@ -389,6 +389,7 @@ struct attached {
     struct fg_grant grant;               /* first: handlers get it */
     struct fg_access_registry *registry; /* a reference; NULL: none */
     struct fg_person person;             /* zeroed: a token of ours, or nobody */
+    struct fg_access *access;
 };
 
 static bool is_trusted(const struct fg_access *access, const struct fg_http_request *req)
@@ -397,7 +398,41 @@ static bool is_trusted(const struct fg_access *access, const struct fg_http_requ
            (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req)));
 }
 
-/* Counts and logs a refusal. Too many of one address become 429. */
+static struct fg_slice method_of(const struct fg_http_request *req)
+{
+    switch (fg_http_method(req)) {
+    case FG_HTTP_GET:
+        return FG_LIT("GET");
+    case FG_HTTP_HEAD:
+        return FG_LIT("HEAD");
+    case FG_HTTP_POST:
+        return FG_LIT("POST");
+    case FG_HTTP_PUT:
+        return FG_LIT("PUT");
+    case FG_HTTP_DELETE:
+        return FG_LIT("DELETE");
+    case FG_HTTP_OPTIONS:
+        return FG_LIT("OPTIONS");
+    default:
+        return FG_LIT("other");
+    }
+}
+
+/* Refusals may come as fast as requests, so equal ones are summed up. */
+static void record_refusal(struct fg_access *access, const struct fg_http_request *req,
+                           const char *id, const struct fg_err *err)
+{
+    fg_audit_count(access->config.audit,
+                   &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED,
+                                            .token = fg_cstr(id),
+                                            .method = method_of(req),
+                                            .route = fg_http_path(req),
+                                            .detail = fg_cstr(err->msg),
+                                            .source = fg_http_peer(req),
+                                            .status = fg_code_http(err->code)});
+}
+
+/* Counts, records and logs a refusal. Too many of one address become 429. */
 static void refuse(struct fg_access *access, const struct fg_http_request *req, const char *id,
                    struct fg_err *err)
 {
@@ -412,10 +447,12 @@ static void refuse(struct fg_access *access, const struct fg_http_request *req, 
         (void)fg_fail(err, FG_E_LIMIT,
                       "too many requests with wrong credentials from this address "
                       "(access.failures_per_minute)");
+        record_refusal(access, req, "", err);
         return;
     } else {
         fg_metric_add(access->metrics, ACCESS_BAD_CREDENTIALS, 1);
     }
+    record_refusal(access, req, id, err);
     fg_log_warn("request refused", fg_lb("peer", fg_http_peer(req)),
                 fg_lb("path", fg_http_path(req)), fg_ls("token", id), fg_ls("err", err->msg));
 }
@@ -547,6 +584,7 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
         (void)fg_fail(err, FG_E_LIMIT, "no memory left for requests, try again");
         return false;
     }
+    attached->access = access;
     attached->registry = fg_access_registry(access);
     attached->person = (struct fg_person){.verified = NULL};
     if (!decide(access, req, scopes, attached, err)) {
@@ -603,18 +641,57 @@ void fg_access_routes(struct fg_access *access, struct fg_http_server *server)
     fg_people_routes(access->people, server);
 }
 
+struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
+                                            enum fg_audit_kind kind, struct fg_access_who *who)
+{
+    const struct fg_grant *grant = fg_access_grant(req);
+
+    fg_grant_describe(grant, who->text, sizeof who->text);
+    return (struct fg_audit_event){
+        .kind = kind,
+        .who = fg_cstr(who->text),
+        .token = grant->kind == FG_GRANT_TOKEN ? fg_cstr(grant->token->id) : FG_LIT(""),
+        .session = grant->kind == FG_GRANT_IDENTITY ? grant->identity.subject : FG_LIT(""),
+        .method = method_of(req),
+        .route = fg_http_path(req),
+        .source = fg_http_peer(req),
+    };
+}
+
+/* Records that a caller asked for a tenant that it has no access to. */
+static enum fg_code record_denied(const struct fg_http_request *req, enum fg_code code,
+                                  const struct fg_err *err)
+{
+    const struct attached *attached = fg_http_grant(req);
+    struct fg_access_who who;
+    struct fg_audit_event event;
+
+    if (code != FG_E_DENIED || attached == NULL)
+        return code;
+    event = fg_access_audit_event(req, FG_AUDIT_REFUSED, &who);
+    event.tenant = fg_http_header(req, FG_TENANT_HEADER);
+    event.detail = fg_cstr(err->msg);
+    event.status = fg_code_http(code);
+    fg_audit_count(attached->access->config.audit, &event);
+    return code;
+}
+
 enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
                                struct fg_tenant_ids *ret_ids, struct fg_err *err)
 {
-    return fg_grant_tenants(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
-                            ret_ids, err);
+    return record_denied(req,
+                         fg_grant_tenants(fg_access_grant(req), several,
+                                          fg_http_header(req, FG_TENANT_HEADER), ret_ids, err),
+                         err);
 }
 
 enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
                               struct fg_slice *ret_id, struct fg_err *err)
 {
-    return fg_grant_tenant(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
-                           ret_id, err);
+    return record_denied(req,
+                         fg_grant_tenant(fg_access_grant(req), several,
+                                         fg_http_header(req, FG_TENANT_HEADER), ret_id, err),
+                         err);
 }
 
 enum fg_access_mode fg_access_mode(const struct fg_access *access)

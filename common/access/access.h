@@ -11,6 +11,7 @@
 #ifndef FG_COMMON_ACCESS_ACCESS_H
 #define FG_COMMON_ACCESS_ACCESS_H
 
+#include "common/access/audit.h"
 #include "common/access/decide.h"
 #include "common/access/sealed_cookie.h"
 #include "common/access/settings.h"
@@ -29,6 +30,7 @@ struct fg_access_config {
     const char *listen;                           /* the address of the server for clients */
     struct fg_clock *clock;
     struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
+    struct fg_audit *audit;           /* records refused requests; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
 };
@@ -68,6 +70,14 @@ const struct fg_http_guard *fg_access_guard(struct fg_access *access);
 /* Returns what the caller of a request may do. A request that no guard has seen may do everything.
  * Any thread, until the request is answered. */
 const struct fg_grant *fg_access_grant(const struct fg_http_request *req);
+
+/* Fills in who sent a request, from where, and what it was, for the audit: an event of that kind.
+ * Texts are borrowed from the request and from *who. Any thread, until the request is answered. */
+struct fg_access_who {
+    char text[FG_ACCESS_NAME_MAX_BYTES + 32];
+};
+struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
+                                            enum fg_audit_kind kind, struct fg_access_who *who);
 
 /* Return the tenants, or the tenant, of a request, as of fg_grant_tenants(). Any thread. */
 enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,

@@ -33,6 +33,7 @@ int cli_access(int argc, char **argv);
 int cli_tenant(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_login(int argc, char **argv);
+int cli_audit(int argc, char **argv);
 int cli_whoami(int argc, char **argv);
 
 /* A command; main.c has the table. */

@@ -12,7 +12,7 @@ static const struct cli_command commands[] = {
     {"labels", cli_labels}, {"rules", cli_rules},   {"canary", cli_canary},
     {"adhoc", cli_adhoc},   {"access", cli_access}, {"tenant", cli_tenant},
     {"token", cli_token},   {"login", cli_login},   {"whoami", cli_whoami},
-    {"usage", cli_usage},   {"cost", cli_cost},
+    {"usage", cli_usage},   {"cost", cli_cost},     {"audit", cli_audit},
 };
 
 static int completion(int argc, char **argv)
