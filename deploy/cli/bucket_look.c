@@ -279,7 +279,7 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
         code = fg_block_directory_offset(file, file.len, &offset, err);
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                        arena, &directory, err);
+                                        bucket->keys, arena, &directory, err);
     if (code == FG_OK && json) {
         code = print_json(file, &directory, out, err);
     } else if (code == FG_OK) {

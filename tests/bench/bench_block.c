@@ -61,7 +61,7 @@ static void open_block(struct fg_slice file, struct block *block)
 
     *block = (struct block){.file = file, .arena = fg_arena_create(SIZE_MAX / 2)};
     bench_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    bench_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len,
+    bench_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL,
                                         block->arena, &block->directory, &err),
                &err);
 }
@@ -143,7 +143,7 @@ static void show(struct written *written)
     for (uint32_t i = 0; i < FG_MIN(block.directory.n_parts, 12u); i++)
         show_part(&block, i);
     from = bench_cpu_ns();
-    bench_must(fg_block_verify(block.file, SIZE_MAX / 4, &verified, &err), &err);
+    bench_must(fg_block_verify(block.file, NULL, SIZE_MAX / 4, &verified, &err), &err);
     printf("  verified in %.1f us a profile\n",
            (double)(bench_cpu_ns() - from) / 1e3 / (double)profiles);
     fg_arena_destroy(block.arena);

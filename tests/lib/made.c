@@ -543,7 +543,7 @@ void made_read(struct fg_slice object, const char *tenant, struct made_found *fo
     uint64_t offset;
 
     must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len, NULL,
                                   reading.arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++)

@@ -45,7 +45,7 @@ static struct cmp_merge_source source_of(struct fixture *f, struct fg_slice obje
     uint64_t offset;
 
     must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len, NULL,
                                   f->arena, directory, &err),
          &err);
     first = last = fg_block_part_find(directory, FG_LIT("acme"), FG_LIT(""));
@@ -121,7 +121,7 @@ static struct cmp_merge_tally write_span(struct fixture *f, const struct cmp_mer
     struct fg_err err;
 
     must(try_write(f, span, out, &err), &err);
-    must(cmp_merge_read_back(fg_buf_slice(out), "out", MEMORY, &tally, &err), &err);
+    must(cmp_merge_read_back(fg_buf_slice(out), NULL, "out", MEMORY, &tally, &err), &err);
     return tally;
 }
 
@@ -369,10 +369,10 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
     struct fg_err err;
     uint64_t offset;
 
-    must(fg_block_verify(file, MEMORY, &verified, &err), &err);
+    must(fg_block_verify(file, NULL, MEMORY, &verified, &err), &err);
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                  &directory, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                  arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
         struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
@@ -475,7 +475,7 @@ static void small_groups_and_series_have_rollups(void **state)
     (void)write_span(&f, &day, &file);
     must(fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, &err), &err);
     must(fg_block_directory_parse(fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX),
-                                  file.len, f.arena, &directory, &err),
+                                  file.len, NULL, f.arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
         struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
@@ -511,8 +511,8 @@ static void open_object(struct fixture *f, struct fg_slice file, struct fg_block
     uint64_t offset;
 
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, f->arena,
-                                  ret, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                  f->arena, ret, &err),
          &err);
 }
 
@@ -803,7 +803,7 @@ static void damaged_sources_are_refused(void **state)
 
         f.objects[0].ptr[i] ^= 0x40;
         if (try_write(&f, &MERGE_SPAN_ALL, &out, &err) == FG_OK) {
-            must(cmp_merge_read_back(fg_buf_slice(&out), "out", MEMORY, &tally, &err), &err);
+            must(cmp_merge_read_back(fg_buf_slice(&out), NULL, "out", MEMORY, &tally, &err), &err);
             assert_true(cmp_merge_tally_eq(&good, &tally));
         } else {
             assert_int_equal(err.code, FG_E_CORRUPT);
