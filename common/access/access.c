@@ -59,6 +59,7 @@ struct fg_access {
     struct fg_bucket *bucket, *copy; /* copy: NULL: none is kept */
     struct fg_bucket_stop *stop;
     struct fg_bucket_etag etag;
+    struct fg_key_store *keys; /* NULL: nothing is encrypted */
 };
 
 /* ---- the registry ---- */
@@ -110,6 +111,7 @@ static void use(struct fg_access *access, struct fg_access_registry *registry)
     old = access->registry;
     access->registry = registry;
     (void)pthread_mutex_unlock(&access->lock);
+    fg_key_store_see(access->keys, registry);
     /* Outside of the lock: the loops wait for it. Requests have references of their own. */
     fg_access_registry_unref(old);
     fg_metric_set(access->metrics, ACCESS_TOKENS, (int64_t)registry->message->n_tokens);
@@ -613,6 +615,13 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
 
     access->bucket = bucket;
     access->stop = fg_bucket_stop_create();
+    if (access->config.encryption != NULL &&
+        fg_key_store_create(&(struct fg_key_store_config){.settings = access->config.encryption,
+                                                          .bucket = bucket,
+                                                          .by = "flamegrid",
+                                                          .registry = access->config.registry},
+                            &access->keys, err) != FG_OK)
+        return err->code;
     if (settings->copy[0] != '\0' && fg_bucket_directory_open(&copy, &access->copy, err) != FG_OK)
         return fg_wrap(err, "setting access.copy");
     if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
@@ -632,6 +641,8 @@ void fg_access_unfollow(struct fg_access *access)
     access->stop = NULL;
     fg_bucket_close(access->copy);
     access->copy = NULL;
+    fg_key_store_destroy(access->keys);
+    access->keys = NULL;
     access->bucket = NULL;
 }
 

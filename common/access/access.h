@@ -12,6 +12,7 @@
 #define FG_COMMON_ACCESS_ACCESS_H
 
 #include "common/access/decide.h"
+#include "common/access/key_store.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -29,6 +30,7 @@ struct fg_access_config {
     struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
+    const struct fg_encryption_settings *encryption; /* of the bucket; borrowed. NULL: none */
 };
 
 /* Creates it without a registry. FG_E_INVALID: a setting is wrong, or the server would be open to
@@ -39,8 +41,8 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
 /* Frees it, after the servers have stopped. Accepts NULL. */
 void fg_access_destroy(struct fg_access *access);
 
-/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(). Does
- * not wait for it. */
+/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(), and
+ * gives the bucket the keys of tenants (key_store.h). Does not wait for it. */
 enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket,
                               struct fg_err *err) fg_must_check;
 /* Ends that. Requests under way are cancelled. Does nothing if it was not begun. */

@@ -1,5 +1,6 @@
 #include "common/access/registry.h"
 
+#include "common/access/tenant_keys.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/model/tenant_id.h"
@@ -234,7 +235,8 @@ enum fg_code fg_access_registry_create(const Access__Registry *message, struct f
     registry->message = message;
     registry->arena = arena;
     atomic_init(&registry->refs, 1);
-    if (index_tenants(registry, err) != FG_OK || index_tokens(registry, err) != FG_OK) {
+    if (index_tenants(registry, err) != FG_OK || index_tokens(registry, err) != FG_OK ||
+        fg_tenant_keys_check(message, err) != FG_OK) {
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it was checked before it was stored */
         fg_access_registry_unref(registry);

@@ -18,7 +18,7 @@ enum {
     BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
-    SHARED_SECTIONS = 3,          /* of settings, before those of the program */
+    SHARED_SECTIONS = 4,          /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -133,6 +133,8 @@ static void make_conf(struct fg_program *program)
         (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &program->limits};
     program->conf.sections[2] = (struct fg_conf_section){
         "access", fg_access_fields, fg_access_n_fields, &program->access_settings};
+    program->conf.sections[3] = (struct fg_conf_section){
+        "encryption", fg_encryption_fields, fg_encryption_n_fields, &program->encryption};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -362,7 +364,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                     .clock = program->clock,
                                                     .tenants = program->tenants,
                                                     .registry = program->registry,
-                                                    .conditions = program->conditions},
+                                                    .conditions = program->conditions,
+                                                    .encryption = &program->encryption},
                          &program->access, err) != FG_OK)
         return err->code;
     make_servers(program);

@@ -67,7 +67,7 @@ static void print_part(const struct fg_block_part *part, FILE *out)
     else
         fprintf(out, "  usage unknown: stored by a version that did not measure it\n");
     if (part->key != 0)
-        fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
+        fprintf(out, "  encrypted with key %u\n", part->key);
 }
 
 static const char *const row_kinds[] = {

@@ -28,6 +28,7 @@ int cli_ring(int argc, char **argv);
 int cli_rules(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 int cli_access(int argc, char **argv);
+int cli_encryption(int argc, char **argv);
 int cli_tenant(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_whoami(int argc, char **argv);

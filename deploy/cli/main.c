@@ -11,7 +11,7 @@ static const struct cli_command commands[] = {
     {"push", cli_push},     {"query", cli_query},   {"compare", cli_compare},
     {"labels", cli_labels}, {"rules", cli_rules},   {"canary", cli_canary},
     {"adhoc", cli_adhoc},   {"access", cli_access}, {"tenant", cli_tenant},
-    {"token", cli_token},   {"whoami", cli_whoami},
+    {"token", cli_token},   {"whoami", cli_whoami}, {"encryption", cli_encryption},
 };
 
 static int completion(int argc, char **argv)
