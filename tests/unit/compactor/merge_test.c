@@ -158,7 +158,7 @@ static void a_merge_keeps_every_profile(void **state)
         seen = survey(&f);
         tally = write_span(&f, &MERGE_SPAN_ALL, &out);
         must(cmp_merge_tally_check(&seen.kept, &tally, &err), &err);
-        made_read(fg_buf_slice(&out), "acme", &found);
+        made_read(fg_buf_slice(&out), NULL, "acme", &found);
         made_expect(&found, f.profiles, PROFILES, acme);
         made_found_done(&found);
         fg_buf_done(&out);
@@ -264,7 +264,7 @@ static void time_stripes_have_the_chosen_length(void **state)
         for (uint32_t i = 0; i < LENGTHS; i++) {
             struct made_found found = {0};
 
-            made_read(fg_buf_slice(&files[i]), "acme", &found);
+            made_read(fg_buf_slice(&files[i]), NULL, "acme", &found);
             made_expect(&found, f.profiles, PROFILES, acme);
             made_found_done(&found);
             fg_buf_done(&files[i]);
@@ -296,7 +296,7 @@ static void a_merge_divides_by_shards_and_spans(void **state)
             struct cmp_merge_tally tally = write_span(&f, &span, &outs[n]);
 
             cmp_merge_tally_add(&sum, &tally);
-            made_read(fg_buf_slice(&outs[n++]), "acme", &found);
+            made_read(fg_buf_slice(&outs[n++]), NULL, "acme", &found);
         }
     must(cmp_merge_tally_check(&seen.kept, &sum, &err), &err);
     made_expect(&found, f.profiles, PROFILES, acme);
@@ -343,7 +343,7 @@ static void a_merge_leaves_deleted_profiles_out(void **state)
     assert_int_equal(seen.deleted, deletions[0].profiles + deletions[1].profiles);
     assert_int_equal(seen.deleted + tally.profiles, expected);
     assert_true(deletions[0].profiles > 0 && deletions[1].profiles > 0);
-    made_read(fg_buf_slice(&out), "acme", &found);
+    made_read(fg_buf_slice(&out), NULL, "acme", &found);
     made_expect(&found, left, n, acme);
     for (size_t i = 0; i < 2; i++)
         fg_selector_done(&deletions[i].selector);

@@ -1,5 +1,5 @@
 /* Blocks with encrypted parts: they have what plain ones have, the same bytes each time, and
- * damage, a missing and a wrong key cost what they concern. Rollups: compactor/encryption_test.c.
+ * damage, a missing and a wrong key cost what they concern. Rollups: tests/unit/compactor.
  */
 #include "common/base/crc32c.h"
 #include "common/storage/block/verify.h"
