@@ -173,7 +173,7 @@ static enum fg_code read_back(struct job_running *running, const char *path, uin
     (void)close(fd);
     if (map == MAP_FAILED)
         return fg_fail_errno(err, errno, "%s", path);
-    code = cmp_merge_read_back(fg_bytes(map, (size_t)bytes), running->merge.keys, path,
+    code = cmp_merge_read_back(fg_bytes(map, (size_t)bytes), running->job->env->bucket->keys, path,
                                running->merge.memory_max_bytes, ret_tally, err);
     (void)munmap(map, (size_t)bytes);
     return code;
