@@ -1,6 +1,7 @@
 #include "common/access/access.h"
 
 #include "common/access/attempts.h"
+#include "common/access/key_store.h"
 #include "common/access/networks.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -124,18 +125,6 @@ static int64_t now_ms(const struct fg_access *access)
     return fg_wall_ns(access->config.clock) / FG_MS_NS;
 }
 
-static struct fg_message_object object_in(struct fg_bucket *bucket, struct fg_arena *arena,
-                                          int64_t deadline_mono_ns)
-{
-    return (struct fg_message_object){.bucket = bucket,
-                                      .name = FG_ACCESS_REGISTRY_NAME,
-                                      .what = "tenants and tokens",
-                                      .type = &access__registry__descriptor,
-                                      .max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
-                                      .arena = arena,
-                                      .deadline_mono_ns = deadline_mono_ns};
-}
-
 /* Reads the token of the file. Returns false and logs why if it has none. */
 static bool read_token_file(const char *path, struct fg_token *ret_token)
 {
@@ -201,7 +190,7 @@ static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
 static enum fg_code take_bytes(struct fg_access *access, struct fg_slice bytes, struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(NULL, arena, 0);
+    struct fg_message_object object = fg_access_object(NULL, arena, 0);
     Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
     ProtobufCMessage *decoded;
 
@@ -501,40 +490,6 @@ enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS 
 
     OPENSSL_cleanse(random, sizeof random);
     return made ? FG_OK : fg_fail(err, FG_E_INTERNAL, "no random numbers");
-}
-
-struct swapping {
-    const char *by;
-    int64_t now_ms;
-    fg_access_edit edit;
-    void *arg;
-};
-
-static enum fg_code change_message(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
-                                   bool *ret_changed, struct fg_err *err)
-{
-    const struct swapping *swapping = arg;
-    Access__Registry *registry = (Access__Registry *)message;
-    const struct fg_access_change change = {registry, arena, swapping->by, swapping->now_ms};
-
-    if (swapping->edit(swapping->arg, &change, err) != FG_OK)
-        return err->code;
-    registry->generation++;
-    *ret_changed = true;
-    return FG_OK;
-}
-
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err)
-{
-    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(bucket, arena, deadline_mono_ns);
-    struct swapping swapping = {by, now_ms, edit, arg};
-    enum fg_code code = fg_message_object_swap(&object, change_message, &swapping, err);
-
-    fg_arena_destroy(arena);
-    return code;
 }
 
 /* ---- life ---- */

@@ -12,7 +12,7 @@
 #define FG_COMMON_ACCESS_ACCESS_H
 
 #include "common/access/decide.h"
-#include "common/access/key_store.h"
+#include "common/access/registry_object.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -22,6 +22,7 @@
 #include "common/storage/bucket/bucket.h"
 
 struct fg_access;
+struct fg_encryption_settings;
 
 struct fg_access_config {
     const struct fg_access_settings *settings; /* borrowed */
@@ -84,14 +85,5 @@ void fg_access_look(struct fg_access *access);
  * wipes the text when it was shown. FG_E_INTERNAL: there are no random numbers. */
 enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
                                    struct fg_token *ret_token, struct fg_err *err) fg_must_check;
-
-/* Changes the registry in a bucket: a function of this form, called with each version that is read
- * until one of its results could be stored. `by`: who. Errors: those of `edit`, and of
- * fg_message_object_swap(). Needs no `access`, so commands use it, too. */
-typedef enum fg_code (*fg_access_edit)(void *arg, const struct fg_access_change *change,
-                                       struct fg_err *err);
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,11 +1,10 @@
 #include "common/access/key_store.h"
 
-#include "common/access/access.h"
 #include "common/access/key_wrap.h"
-#include "common/access/tenant_keys.h"
+#include "common/access/registry_object.h"
+#include "common/access/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
-#include "common/storage/bucket/message_object.h"
 #include "common/storage/seal/key_ring.h"
 
 #include <openssl/rand.h>
@@ -114,27 +113,6 @@ void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *reg
     drop_shredded(store, registry->message);
 }
 
-enum fg_code fg_key_store_read_registry(struct fg_bucket *bucket,
-                                        struct fg_access_registry **ret_registry,
-                                        struct fg_err *err)
-{
-    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    const struct fg_message_object object = {.bucket = bucket,
-                                             .name = FG_ACCESS_REGISTRY_NAME,
-                                             .what = "tenants and tokens",
-                                             .type = &access__registry__descriptor,
-                                             .max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
-                                             .arena = arena,
-                                             .deadline_mono_ns = deadline()};
-    ProtobufCMessage *message = NULL;
-
-    if (fg_message_object_read(&object, &message, err) != FG_OK) {
-        fg_arena_destroy(arena);
-        return err->code;
-    }
-    return fg_access_registry_create((const Access__Registry *)message, arena, ret_registry, err);
-}
-
 /* Reads the registry, unless it was read a moment ago. `fetching` is held. */
 static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct fg_err *err)
 {
@@ -143,7 +121,7 @@ static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct 
 
     if (!at_once && store->read_mono_ns != 0 && now_ns - store->read_mono_ns < READ_AGAIN_NS)
         return FG_OK;
-    if (fg_key_store_read_registry(store->config.bucket, &registry, err) != FG_OK) {
+    if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK) {
         err->code = FG_E_UNAVAILABLE; /* whatever the bucket says: no block is at fault */
         return fg_wrap(err, "keys of tenants cannot be read");
     }

@@ -63,9 +63,4 @@ enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct
 enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count,
                                  struct fg_err *err) fg_must_check;
 
-/* Reads the registry of the bucket, with a reference. Needs no store. */
-enum fg_code fg_key_store_read_registry(struct fg_bucket *bucket,
-                                        struct fg_access_registry **ret_registry,
-                                        struct fg_err *err) fg_must_check;
-
 #endif

@@ -9,7 +9,9 @@
 #ifndef FG_COMMON_ACCESS_TENANT_KEYS_H
 #define FG_COMMON_ACCESS_TENANT_KEYS_H
 
-#include "common/access/registry.h"
+#include "common/access/registry.pb-c.h"
+#include "common/base/err.h"
+#include "common/base/slice.h"
 
 enum {
     FG_TENANT_KEY_VERSIONS_MAX = 1000, /* of a tenant: one a day for years */
@@ -21,29 +23,14 @@ enum {
 enum fg_code fg_tenant_keys_check(const Access__Registry *message,
                                   struct fg_err *err) fg_must_check;
 
+/* Returns the index of the first key that is not before the place of (tenant, version). */
+size_t fg_tenant_key_place(const Access__Registry *message, struct fg_slice tenant,
+                           uint32_t version);
+
 /* Return a version of a tenant's key, or the newest one; NULL: there is none. */
 const Access__TenantKey *fg_tenant_key_find(const Access__Registry *message, struct fg_slice tenant,
                                             uint32_t version);
 const Access__TenantKey *fg_tenant_key_newest(const Access__Registry *message,
                                               struct fg_slice tenant);
-
-/*
- * Changes (registry.h).
- *
- * Adds a version with a wrapped key, which is copied. FG_E_EXISTS: it is not the next version,
- * since somebody else has added one. FG_E_LIMIT: there are too many.
- */
-enum fg_code fg_tenant_key_add(const struct fg_access_change *change, struct fg_slice tenant,
-                               uint32_t version, struct fg_slice wrapped, const char *wrapped_by,
-                               struct fg_err *err) fg_must_check;
-
-/* Removes the keys of all versions of a tenant. FG_E_NOT_FOUND: it never had one. */
-enum fg_code fg_tenant_key_shred(const struct fg_access_change *change, struct fg_slice tenant,
-                                 struct fg_err *err) fg_must_check;
-
-/* Replaces the wrapped form of a key, unless it was shredded or is wrapped so already. */
-enum fg_code fg_tenant_key_rewrap(const struct fg_access_change *change, struct fg_slice tenant,
-                                  uint32_t version, struct fg_slice wrapped, const char *wrapped_by,
-                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -25,6 +25,7 @@
 
 #include "common/access/access.h"
 #include "common/access/admin_api.h"
+#include "common/access/key_store.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"

@@ -1,6 +1,7 @@
 /* `flamegrid encryption VERB`: the keys of tenants in the bucket of a server with these settings,
  * whether one runs or not. A verb is a row of the table at the end. */
-#include "common/access/access.h"
+#include "common/access/key_store.h"
+#include "common/access/registry_object.h"
 #include "common/access/tenant_keys.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
@@ -21,6 +22,8 @@ struct encryption_verb {
     bool needs_tenant;
     enum fg_code (*run)(struct encryption_command *command);
 };
+
+static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS; /* of a read */
 
 static const char by[] = "flamegrid encryption";
 
@@ -88,7 +91,8 @@ static enum fg_code list(struct encryption_command *command)
     json_t *keys = json_array();
     enum fg_code code = FG_OK;
 
-    if (fg_key_store_read_registry(command->bucket, &registry, &command->err) != FG_OK) {
+    if (fg_access_read(command->bucket, fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, &registry,
+                       &command->err) != FG_OK) {
         json_decref(keys);
         return command->err.code;
     }

@@ -21,7 +21,7 @@ static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
 }
 
 static const struct fg_keys keys = {.find = find};
-static const struct fg_block_seal_of seal = {
+static const struct fg_seal_part seal = {
     .keys = &keys, .tenant = {(const uint8_t *)"acme", 4}, .service = {(const uint8_t *)"shop", 4}};
 
 static struct fg_slice seal_up(struct fg_slice content, struct fg_arena *arena)

@@ -420,7 +420,7 @@ enum fg_code fg_block_groups_parse(const struct fg_block_part *part, struct fg_s
 {
     const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc, part->key,
                                          FG_BLOCK_GRP, 0};
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     struct fg_block_group *groups;
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;

@@ -162,7 +162,7 @@ enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored
     return FG_OK;
 }
 
-enum fg_code fg_block_check(const struct fg_block_seal_of *seal, struct fg_slice stored,
+enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
                             struct fg_block_stored said, struct fg_err *err)
 {
     struct fg_seal_key key;
@@ -178,7 +178,7 @@ enum fg_code fg_block_check(const struct fg_block_seal_of *seal, struct fg_slice
 }
 
 /* Opens a sealed page to out, which has room for what is in it. */
-static enum fg_code open_sealed(const struct fg_block_seal_of *seal, struct fg_slice stored,
+static enum fg_code open_sealed(const struct fg_seal_part *seal, struct fg_slice stored,
                                 struct fg_block_stored said, uint8_t *out, struct fg_err *err)
 {
     const struct fg_seal_place place = {.tenant = seal->tenant,
@@ -212,7 +212,7 @@ static enum fg_code inflate(struct fg_block_unpacker *unpacker, struct fg_slice 
 }
 
 /* Not to have the key is said first: then the bytes need not be damaged. */
-static enum fg_code too_short(const struct fg_block_seal_of *seal, struct fg_slice stored,
+static enum fg_code too_short(const struct fg_seal_part *seal, struct fg_slice stored,
                               struct fg_block_stored said, struct fg_err *err)
 {
     if (fg_block_check(seal, stored, said, err) != FG_OK)
@@ -221,7 +221,7 @@ static enum fg_code too_short(const struct fg_block_seal_of *seal, struct fg_sli
 }
 
 /* Unpacks a sealed page. */
-static enum fg_code unpack_sealed(const struct fg_block_seal_of *seal,
+static enum fg_code unpack_sealed(const struct fg_seal_part *seal,
                                   struct fg_block_unpacker *unpacker, struct fg_slice stored,
                                   struct fg_block_stored said, uint8_t *out, struct fg_err *err)
 {
@@ -240,9 +240,9 @@ static enum fg_code unpack_sealed(const struct fg_block_seal_of *seal,
                    err);
 }
 
-enum fg_code fg_block_unpack(const struct fg_block_seal_of *seal,
-                             struct fg_block_unpacker *unpacker, struct fg_slice stored,
-                             struct fg_block_stored said, uint8_t *out, struct fg_err *err)
+enum fg_code fg_block_unpack(const struct fg_seal_part *seal, struct fg_block_unpacker *unpacker,
+                             struct fg_slice stored, struct fg_block_stored said, uint8_t *out,
+                             struct fg_err *err)
 {
     if (said.key != 0)
         return unpack_sealed(seal, unpacker, stored, said, out, err);
@@ -281,7 +281,7 @@ static struct fg_block_unpacker *unpacker_of_thread(void)
     return unpacker;
 }
 
-enum fg_code fg_block_unpack_in(const struct fg_block_seal_of *seal, struct fg_slice stored,
+enum fg_code fg_block_unpack_in(const struct fg_seal_part *seal, struct fg_slice stored,
                                 struct fg_block_stored said, struct fg_arena *arena,
                                 struct fg_slice *ret_raw, struct fg_err *err)
 {

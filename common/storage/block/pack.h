@@ -10,7 +10,7 @@
 #include "common/base/buf.h"
 #include "common/base/cursor.h"
 #include "common/base/err.h"
-#include "common/storage/block/reader.h"
+#include "common/storage/block/format.h"
 #include "common/storage/seal/keys.h"
 
 /* A zstd context and a buffer that are reused for each page. */
@@ -48,19 +48,6 @@ enum fg_code fg_block_seal(struct fg_block_sealer *sealer, uint32_t kind, uint64
                            struct fg_slice packed, size_t raw_bytes,
                            struct fg_block_sealed *ret_sealed, struct fg_err *err) fg_must_check;
 
-/* With what pages of a part were sealed; texts are borrowed. */
-struct fg_block_seal_of {
-    const struct fg_keys *keys; /* NULL: there are none */
-    struct fg_slice tenant, service;
-    struct fg_id digest;
-};
-
-/* Returns that of a part; its texts are the part's. */
-static inline struct fg_block_seal_of fg_block_seal_of_part(const struct fg_block_part *part)
-{
-    return (struct fg_block_seal_of){part->keys, part->tenant, part->service, part->digest};
-}
-
 /* The row of a page in the page table, and where it is. */
 struct fg_block_stored {
     uint32_t raw_bytes, crc;
@@ -88,19 +75,18 @@ enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored
                                   struct fg_err *err) fg_must_check;
 
 /* Does the same, and then checks that there is its key: errors of fg_keys_find(). */
-enum fg_code fg_block_check(const struct fg_block_seal_of *seal, struct fg_slice stored,
+enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
                             struct fg_block_stored said, struct fg_err *err) fg_must_check;
 
 /* Opens and unpacks a page to out[fg_block_content_bytes(said)], after fg_block_check_bytes().
  * FG_E_CORRUPT; errors of fg_keys_find(). */
-enum fg_code fg_block_unpack(const struct fg_block_seal_of *seal,
-                             struct fg_block_unpacker *unpacker, struct fg_slice stored,
-                             struct fg_block_stored said, uint8_t *out,
+enum fg_code fg_block_unpack(const struct fg_seal_part *seal, struct fg_block_unpacker *unpacker,
+                             struct fg_slice stored, struct fg_block_stored said, uint8_t *out,
                              struct fg_err *err) fg_must_check;
 
 /* Checks, opens and unpacks a page into an arena, with a context of the thread. FG_E_LIMIT: the
  * arena is full. */
-enum fg_code fg_block_unpack_in(const struct fg_block_seal_of *seal, struct fg_slice stored,
+enum fg_code fg_block_unpack_in(const struct fg_seal_part *seal, struct fg_slice stored,
                                 struct fg_block_stored said, struct fg_arena *arena,
                                 struct fg_slice *ret_raw, struct fg_err *err) fg_must_check;
 

@@ -532,7 +532,7 @@ enum fg_code fg_block_page_open(const struct fg_block_index *index, uint32_t kin
                                 struct fg_slice *ret_raw, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &index->pages[kind];
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(index->part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(index->part);
 
     fg_assert(page < pages->count);
     if (bytes.len != pages->pages[page].bytes)
@@ -560,7 +560,7 @@ static enum fg_code open_table(struct fg_slice bytes, struct fg_arena *arena,
     const struct fg_block_part *part = index->part;
     const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc, part->key,
                                          FG_BLOCK_PAG, 0};
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 

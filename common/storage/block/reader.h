@@ -72,6 +72,12 @@ struct fg_block_part {
     uint32_t table_raw_bytes, table_crc, groups_raw_bytes, groups_crc;
 };
 
+/* Returns with what the pages of a part are sealed; the texts are the part's. */
+static inline struct fg_seal_part fg_block_seal_of_part(const struct fg_block_part *part)
+{
+    return (struct fg_seal_part){part->keys, part->tenant, part->service, part->digest};
+}
+
 struct fg_block_directory {
     uint32_t level;
     bool derived; /* all parts are derived; else none is */

@@ -270,7 +270,7 @@ static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
 static enum fg_code unpack(struct fg_block_samples *samples, const struct fg_block_page *page,
                            struct fg_slice bytes, struct fg_err *err)
 {
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(samples->index->part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(samples->index->part);
     struct fg_block_stored said = fg_block_stored_of(page, FG_BLOCK_SMP, samples->page);
     uint32_t raw_bytes = fg_block_content_bytes(said);
 

@@ -64,7 +64,7 @@ static bool is_derived(uint32_t kind)
 /* Checks every page, also of sections of unknown kinds. */
 static enum fg_code check_pages(const struct checking *checking, struct fg_err *err)
 {
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(checking->part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(checking->part);
 
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         const struct fg_block_pages *pages = &checking->index.pages[kind];

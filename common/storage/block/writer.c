@@ -2,6 +2,7 @@
  * The order of calls, of parts and of sections; what goes into them is in the write_ files.
  */
 #include "common/base/crc32c.h"
+#include "common/storage/block/reader.h"
 #include "common/storage/block/writer_impl.h"
 
 struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level)

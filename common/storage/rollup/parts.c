@@ -22,7 +22,7 @@ static enum fg_code unpack(const struct fg_rollup_sealing *sealing, enum fg_bloc
 {
     struct fg_block_stored said = {
         .raw_bytes = place->raw_bytes, .crc = place->crc, .kind = kind, .number = place->offset};
-    struct fg_block_seal_of seal = {.keys = NULL};
+    struct fg_seal_part seal = {.keys = NULL};
 
     if (place->bytes == 0) {
         *ret_raw = FG_LIT("");
@@ -33,8 +33,8 @@ static enum fg_code unpack(const struct fg_rollup_sealing *sealing, enum fg_bloc
                        place->bytes);
     if (sealing != NULL) {
         said.key = sealing->key;
-        seal = (struct fg_block_seal_of){sealing->keys, sealing->tenant, sealing->service,
-                                         sealing->digest};
+        seal = (struct fg_seal_part){sealing->keys, sealing->tenant, sealing->service,
+                                     sealing->digest};
     }
     if (fg_block_unpack_in(&seal, bytes, said, arena, ret_raw, err) != FG_OK)
         return fg_wrap(err, "rollups: %s", what);

@@ -342,7 +342,7 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
     uint32_t magic = fg_cur_le32(&cur), version = fg_cur_le32(&cur);
     struct fg_block_stored said = {
         .raw_bytes = fg_cur_le32(&cur), .key = part->key, .kind = FG_BLOCK_NOD};
-    const struct fg_block_seal_of seal = fg_block_seal_of_part(part);
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     uint32_t stored_bytes = fg_cur_le32(&cur), head_crc;
     struct fg_rollups rollups = {0};
     struct fg_slice raw, stored;

@@ -27,6 +27,13 @@ struct fg_keys {
     void *arg;
 };
 
+/* With what the pages of a part were sealed; texts are borrowed. */
+struct fg_seal_part {
+    const struct fg_keys *keys; /* NULL: there are none */
+    struct fg_slice tenant, service;
+    struct fg_id digest; /* of its profiles */
+};
+
 /* Calls find(). keys NULL: a program without keys. */
 enum fg_code fg_keys_find(const struct fg_keys *keys, struct fg_slice tenant, uint32_t number,
                           struct fg_seal_key *ret_key, struct fg_err *err) fg_must_check;

@@ -1,8 +1,9 @@
 /* Keys of tenants: from the first block of a tenant to the day when they are shredded, of two
  * processes on one bucket. */
-#include "common/access/access.h"
+#include "common/access/key_store.h"
 #include "common/access/key_wrap.h"
-#include "common/access/tenant_keys.h"
+#include "common/access/registry_object.h"
+#include "common/access/tenant_keys_change.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
@@ -59,10 +60,10 @@ static void open_fixture(struct fixture *f)
 
 static enum fg_code create(struct fixture *f)
 {
-    return fg_key_store_create(
-        &(struct fg_key_store_config){
-            .settings = &f->settings, .bucket = f->bucket, .by = "the test"},
-        &f->store, &f->err);
+    return fg_key_store_create(&(struct fg_key_store_config){.settings = &f->settings,
+                                                             .bucket = f->bucket,
+                                                             .by = "the test"},
+                               &f->store, &f->err);
 }
 
 static void restart(struct fixture *f)
@@ -236,7 +237,7 @@ static void shredded_keys_are_gone_for_good(void **state)
     (void)newest(&f, "acme", 1);
     other = newest(&f, "zeta", 1);
     must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &f.err), &f.err);
-    must(fg_key_store_read_registry(f.bucket, &registry, &f.err), &f.err);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
     assert_int_equal(fg_tenant_key_newest(registry->message, FG_LIT("acme"))->wrapped.len, 0);
     fg_key_store_see(f.store, registry);
     fg_access_registry_unref(registry);
@@ -302,9 +303,8 @@ static void wrapped_keys_are_of_one_tenant(void **state)
         struct fg_slice cut = fg_slice_sub(fg_buf_slice(&wrapped), 0, i);
 
         wrapped.ptr[i] ^= 1;
-        assert_int_equal(
-            wrap->unwrap(wrap, FG_LIT("acme"), fg_buf_slice(&wrapped), &found, &f.err),
-            FG_E_CORRUPT);
+        assert_int_equal(wrap->unwrap(wrap, FG_LIT("acme"), fg_buf_slice(&wrapped), &found, &f.err),
+                         FG_E_CORRUPT);
         wrapped.ptr[i] ^= 1;
         assert_int_equal(wrap->unwrap(wrap, FG_LIT("acme"), cut, &found, &f.err), FG_E_CORRUPT);
     }
