@@ -26,6 +26,16 @@ const struct fg_conf_field fg_encryption_fields[] = {
      .doc = "File with the key that encrypts the keys of tenants: 32 bytes, or 64 hexadecimal digits (`openssl rand -hex 32`). Others than owner and group may not read it. Without it nothing that is encrypted can be read, so keep a copy elsewhere than the bucket."},
     {"old_key_files", FG_CONF_STRING, CONF(old_key_files), .def = "", .max = "4000",
      .doc = "Files with earlier keys, separated by commas: keys of tenants that these encrypted can be read. `flamegrid encryption rewrap` encrypts all of them with `encryption.key_file` again; then the earlier ones are not needed any more."},
+    {"vault_address", FG_CONF_STRING, CONF(vault_address), .def = "", .max = "500",
+     .doc = "Instead of `encryption.key_file`: URL of HashiCorp Vault or OpenBao, such as https://vault.example:8200, whose transit engine encrypts the keys of tenants. It is asked once for each key and process."},
+    {"vault_mount", FG_CONF_STRING, CONF(vault_mount), .def = "transit", .max = "200",
+     .doc = "Path where the transit engine is mounted."},
+    {"vault_key", FG_CONF_STRING, CONF(vault_key), .def = "flamegrid", .max = "100",
+     .doc = "Name of the key in the transit engine, of type aes256-gcm96 or chacha20-poly1305. The token needs the capability update of MOUNT/encrypt/NAME and MOUNT/decrypt/NAME."},
+    {"vault_token_file", FG_CONF_STRING, CONF(vault_token_file), .def = "", .max = "4000",
+     .doc = "File with the token for Vault, as Vault Agent keeps one. It is read for each call."},
+    {"vault_ca_file", FG_CONF_STRING, CONF(vault_ca_file), .def = "", .max = "4000",
+     .doc = "File with the CA certificates of Vault, in PEM. Empty: those of the system."},
 };
 /* clang-format on */
 const size_t fg_encryption_n_fields = FG_COUNT(fg_encryption_fields);
@@ -441,6 +451,25 @@ enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count
 
 /* ---- life ---- */
 
+static enum fg_code add_vault(struct fg_key_store *store, struct fg_err *err)
+{
+    const struct fg_encryption_settings *settings = store->config.settings;
+
+    if (settings->key_file[0] != '\0')
+        return fg_fail(err, FG_E_INVALID,
+                       "one of encryption.key_file and encryption.vault_address encrypts the keys "
+                       "of tenants; a file that did so before goes to encryption.old_key_files");
+    if (fg_key_wrap_vault(&(struct fg_key_wrap_vault){.address = settings->vault_address,
+                                                      .mount = settings->vault_mount,
+                                                      .key = settings->vault_key,
+                                                      .token_file = settings->vault_token_file,
+                                                      .ca_file = settings->vault_ca_file},
+                          &store->wraps[0], err) != FG_OK)
+        return err->code;
+    store->n_wraps = 1;
+    return FG_OK;
+}
+
 static enum fg_code add_wrap(struct fg_key_store *store, const char *path, struct fg_err *err)
 {
     if (store->n_wraps == WRAPS_MAX)
@@ -457,12 +486,16 @@ static enum fg_code add_wraps(struct fg_key_store *store, struct fg_err *err)
     struct fg_slice rest = fg_cstr(settings->old_key_files);
     char path[PATH_MAX_BYTES];
 
-    if (settings->key_file[0] == '\0')
+    if (settings->vault_address[0] != '\0') {
+        if (add_vault(store, err) != FG_OK)
+            return err->code;
+    } else if (settings->key_file[0] == '\0') {
         return fg_fail(err, FG_E_INVALID,
                        "encryption.mode: per_tenant and encryption.old_key_files need "
-                       "encryption.key_file");
-    if (add_wrap(store, settings->key_file, err) != FG_OK)
+                       "encryption.key_file or encryption.vault_address");
+    } else if (add_wrap(store, settings->key_file, err) != FG_OK) {
         return fg_wrap(err, "setting encryption.key_file");
+    }
     while (rest.len > 0) {
         size_t comma = FG_MIN(fg_slice_find(rest, ','), rest.len);
         struct fg_slice name = fg_trim(fg_slice_sub(rest, 0, comma));
@@ -483,7 +516,7 @@ enum fg_code fg_key_store_create(const struct fg_key_store_config *config,
 
     *ret_store = NULL;
     if (settings->mode == FG_ENCRYPTION_OFF && settings->key_file[0] == '\0' &&
-        settings->old_key_files[0] == '\0')
+        settings->old_key_files[0] == '\0' && settings->vault_address[0] == '\0')
         return FG_OK;
     store = fg_new(struct fg_key_store);
     store->config = *config;

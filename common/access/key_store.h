@@ -24,6 +24,8 @@ struct fg_encryption_settings {
     unsigned mode;       /* enum fg_encryption_mode */
     char *key_file;      /* "": none */
     char *old_key_files; /* separated by commas */
+    char *vault_address; /* "": none */
+    char *vault_mount, *vault_key, *vault_token_file, *vault_ca_file;
 };
 
 extern const struct fg_conf_field fg_encryption_fields[];

@@ -32,6 +32,18 @@ struct fg_key_wrap {
 enum fg_code fg_key_wrap_file(const char *path, struct fg_key_wrap **ret_wrap,
                               struct fg_err *err) fg_must_check;
 
+/* A key of the transit engine of Vault. Texts are borrowed while it is used. */
+struct fg_key_wrap_vault {
+    const char *address;    /* "https://vault.example:8200" */
+    const char *mount;      /* of the engine: "transit" */
+    const char *key;        /* its name; of a type with associated data, such as aes256-gcm96 */
+    const char *token_file; /* read for each call */
+    const char *ca_file;    /* "": the system's */
+};
+/* Makes one of it. Does not call it yet. FG_E_INVALID: a name is wrong. */
+enum fg_code fg_key_wrap_vault(const struct fg_key_wrap_vault *config,
+                               struct fg_key_wrap **ret_wrap, struct fg_err *err) fg_must_check;
+
 /* Accepts NULL. */
 static inline void fg_key_wrap_destroy(struct fg_key_wrap *wrap)
 {

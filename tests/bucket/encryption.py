@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import time
 
 import flamegrid
 import versions
+from transit import Transit
 from flamegrid import check
 
 make = versions.make
@@ -216,6 +218,40 @@ def a_tenant_is_shredded():
             code, text = command(server.data, "bucket", "verify", *key)
             check(code == 1 and "was shredded on" in text and "not damaged, but unreadable" in text, "%d %s", code, text)
             check(("zeta", 2) not in keys_of_readable(server.data, key), "written after it was shredded")
+
+
+def keys_are_in_a_vault():
+    """A transit engine encrypts the keys; it is asked once for each, and may be away for a while."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder, Transit("the-token") as transit:
+        token_file, old = os.path.join(folder, "token"), write_key(folder, "old")
+        with open(token_file, "w", encoding="ascii") as out:
+            out.write("the-token\n")
+        key = ("--encryption.vault_address", transit.url, "--encryption.vault_token_file", token_file)
+        with flamegrid.Server(*versions.QUICK, "--encryption.mode", "per_tenant", *key) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            transit.sealed = True
+            flusher = threading.Thread(target=make.flush, args=(server,))
+            flusher.start()
+            wait_for("an attempt", lambda: "Vault is sealed" in server.log())
+            check(not objects(server.data), "%s", objects(server.data))  # profiles wait in the head
+            transit.sealed = False
+            flusher.join()
+            expected = make.answers(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            transit.calls.clear()
+            server.start().wait_ready()
+            for _ in range(3):
+                check(make.answers(server) == expected, "other answers after a restart")
+            check(transit.calls == {"/v1/transit/decrypt/flamegrid": 2}, "%s", transit.calls)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            with open(token_file, "w", encoding="ascii") as out:
+                out.write("another\n")
+            code, text = command(server.data, "bucket", "verify", *key)
+            check(code != 0 and "permission denied" in text and "quarantine" not in text, "%d %s", code, text)
+            check(not everywhere(server.data, b"the-token"), "the token is in the bucket")
+            code, text = command(server.data, "bucket", "verify", "--encryption.key_file", old, *key)
+            check(code != 0 and "encryption.old_key_files" in text, "%d %s", code, text)
 
 
 def keys_of_readable(data, key):

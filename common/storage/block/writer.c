@@ -113,7 +113,7 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
                                const struct fg_block_span *span, struct fg_err *err)
 {
     struct fg_slice raw = fg_buf_slice(&writer->raw);
-    struct fg_block_sealed stored;
+    struct fg_block_sealed stored = {.key = 0};
 
     if (raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES || out->n_rows == FG_BLOCK_PAGES_MAX)
         return fg_fail(err, FG_E_LIMIT, "a page of %zu bytes, the %uth of its section", raw.len,
@@ -448,7 +448,7 @@ static void encode_groups(const struct fg_block_part_out *part, struct fg_buf *o
 static enum fg_code put_page(struct fg_block_writer *writer, uint32_t kind, struct fg_slice raw,
                              struct fg_slice *ret_stored, struct fg_err *err)
 {
-    struct fg_block_sealed stored;
+    struct fg_block_sealed stored = {.key = 0};
 
     if (fg_block_seal(fg_block_part_sealer(writer), kind, 0, fg_block_pack(writer->packer, raw),
                       raw.len, &stored, err) != FG_OK)
@@ -495,7 +495,7 @@ static void put_entry(struct fg_block_writer *writer)
 /* The page table, then the groups, which wait for the end of the object. */
 static enum fg_code put_tables(struct fg_block_writer *writer, struct fg_err *err)
 {
-    struct fg_slice stored;
+    struct fg_slice stored = {NULL, 0};
 
     if (writer->table.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "a page table of %zu bytes", writer->table.len);

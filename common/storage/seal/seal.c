@@ -211,13 +211,13 @@ static EVP_CIPHER_CTX *page_begin(const struct fg_seal_key *key, const uint8_t h
                                   const struct fg_seal_place *place,
                                   const uint8_t iv[FG_SEAL_IV_BYTES], int encrypt)
 {
-    static const char label[] = "flamegrid page";
-    enum { LABEL_BYTES = sizeof label - 1, SALT_BYTES = FG_SEAL_IV_BYTES - NONCE_BYTES };
+    enum { LABEL_BYTES = sizeof "flamegrid page" - 1, SALT_BYTES = FG_SEAL_IV_BYTES - NONCE_BYTES };
+    const struct fg_slice label = FG_LIT("flamegrid page");
     uint8_t info[LABEL_BYTES + SALT_BYTES];
     struct fg_seal_key page_key;
     EVP_CIPHER_CTX *cipher;
 
-    memcpy(info, label, LABEL_BYTES);
+    memcpy(info, label.ptr, label.len);
     memcpy(info + LABEL_BYTES, iv, SALT_BYTES);
     fg_seal_expand(key, fg_bytes(info, sizeof info), page_key.bytes, sizeof page_key.bytes);
     cipher = gcm_begin(&page_key, iv + SALT_BYTES, encrypt);

@@ -54,8 +54,10 @@ static void open_fixture(struct fixture *f)
         (void)snprintf(f->paths[i], sizeof f->paths[i], "%s/key%zu", f->folder, i);
         write_file(f->paths[i], keys[i], strlen(keys[i]), 0600);
     }
-    f->settings = (struct fg_encryption_settings){
-        .mode = FG_ENCRYPTION_PER_TENANT, .key_file = f->paths[0], .old_key_files = none};
+    f->settings = (struct fg_encryption_settings){.mode = FG_ENCRYPTION_PER_TENANT,
+                                                  .key_file = f->paths[0],
+                                                  .old_key_files = none,
+                                                  .vault_address = none};
 }
 
 static enum fg_code create(struct fixture *f)
@@ -117,7 +119,8 @@ static void without_settings_there_are_no_keys(void **state)
 
     (void)state;
     open_fixture(&f);
-    f.settings = (struct fg_encryption_settings){.key_file = none, .old_key_files = none};
+    f.settings = (struct fg_encryption_settings){
+        .key_file = none, .old_key_files = none, .vault_address = none};
     must(create(&f), &f.err);
     assert_null(f.store);
     (void)newest(&f, "acme", 0);
