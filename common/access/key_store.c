@@ -25,7 +25,7 @@ const struct fg_conf_field fg_encryption_fields[] = {
     {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
      .doc = "File with the key that encrypts the keys of tenants: 32 bytes, or 64 hexadecimal digits (`openssl rand -hex 32`). Others than owner and group may not read it. Without it nothing that is encrypted can be read, so keep a copy elsewhere than the bucket."},
     {"old_key_files", FG_CONF_STRING, CONF(old_key_files), .def = "", .max = "4000",
-     .doc = "Files with earlier keys, separated by commas: keys of tenants that these encrypted can be read. `flamegrid encryption rewrap` encrypts all of them with `encryption.key_file` again; then the earlier ones are not needed any more."},
+     .doc = "Files with earlier keys, separated by commas: keys of tenants that these encrypted can be read. `flamegrid encryption rewrap` encrypts all of them with `encryption.key_file`, or Vault, again; then the earlier ones are not needed any more."},
     {"vault_address", FG_CONF_STRING, CONF(vault_address), .def = "", .max = "500",
      .doc = "Instead of `encryption.key_file`: URL of HashiCorp Vault or OpenBao, such as https://vault.example:8200, whose transit engine encrypts the keys of tenants. It is asked once for each key and process."},
     {"vault_mount", FG_CONF_STRING, CONF(vault_mount), .def = "transit", .max = "200",

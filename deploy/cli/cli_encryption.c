@@ -45,8 +45,8 @@ static const char help[] =
     "copies\n"
     "          of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
     "          file (see rewrap) and destroy the old one\n"
-    "  rewrap  encrypts the keys of all tenants with encryption.key_file that are encrypted with\n"
-    "          one of encryption.old_key_files\n"
+    "  rewrap  encrypts the keys of all tenants with encryption.key_file, or Vault, that are\n"
+    "          encrypted with one of encryption.old_key_files\n"
     "\n"
     "examples:\n"
     "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
@@ -116,8 +116,9 @@ static enum fg_code need_keys(struct encryption_command *command)
 {
     if (command->keys != NULL)
         return FG_OK;
-    return fg_fail(&command->err, FG_E_INVALID,
-                   "the setting encryption.key_file is needed: --encryption.key_file FILE");
+    return fg_fail(
+        &command->err, FG_E_INVALID,
+        "one of the settings encryption.key_file and encryption.vault_address is needed");
 }
 
 static enum fg_code rotate(struct encryption_command *command)
@@ -153,7 +154,7 @@ static enum fg_code rewrap(struct encryption_command *command)
     if (need_keys(command) != FG_OK ||
         fg_key_store_rewrap(command->keys, &count, &command->err) != FG_OK)
         return command->err.code;
-    printf("%u keys are encrypted with encryption.key_file now\n", count);
+    printf("%u keys are encrypted anew\n", count);
     return FG_OK;
 }
 
@@ -222,9 +223,8 @@ static int run(const struct fg_program_def *def, int argc, char **argv)
     struct encryption_command command = {.settings = &program.encryption, .tenant = ""};
     int n_flags = take_words(&command, argc - 1, argv + 1), code = CLI_OK;
 
-    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) != FG_OK)
-        code = CLI_USAGE;
-    else if (check_words(verb, &command) != FG_OK)
+    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) != FG_OK ||
+        check_words(verb, &command) != FG_OK)
         code = CLI_USAGE;
     else if (run_on_bucket(verb, &command) != FG_OK)
         code = CLI_FAILED;

@@ -163,7 +163,7 @@ bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[NONCE_B
 
 /* ---- pages ---- */
 
-enum { PLACE_BYTES = 4 + 4 + 4 + 8 + 16 + 4 + 4 };
+enum { PLACE_BYTES = 4 + 4 + 4 + 8 + 16 + 4 + 4, PLACE_MAGIC = 0x31504746 /* "FGP1" */ };
 
 static void put_le(uint8_t *out, uint64_t value, size_t bytes)
 {
@@ -178,7 +178,7 @@ static void put_le(uint8_t *out, uint64_t value, size_t bytes)
  */
 static void place_head(const struct fg_seal_place *place, uint8_t out[PLACE_BYTES])
 {
-    memcpy(out, "FGP1", 4);
+    put_le(out, PLACE_MAGIC, 4);
     put_le(out + 4, place->key, 4);
     put_le(out + 8, place->kind, 4);
     put_le(out + 12, place->number, 8);
