@@ -15,8 +15,8 @@ static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
                          struct fg_seal_key *ret_key, struct fg_err *err)
 {
     (void)arg, (void)tenant, (void)number, (void)err;
-    for (uint8_t i = 0; i < sizeof ret_key->bytes; i++)
-        ret_key->bytes[i] = i;
+    for (size_t i = 0; i < sizeof ret_key->bytes; i++)
+        ret_key->bytes[i] = (uint8_t)i;
     return FG_OK;
 }
 

@@ -43,8 +43,8 @@ static struct fg_seal_key counting_key(void)
 {
     struct fg_seal_key key;
 
-    for (uint8_t i = 0; i < sizeof key.bytes; i++)
-        key.bytes[i] = i;
+    for (size_t i = 0; i < sizeof key.bytes; i++)
+        key.bytes[i] = (uint8_t)i;
     return key;
 }
 
