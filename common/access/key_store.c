@@ -64,6 +64,7 @@ struct fg_key_store {
 
     pthread_mutex_t fetching; /* held while a key is fetched or made; taken before `lock` */
     int64_t read_mono_ns;     /* when the registry was read by the store; 0: never */
+    bool warned;              /* that keys may be swapped out */
 };
 
 static void count(struct fg_key_store *store, enum keys_metric metric)
@@ -156,6 +157,15 @@ static enum fg_code say_shredded(const Access__TenantKey *key, enum fg_code code
                    key->tenant, date, key->shredded_by);
 }
 
+static void warn_if_unlocked(struct fg_key_store *store)
+{
+    if (store->warned || fg_key_ring_is_locked(store->ring))
+        return;
+    store->warned = true;
+    fg_log_warn("keys of tenants may be swapped out: the process may lock too little memory",
+                fg_ls("cure", "ulimit -l, LimitMEMLOCK of systemd, or no swap"));
+}
+
 /* Unwraps a key and puts it into the ring. `fetching` is held. */
 static enum fg_code unwrap(struct fg_key_store *store, const Access__TenantKey *key,
                            struct fg_seal_key *ret_key, struct fg_err *err)
@@ -172,6 +182,7 @@ static enum fg_code unwrap(struct fg_key_store *store, const Access__TenantKey *
             return fg_wrap(err, "key %u of tenant %s", key->version, key->tenant);
         fg_key_ring_add(store->ring, tenant, key->version, ret_key);
         count(store, KEYS_UNWRAPPED);
+        warn_if_unlocked(store);
         return FG_OK;
     }
     return fg_fail(err, FG_E_UNIMPLEMENTED,
