@@ -1,6 +1,7 @@
 #include "common/access/access.h"
 
 #include "common/access/attempts.h"
+#include "common/access/key_store.h"
 #include "common/access/networks.h"
 #include "common/access/people.h"
 #include "common/base/hash.h"
@@ -81,6 +82,7 @@ struct fg_access {
     struct fg_bucket *bucket, *copy; /* copy: NULL: none is kept */
     struct fg_bucket_stop *stop;
     struct fg_bucket_etag etag;
+    struct fg_key_store *keys; /* NULL: nothing is encrypted */
 };
 
 /* ---- the registry ---- */
@@ -132,6 +134,7 @@ static void use(struct fg_access *access, struct fg_access_registry *registry)
     old = access->registry;
     access->registry = registry;
     (void)pthread_mutex_unlock(&access->lock);
+    fg_key_store_see(access->keys, registry);
     /* Outside of the lock: the loops wait for it. Requests have references of their own. */
     fg_access_registry_unref(old);
     fg_metric_set(access->metrics, ACCESS_TOKENS, (int64_t)registry->message->n_tokens);
@@ -142,18 +145,6 @@ static void use(struct fg_access *access, struct fg_access_registry *registry)
 static int64_t now_ms(const struct fg_access *access)
 {
     return fg_wall_ns(access->config.clock) / FG_MS_NS;
-}
-
-static struct fg_message_object object_in(struct fg_bucket *bucket, struct fg_arena *arena,
-                                          int64_t deadline_mono_ns)
-{
-    return (struct fg_message_object){.bucket = bucket,
-                                      .name = FG_ACCESS_REGISTRY_NAME,
-                                      .what = "tenants and tokens",
-                                      .type = &access__registry__descriptor,
-                                      .max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
-                                      .arena = arena,
-                                      .deadline_mono_ns = deadline_mono_ns};
 }
 
 /* Reads the token of the file. Returns false and logs why if it has none. */
@@ -223,7 +214,7 @@ static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *
                                struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(NULL, arena, 0);
+    struct fg_message_object object = fg_access_object(NULL, arena, 0);
     Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
     ProtobufCMessage *decoded;
 
@@ -720,40 +711,6 @@ enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS 
     return made ? FG_OK : fg_fail(err, FG_E_INTERNAL, "no random numbers");
 }
 
-struct swapping {
-    const char *by;
-    int64_t now_ms;
-    fg_access_edit edit;
-    void *arg;
-};
-
-static enum fg_code change_message(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
-                                   bool *ret_changed, struct fg_err *err)
-{
-    const struct swapping *swapping = arg;
-    Access__Registry *registry = (Access__Registry *)message;
-    const struct fg_access_change change = {registry, arena, swapping->by, swapping->now_ms};
-
-    if (swapping->edit(swapping->arg, &change, err) != FG_OK)
-        return err->code;
-    registry->generation++;
-    *ret_changed = true;
-    return FG_OK;
-}
-
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err)
-{
-    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(bucket, arena, deadline_mono_ns);
-    struct swapping swapping = {by, now_ms, edit, arg};
-    enum fg_code code = fg_message_object_swap(&object, change_message, &swapping, err);
-
-    fg_arena_destroy(arena);
-    return code;
-}
-
 /* ---- life ---- */
 
 bool fg_access_is_local(const char *listen)
@@ -859,6 +816,13 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
 
     access->bucket = bucket;
     access->stop = fg_bucket_stop_create();
+    if (access->config.encryption != NULL &&
+        fg_key_store_create(&(struct fg_key_store_config){.settings = access->config.encryption,
+                                                          .bucket = bucket,
+                                                          .by = "flamegrid",
+                                                          .registry = access->config.registry},
+                            &access->keys, err) != FG_OK)
+        return err->code;
     if (settings->copy[0] != '\0' && fg_bucket_directory_open(&copy, &access->copy, err) != FG_OK)
         return fg_wrap(err, "setting access.copy");
     if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
@@ -879,6 +843,8 @@ void fg_access_unfollow(struct fg_access *access)
     access->stop = NULL;
     fg_bucket_close(access->copy);
     access->copy = NULL;
+    fg_key_store_destroy(access->keys);
+    access->keys = NULL;
     access->bucket = NULL;
 }
 

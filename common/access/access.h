@@ -13,6 +13,7 @@
 
 #include "common/access/audit.h"
 #include "common/access/decide.h"
+#include "common/access/registry_object.h"
 #include "common/access/sealed_cookie.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
@@ -23,6 +24,7 @@
 #include "common/storage/bucket/bucket.h"
 
 struct fg_access;
+struct fg_encryption_settings;
 
 struct fg_access_config {
     const struct fg_access_settings *settings;    /* borrowed */
@@ -33,6 +35,7 @@ struct fg_access_config {
     struct fg_audit *audit;           /* records refused requests; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
+    const struct fg_encryption_settings *encryption; /* of the bucket; borrowed. NULL: none */
 };
 
 /* Creates it without a registry. FG_E_INVALID: a setting is wrong, or the server would be open to
@@ -43,8 +46,8 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
 /* Frees it, after the servers have stopped. Accepts NULL. */
 void fg_access_destroy(struct fg_access *access);
 
-/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(). Does
- * not wait for it. */
+/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(), and
+ * gives the bucket the keys of tenants (key_store.h). Does not wait for it. */
 enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket,
                               struct fg_err *err) fg_must_check;
 /* Ends that. Requests under way are cancelled. Does nothing if it was not begun. */
@@ -106,14 +109,5 @@ void fg_access_look(struct fg_access *access);
  * wipes the text when it was shown. FG_E_INTERNAL: there are no random numbers. */
 enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
                                    struct fg_token *ret_token, struct fg_err *err) fg_must_check;
-
-/* Changes the registry in a bucket: a function of this form, called with each version that is read
- * until one of its results could be stored. `by`: who. Errors: those of `edit`, and of
- * fg_message_object_swap(). Needs no `access`, so commands use it, too. */
-typedef enum fg_code (*fg_access_edit)(void *arg, const struct fg_access_change *change,
-                                       struct fg_err *err);
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err) fg_must_check;
 
 #endif

@@ -19,7 +19,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
-    SHARED_SECTIONS = 5, /* of settings, before those of the program */
+    SHARED_SECTIONS = 6, /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -138,6 +138,8 @@ static void make_conf(struct fg_program *program)
         "access.login", fg_access_login_fields, fg_access_login_n_fields, &program->login_settings};
     program->conf.sections[4] = (struct fg_conf_section){
         "audit", fg_audit_fields, fg_audit_n_fields, &program->audit_settings};
+    program->conf.sections[5] = (struct fg_conf_section){
+        "encryption", fg_encryption_fields, fg_encryption_n_fields, &program->encryption};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -376,7 +378,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                     .tenants = program->tenants,
                                                     .audit = program->audit,
                                                     .registry = program->registry,
-                                                    .conditions = program->conditions},
+                                                    .conditions = program->conditions,
+                                                    .encryption = &program->encryption},
                          &program->access, err) != FG_OK)
         return err->code;
     make_servers(program);

@@ -26,6 +26,7 @@
 #include "common/access/access.h"
 #include "common/access/admin_api.h"
 #include "common/access/audit.h"
+#include "common/access/key_store.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -94,6 +95,7 @@ struct fg_program {
     struct fg_access_settings access_settings;
     struct fg_access_login_settings login_settings;
     struct fg_audit_settings audit_settings;
+    struct fg_encryption_settings encryption;
     struct fg_conf conf;
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */
