@@ -112,9 +112,9 @@ struct qry_query {
     struct fg_tenant_ids tenants;
     const char
         *restriction; /* a selector that all series match which the caller may see; NULL: none */
-    int64_t length_max_ns, lookback_ns;      /* the least of the tenants' limits; 0: no limit */
-    uint64_t bytes_max;                      /* the same */
-    struct fg_flow flow;                     /* of the first tenant, whose queries share a lane and the cache */
+    int64_t length_max_ns, lookback_ns; /* the least of the tenants' limits; 0: no limit */
+    uint64_t bytes_max;                 /* the same */
+    struct fg_flow flow; /* of the first tenant, whose queries share a lane and the cache */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant, the longest that profiles or rollups
                                                 are kept; 0: forever */
     int64_t start_mono_ns, deadline_mono_ns;

@@ -2,10 +2,10 @@
 
 #include "common/base/timespec.h"
 #include "common/cluster/usage/documents.h"
+#include "common/storage/bucket/message_object.h"
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/blocks_impl.h"
 #include "querier/reply.h"
-#include "common/storage/bucket/message_object.h"
 #include "querier/usage_table.h"
 
 #define REQUEST_TIMEOUT_NS (20 * FG_SECOND_NS) /* within the query's own */

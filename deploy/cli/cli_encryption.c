@@ -154,7 +154,7 @@ static enum fg_code rewrap(struct encryption_command *command)
     if (need_keys(command) != FG_OK ||
         fg_key_store_rewrap(command->keys, &count, &command->err) != FG_OK)
         return command->err.code;
-    printf("%u keys are encrypted anew\n", count);
+    printf("%u keys are encrypted again\n", count);
     return FG_OK;
 }
 

@@ -106,7 +106,7 @@ static void put_file_error(const char *path, const char *error, void *arg)
     fg_json_end(json);
 }
 
-/* Where targets come from, as far as there is something to say: files with faults, and pods. */
+/* Where targets come from, if there is something to say: files with faults, and pods. */
 static void put_discovery(struct fg_json_writer *json, const struct dist_target_sources *sources)
 {
     const char *state, *error;

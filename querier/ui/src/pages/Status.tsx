@@ -107,7 +107,7 @@ function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
 
 const NEAR = 0.8; // of a limit, from where on it is worth a warning
 
-/* What a tenant has of what is limited, as far as the server says it. */
+/* What a tenant has of what is limited, if the server says it. */
 function useUse(oldestMs: number | null, today: GrownValues | undefined, enabled: boolean): Map<string, Use> {
   const files = useAdhocList(enabled);
   const rules = useRules(enabled);

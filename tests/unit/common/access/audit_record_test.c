@@ -169,7 +169,7 @@ static void reordered_records_show(void **state)
     size_t len = (size_t)(third - second);
     char kept[FG_AUDIT_TEXT_MAX_BYTES];
 
-    /* Both have the same length but for "count", which the first one has not. */
+    /* Both have the same length except for "count", which the first one has not. */
     memcpy(kept, second, len);
     memmove(second, third, (size_t)(line_of(f, 0, 3) - third));
     memcpy(line_of(f, 0, 2), kept, len);

@@ -258,7 +258,7 @@ static void shredded_keys_are_gone_for_good(void **state)
     must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
     assert_int_equal(number, 2);
     restart(&f);
-    (void)newest(&f, "acme", 2); /* a tenant of that name begins anew */
+    (void)newest(&f, "acme", 2); /* a tenant of that name begins again */
     expect_missing(&f, "acme", 1, "was shredded on 20");
     close_fixture(&f);
 }

@@ -676,7 +676,7 @@ static void coded_frames_are_readable_at_once(void **state)
     h2_close(&client);
 }
 
-/* What is refused for want of room leaves no trace in the coding. */
+/* What is refused for lack of room leaves no trace in the coding. */
 static void refused_pieces_leave_the_coding_whole(void **state)
 {
     struct http_run *run = *state;
