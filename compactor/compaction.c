@@ -57,7 +57,8 @@ struct cmp_compaction {
     /* The thread's own. */
     struct fg_manifest *l0;
     struct cmp_ingester_list ingesters; /* not older */
-    struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
+    struct cmp_query_list queries;
+    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     unsigned failures;                           /* of rounds, in a row */
     uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of our tenants that other compactors were
@@ -196,6 +197,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
         .look_ns = LOOK_NS,
         .deletion_wait_ns = settings->deletion_wait_ns,
         .ingesters = &compaction->ingesters,
+        .queries = &compaction->queries,
         .on_job = on_job,
         .arg = compaction};
 
@@ -667,6 +669,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_condition_destroy(compaction->tenants_failing);
     fg_manifest_unref(compaction->l0);
     cmp_ingester_list_done(&compaction->ingesters);
+    cmp_query_list_done(&compaction->queries);
     (void)pthread_cond_destroy(&compaction->wake);
     (void)pthread_mutex_destroy(&compaction->lock);
     free(compaction);

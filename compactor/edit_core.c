@@ -62,6 +62,11 @@ static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
     case EDIT_DELETED_BLOCKS:
         return fg_blocks_deleted(blocks, task->blocks, task->count, arena, &edit->blocks,
                                  ret_changed, err);
+    case EDIT_SEAL:
+        return fg_blocks_seal(blocks, &task->seal, wall_ns, arena, &edit->blocks, ret_changed, err);
+    case EDIT_UNSEAL:
+        return fg_blocks_unseal(blocks, task->seal.version, wall_ns, arena, &edit->blocks,
+                                ret_changed, err);
     case EDIT_ASK:
         fg_l0_ask(l0, task->asked, &edit->l0, ret_changed);
         return FG_OK;

@@ -3,6 +3,8 @@
 #include "common/runtime/log.h"
 #include "compactor/metrics.h"
 
+#define QUERY_COUNTS_KEPT_NS (FG_HOUR_NS * 24 * 40)
+
 enum {
     ARENA_BYTES = 64 * 1024 * 1024, /* of the names of one manifest's objects */
     AT_ONCE = 16,                   /* deletions under way */
@@ -157,8 +159,8 @@ struct sweeping {
     uint32_t n_unheard;                   /* segments of cuts that the L0 manifest does not know */
     struct name names[FG_BUCKET_PAGE_MAX];
     uint32_t n_names;
-    struct name expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles */
-    uint32_t n_expired;
+    struct name expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles, counts of queries */
+    uint32_t n_expired, n_adhoc;             /* of them: ad hoc profiles */
 };
 
 /* Names are sorted, so a tenant's blocks are next to each other and its manifest is read once per
@@ -191,6 +193,15 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     return FG_OK;
 }
 
+/* Objects that no manifest lists have their time in their names. */
+static void add_expired(struct sweeping *sweeping, const struct fg_bucket_entry *entry)
+{
+    fg_assert(sweeping->n_expired <
+              FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
+    (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
+                   entry->name);
+}
+
 /* Each file has its upload's time in its name, and no manifest lists it. */
 static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name *name,
                           const struct fg_bucket_entry *entry)
@@ -198,13 +209,22 @@ static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name 
     struct fg_limits *limits = fg_tenants_limits(sweeping->tenants, fg_cstr(name->tenant));
     int64_t kept_ns = limits->values.adhoc_retention_period_ns;
 
-    fg_assert(sweeping->n_expired < FG_BUCKET_PAGE_MAX);
     /* By the store's clock as well: that of the querier that took the upload may have been late. */
     if (fg_adhoc_has_expired(name, kept_ns, sweeping->wall_ns / FG_MS_NS) &&
         sweeping->wall_ns >= fg_time_add(entry->modified_wall_ns, kept_ns))
-        (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
-                       entry->name);
+        add_expired(sweeping, entry);
+    sweeping->n_adhoc = sweeping->n_expired;
     fg_limits_unref(limits);
+}
+
+/* Documents have them an hour after they were complete; a compactor that was off for a month may
+ * still add them up. */
+static void look_at_query_counts(struct sweeping *sweeping, const struct fg_query_counts_name *name,
+                                 const struct fg_bucket_entry *entry)
+{
+    if (sweeping->wall_ns >= fg_time_add(fg_usage_day_start_ns(name->day), QUERY_COUNTS_KEPT_NS) &&
+        sweeping->wall_ns >= fg_time_add(entry->modified_wall_ns, QUERY_COUNTS_KEPT_NS))
+        add_expired(sweeping, entry);
 }
 
 static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
@@ -213,11 +233,16 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     int64_t orphan_from_ns =
         fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
     const struct fg_blocks *blocks = NULL;
+    struct fg_query_counts_name counts;
     struct fg_adhoc_name adhoc;
     struct fg_name name;
 
     if (fg_name_parse_adhoc(fg_cstr(entry->name), &adhoc)) {
         look_at_adhoc(sweeping, &adhoc, entry);
+        return FG_OK;
+    }
+    if (fg_name_parse_query_counts(fg_cstr(entry->name), &counts)) {
+        look_at_query_counts(sweeping, &counts, entry);
         return FG_OK;
     }
     /* Names that are not ours parse to nothing and stay: the bucket may be shared with other
@@ -246,7 +271,7 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
 static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
                                struct fg_err *err)
 {
-    sweeping->n_names = sweeping->n_expired = 0;
+    sweeping->n_names = sweeping->n_expired = sweeping->n_adhoc = 0;
     sweeping->tenant_read = false;
     if (cmp_env_check(sweeping->env, err) != FG_OK ||
         cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
@@ -257,7 +282,7 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
     if (sweeping->n_expired > 0) {
         if (delete_all(sweeping->env, sweeping->expired, sweeping->n_expired, err) != FG_OK)
             return err->code;
-        fg_metric_add(sweeping->env->metrics, COMPACTOR_ADHOC, sweeping->n_expired);
+        fg_metric_add(sweeping->env->metrics, COMPACTOR_ADHOC, sweeping->n_adhoc);
     }
     if (sweeping->n_names == 0)
         return FG_OK;
@@ -326,6 +351,8 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
         fg_metric_set(env->metrics, COMPACTOR_UNHEARD, sweeping->n_unheard);
     if (code == FG_OK)
         code = sweep(sweeping, FG_NAME_TENANTS, err);
+    if (code == FG_OK)
+        code = sweep(sweeping, FG_NAME_QUERY_COUNTS, err);
     if (code == FG_OK)
         code = abort_uploads(env, config, err);
     fg_manifest_unref(sweeping->l0);

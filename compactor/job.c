@@ -143,7 +143,9 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
         .arg = running,
         .bins_max = SPANS_MAX,
         .keep_from_ns =
-            cmp_retention_keep_from_ns(&running->job->config->retention, running->wall_ns)};
+            cmp_retention_keep_from_ns(&running->job->config->retention, running->wall_ns),
+        /* What leaves a segment was never counted; what leaves a block was. */
+        .used = running->job->plan->kind == PLAN_SEGMENTS};
     enum fg_code code =
         cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
 
@@ -574,7 +576,9 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
                    .cover = plan->segments,
                    .n_cover = plan->n_segments,
                    .replace = plan->blocks,
-                   .n_replace = plan->kind == PLAN_ROLLUP ? 0 : plan->n_blocks}};
+                   .n_replace = plan->kind == PLAN_ROLLUP ? 0 : plan->n_blocks,
+                   .used = running->survey.used.open,
+                   .n_used = running->survey.used.n_open}};
 
     /* Dropped blocks are not read, and rollups remove nothing. */
     if (plan->kind != PLAN_DROP && plan->kind != PLAN_ROLLUP &&

@@ -21,6 +21,7 @@
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Orphaned objects deleted (listed in no manifest)") \
     M(COUNTER, COMPACTOR_ADHOC, "flamegrid_compactor_adhoc_expired_total", "Expired ad hoc profiles deleted") \
     M(COUNTER, COMPACTOR_UPLOADS, "flamegrid_compactor_uploads_aborted_total", "Incomplete uploads and stale temporary files removed") \
+    M(COUNTER, COMPACTOR_USAGE_DOCUMENTS, "flamegrid_compactor_usage_documents_total", "Documents of usage written") \
     M(COUNTER, COMPACTOR_PASS_FAILURES, "flamegrid_compactor_pass_failures_total", "Aborted passes over all tenants") \
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest live segment with data that is in no block yet") \

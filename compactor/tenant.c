@@ -1,6 +1,7 @@
 #include "compactor/tenant.h"
 
 #include "common/runtime/log.h"
+#include "compactor/billing.h"
 #include "compactor/completion.h"
 #include "compactor/deletion.h"
 #include "compactor/metrics.h"
@@ -466,6 +467,34 @@ static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg
     return code;
 }
 
+/* What is left when no job is due. Series are counted in the blocks of a day, so jobs come first.
+ */
+static enum fg_code conclude(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
+{
+    struct cmp_billing billing = {.env = looking->env,
+                                  .blocks = looking->blocks,
+                                  .queries = looking->rules->queries,
+                                  .arena = looking->arena};
+
+    struct fg_err unbilled;
+    enum fg_code code = cmp_billing_advance(&billing, ret_more, &unbilled);
+
+    if (code == FG_OK && *ret_more)
+        return FG_OK;
+    if (code == FG_E_CANCELED) {
+        *err = unbilled;
+        return code;
+    }
+    /* Also after a failure: deletions do not wait for bills. They ask ingesters, so only once in a
+     * look. */
+    *ret_more = false;
+    if (complete_deletions(looking, err) != FG_OK)
+        return err->code;
+    if (code != FG_OK)
+        *err = unbilled;
+    return code;
+}
+
 /* One round: makes a plan and carries it out. *ret_more: another round may find more. */
 static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
@@ -485,7 +514,7 @@ static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, st
     if (cmp_plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
         return err->code;
     *ret_more = plan.n_jobs > 0;
-    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : complete_deletions(looking, err);
+    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : conclude(looking, ret_more, err);
 }
 
 static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)

@@ -11,6 +11,7 @@
 #include "common/base/map.h"
 #include "compactor/ingester_list.h"
 #include "compactor/job.h"
+#include "compactor/query_list.h"
 
 struct cmp_tenant_counts {
     uint32_t hours, days, others; /* blocks */
@@ -53,14 +54,15 @@ struct cmp_tenant_rules {
     int64_t look_ns;                     /* between two looks while no segment waits */
     int64_t deletion_wait_ns;            /* a deletion covers data that arrives within this time */
     struct cmp_ingester_list *ingesters; /* not older than the L0 manifest */
+    struct cmp_query_list *queries;
     void (*on_job)(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job);
     void *arg;
 };
 
 /*
  * Does everything that is due for the tenant: plans and runs jobs until the plan is empty, then
- * completes deletions. Logs failures and schedules a retry; they do not affect other tenants.
- * FG_E_CANCELED, the only error: the compactor stops.
+ * completes deletions and writes documents of usage. Logs failures and schedules a retry; they do
+ * not affect other tenants. FG_E_CANCELED, the only error: the compactor stops.
  */
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                              const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,

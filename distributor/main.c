@@ -48,7 +48,8 @@ static enum fg_code make_scrape_manager(struct distributor_service *service,
 
     if (dist_scrape_manager_create(&config, &service->scrape_manager, err) != FG_OK)
         return err->code;
-    dist_scrape_manager_routes(service->scrape_manager, program->http);
+    dist_scrape_manager_routes(service->scrape_manager, program->http,
+                               dist_query_proxy_is_on(service->query_proxy));
     return FG_OK;
 }
 

@@ -215,7 +215,8 @@ static void respond(struct fg_msg *msg)
         end_stream(forwarded);
     } else if (forwarded->err.code == FG_OK) {
         type = copy_headers(forwarded->req, fg_buf_slice(&forwarded->head));
-        fg_http_no_coding(forwarded->req); /* the querier has compressed it as the client asked */
+        if (!forwarded->events) /* the querier has compressed it as the client asked */
+            fg_http_no_coding(forwarded->req);
         fg_http_respond(forwarded->req, forwarded->status, type, &forwarded->body);
     } else {
         fg_http_respond_error(forwarded->req, &forwarded->err);
@@ -488,7 +489,8 @@ static bool take_headers(struct forwarded *forwarded)
     for (size_t i = 0; i < FG_COUNT(names) && fits; i++) {
         struct fg_slice value = fg_http_header(forwarded->req, names[i]);
 
-        if (value.ptr == NULL)
+        /* Events are read here, so they come as they are and get their coding from our server. */
+        if (value.ptr == NULL || (forwarded->events && strcmp(names[i], "Accept-Encoding") == 0))
             continue;
         fg_buf_clear(&line);
         /* libcurl takes "Name:" as a header that is not to be sent; "Name;" is an empty one. */
@@ -609,6 +611,11 @@ static void on_read(struct fg_http_request *req, void *arg)
 static void on_change(struct fg_http_request *req, void *arg)
 {
     forward(req, arg, true);
+}
+
+bool dist_query_proxy_is_on(const struct dist_query_proxy *proxy)
+{
+    return proxy->n_queriers > 0;
 }
 
 void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_server *server)

@@ -55,6 +55,10 @@ enum fg_code dist_query_proxy_create(const struct dist_query_proxy_config *confi
                                      struct dist_query_proxy **ret_proxy,
                                      struct fg_err *err) fg_must_check;
 
+/* Returns whether there are URLs, so that the server has the routes of queriers and the web page.
+ */
+bool dist_query_proxy_is_on(const struct dist_query_proxy *proxy);
+
 /* Adds the routes of queriers to a server that has not started yet; none if there are no URLs. */
 void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_server *server);
 

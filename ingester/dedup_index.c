@@ -51,7 +51,7 @@ struct ing_dedup *ing_dedup_create(const struct ing_dedup_config *config)
     struct ing_dedup *dedup = fg_new(struct ing_dedup);
 
     dedup->config = *config;
-    dedup->cache = fg_cache_create(config->cache_max_bytes);
+    dedup->cache = fg_cache_create(config->cache_max_bytes, config->clock);
     dedup->metrics = fg_metrics_register(config->registry, dedup_metrics, FG_COUNT(dedup_metrics));
     dedup->snapshots =
         fg_snapshots_create(&(struct fg_snapshots_config){.bucket = config->bucket,
@@ -319,7 +319,7 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
     bool mine;
 
     for (;;) {
-        entry = fg_cache_open(search->dedup->cache, &key, &state, &mine);
+        entry = fg_cache_open(search->dedup->cache, &key, 0, &state, &mine);
         /* Exactly one caller loads; the others wait for it or, if it fails, try themselves with
          * their own deadline. */
         if (mine)

@@ -25,7 +25,7 @@ struct ing_functions_table *ing_functions_table_create(struct ing_dict_table *di
     struct ing_functions_table *table = fg_new(struct ing_functions_table);
 
     table->dicts = dicts;
-    table->cache = fg_cache_create(memory_max_bytes);
+    table->cache = fg_cache_create(memory_max_bytes, fg_clock_real());
     return table;
 }
 
@@ -72,7 +72,7 @@ static struct fg_crown_names *share_names(struct ing_functions_table *table, uin
     const struct fg_cache_key key = names_key(service);
     enum fg_cache_state state;
     bool mine;
-    struct fg_cache_entry *entry = fg_cache_open(table->cache, &key, &state, &mine);
+    struct fg_cache_entry *entry = fg_cache_open(table->cache, &key, 0, &state, &mine);
     struct fg_crown_names *both = names;
     uint32_t *known = NULL;
 
@@ -85,7 +85,7 @@ static struct fg_crown_names *share_names(struct ing_functions_table *table, uin
     if (state == FG_CACHE_READY && both != fg_cache_value(entry)) {
         fg_cache_drop(table->cache, &key);
         fg_cache_unref(entry);
-        entry = fg_cache_open(table->cache, &key, &state, &mine);
+        entry = fg_cache_open(table->cache, &key, 0, &state, &mine);
     }
     if (mine)
         fg_cache_fill(entry, fg_crown_names_ref(both), fg_crown_names_bytes(both), names_destroy);
@@ -153,7 +153,7 @@ static enum fg_code open_entry(struct ing_functions_table *table, uint32_t servi
     enum fg_cache_state state;
     enum fg_code code = FG_OK;
 
-    opened.entry = fg_cache_open(table->cache, &key, &state, &opened.is_new);
+    opened.entry = fg_cache_open(table->cache, &key, 0, &state, &opened.is_new);
     if (opened.is_new)
         code = fill(table, service, generation, opened.entry, err);
     else if (state == FG_CACHE_LOADING)

@@ -41,11 +41,11 @@ const struct fg_conf_field ing_fields[] = {
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
      .doc = "Threads that number stacks and encode profiles. 0: one per processor."},
     {"query_workers", FG_CONF_UINT, CONF(query_workers), .def = "0", .max = "256",
-     .doc = "Threads that read for queries. 0: one per processor."},
+     .doc = "Threads that read for queries. Up to twice as many queries run if they are of so many tenants. 0: one per processor."},
     {"queue_max", FG_CONF_UINT, CONF(queue_max), .def = "1024", .min = "1", .max = "1000000",
      .doc = "Pushes that may wait for a worker. Further pushes are refused with 429."},
-    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "128", .min = "1", .max = "1000000",
-     .doc = "Queries that may wait for a worker. Further queries are refused with 429."},
+    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "256", .min = "1", .max = "1000000",
+     .doc = "Queries that may wait for a worker. Further queries are refused with 429. Tenants take turns, and one has at most as many queries waiting as the queue has free slots."},
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
      .doc = "Memory of one query. A query that needs more fails with 429."},
     {"late_queue_max", FG_CONF_UINT, CONF(late_queue_max), .def = "1024", .min = "1", .max = "1000000",
@@ -185,12 +185,15 @@ static unsigned or_processors(uint64_t threads)
 static enum fg_code start_workers(struct ingester *ingester, const struct ing_settings *settings,
                                   struct fg_err *err)
 {
+    unsigned readers = or_processors(settings->query_workers);
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {or_processors(settings->workers), (unsigned)settings->queue_max},
-        [FG_LANE_QUERY] = {or_processors(settings->query_workers),
-                           (unsigned)settings->query_queue_max},
+        [FG_LANE_INGEST] = {.threads = or_processors(settings->workers),
+                            .queue_max = (unsigned)settings->queue_max},
+        [FG_LANE_QUERY] = {.threads = readers,
+                           .queue_max = (unsigned)settings->query_queue_max,
+                           .guests = readers},
         /* One worker: lookups of late profiles share state without a lock (push.c). */
-        [FG_LANE_BACKGROUND] = {1, (unsigned)settings->late_queue_max},
+        [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = (unsigned)settings->late_queue_max},
     };
 
     return fg_work_create("ingester", lanes, &ingester->work, err);

@@ -18,13 +18,24 @@ enum {
 
 struct query_job {
     struct fg_job job;
+    struct fg_flow flow; /* of its tenant */
     struct ing_query query;
     struct ing_segments_waiter waiter; /* between two runs */
     enum fg_code (*kind)(struct ing_query *query, struct fg_err *err);
 };
 
-enum fg_code ing_query_check_wanted(const struct ing_query *query, struct fg_err *err)
+/* Charges the flow for what was read since the last time. */
+static void charge(struct ing_query *query)
 {
+    struct query_job *job = fg_container(query, struct query_job, query);
+
+    fg_work_charge(query->context->work, FG_LANE_QUERY, &job->job, query->bytes - query->charged);
+    query->charged = query->bytes;
+}
+
+enum fg_code ing_query_check_wanted(struct ing_query *query, struct fg_err *err)
+{
+    charge(query);
     if (fg_rpc_is_abandoned(query->req))
         return fg_fail(err, FG_E_CANCELED, "the caller has disconnected");
     if (fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
@@ -66,6 +77,7 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     entered = ing_catalog_enter(catalog);
     code = job->kind(&job->query, err);
     ing_catalog_leave(catalog, entered);
+    charge(&job->query);
     return code;
 }
 
@@ -80,9 +92,12 @@ static void submit(struct query_job *job)
 {
     struct fg_err err;
 
-    if (fg_work_submit(job->query.context->work, FG_LANE_QUERY, &job->job))
+    if (fg_work_submit_flow(job->query.context->work, FG_LANE_QUERY, &job->flow, &job->job) ==
+        FG_SUBMIT_QUEUED)
         return;
-    (void)fg_fail(&err, FG_E_LIMIT, "too many queries are waiting on the ingester");
+    (void)fg_fail(&err, FG_E_LIMIT,
+                  "too many queries of the tenant are waiting on the ingester "
+                  "(ingester.query_queue_max)");
     refuse(job, &err);
 }
 
@@ -136,6 +151,7 @@ static void done(struct fg_job *base)
 }
 
 void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *context,
+                      struct fg_slice tenant,
                       enum fg_code (*kind)(struct ing_query *query, struct fg_err *err))
 {
     struct query_job *job = fg_new(struct query_job);
@@ -143,33 +159,54 @@ void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *cont
     job->job.run = run;
     job->job.done = done;
     job->kind = kind;
+    job->flow.id = fg_hash64_table(tenant);
     begin(&job->query, context, req);
     submit(job);
 }
 
+/* Finds field 1 of a message, which is where the heads of queries have the tenant or the selection,
+ * and a selection has the tenant. It comes first, so a large head is not read for it here. Returns
+ * an empty slice if it is not there: the query's kind refuses such a head, or knows no tenant of
+ * that name. */
+static struct fg_slice first_field(struct fg_slice message)
+{
+    struct fg_cur cur = fg_cur(message);
+    struct fg_slice field = {0};
+
+    if (fg_cur_more(&cur) && fg_cur_varint(&cur) == FG_PB_TAG(1, FG_PB_LEN))
+        field = fg_cur_lenbytes(&cur);
+    return cur.bad ? (struct fg_slice){0} : field;
+}
+
+static void submit_selection(struct fg_rpc_request *req, struct ing_query_context *context,
+                             enum fg_code (*kind)(struct ing_query *query, struct fg_err *err))
+{
+    ing_query_submit(req, context, first_field(first_field(fg_rpc_head(req))), kind);
+}
+
 void ing_query_handle_select(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, ing_query_select);
+    submit_selection(req, context, ing_query_select);
 }
 
 void ing_query_handle_series(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, ing_query_series);
+    submit_selection(req, context, ing_query_series);
 }
 
 void ing_query_handle_points(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, ing_query_points);
+    submit_selection(req, context, ing_query_points);
 }
 
 void ing_query_handle_rows(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, ing_query_rows);
+    submit_selection(req, context, ing_query_rows);
 }
 
 void ing_query_handle_stats(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, ing_query_stats);
+    ing_query_submit(req, context, first_field(fg_rpc_head(req)), ing_query_stats);
 }
 
 /* ---- scope ---- */

@@ -43,6 +43,7 @@ struct ing_query {
     struct fg_buf head, payload; /* of the reply */
     uint64_t profiles, bytes;    /* read so far */
     uint64_t keys;               /* likewise; more than profiles if only sums are asked for */
+    uint64_t charged;            /* of `bytes`, to the tenant's flow */
     uint64_t series;
     bool behind;         /* this ingester has to catch up with `generation` first */
     uint64_t generation; /* of the manifest; 0: none was read yet */
@@ -55,10 +56,9 @@ struct ing_query {
 
 enum { CHECK_WANTED_EVERY = 1024 }; /* records or series: about a millisecond */
 
-/* Checks that the answer is still wanted. FG_E_CANCELED: the caller has disconnected or cancelled;
- * FG_E_DEADLINE. */
-enum fg_code ing_query_check_wanted(const struct ing_query *query,
-                                    struct fg_err *err) fg_must_check;
+/* Checks that the answer is still wanted, and charges the tenant for what was read so far.
+ * FG_E_CANCELED: the caller has disconnected or cancelled; FG_E_DEADLINE. */
+enum fg_code ing_query_check_wanted(struct ing_query *query, struct fg_err *err) fg_must_check;
 
 /* Handle calls, for fg_rpc_server_handle(). context: a struct ing_query_context that outlives the
  * server. Transport threads. */
@@ -69,8 +69,10 @@ void ing_query_handle_rows(struct fg_rpc_request *req, void *context);
 void ing_query_handle_stats(struct fg_rpc_request *req, void *context);
 
 /* Queues a query; the function of its kind fills the reply on a worker, under a guard of the
- * catalog. Transport threads. */
+ * catalog. tenant: whose queries it shares the lane with, as one flow (work.h). Transport threads.
+ */
 void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *context,
+                      struct fg_slice tenant,
                       enum fg_code (*kind)(struct ing_query *query, struct fg_err *err));
 
 /* The kinds: read the head and fill the reply. */

@@ -6,6 +6,7 @@
 #include "common/runtime/log.h"
 #include "querier/adhoc/adhoc.h"
 #include "querier/api.h"
+#include "querier/blocks/blocks.h"
 #include "querier/compare/compare.h"
 #include "querier/fanout.h"
 #include "querier/functions.h"
@@ -16,12 +17,15 @@
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
 #include "querier/status.h"
+#include "querier/usage.h"
+#include "querier/usage_counts.h"
 
 enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 
 /* All queries of programs at an interval are one flow, so that people wait for a few of them at
  * most. The flows of tenants are hashes of their names. */
 static const struct fg_flow scrapes = {.id = UINT64_C(0x736372617065)};
+enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as reading four */
 static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
 #define QUERIER_METRICS(M)                                                                         \
@@ -55,9 +59,22 @@ struct qry_http_binding {
     bool scraped, streams, whole;
 };
 
+/* Counts what a query took that got a worker. One of several tenants counts as one of the first, as
+ * in the lane. */
+static void count_usage(const struct qry_query *query)
+{
+    if (query->cpu_ns > 0)
+        qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
+                             &(struct fg_usage_queries){.queries = 1,
+                                                        .requests = query->requests,
+                                                        .read_bytes = query->planned_bytes,
+                                                        .cpu_us = (uint64_t)query->cpu_ns / 1000});
+}
+
 static void query_destroy(struct qry_query *query)
 {
     qry_fanout_end(query); /* before the arena, which has what it frees */
+    count_usage(query);
     qry_progress_destroy(query);
     fg_buf_done(&query->missing);
     fg_buf_done(&query->body);
@@ -76,10 +93,20 @@ static enum fg_code name_timeout(const struct qry_query *query, struct fg_err *e
                                                            : "querier.timeout");
 }
 
-/* Worker. */
-static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
+/* Compresses the answer in the same job, so the tenant pays for it, and its queries that wait do
+ * not hold up its answers. */
+static void encode(struct qry_query *query)
 {
-    struct qry_query *query = fg_container(job, struct qry_query, job);
+    uint64_t bytes = query->body.len;
+
+    if (query->endpoint->type != NULL && query->call.protocol != FG_CONNECT)
+        return; /* frames have a coding of their own */
+    if (fg_http_encode(query->req, &query->body))
+        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
+}
+
+static enum fg_code answer(struct qry_query *query, struct fg_err *err)
+{
     ProtobufCMessage *in = NULL;
 
     /* It may have waited in the queue until its client had gone: then it costs nothing more. */
@@ -92,7 +119,21 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
         code = qry_progress_frame(query, err);
+    else if (code == FG_OK)
+        encode(query);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
+}
+
+/* Worker. */
+static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
+{
+    struct qry_query *query = fg_container(job, struct qry_query, job);
+    int64_t begun_ns = fg_thread_cpu_ns();
+    enum fg_code code = answer(query, err);
+
+    qry_blocks_settle(query);
+    query->cpu_ns += fg_thread_cpu_ns() - begun_ns;
+    return code;
 }
 
 /* Warns operators of server errors and of incomplete responses. Code "unknown" is the client's
@@ -425,6 +466,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
         {qry_function_endpoints, qry_n_function_endpoints, false, false, true, false},
         {qry_label_endpoints, qry_n_label_endpoints, false, false, true, false},
         {qry_status_endpoints, qry_n_status_endpoints, false, false, false, true},
+        {qry_usage_endpoints, qry_n_usage_endpoints, false, false, false, true},
         /* Two selectors may be too long for a URL. */
         {qry_change_endpoints, qry_n_change_endpoints, false, true, true, false},
         {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false, true},

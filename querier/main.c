@@ -118,10 +118,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .manifest_age_ns = settings.manifest_age_ns,
         .rules_delay_ns = settings.rules_delay_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
+        .usage_interval_ns = settings.usage_interval_ns,
+        .usage_spool = settings.usage_spool[0] != '\0' ? settings.usage_spool : NULL,
     });
     qry_routes(service->querier, program->http);
     service->admin_api = fg_program_admin_api(program, service->bucket);
     fg_admin_api_routes(&service->admin_api, program->http);
+    fg_access_routes(program->access, program->http);
     return FG_OK;
 }
 

@@ -13,6 +13,8 @@ enum {
     SILENT_MAX_EVENTS = 50,
 };
 
+#define EVENT_STREAM "text/event-stream"
+
 static const char result_head[] = "event: result\ndata: ";
 static const char line_head[] = "\ndata: ";
 
@@ -142,14 +144,19 @@ static void tell(struct qry_progress *progress)
     }
 }
 
+/* Of an answer from a cache that proxies or browsers keep the events would be old. */
+static void forbid_caches(struct qry_progress *progress)
+{
+    fg_http_add_header(progress->req, "Cache-Control", "no-store");
+}
+
 /* Begins the answer unless it has begun. Returns false if the client is gone. */
 static bool begin(struct qry_progress *progress)
 {
-    if (progress->begun)
-        return true;
-    /* Of an answer from a cache that proxies or browsers keep the events would be old. */
-    fg_http_add_header(progress->req, "Cache-Control", "no-store");
-    progress->begun = fg_http_stream_begin(progress->req, "text/event-stream");
+    if (progress->begun || fg_http_gone(progress->req))
+        return progress->begun;
+    forbid_caches(progress);
+    progress->begun = fg_http_stream_begin(progress->req, EVENT_STREAM);
     progress->told.done = UINT64_MAX; /* so that the first event is sent at once */
     return progress->begun;
 }
@@ -201,13 +208,14 @@ void qry_progress_finish(struct qry_query *query)
     struct fg_http_request *req = query->req;
     struct fg_err err = query->job.err;
 
-    if (!query->progress->begun && query->job.code != FG_OK)
+    if (!query->progress->begun && query->job.code != FG_OK) {
         fg_connect_refuse(req, &query->call, &err); /* early enough for a status of its own */
-    else if (!begin(query->progress))
-        fg_http_respond(req, 200, "text/event-stream", &query->body);
-    else if (query->job.code != FG_OK)
+    } else if (!query->progress->begun) {           /* nothing to tell but the result */
+        forbid_caches(query->progress);
+        fg_http_respond(req, 200, EVENT_STREAM, &query->body);
+    } else if (query->job.code != FG_OK) {
         end_with_error(req, &err);
-    else if (!fg_http_stream_end(req, &query->body)) {
+    } else if (!fg_http_stream_end(req, &query->body)) {
         (void)fg_fail(&err, FG_E_UNAVAILABLE, "no memory left for responses, try again");
         end_with_error(req, &err);
     }

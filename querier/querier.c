@@ -1,15 +1,32 @@
 #include "querier/querier.h"
 
+#include "common/runtime/log.h"
 #include "querier/blocks/blocks.h"
 #include "querier/http.h"
 #include "querier/replicas/replicas.h"
 #include "querier/rules/rules.h"
 #include "querier/ui.h"
+#include "querier/usage_counts.h"
 
 enum {
     ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024,
     ADHOC_FILE_COPIES = 3, /* of an ad hoc profile: its text, bytes, and what the client sent */
 };
+
+/* A folder that is wrong, or no thread, must not keep anybody from asking. */
+static void count_usage(struct querier *querier, const struct qry_config *config)
+{
+    const struct qry_usage_counts_config usage = {.bucket = config->bucket,
+                                                  .clock = config->clock,
+                                                  .registry = config->registry,
+                                                  .spool = config->usage_spool,
+                                                  .interval_ns = config->usage_interval_ns};
+    struct fg_err err;
+
+    if (qry_usage_counts_create(&usage, &querier->usage, &err) != FG_OK)
+        fg_log_error("queries are not counted for bills until the next start",
+                     fg_ls("err", err.msg));
+}
 
 struct querier *qry_create(const struct qry_config *config)
 {
@@ -56,6 +73,8 @@ struct querier *qry_create(const struct qry_config *config)
             .disk = config->disk,
         });
     querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
+    if (config->bucket != NULL && config->usage_interval_ns > 0)
+        count_usage(querier, config);
     return querier;
 }
 
@@ -65,6 +84,7 @@ void qry_destroy(struct querier *querier)
         return;
     /* Abandoned calls outlive their queries: wait for them before the caller destroys the peers. */
     qry_calls_pending_done(&querier->pending);
+    qry_usage_counts_destroy(querier->usage);
     qry_rules_destroy(querier->rules);
     qry_blocks_destroy(querier->blocks);
     free(querier->bindings);

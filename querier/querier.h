@@ -34,7 +34,9 @@ struct qry_settings {
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns, rules_delay_ns;
     char *instance_labels, *embed_origins;
-    char *disk_cache; /* folder; "": see qry_open_disk_cache() */
+    int64_t usage_interval_ns;
+    char *usage_spool; /* folder; "": the program's own choice */
+    char *disk_cache;  /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes, adhoc_memory_max_bytes;
 };
@@ -77,6 +79,9 @@ struct qry_config {
     const char *instance_labels; /* of comparisons, separated by commas; NULL: the default */
     const char *embed_origins;  /* of pages that may show /embed, separated by spaces; NULL: none */
     struct fg_disk_cache *disk; /* of segment and block data; NULL: none */
+    /* What queries take is written to the bucket so often; 0: not at all. */
+    int64_t usage_interval_ns;
+    const char *usage_spool; /* folder where it waits for the bucket; NULL: in memory */
 };
 
 struct fg_program;

@@ -37,6 +37,7 @@ struct qry_lost;
 struct qry_progress;
 struct qry_query;
 struct qry_rules;
+struct qry_usage_counts;
 
 enum {
     RENDER_GROUPS_MAX = 16,   /* labels to group by; further ones are ignored */
@@ -61,6 +62,7 @@ struct querier {
     struct qry_http_binding *bindings; /* of the routes; http.c */
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
     struct qry_rules *rules;           /* recording rules */
+    struct qry_usage_counts *usage;    /* what queries take; NULL: not counted */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
@@ -110,7 +112,7 @@ struct qry_query {
         *restriction; /* a selector that all series match which the caller may see; NULL: none */
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants' limits; 0: no limit */
     uint64_t bytes_max;                      /* the same */
-    struct fg_flow flow;                     /* of the first tenant, whose queries share a lane */
+    struct fg_flow flow;                     /* of the first tenant, whose queries share a lane and the cache */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant, the longest that profiles or rollups
                                                 are kept; 0: forever */
     int64_t start_mono_ns, deadline_mono_ns;
@@ -124,7 +126,8 @@ struct qry_query {
     uint64_t profiles, bytes, series;
     uint64_t planned_bytes; /* to be read, from caches as well: what the query costs its tenant */
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
-    uint64_t rollups;                                  /* that took the place of profiles */
+    int64_t cpu_ns;   /* of the worker and of helpers of snapshots that have ended */
+    uint64_t rollups; /* that took the place of profiles */
 
     bool scraped;   /* by a program, at an interval */
     bool whole;     /* the answer is about all of a tenant, whatever series it has */

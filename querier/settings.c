@@ -51,6 +51,13 @@ const struct fg_conf_field qry_fields[] = {
      .doc = "Memory for all ad hoc profiles that are read and decoded at one moment. Requests "
             "beyond it get 429. At least what a comparison of two files needs is allowed: twice "
             "`querier.adhoc_decode_max_bytes` and three times `querier.adhoc_upload_max_bytes`."},
+    {"usage_interval", FG_CONF_NS, CONF(usage_interval_ns), .def = "1h", .min = "1s", .max = "1h",
+     .doc =
+         "How often the numbers of queries, of bytes they read and of their CPU time are written "
+         "to the bucket, for each tenant's usage. A crash loses those of one interval."},
+    {"usage_spool", FG_CONF_STRING, CONF(usage_spool), .def = "", .max = "4000",
+     .doc = "Directory of this process alone, where such numbers wait until the bucket takes them. "
+            "Empty: in the data directory of a single server, in memory in a querier."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

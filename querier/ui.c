@@ -66,6 +66,13 @@ static void on_file(struct fg_http_request *req, void *file)
     respond(req, file);
 }
 
+/* Whoever has to log in is sent there at once, and comes back to the same address. */
+static void on_page(struct fg_http_request *req, void *file)
+{
+    if (!fg_http_log_in(req))
+        on_file(req, file);
+}
+
 static const struct qry_ui_file *page(void)
 {
     fg_assert(fg_slice_is(fg_cstr(qry_ui_files[0].path), "/index.html"));
@@ -106,7 +113,7 @@ void qry_ui_routes(struct fg_http_server *server, const char *embed_origins)
     };
 
     for (size_t i = 0; i < FG_COUNT(pages); i++)
-        add(server, pages[i], on_file, page());
+        add(server, pages[i], on_page, page());
     add(server, FG_UI_EMBED, on_embed, embed_origins);
     for (size_t i = 1; i < qry_n_ui_files; i++)
         add(server, qry_ui_files[i].path, on_file, &qry_ui_files[i]);

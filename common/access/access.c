@@ -2,6 +2,7 @@
 
 #include "common/access/attempts.h"
 #include "common/access/networks.h"
+#include "common/access/people.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -64,6 +65,7 @@ struct fg_access {
     struct fg_attempts *attempts;
     struct fg_metrics *metrics;
     struct fg_condition *away, *damaged;
+    struct fg_people *people; /* NULL: the settings have no issuer */
 
     pthread_mutex_t lock;                 /* of those up to `strangers` */
     pthread_cond_t looked;                /* n_looked has grown */
@@ -386,6 +388,7 @@ static void tick(void *arg)
 struct attached {
     struct fg_grant grant;               /* first: handlers get it */
     struct fg_access_registry *registry; /* a reference; NULL: none */
+    struct fg_person person;             /* zeroed: a token of ours, or nobody */
 };
 
 static bool is_trusted(const struct fg_access *access, const struct fg_http_request *req)
@@ -472,10 +475,39 @@ static void look_again(struct fg_access *access)
         fg_access_wake(access);
 }
 
+/* Finds out whether an issuer or a session vouches for the caller. false: what the request has is
+ * not valid, or cannot be judged now. */
+static bool identify(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
+                     struct attached *attached, struct fg_access_facts *facts, struct fg_err *err)
+{
+    if (access->people == NULL || access->mode != FG_ACCESS_TOKEN)
+        return true;
+    switch (fg_people_identify(access->people, req, attached->registry, scopes, &attached->person,
+                               err)) {
+    case FG_OK:
+        facts->identity = &attached->person.identity;
+        return true;
+    case FG_E_NOT_FOUND:
+        return true;
+    case FG_E_NO_TENANT:
+        if (facts->authorization.ptr != NULL) {
+            fg_log_info("a token of an issuer was refused", fg_lb("peer", fg_http_peer(req)),
+                        fg_ls("err", err->msg));
+            (void)fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
+        }
+        refuse(access, req, "", err);
+        return false;
+    default:
+        fg_metric_add(access->metrics,
+                      err->code == FG_E_DENIED ? ACCESS_NO_SCOPE : ACCESS_NOT_LOADED, 1);
+        return false;
+    }
+}
+
 static bool decide(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
                    struct attached *attached, struct fg_err *err)
 {
-    const struct fg_access_facts facts = {
+    struct fg_access_facts facts = {
         .mode = access->mode,
         .trusted = is_trusted(access, req),
         .authorization = fg_http_header(req, "Authorization"),
@@ -491,6 +523,8 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
                       "the registry of access cannot be read from the bucket, try again");
         return false;
     }
+    if (!identify(access, req, scopes, attached, &facts, err))
+        return false;
     if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
         return true;
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
@@ -514,7 +548,11 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
         return false;
     }
     attached->registry = fg_access_registry(access);
+    attached->person = (struct fg_person){.verified = NULL};
     if (!decide(access, req, scopes, attached, err)) {
+        if (err->code == FG_E_NO_TENANT)
+            fg_people_challenge(access->people, req);
+        fg_person_done(&attached->person);
         fg_access_registry_unref(attached->registry);
         return false;
     }
@@ -527,7 +565,15 @@ static void release(void *arg, void *grant)
     struct attached *attached = grant;
 
     (void)arg;
+    fg_person_done(&attached->person);
     fg_access_registry_unref(attached->registry);
+}
+
+static bool log_in(void *arg, struct fg_http_request *req)
+{
+    struct fg_access *access = arg;
+
+    return access->mode == FG_ACCESS_TOKEN && fg_people_log_in(access->people, req);
 }
 
 const struct fg_http_guard *fg_access_guard(struct fg_access *access)
@@ -541,6 +587,20 @@ const struct fg_grant *fg_access_grant(const struct fg_http_request *req)
     const struct attached *attached = fg_http_grant(req);
 
     return attached == NULL ? &anyone : &attached->grant;
+}
+
+const struct fg_session *fg_access_session(const struct fg_http_request *req)
+{
+    const struct attached *attached = fg_http_grant(req);
+
+    return attached == NULL || attached->person.session.subject.ptr == NULL
+               ? NULL
+               : &attached->person.session;
+}
+
+void fg_access_routes(struct fg_access *access, struct fg_http_server *server)
+{
+    fg_people_routes(access->people, server);
 }
 
 enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
@@ -646,6 +706,24 @@ static enum fg_code choose_mode(struct fg_access *access, struct fg_err *err)
     return FG_OK;
 }
 
+static struct fg_access_registry *known_registry(void *arg)
+{
+    return fg_access_registry(arg);
+}
+
+static enum fg_code create_people(struct fg_access *access, struct fg_err *err)
+{
+    const struct fg_people_config people = {.settings = access->config.settings,
+                                            .login = access->config.login,
+                                            .clock = access->config.clock,
+                                            .registry = access->config.registry,
+                                            .conditions = access->config.conditions,
+                                            .known = known_registry,
+                                            .arg = access};
+
+    return access->config.login == NULL ? FG_OK : fg_people_create(&people, &access->people, err);
+}
+
 enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_access **ret_access,
                               struct fg_err *err)
 {
@@ -667,10 +745,10 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
     access->away = fg_condition_create(config->conditions, "access_registry_away");
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
-    access->guard = (struct fg_http_guard){admit, release, access};
+    access->guard = (struct fg_http_guard){admit, release, log_in, access};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
     atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));
-    if (choose_mode(access, err) != FG_OK) {
+    if (choose_mode(access, err) != FG_OK || create_people(access, err) != FG_OK) {
         fg_access_destroy(access);
         return err->code;
     }
@@ -683,6 +761,7 @@ void fg_access_destroy(struct fg_access *access)
     if (access == NULL)
         return;
     fg_access_unfollow(access);
+    fg_people_destroy(access->people);
     fg_access_registry_unref(access->registry);
     fg_condition_destroy(access->damaged);
     fg_condition_destroy(access->away);
@@ -708,13 +787,14 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
     if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
         return err->code;
     fg_ticker_wake(access->ticker);
-    return FG_OK;
+    return fg_people_start(access->people, bucket, err);
 }
 
 void fg_access_unfollow(struct fg_access *access)
 {
     if (access->stop == NULL)
         return;
+    fg_people_stop(access->people);
     fg_bucket_stop_all(access->stop);
     fg_ticker_destroy(access->ticker);
     access->ticker = NULL;

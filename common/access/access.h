@@ -12,6 +12,7 @@
 #define FG_COMMON_ACCESS_ACCESS_H
 
 #include "common/access/decide.h"
+#include "common/access/sealed_cookie.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -23,8 +24,9 @@
 struct fg_access;
 
 struct fg_access_config {
-    const struct fg_access_settings *settings; /* borrowed */
-    const char *listen;                        /* the address of the server for clients */
+    const struct fg_access_settings *settings;    /* borrowed */
+    const struct fg_access_login_settings *login; /* borrowed; NULL: neither issuers nor log-in */
+    const char *listen;                           /* the address of the server for clients */
     struct fg_clock *clock;
     struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
@@ -45,6 +47,14 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
                               struct fg_err *err) fg_must_check;
 /* Ends that. Requests under way are cancelled. Does nothing if it was not begun. */
 void fg_access_unfollow(struct fg_access *access);
+
+/* Adds the routes of the log-in to a server for people, if the settings have one. Before it starts.
+ */
+void fg_access_routes(struct fg_access *access, struct fg_http_server *server);
+
+/* Returns the session of a person's request, NULL if it has none. Any thread, until the request is
+ * answered. */
+const struct fg_session *fg_access_session(const struct fg_http_request *req);
 
 /* Returns whether only this machine can reach the address ("HOST:PORT"). */
 bool fg_access_is_local(const char *listen);

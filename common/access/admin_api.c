@@ -638,6 +638,18 @@ static enum fg_code revoke_token(struct admin_call *call, struct fg_err *err)
 
 /* ---- who asks ---- */
 
+/* What the page has to know of a session. */
+static void put_session(struct fg_json_writer *json, const struct fg_session *session)
+{
+    if (session == NULL)
+        return;
+    fg_json_put_text(json, "name", session->name);
+    fg_json_put_i64(json, "expiresMs", (session->issued_s + FG_SESSION_MAX_S) * 1000);
+    fg_buf_putc(fg_json_value(json, "csrf"), '"');
+    fg_buf_hex(json->out, session->csrf, sizeof session->csrf);
+    fg_buf_putc(json->out, '"');
+}
+
 static enum fg_code whoami(struct admin_call *call, struct fg_err *err)
 {
     static const char *const modes[] = {"auto", "none", "header", "token"};
@@ -668,6 +680,7 @@ static enum fg_code whoami(struct admin_call *call, struct fg_err *err)
                                                        : FG_SCOPES_ALL);
     if (grant->kind == FG_GRANT_TOKEN)
         fg_json_put_i64(&json, "expiresMs", grant->token->expires_ms);
+    put_session(&json, fg_access_session(call->req));
     fg_json_end(&json);
     return FG_OK;
 }

@@ -183,22 +183,32 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
 
 /* ---- about whom ---- */
 
-/* Returns the tenant that is meant without a header, or NULL. */
-static const char *only_tenant(const struct fg_grant *grant)
+/* A tenant that a role names without a '*'. */
+static struct fg_slice only_tenant_of_role(const struct fg_access_identity *identity)
 {
+    if (identity->n_roles != 1 || fg_slice_ends(identity->roles[0].tenants, "*"))
+        return fg_bytes(NULL, 0);
+    return identity->roles[0].tenants;
+}
+
+/* Returns the tenant that is meant without a header; ptr NULL: there is none. */
+static struct fg_slice only_tenant(const struct fg_grant *grant)
+{
+    if (grant->kind == FG_GRANT_IDENTITY)
+        return only_tenant_of_role(&grant->identity);
     if (grant->kind != FG_GRANT_TOKEN)
-        return NULL;
+        return fg_bytes(NULL, 0);
     /* Each series has its own tenant, and what is not said by labels counts for this one. */
     if (grant->token->tenant_label != NULL)
-        return grant->token->tenant_label->otherwise[0] != '\0'
-                   ? grant->token->tenant_label->otherwise
-                   : grant->token->tenants[0];
+        return fg_cstr(grant->token->tenant_label->otherwise[0] != '\0'
+                           ? grant->token->tenant_label->otherwise
+                           : grant->token->tenants[0]);
     if (grant->user[0] != '\0' && token_is_for(grant->token, fg_cstr(grant->user)) &&
         fg_access_find_tenant(grant->registry, fg_cstr(grant->user)) != NULL)
-        return grant->user;
+        return fg_cstr(grant->user);
     return grant->token->n_tenants == 1 && strcmp(grant->token->tenants[0], "*") != 0
-               ? grant->token->tenants[0]
-               : NULL;
+               ? fg_cstr(grant->token->tenants[0])
+               : fg_bytes(NULL, 0);
 }
 
 static enum fg_code check_tenant(const struct fg_grant *grant, bool several, struct fg_slice id,
@@ -228,12 +238,12 @@ static enum fg_code check_tenant(const struct fg_grant *grant, bool several, str
 enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct fg_slice header,
                               struct fg_tenant_ids *ret_ids, struct fg_err *err)
 {
-    const char *only = only_tenant(grant);
+    struct fg_slice only = only_tenant(grant);
 
     if (!several) {
         *ret_ids = (struct fg_tenant_ids){.ids = {FG_LIT(FG_TENANT_ONLY)}, .n = 1};
-    } else if (header.len == 0 && only != NULL) {
-        *ret_ids = (struct fg_tenant_ids){.ids = {fg_cstr(only)}, .n = 1};
+    } else if (header.len == 0 && only.ptr != NULL) {
+        *ret_ids = (struct fg_tenant_ids){.ids = {only}, .n = 1};
     } else if (header.len == 0 && grant->kind != FG_GRANT_ANYONE) {
         return fg_fail(
             err, FG_E_NO_TENANT,

@@ -16,6 +16,7 @@
 #define FG_COMMON_ACCESS_DECIDE_H
 
 #include "common/access/registry.h"
+#include "common/access/role.h"
 #include "common/model/tenant_id.h"
 #include "common/net/guard.h"
 
@@ -24,13 +25,6 @@ enum fg_access_mode {
     FG_ACCESS_NONE,
     FG_ACCESS_HEADER,
     FG_ACCESS_TOKEN,
-};
-
-/* What somebody may do in the tenants that a pattern matches: a name, or one with '*' at its end.
- */
-struct fg_access_role {
-    struct fg_slice tenants;
-    unsigned scopes;
 };
 
 /* Whom an issuer or a session vouches for. Borrowed. */

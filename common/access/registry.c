@@ -1,5 +1,6 @@
 #include "common/access/registry.h"
 
+#include "common/access/bindings.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -247,7 +248,11 @@ enum fg_code fg_access_registry_create(const Access__Registry *message, struct f
     registry->message = message;
     registry->arena = arena;
     atomic_init(&registry->refs, 1);
-    if (index_tenants(registry, err) != FG_OK || index_tokens(registry, err) != FG_OK) {
+    registry->bindings = fg_bindings_create(message, arena);
+    if (registry->bindings == NULL)
+        (void)fg_fail(err, FG_E_LIMIT, "too many bindings");
+    if (registry->bindings == NULL || index_tenants(registry, err) != FG_OK ||
+        index_tokens(registry, err) != FG_OK) {
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it was checked before it was stored */
         fg_access_registry_unref(registry);

@@ -28,9 +28,12 @@ enum {
     FG_ACCESS_NAME_MAX_BYTES = 200,
 };
 
+struct fg_bindings; /* common/access/bindings.h */
+
 struct fg_access_registry {
     const Access__Registry *message;
-    struct fg_map tenants, tokens;      /* by id: their positions in the message */
+    struct fg_map tenants, tokens; /* by id: their positions in the message */
+    const struct fg_bindings *bindings;
     const struct fg_selector *matchers; /* of each token; without matchers: an empty selector */
     struct fg_arena *arena;
     _Atomic unsigned refs;

@@ -18,6 +18,33 @@ const struct fg_conf_field fg_access_fields[] = {
      .doc = "Folder for a copy of the registry, which is used after a restart while the bucket cannot be reached. Empty: there is none."},
     {"failures_per_minute", FG_CONF_UINT, CONF(failures_per_minute), .def = "20", .min = "1", .max = "1000000",
      .doc = "Requests with wrong credentials per minute and address (IPv6: per /64) that are answered with 401. Further ones are answered with 429. Requests with right credentials are never refused for that."},
+    {"issuers", FG_CONF_YAML, CONF(issuers), .def = "", .max = "100000",
+     .doc = "Identity providers whose JSON Web Tokens are taken: a list of maps with issuer, audience (that a token has to have), and optionally keys_url (instead of discovery), ca_file, token_file (sent with requests to the issuer, such as a service account's), tenant_claim (path of the claim that names the tenant that the bearer may push to)."},
+    {"bindings", FG_CONF_YAML, CONF(bindings), .def = "", .max = "1000000",
+     .doc = "What people and workloads of the issuers may do: a list of maps with issuer, claim (a name, or a JSON pointer such as /realm_access/roles), value (* for any), tenants (a name, `team-*`, * or `{value}`) and role (sender, viewer, editor, admin, cluster-admin)."},
+    {"master_key_file", FG_CONF_STRING, CONF(master_key_file), .def = "", .max = "4000",
+     .doc = "File with 32 random bytes, as 64 hexadecimal digits or in base64, that encrypts the keys of sessions in the bucket. All servers have the same. Empty: whoever can read the bucket can make sessions."},
 };
 /* clang-format on */
 const size_t fg_access_n_fields = FG_COUNT(fg_access_fields);
+
+#undef CONF
+#define CONF(field) FG_CONF_AT(struct fg_access_login_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field fg_access_login_fields[] = {
+    {"issuer", FG_CONF_STRING, CONF(issuer), .def = "", .max = "2000",
+     .doc = "The one of `access.issuers` at which people log in (OpenID Connect). Empty: there is no log-in."},
+    {"client_id", FG_CONF_STRING, CONF(client_id), .def = "", .max = "1000",
+     .doc = "What the identity provider calls this server."},
+    {"client_secret_file", FG_CONF_STRING, CONF(client_secret_file), .def = "", .max = "4000",
+     .doc = "File with the client secret."},
+    {"scopes", FG_CONF_STRING, CONF(scopes), .def = "openid profile email", .max = "1000",
+     .doc = "What is asked of the identity provider. Many give the claim groups only if the scope groups is among these."},
+    {"device_client_id", FG_CONF_STRING, CONF(device_client_id), .def = "", .max = "1000",
+     .doc = "What the identity provider calls `flamegrid login`: a client without a secret that may use the device flow (RFC 8628). Its tokens need the audience of the issuer in `access.issuers`. Empty: commands have no log-in."},
+    {"public_url", FG_CONF_STRING, CONF(public_url), .def = "", .max = "2000",
+     .doc = "The address of this server in browsers, such as https://profiles.example.com. The identity provider has to know PUBLIC_URL/auth/callback. Without https only a loopback address is possible."},
+};
+/* clang-format on */
+const size_t fg_access_login_n_fields = FG_COUNT(fg_access_login_fields);

@@ -30,6 +30,11 @@ struct fg_clock *fg_clock_real(void)
     return &real;
 }
 
+int64_t fg_thread_cpu_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 static int64_t manual_wall(struct fg_clock *clock)
 {
     return fg_container(clock, struct fg_clock_manual, clock)->wall_ns;

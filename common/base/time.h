@@ -28,6 +28,9 @@ struct fg_clock_ops {
 /* Returns the machine's clock, one for the process. Any thread. */
 struct fg_clock *fg_clock_real(void);
 
+/* Returns the CPU time of the calling thread. It is a measurement: nothing is decided by it. */
+int64_t fg_thread_cpu_ns(void);
+
 /* A clock that stands still until it is advanced. One thread at a time. */
 struct fg_clock_manual {
     struct fg_clock clock;

@@ -55,7 +55,7 @@ const struct fg_conf_field fg_limit_fields[] = {
     {"max_query_bytes", FG_CONF_BYTES, CONF(max_query_bytes), .def = "0", .max = "1000TiB",
      .doc = "Bytes that one query may read from heads, segments and blocks, cached ones included. Queries that need more are refused with 429. 0: unlimited."},
     {"max_concurrent_queries", FG_CONF_UINT, CONF(max_concurrent_queries), .def = "0", .max = "100000",
-     .doc = "Queries of a tenant that run at the same time on one querier; further ones wait. Only with `multitenancy_enabled`. 0: unlimited, except that a tenant never gets the last free worker."},
+     .doc = "Queries of a tenant that run at the same time on one querier; further ones wait. Only with `multitenancy_enabled`. 0: as many as there are workers, less one while other tenants ask."},
     {"max_queued_queries", FG_CONF_UINT, CONF(max_queued_queries), .def = "0", .max = "1000000",
      .doc = "Queries of a tenant that wait on one querier. Further ones are refused with 429. Only with `multitenancy_enabled`. 0: as many as `query_queue_max` leaves."},
     {"max_recording_rules", FG_CONF_UINT, CONF(max_recording_rules), .def = "200", .max = "10000",

@@ -2,9 +2,9 @@
 
 #include "common/base/value.h"
 
-/* Saturates at INT64_MAX, which is also what fg_usage_get() accepts. */
-static uint64_t sum_of(uint64_t a, uint64_t b)
+uint64_t fg_usage_sum(uint64_t a, uint64_t b)
 {
+    /* What fg_usage_get() accepts. */
     return b > (uint64_t)INT64_MAX - FG_MIN(a, (uint64_t)INT64_MAX) ? (uint64_t)INT64_MAX : a + b;
 }
 
@@ -17,10 +17,10 @@ void fg_usage_count(struct fg_usage *usage, struct fg_profile_size size, uint64_
 
 void fg_usage_add(struct fg_usage *usage, const struct fg_usage *more)
 {
-    usage->profiles = sum_of(usage->profiles, more->profiles);
-    usage->samples = sum_of(usage->samples, more->samples);
-    usage->wire_bytes = sum_of(usage->wire_bytes, more->wire_bytes);
-    usage->raw_bytes = sum_of(usage->raw_bytes, more->raw_bytes);
+    usage->profiles = fg_usage_sum(usage->profiles, more->profiles);
+    usage->samples = fg_usage_sum(usage->samples, more->samples);
+    usage->wire_bytes = fg_usage_sum(usage->wire_bytes, more->wire_bytes);
+    usage->raw_bytes = fg_usage_sum(usage->raw_bytes, more->raw_bytes);
 }
 
 bool fg_usage_eq(const struct fg_usage *a, const struct fg_usage *b)
@@ -76,10 +76,10 @@ void fg_profile_sizes_share(uint64_t wire_bytes, uint64_t raw_bytes, const uint6
     uint64_t all = 0, before = 0;
 
     for (size_t i = 0; i < n; i++)
-        all = sum_of(all, weights[i]);
+        all = fg_usage_sum(all, weights[i]);
     for (size_t i = 0; i < n; i++) {
         /* Without weights each profile has the same share. */
-        uint64_t after = all == 0 ? i + 1 : FG_MIN(sum_of(before, weights[i]), all);
+        uint64_t after = all == 0 ? i + 1 : FG_MIN(fg_usage_sum(before, weights[i]), all);
         uint64_t of = all == 0 ? n : all;
 
         ret_sizes[i] = (struct fg_profile_size){

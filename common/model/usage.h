@@ -28,6 +28,9 @@ struct fg_usage {
     uint64_t raw_bytes;
 };
 
+/* Returns a + b, at most INT64_MAX. */
+uint64_t fg_usage_sum(uint64_t a, uint64_t b);
+
 /* Adds a profile. A profile of unknown size changes nothing. Sums saturate at INT64_MAX. */
 void fg_usage_count(struct fg_usage *usage, struct fg_profile_size size, uint64_t samples);
 

@@ -40,6 +40,9 @@ enum fg_scope {
 struct fg_http_guard {
     bool (*admit)(void *arg, struct fg_http_request *req, unsigned scopes, struct fg_err *err);
     void (*release)(void *arg, void *grant);
+    /* Answers a request for a page by sending its browser to the log-in, and returns true; false if
+     * nobody has to log in for that, and the request is as before. NULL: there is no log-in. */
+    bool (*log_in)(void *arg, struct fg_http_request *req);
     void *arg;
 };
 

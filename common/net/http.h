@@ -218,6 +218,10 @@ bool fg_http_takes_gzip(const struct fg_http_request *req);
 /* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
 
+/* Returns the value of the first cookie of that name, in any of the headers Cookie: HTTP/2 may have
+ * one for each (RFC 9113, 8.2.3). ptr NULL: none. */
+struct fg_slice fg_http_cookie(const struct fg_http_request *req, const char *name);
+
 /* Returns the first parameter of that name in the query string, percent-decoded into the request's
  * arena; ptr NULL: none. */
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
@@ -242,6 +246,10 @@ const void *fg_http_grant(const struct fg_http_request *req);
  * answer. Any thread. */
 bool fg_http_gone(const struct fg_http_request *req);
 
+/* Lets the guard answer a request for a page if a person has to log in first. Returns true if it
+ * has: the request is gone. For handlers of pages whose route is open, before anything else. */
+bool fg_http_log_in(struct fg_http_request *req) fg_must_check;
+
 /* --- the answer --- */
 
 /* Adds a response header, before fg_http_respond(). Copied; line ends in it become spaces. */
@@ -258,10 +266,18 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 void fg_http_no_coding(struct fg_http_request *req);
 
 /*
+ * Compresses the body that fg_http_respond() will be called with, status 200, if the client accepts
+ * that and the body gets smaller. For handlers that make large answers on a worker, whose job
+ * thereby includes the compression. Returns whether it was tried. On the worker; not together with
+ * fg_http_no_coding().
+ */
+bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body);
+
+/*
  * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
  * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds
  * "Retry-After: 1" to 429 and 503 unless the handler added one. Compresses bodies of at least 1,400
- * bytes on a worker (zstd or gzip according to Accept-Encoding).
+ * bytes on a worker (zstd or gzip according to Accept-Encoding), unless fg_http_encode() did.
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);
@@ -273,7 +289,9 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  *
  * At most a few kilobytes wait to be sent. Further pieces are refused, so a peer that does not
  * read costs neither memory nor time. All on the request's loop; after begin the
- * other functions of answers may not be called. Not compressed.
+ * other functions of answers may not be called. If the client takes gzip or zstd, the answer is in
+ * that coding: pieces as they are, so that they can be read at once, and a last one of at least
+ * 1,400 bytes compressed on a worker.
  */
 
 /* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */

@@ -9,10 +9,11 @@
 
 /* clang-format off */
 #define FG_UI_PAGES(X) \
-    X("/") X("/labels") X("/spans") X("/compare") X("/diff") X("/adhoc") X("/pull") X("/status") \
+    X("/") X("/labels") X("/spans") X("/compare") X("/diff") X("/adhoc") X(FG_UI_TARGETS) X("/status") \
     X("/comparison") X("/comparison-diff") X("/explore") /* links of Pyroscope's page */
 /* clang-format on */
-#define FG_UI_EMBED  "/embed" /* one picture, to be shown in pages of others */
-#define FG_UI_ASSETS "/assets/"
+#define FG_UI_TARGETS "/targets" /* as Prometheus calls it */
+#define FG_UI_EMBED   "/embed"   /* one picture, to be shown in pages of others */
+#define FG_UI_ASSETS  "/assets/"
 
 #endif

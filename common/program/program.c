@@ -18,7 +18,7 @@ enum {
     BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
-    SHARED_SECTIONS = 3,          /* of settings, before those of the program */
+    SHARED_SECTIONS = 4,          /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -38,11 +38,11 @@ static const struct fg_conf_field program_fields[] = {
     {"loops", FG_CONF_UINT, CONF(loops), .def = "0", .max = "64",
      .doc = "Threads that serve connections. 0: one for every two processors."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
-     .doc = "Threads that decode uploads; as many others answer queries. 0: one of each kind per processor."},
+     .doc = "Threads that decode uploads; as many others answer queries. With `multitenancy_enabled`, up to twice as many queries run if they are of so many tenants. 0: one of each kind per processor."},
     {"ingest_queue_max", FG_CONF_UINT, CONF(ingest_queue_max), .def = "1024", .min = "1", .max = "1000000",
      .doc = "Uploads that may wait for a decoding thread. Further uploads are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Queries that may wait for a worker. Further queries are refused with 429. With `multitenancy_enabled`, the next query is one of the tenant whose queries have read the fewest bytes so far. A tenant may then have at most as many queries waiting as the queue has free slots, and at most as many running as there are idle workers. A tenant that is alone therefore gets half of the queue and half of the workers."},
+     .doc = "Queries that may wait for a worker. Further queries are refused with 429. With `multitenancy_enabled`, the next query is one of the tenant whose queries have read the fewest bytes so far. A tenant may then have at most as many queries waiting as the queue has free slots, so one that is alone gets half of the queue. A tenant that is alone uses all workers. While other tenants ask, and for a second after that, it leaves one worker idle."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
      .doc = "Memory budget of the process. Queues, caches and dictionaries without a size of their own get a share of it."},
     {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",
@@ -133,6 +133,8 @@ static void make_conf(struct fg_program *program)
         (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &program->limits};
     program->conf.sections[2] = (struct fg_conf_section){
         "access", fg_access_fields, fg_access_n_fields, &program->access_settings};
+    program->conf.sections[3] = (struct fg_conf_section){
+        "access.login", fg_access_login_fields, fg_access_login_n_fields, &program->login_settings};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -324,9 +326,11 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     const struct fg_program_settings *settings = &program->settings;
     unsigned workers = settings->workers > 0 ? (unsigned)settings->workers : processors();
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {workers, (unsigned)settings->ingest_queue_max},
-        [FG_LANE_QUERY] = {workers, (unsigned)settings->query_queue_max},
-        [FG_LANE_BACKGROUND] = {1, BACKGROUND_QUEUE_MAX},
+        [FG_LANE_INGEST] = {.threads = workers, .queue_max = (unsigned)settings->ingest_queue_max},
+        [FG_LANE_QUERY] = {.threads = workers,
+                           .queue_max = (unsigned)settings->query_queue_max,
+                           .guests = workers},
+        [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = BACKGROUND_QUEUE_MAX},
     };
 
     program->registry = fg_registry_create();
@@ -358,6 +362,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                           &program->tenants, err) != FG_OK)
         return err->code;
     if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
+                                                    .login = &program->login_settings,
                                                     .listen = settings->listen,
                                                     .clock = program->clock,
                                                     .tenants = program->tenants,

@@ -91,6 +91,7 @@ struct fg_program {
     struct fg_program_settings settings;
     struct fg_limit_settings limits; /* of tenants without their own */
     struct fg_access_settings access_settings;
+    struct fg_access_login_settings login_settings;
     struct fg_conf conf;
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */

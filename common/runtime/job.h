@@ -8,7 +8,7 @@
 
 /* A flow, and its own limits: the most jobs of it that may wait and run. 0: none. */
 struct fg_flow {
-    uint64_t id; /* any number */
+    uint64_t id; /* any number; that of jobs without a flow is 0 */
     unsigned queued_max, running_max;
 };
 
@@ -21,7 +21,9 @@ struct fg_job {
     int64_t queued_mono_ns;           /* set by submit */
     struct fg_msg msg;                /* internal */
     struct fg_job *next;              /* internal */
-    struct fg_work_flow *flow;        /* internal */
+    struct fg_work_flow *flow;        /* internal; NULL: pinned, or a helper */
+    const struct fg_job *owner;       /* internal; of a helper, the job that it helps, or NULL */
+    bool helps;                       /* internal */
 };
 
 #endif

@@ -1,5 +1,7 @@
 #include "common/runtime/task_group.h"
 
+#include "common/base/time.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -21,12 +23,14 @@ struct helper {
 struct fg_task_group {
     struct fg_work *work; /* NULL: no helpers */
     enum fg_lane lane;
-    pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
+    const struct fg_job *job; /* the owner's; NULL: none */
+    pthread_mutex_t lock;     /* over all below but `failed`; the lane's is taken within */
     pthread_cond_t changed;
     struct task_queue waiting, done;
     uint64_t n_put, n_ended;                    /* the owner's */
     unsigned helpers_max, n_helpers, n_helping; /* n_helping of the helpers run a task */
     bool nudged;
+    int64_t helpers_cpu_ns; /* that tasks took on helpers */
     _Atomic bool failed;
     uint64_t failed_number; /* err is that of this task */
     struct fg_err err;      /* code FG_OK: none has failed */
@@ -81,10 +85,13 @@ static void note_failure(struct fg_task_group *group, const struct fg_task *task
 /* Unlocked. After the group has failed, tasks are ended without being run. */
 static void run_task(struct fg_task_group *group, struct fg_task *task, bool begins, bool helping)
 {
+    int64_t begun_ns = helping ? fg_thread_cpu_ns() : 0, took_ns;
     struct fg_err err = {.code = FG_OK};
 
     task->code = begins ? task->run(task, &err) : FG_E_CANCELED;
+    took_ns = helping ? fg_thread_cpu_ns() - begun_ns : 0;
     (void)pthread_mutex_lock(&group->lock);
+    group->helpers_cpu_ns += took_ns;
     if (begins && task->code != FG_OK)
         note_failure(group, task, &err);
     queue_push(&group->done, task);
@@ -92,6 +99,16 @@ static void run_task(struct fg_task_group *group, struct fg_task *task, bool beg
     check(group);
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
+}
+
+int64_t fg_task_group_helpers_cpu_ns(struct fg_task_group *group)
+{
+    int64_t cpu_ns;
+
+    (void)pthread_mutex_lock(&group->lock);
+    cpu_ns = group->helpers_cpu_ns;
+    (void)pthread_mutex_unlock(&group->lock);
+    return cpu_ns;
 }
 
 bool fg_task_group_run_one(struct fg_task_group *group)
@@ -132,7 +149,7 @@ static enum fg_code help(struct fg_job *job, struct fg_err *err)
     (void)err;
     /* Between two tasks a helper looks whether its lane has work of its own: it was lent only
      * while it was idle. */
-    while (help_once(group) && !fg_work_is_wanted(group->work, group->lane))
+    while (help_once(group) && !fg_work_recalls(group->work, group->lane, group->job))
         continue;
     return FG_OK;
 }
@@ -164,7 +181,8 @@ static void call_helpers(struct fg_task_group *group)
             helper++;
         helper->group = group;
         helper->job = (struct fg_job){.run = help, .done = leave};
-        started = helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
+        started = helper->busy =
+            fg_work_submit_helper(group->work, group->lane, group->job, &helper->job);
         group->n_helpers += started;
     }
     check(group);
@@ -172,27 +190,34 @@ static void call_helpers(struct fg_task_group *group)
 
 /* ---- the owner's ---- */
 
-struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane)
+struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane,
+                                           const struct fg_job *job)
 {
     struct fg_task_group *group = fg_new(struct fg_task_group);
 
     group->work = work;
     group->lane = lane;
+    group->job = job;
     group->helpers_max = FG_TASK_GROUP_HELPERS_MAX;
     fg_assert(pthread_mutex_init(&group->lock, NULL) == 0 &&
               pthread_cond_init(&group->changed, NULL) == 0);
     return group;
 }
 
-void fg_task_group_destroy(struct fg_task_group *group)
+void fg_task_group_settle(struct fg_task_group *group)
 {
-    if (group == NULL)
-        return;
     (void)pthread_mutex_lock(&group->lock);
     fg_assert(!fg_task_group_has_tasks(group));
     while (group->n_helpers > 0)
         (void)pthread_cond_wait(&group->changed, &group->lock);
     (void)pthread_mutex_unlock(&group->lock);
+}
+
+void fg_task_group_destroy(struct fg_task_group *group)
+{
+    if (group == NULL)
+        return;
+    fg_task_group_settle(group);
     (void)pthread_cond_destroy(&group->changed);
     (void)pthread_mutex_destroy(&group->lock);
     free(group);

@@ -9,7 +9,8 @@
  *
  * The owner does not depend on helpers: it runs every task that no helper takes, and without idle
  * workers put() runs a task before it returns. Helpers never wait. After each task a helper returns
- * to its lane if a job waits for a worker.
+ * to its lane if a job waits for a worker, or if the owner's flow is to leave the worker idle
+ * (work_flows.h). So tasks are what others wait for at most: make them short, milliseconds at most.
  *
  * Tasks begin in the order in which they were put. If tasks fail, the failure of the task that was
  * put first counts. After a failure no task begins; tasks that have begun run to their end. So the
@@ -38,8 +39,13 @@ struct fg_task {
 
 struct fg_task_group;
 
-/* Creates a group without tasks. work NULL: without helpers. Never fails. */
-struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane);
+/* Creates a group without tasks. work NULL: without helpers. job: of the lane, the one that runs on
+ * the owner's thread; NULL: the thread is no worker. Never fails. */
+struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane,
+                                           const struct fg_job *job);
+/* Waits for helpers to return; the group has no tasks. The job of the group ends after that, since
+ * helpers count as its own. */
+void fg_task_group_settle(struct fg_task_group *group);
 /* Waits for helpers to return and frees the group, which has no tasks. Accepts NULL. */
 void fg_task_group_destroy(struct fg_task_group *group);
 
@@ -73,6 +79,10 @@ void fg_task_group_nudge(struct fg_task_group *group);
 bool fg_task_group_has_failed(const struct fg_task_group *group);
 /* Makes no more tasks begin. */
 void fg_task_group_stop(struct fg_task_group *group);
+
+/* Returns the CPU time that tasks took on helpers until now; those of the owner are in its thread's
+ * own (fg_thread_cpu_ns()). */
+int64_t fg_task_group_helpers_cpu_ns(struct fg_task_group *group);
 
 /*
  * Runs and ends all tasks. Returns FG_OK, or the failure that counts. Afterwards the group has

@@ -1,9 +1,9 @@
 /*
- * A lane is one mutex over one shared queue and one queue for each worker. Every worker sleeps on a
- * condition of its own: a pinned job wakes exactly the one it is for, an unpinned one wakes one
- * that is idle, and nobody is woken for nothing.
+ * A lane is one mutex over the flows, a queue for each worker, and one for helpers. Every worker
+ * sleeps on a condition of its own: a pinned job wakes exactly the one it is for, another one wakes
+ * one that is idle, and nobody is woken for a job that may not run yet.
  *
- * A worker takes whichever head has waited longest: its own queue's, the shared one's, or that of
+ * A worker takes whichever head has waited longest: its own queue's, that of helpers, or that of
  * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
  * one worker alone takes from it.
  *
@@ -31,9 +31,9 @@ struct worker {
 struct lane {
     pthread_mutex_t mutex; /* over everything below that is not constant or atomic */
     struct worker *workers;
-    unsigned n_workers; /* constant once all run */
+    unsigned n_workers; /* guests included; constant once all run */
     unsigned queue_max; /* constant */
-    struct fg_work_queue shared;
+    struct fg_work_queue helpers;
     struct fg_work_flows flows;
     unsigned queued; /* in all queues */
     _Atomic unsigned running;
@@ -53,21 +53,49 @@ static const char *const lane_names[FG_LANES] = {
 
 /* ---- workers ---- */
 
+static int64_t head_mono_ns(const struct fg_work_queue *queue)
+{
+    return queue->first == NULL ? INT64_MAX : queue->first->queued_mono_ns;
+}
+
 /* Chooses the worker's next job, by age of the three queue heads; NULL: none. Locked. */
 static struct fg_job *next_job(struct worker *worker)
 {
     struct lane *lane = worker->lane;
-    struct fg_work_flow *flow = fg_work_flows_next(&lane->flows, lane->n_workers);
-    const struct fg_job *own = worker->pinned.first, *any = lane->shared.first;
-    int64_t own_ns = own == NULL ? INT64_MAX : own->queued_mono_ns;
-    int64_t any_ns = any == NULL ? INT64_MAX : any->queued_mono_ns;
-    int64_t flow_ns = flow == NULL ? INT64_MAX : flow->queue.first->queued_mono_ns;
+    struct fg_work_flow *flow = fg_work_flows_next(&lane->flows, fg_mono_ns(fg_clock_real()));
+    int64_t own_ns = head_mono_ns(&worker->pinned), help_ns = head_mono_ns(&lane->helpers);
+    int64_t flow_ns = flow == NULL ? INT64_MAX : head_mono_ns(&flow->queue);
 
-    if (own != NULL && own_ns <= any_ns && own_ns <= flow_ns)
+    if (worker->pinned.first != NULL && own_ns <= help_ns && own_ns <= flow_ns)
         return fg_work_queue_pop(&worker->pinned);
-    if (any != NULL && any_ns <= flow_ns)
-        return fg_work_queue_pop(&lane->shared);
+    if (lane->helpers.first != NULL && help_ns <= flow_ns)
+        return fg_work_queue_pop(&lane->helpers);
     return flow == NULL ? NULL : fg_work_flows_start(&lane->flows, flow);
+}
+
+/* Locked. */
+static void wake_one(struct worker *worker)
+{
+    worker->idle = false; /* so that the next job wakes another one */
+    pthread_cond_signal(&worker->wake);
+}
+
+/* NULL: all have something to do. Locked. */
+static struct worker *find_idle(struct lane *lane)
+{
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].idle)
+            return &lane->workers[i];
+    return NULL;
+}
+
+/* Wakes an idle worker if a job of a flow may start. Locked. */
+static void wake_for_flows(struct lane *lane)
+{
+    struct worker *worker = find_idle(lane);
+
+    if (worker != NULL && fg_work_flows_next(&lane->flows, fg_mono_ns(fg_clock_real())) != NULL)
+        wake_one(worker);
 }
 
 /* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
@@ -86,9 +114,17 @@ static struct fg_job *wait_job(struct worker *worker)
     if (job != NULL) {
         lane->queued--;
         atomic_fetch_add_explicit(&lane->running, 1, memory_order_relaxed);
+        /* What might not run when it was queued may run now, since flows become inactive with
+         * time, and nothing wakes a worker for that. */
+        wake_for_flows(lane);
     }
     pthread_mutex_unlock(&lane->mutex);
     return job;
+}
+
+static struct fg_work_flow *flow_of(const struct fg_job *owner)
+{
+    return owner == NULL ? NULL : owner->flow;
 }
 
 static void come_home(struct fg_msg *msg)
@@ -107,9 +143,12 @@ static void run_job(struct lane *lane, struct fg_job *job)
 
     /* Before done(), which may look at the lane, and after which the job is not ours. What may run
      * now this worker finds when it looks for its next job. */
-    if (job->flow != NULL) {
+    if (job->flow != NULL || job->helps) {
         pthread_mutex_lock(&lane->mutex);
-        fg_work_flows_ended(&lane->flows, job->flow);
+        if (job->helps)
+            fg_work_flows_returned(&lane->flows, flow_of(job->owner));
+        else
+            fg_work_flows_ended(&lane->flows, job->flow, fg_mono_ns(fg_clock_real()));
         pthread_mutex_unlock(&lane->mutex);
     }
     atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
@@ -132,51 +171,48 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Locked. */
-static void wake_one(struct worker *worker)
+/* Prepares a job for one of the queues. Locked: the time orders them. */
+static void prepare(struct lane *lane, struct fg_job *job)
 {
-    worker->idle = false; /* so that the next job wakes another one */
-    pthread_cond_signal(&worker->wake);
-}
-
-/* NULL: all have something to do. Locked. */
-static struct worker *find_idle(struct lane *lane)
-{
-    for (unsigned i = 0; i < lane->n_workers; i++)
-        if (lane->workers[i].idle)
-            return &lane->workers[i];
-    return NULL;
-}
-
-/* pinned: NULL for any worker. flow NULL: the job is of none. Locked. */
-static void enqueue(struct lane *lane, struct worker *pinned, const struct fg_flow *flow,
-                    struct fg_job *job)
-{
-    struct worker *worker = pinned != NULL ? pinned : find_idle(lane);
-
-    job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
+    job->queued_mono_ns = fg_mono_ns(fg_clock_real());
     job->flow = NULL;
-    if (flow != NULL)
-        fg_work_flows_add(&lane->flows, flow, job);
-    else
-        fg_work_queue_push(pinned != NULL ? &pinned->pinned : &lane->shared, job);
+    job->owner = NULL;
+    job->helps = false;
     lane->queued++;
-    if (worker != NULL)
-        wake_one(worker);
 }
 
+/* Locked. */
+static void enqueue_flow(struct lane *lane, const struct fg_flow *flow, struct fg_job *job)
+{
+    prepare(lane, job);
+    fg_work_flows_add(&lane->flows, flow, job);
+    wake_for_flows(lane);
+}
+
+/* Locked. */
+static void enqueue_pinned(struct lane *lane, struct worker *worker, struct fg_job *job)
+{
+    prepare(lane, job);
+    fg_work_queue_push(&worker->pinned, job);
+    wake_one(worker);
+}
+
+/* pinned: NULL for any worker. */
 static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
 {
+    static const struct fg_flow none;
     bool room;
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
     /* A full queue refuses (429). It must not wait: the caller is a loop. */
     room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
-    if (room)
-        enqueue(lane, pinned, NULL, job);
-    else
+    if (!room)
         lane->refused++;
+    else if (pinned != NULL)
+        enqueue_pinned(lane, pinned, job);
+    else
+        enqueue_flow(lane, &none, job);
     pthread_mutex_unlock(&lane->mutex);
     return room;
 }
@@ -204,7 +240,7 @@ enum fg_submit fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id,
     else if (lane->n_workers == 0 || queued >= left || lane->stopping)
         verdict = FG_SUBMIT_LANE_FULL;
     if (verdict == FG_SUBMIT_QUEUED)
-        enqueue(lane, NULL, flow, job);
+        enqueue_flow(lane, flow, job);
     else
         lane->refused++;
     pthread_mutex_unlock(&lane->mutex);
@@ -227,37 +263,44 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
 {
     struct lane *to = &work->lanes[lane];
 
-    return submit(to, to->n_workers == 0 ? NULL : &to->workers[pin % to->n_workers], job);
+    return submit(to, to->flows.workers == 0 ? NULL : &to->workers[pin % to->flows.workers], job);
 }
 
-bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job)
+bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane_id, const struct fg_job *owner,
+                           struct fg_job *job)
 {
     struct lane *lane = &work->lanes[lane_id];
-    bool idle;
+    struct worker *worker;
+    bool lent;
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
-    /* If a worker is idle, every queued job has a worker that was woken for it or is pinned to it,
-     * or its flow has as many running jobs as it may have. */
-    idle = find_idle(lane) != NULL && !lane->stopping;
-    if (idle)
-        enqueue(lane, NULL, NULL, job);
+    /* An idle worker that was woken for a job, or that a pinned job waits for, is not idle here. */
+    worker = lane->stopping ? NULL : find_idle(lane);
+    lent = worker != NULL &&
+           fg_work_flows_lend(&lane->flows, flow_of(owner), fg_mono_ns(fg_clock_real()));
+    if (lent) {
+        prepare(lane, job);
+        job->owner = owner;
+        job->helps = true;
+        fg_work_queue_push(&lane->helpers, job);
+        wake_one(worker);
+    }
     pthread_mutex_unlock(&lane->mutex);
-    return idle;
+    return lent;
 }
 
-bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane_id)
+bool fg_work_recalls(struct fg_work *work, enum fg_lane lane_id, const struct fg_job *owner)
 {
     struct lane *lane = &work->lanes[lane_id];
-    bool wanted;
+    bool recalls;
 
     pthread_mutex_lock(&lane->mutex);
-    wanted =
-        lane->shared.first != NULL || fg_work_flows_next(&lane->flows, lane->n_workers) != NULL;
-    for (unsigned i = 0; i < lane->n_workers && !wanted; i++)
-        wanted = lane->workers[i].pinned.first != NULL;
+    recalls = fg_work_flows_recalls(&lane->flows, flow_of(owner), fg_mono_ns(fg_clock_real()));
+    for (unsigned i = 0; i < lane->n_workers && !recalls; i++)
+        recalls = lane->workers[i].pinned.first != NULL;
     pthread_mutex_unlock(&lane->mutex);
-    return wanted;
+    return recalls;
 }
 
 static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,
@@ -322,10 +365,13 @@ enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[
     for (size_t i = 0; i < FG_LANES; i++) {
         fg_assert(pthread_mutex_init(&work->lanes[i].mutex, NULL) == 0);
         work->lanes[i].queue_max = lanes[i].queue_max;
-        work->lanes[i].workers = fg_calloc(lanes[i].threads, sizeof(struct worker));
+        work->lanes[i].flows.workers = lanes[i].threads;
+        work->lanes[i].flows.guests = lanes[i].guests;
+        work->lanes[i].workers =
+            fg_calloc((size_t)lanes[i].threads + lanes[i].guests, sizeof(struct worker));
     }
     for (size_t i = 0; i < FG_LANES; i++)
-        for (unsigned t = 0; t < lanes[i].threads; t++)
+        for (unsigned t = 0; t < lanes[i].threads + lanes[i].guests; t++)
             if (worker_start(&work->lanes[i], name, lane_names[i], err) != FG_OK)
                 return err->code;
     *ret_work = fg_take(work);
@@ -335,13 +381,10 @@ enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[
 /* Locked. */
 static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
 {
-    int64_t oldest = now_mono_ns;
+    int64_t oldest = FG_MIN(now_mono_ns, head_mono_ns(&lane->helpers));
 
-    if (lane->shared.first != NULL)
-        oldest = FG_MIN(oldest, lane->shared.first->queued_mono_ns);
     for (unsigned i = 0; i < lane->n_workers; i++)
-        if (lane->workers[i].pinned.first != NULL)
-            oldest = FG_MIN(oldest, lane->workers[i].pinned.first->queued_mono_ns);
+        oldest = FG_MIN(oldest, head_mono_ns(&lane->workers[i].pinned));
     return fg_work_flows_oldest_mono_ns(&lane->flows, oldest);
 }
 

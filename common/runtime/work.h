@@ -7,11 +7,11 @@
  * kind leave room for the others. If a lane is full, the client gets 429 or 503 with Retry-After.
  *
  * Jobs may belong to flows, for example one per tenant, which share a lane fairly: the next job is
- * one of the flow whose jobs have cost least so far, first in first out within each flow
- * (work_flows.h). A flow may have fewer jobs waiting than there is room left in the queue, and
- * fewer running than there are workers without a job of any flow. So a single flow gets half of the
- * queue and half of the workers, the next one half of the rest, and a new flow finds room and,
- * unless very many flows run, a worker. A flow may have limits of its own besides.
+ * one of the flow whose jobs have cost least so far, first in first out within each flow, and a
+ * flow leaves a worker idle for others that are active (work_flows.h). Jobs without a flow are one
+ * of their own. A flow may have fewer jobs waiting than there is room left in the queue: a single
+ * flow gets half of the queue, the next one half of the rest, and so a new flow finds room. A flow
+ * may have limits of its own besides.
  *
  * A pinned job goes to one worker of the lane, the same one for the same pin. Data that only such
  * jobs use needs no lock.
@@ -28,6 +28,7 @@ enum fg_lane { FG_LANE_INGEST, FG_LANE_QUERY, FG_LANE_BACKGROUND, FG_LANES };
 struct fg_lane_config {
     unsigned threads;   /* workers of this lane; 0: the lane refuses everything */
     unsigned queue_max; /* jobs waiting, all of the lane's workers together */
+    unsigned guests;    /* further threads, for flows that have no job running (work_flows.h) */
 };
 
 /* Starts the workers. name is a prefix of the names of threads ("ing" gives "ing-ingest-0"), of
@@ -68,16 +69,17 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
                            struct fg_job *job) fg_must_check;
 
 /*
- * Submits a job that only helps another one (task_group.h). Returns false unless a worker of the
- * lane is idle, so that a helper never delays a job. Each helper takes one idle worker. A refused
- * helper does not count as refused.
+ * Submits a job that only helps a running one, `owner` (task_group.h), and ends before it. Returns
+ * false unless a worker of the lane is idle that the owner's flow may use, so that a helper never
+ * delays a job. Each helper takes one idle worker. A refused helper does not count as refused.
+ * owner NULL: it helps a thread that is no worker.
  */
-bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane,
+bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane, const struct fg_job *owner,
                            struct fg_job *job) fg_must_check;
 
-/* Returns whether a job waits that a worker of the lane could run. Helpers should return then. Any
- * thread. */
-bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane);
+/* Returns whether helpers of the owner should return: a job waits that a worker of the lane could
+ * run, or the owner's flow is to leave the worker idle. Any thread. */
+bool fg_work_recalls(struct fg_work *work, enum fg_lane lane, const struct fg_job *owner);
 
 struct fg_lane_state {
     unsigned queued, running;

@@ -88,6 +88,14 @@ static void forget_idle(struct fg_work_flows *flows)
     }
 }
 
+/* Notes that a flow has or had a job now. */
+static void note_active(struct fg_work_flows *flows, uint64_t id, int64_t now_mono_ns)
+{
+    if (flows->recent[0].id != id)
+        flows->recent[1] = flows->recent[0];
+    flows->recent[0] = (struct fg_work_recent){id, fg_time_add(now_mono_ns, FLOW_RECENT_NS)};
+}
+
 /* Makes room for one more idle flow: of those that are ahead, the least is forgiven. */
 static void limit_idle(struct fg_work_flows *flows)
 {
@@ -123,25 +131,49 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
     to->flow = *flow;
     if (is_idle(to)) {
         flows->n_idle--;
+        flows->n_busy++;
         /* What the flow did not use while it had nothing to do is not saved up. */
         to->spent = FG_MAX(to->spent, flows->started);
     }
+    note_active(flows, flow->id, job->queued_mono_ns);
     fg_work_queue_push(&to->queue, job);
     to->queued++;
     job->flow = to;
 }
 
-/* A flow gets at most as many workers as the other flows leave, so the next one that comes finds
- * one soon. Helpers that were lent do not count, since they go back. Each running job of a flow has
- * a worker of its own, so the difference is never negative. */
-static bool may_run(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
-                    unsigned n_workers)
+/* Two recent flows are enough: of two one is another one than `flow`. */
+static bool others_are_active(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                              int64_t now_mono_ns)
 {
-    return flow->queued > 0 && flow->running < n_workers - flows->running &&
-           (flow->flow.running_max == 0 || flow->running < flow->flow.running_max);
+    if (flows->n_busy > !is_idle(flow))
+        return true;
+    for (size_t i = 0; i < FG_COUNT(flows->recent); i++)
+        if (flows->recent[i].id != flow->flow.id && flows->recent[i].until_mono_ns > now_mono_ns)
+            return true;
+    return false;
 }
 
-struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsigned n_workers)
+/* Returns how many workers the flow may use, with its jobs and their helpers. */
+static unsigned share(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                      int64_t now_mono_ns)
+{
+    return flows->workers > 1 && others_are_active(flows, flow, now_mono_ns) ? flows->workers - 1
+                                                                             : flows->workers;
+}
+
+static bool may_run(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                    int64_t now_mono_ns)
+{
+    if (flow->queued == 0 ||
+        (flow->flow.running_max > 0 && flow->running >= flow->flow.running_max))
+        return false;
+    /* Without helpers: those in its place return once this says yes. */
+    if (flow->running == 0)
+        return flows->running < flows->workers + flows->guests;
+    return flows->running < flows->workers && flow->running < share(flows, flow, now_mono_ns);
+}
+
+struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, int64_t now_mono_ns)
 {
     struct fg_work_flow *flow = flows->turn, *best = NULL;
 
@@ -149,7 +181,7 @@ struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsig
         return NULL;
     /* `<` keeps the first of equals, which is the one that waits longest for its turn. */
     do {
-        if (may_run(flows, flow, n_workers) && (best == NULL || flow->spent < best->spent))
+        if (may_run(flows, flow, now_mono_ns) && (best == NULL || flow->spent < best->spent))
             best = flow;
         flow = flow->next;
     } while (flow != flows->turn);
@@ -183,18 +215,58 @@ void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow
                                                                      : flow->spent + cost;
 }
 
-void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow)
+void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow,
+                         int64_t now_mono_ns)
 {
     fg_assert(flow->running > 0 && flows->running > 0);
+    note_active(flows, flow->flow.id, now_mono_ns);
     flow->running--;
     flows->running--;
     if (!is_idle(flow))
         return;
+    fg_assert(flow->helping == 0 && flows->n_busy > 0);
+    flows->n_busy--;
     flows->n_idle++;
     if (flow->spent <= flows->started)
         delete_idle(flows, flow);
     else
         limit_idle(flows);
+}
+
+/* ---- helpers ---- */
+
+static unsigned used(const struct fg_work_flows *flows)
+{
+    return flows->running + flows->helping;
+}
+
+bool fg_work_flows_lend(struct fg_work_flows *flows, struct fg_work_flow *flow, int64_t now_mono_ns)
+{
+    fg_assert(flow == NULL || flow->running > 0);
+    if (used(flows) >= flows->workers || fg_work_flows_next(flows, now_mono_ns) != NULL ||
+        (flow != NULL && flow->running + flow->helping >= share(flows, flow, now_mono_ns)))
+        return false;
+    flows->helping++;
+    if (flow != NULL)
+        flow->helping++;
+    return true;
+}
+
+bool fg_work_flows_recalls(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                           int64_t now_mono_ns)
+{
+    return used(flows) > flows->workers || fg_work_flows_next(flows, now_mono_ns) != NULL ||
+           (flow != NULL && flow->running + flow->helping > share(flows, flow, now_mono_ns));
+}
+
+void fg_work_flows_returned(struct fg_work_flows *flows, struct fg_work_flow *flow)
+{
+    fg_assert(flows->helping > 0);
+    flows->helping--;
+    if (flow == NULL)
+        return;
+    fg_assert(flow->helping > 0 && flow->running > 0);
+    flow->helping--;
 }
 
 int64_t fg_work_flows_oldest_mono_ns(const struct fg_work_flows *flows, int64_t otherwise_mono_ns)
@@ -216,5 +288,5 @@ void fg_work_flows_done(struct fg_work_flows *flows)
 {
     while (flows->turn != NULL)
         delete_idle(flows, flows->turn);
-    fg_assert(flows->n_idle == 0);
+    fg_assert(flows->n_idle == 0 && flows->n_busy == 0 && flows->helping == 0);
 }

@@ -12,11 +12,23 @@
  *
  * A flow is never further ahead than FLOW_AHEAD_MAX: one giant job is not held against it for long.
  *
+ * Order alone is not enough, since a job that runs is not interrupted. So threads are shared as
+ * well. A flow that is alone uses all workers, with its jobs and with their helpers. While another
+ * flow is active, it leaves one of them idle, so a job of the other one finds a processor without
+ * work and not just a thread. A flow is active from its first job until FLOW_RECENT_NS after its
+ * last one: the next job of a client that asks now and then is the one to keep the worker for.
+ *
+ * The lane has more threads than workers, the guests. They run a job only of a flow that has none
+ * running. So a flow's first job waits for no job of another flow, even if these were alone until
+ * now and use all workers; the operating system divides the processors then. Jobs of all flows that
+ * run at a time are at most workers + guests.
+ *
  * Thread: one at a time. Memory: a flow for each that has jobs, and FLOWS_IDLE_MAX others.
  */
 #ifndef FG_COMMON_RUNTIME_WORK_FLOWS_H
 #define FG_COMMON_RUNTIME_WORK_FLOWS_H
 
+#include "common/base/time.h"
 #include "common/runtime/job.h"
 
 enum {
@@ -24,6 +36,7 @@ enum {
     FLOWS_IDLE_MAX = 256,      /* each start of a job walks over them */
 };
 #define FLOW_AHEAD_MAX (UINT64_C(1) << 30) /* bytes read, like FLOW_JOB_COST */
+#define FLOW_RECENT_NS FG_SECOND_NS        /* somebody at a screen asks again within it */
 
 struct fg_work_queue {
     struct fg_job *first, *last; /* oldest first */
@@ -38,24 +51,34 @@ struct fg_work_flow {
     struct fg_flow flow;              /* limits as of the last job */
     struct fg_work_queue queue;
     unsigned queued, running;
-    uint64_t spent; /* cost so far, on the lane's scale */
+    unsigned helping; /* workers that help its jobs */
+    uint64_t spent;   /* cost so far, on the lane's scale */
 };
 
+/* A flow that had a job, by its id: it may be gone. */
+struct fg_work_recent {
+    uint64_t id;
+    int64_t until_mono_ns; /* it is active until then, unless it has jobs; 0: none */
+};
+
+/* Starts with the numbers of threads set, and all else zero. */
 struct fg_work_flows {
+    unsigned workers, guests;
     struct fg_work_flow *turn; /* a ring; the flow that is first among equals; NULL: none */
-    unsigned running;          /* jobs of all flows */
-    unsigned n_idle;           /* flows in the ring without jobs */
+    unsigned running, helping; /* of all flows; helpers also of callers that have none */
+    unsigned n_busy, n_idle;   /* flows in the ring with jobs, and without */
     uint64_t started;          /* `spent` of the flow whose job started last, before that job */
+    struct fg_work_recent recent[2]; /* the last flows that were active; the last one first */
 };
 
 /* Returns the number of waiting jobs of a flow, by its id. */
 unsigned fg_work_flows_queued(const struct fg_work_flows *flows, uint64_t id);
 
-/* Adds a job to its flow and takes over the flow's limits. */
+/* Adds a job, whose time is set, to its flow, and takes over the flow's limits. */
 void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, struct fg_job *job);
 
-/* Returns the flow whose job is next, if n_workers serve the lane; NULL: none may start one. */
-struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, unsigned n_workers);
+/* Returns the flow whose job is next; NULL: none may start one. */
+struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, int64_t now_mono_ns);
 
 /* Takes the first job of a flow from fg_work_flows_next(). */
 struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_flow *flow);
@@ -64,7 +87,21 @@ struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_f
 void fg_work_flows_charge(struct fg_work_flows *flows, struct fg_work_flow *flow, uint64_t cost);
 
 /* Counts that a job has ended. The flow may be gone afterwards. */
-void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow);
+void fg_work_flows_ended(struct fg_work_flows *flows, struct fg_work_flow *flow,
+                         int64_t now_mono_ns);
+
+/* Counts one more helper of a flow that has a job running, or of a caller that has no flow (NULL).
+ * Returns false if it gets none: a worker would not be idle, or the flow is to leave it idle. */
+bool fg_work_flows_lend(struct fg_work_flows *flows, struct fg_work_flow *flow,
+                        int64_t now_mono_ns) fg_must_check;
+
+/* Returns whether a helper of the flow should return: a job may start, or the helper would not be
+ * lent any more. */
+bool fg_work_flows_recalls(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
+                           int64_t now_mono_ns);
+
+/* Counts that a helper has returned. */
+void fg_work_flows_returned(struct fg_work_flows *flows, struct fg_work_flow *flow);
 
 /* Returns when the oldest waiting job was queued, or otherwise_mono_ns if none waits. */
 int64_t fg_work_flows_oldest_mono_ns(const struct fg_work_flows *flows, int64_t otherwise_mono_ns);

@@ -19,6 +19,7 @@
 #ifndef FG_COMPACTOR_MERGE_MERGE_H
 #define FG_COMPACTOR_MERGE_MERGE_H
 
+#include "common/cluster/manifest/ledger.h"
 #include "compactor/merge/cursor.h"
 #include "compactor/merge/tally.h"
 
@@ -56,18 +57,23 @@ struct cmp_merge_survey {
     uint64_t deleted;    /* taken by deletions */
     uint64_t expired;    /* of spans that end before keep_from_ns */
     uint64_t n_profiles; /* of all sources */
+    /* What all profiles of the sources used, also those that deletions or retention remove: they
+     * were stored until now. Its open days, within the limits of a ledger. */
+    struct fg_ledger used;
 };
 
 /*
  * Surveys the sources. span_of() returns the span that a time belongs to, [start, end), the same
  * for every time in it; an end of INT64_MAX is the end of time. FG_E_TOO_LARGE: there are more than
- * bins_max spans. FG_E_CORRUPT: a source is damaged.
+ * bins_max spans. FG_E_CORRUPT: a source is damaged, or, with `used`, the sizes of its profiles do
+ * not add up to what its directory says.
  */
 struct cmp_merge_survey_options {
     void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);
     const void *arg;
     uint32_t bins_max;
     int64_t keep_from_ns; /* spans that end before are left out */
+    bool used;            /* is wanted; else none */
 };
 enum fg_code cmp_merge_survey(struct cmp_merge *merge,
                               const struct cmp_merge_survey_options *options,

@@ -58,19 +58,25 @@ static enum fg_code scan_page(const struct cmp_merge_part *part, const struct cm
                               uint32_t page, struct fg_arena *arena, struct fg_err *err)
 {
     struct cmp_merge_rows rows = {0};
+    struct fg_profile_size *sizes = NULL;
     struct fg_id *ids = NULL;
 
     fg_arena_reset(arena);
     if (fg_block_rows_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_IDX, page),
                             arena, &rows.rows, err) != FG_OK)
         return cmp_merge_part_wrap(part, err);
-    /* Pages of rows and pages of ids have the same profiles: fg_block_part_parse() has checked
+    /* Pages of rows, ids and sizes have the same profiles: fg_block_part_parse() has checked
      * it. */
     if (scan->ids &&
         fg_block_ids_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_PID, page), arena,
                            &ids, err) != FG_OK)
         return cmp_merge_part_wrap(part, err);
+    if (scan->sizes && part->index.pages[FG_BLOCK_USE].count > 0 &&
+        fg_block_sizes_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_USE, page),
+                             arena, &sizes, err) != FG_OK)
+        return cmp_merge_part_wrap(part, err);
     rows.ids = ids;
+    rows.sizes = sizes;
     return scan->each(scan->arg, &rows, err);
 }
 

@@ -43,10 +43,11 @@ uint32_t cmp_merge_part_page_of(const struct cmp_merge_part *part, uint32_t kind
  */
 enum fg_code cmp_merge_part_wrap(const struct cmp_merge_part *part, struct fg_err *err);
 
-/* A page of rows, with ids if they were asked for. */
+/* A page of rows, with ids and sizes if they were asked for. */
 struct cmp_merge_rows {
     struct fg_block_rows rows;
-    const struct fg_id *ids; /* [rows.count]; NULL: not asked for */
+    const struct fg_id *ids;             /* [rows.count]; NULL: not asked for */
+    const struct fg_profile_size *sizes; /* likewise; also NULL: all are unknown */
 };
 
 /*
@@ -55,7 +56,7 @@ struct cmp_merge_rows {
  */
 struct cmp_merge_scan {
     int64_t start_ns, end_ns; /* inclusive */
-    bool ids;                 /* wanted as well */
+    bool ids, sizes;          /* wanted as well */
     enum fg_code (*each)(void *arg, const struct cmp_merge_rows *rows, struct fg_err *err);
     void *arg;
 };

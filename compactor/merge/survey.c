@@ -17,6 +17,9 @@ struct surveying {
     const struct cmp_merge_part *part;
     struct cmp_merge_naming naming;
     struct cmp_merge_factors factors;
+    struct fg_usage usage;    /* of the rows so far */
+    struct fg_usage_row *row; /* of the service and used_day; NULL: none yet */
+    int32_t used_day;
 };
 
 static struct cmp_merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, int64_t end_ns,
@@ -72,6 +75,52 @@ static bool spills(const struct cmp_merge_bin *bin, int64_t time_ns, int64_t dur
            fg_time_add(time_ns, FG_MIN(duration_ns, MERGE_SPILL_NS)) >= bin->end_ns;
 }
 
+/* Counts a profile for the day of its time, before anything can leave it out. */
+static enum fg_code count_used(struct surveying *surveying, const struct cmp_merge_rows *page,
+                               uint32_t i, struct fg_err *err)
+{
+    struct fg_profile_size size =
+        page->sizes == NULL ? (struct fg_profile_size){false, 0, 0} : page->sizes[i];
+    int32_t number = fg_usage_day_of(page->rows.times_ns[i]);
+
+    /* Rows of a series ascend by time, so it is nearly always the last one. A row moves only when
+     * another one is added, which is then the last one. */
+    if (surveying->row == NULL || surveying->used_day != number) {
+        struct fg_usage_day *day =
+            fg_ledger_open(&surveying->result.used, number, surveying->arena);
+
+        surveying->row =
+            day == NULL ? NULL
+                        : fg_usage_day_row(day, surveying->part->part->service, surveying->arena);
+        if (surveying->row == NULL)
+            return fg_fail(err, FG_E_LIMIT, "no room for what %.*s uses",
+                           FG_S(surveying->part->part->service));
+        surveying->used_day = number;
+    }
+    surveying->row->profiles++;
+    fg_usage_count(&surveying->row->usage, size, page->rows.n_samples[i]);
+    fg_usage_count(&surveying->usage, size, page->rows.n_samples[i]);
+    return FG_OK;
+}
+
+/* What is billed has to be what was stored: rows and directory have checksums of their own. */
+static enum fg_code check_used(const struct surveying *surveying, struct fg_err *err)
+{
+    const struct fg_usage *said = &surveying->part->part->usage, *seen = &surveying->usage;
+
+    if (fg_usage_eq(said, seen))
+        return FG_OK;
+    (void)fg_fail(
+        err, FG_E_CORRUPT,
+        "%llu profiles of %llu bytes, %llu raw and %llu samples; the directory says %llu, "
+        "%llu, %llu, %llu",
+        (unsigned long long)seen->profiles, (unsigned long long)seen->wire_bytes,
+        (unsigned long long)seen->raw_bytes, (unsigned long long)seen->samples,
+        (unsigned long long)said->profiles, (unsigned long long)said->wire_bytes,
+        (unsigned long long)said->raw_bytes, (unsigned long long)said->samples);
+    return cmp_merge_part_wrap(surveying->part, err);
+}
+
 static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, struct fg_err *err)
 {
     struct surveying *surveying = arg;
@@ -82,6 +131,8 @@ static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, st
                                                              rows->series[i], rows->times_ns[i]);
         struct cmp_merge_bin *bin;
 
+        if (surveying->options->used && count_used(surveying, page, i, err) != FG_OK)
+            return err->code;
         if (cmp_merge_is_without(&surveying->merge->without, page->ids[i]))
             continue;
         if (deletion != NULL) {
@@ -113,6 +164,7 @@ static enum fg_code survey_part(struct surveying *surveying, const struct cmp_me
     const struct cmp_merge_scan scan = {.start_ns = INT64_MIN,
                                         .end_ns = INT64_MAX,
                                         .ids = true,
+                                        .sizes = surveying->options->used,
                                         .each = survey_rows,
                                         .arg = surveying};
     struct cmp_merge_part part;
@@ -122,11 +174,15 @@ static enum fg_code survey_part(struct surveying *surveying, const struct cmp_me
         return err->code;
     surveying->part = &part;
     surveying->factors.series = FG_MAP_NONE;
+    surveying->usage = (struct fg_usage){0};
+    surveying->row = NULL;
     surveying->result.n_profiles += part.part->n_profiles;
     if (!cmp_merge_naming_init(&surveying->naming, &surveying->merge->deletions, arena))
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions",
                        surveying->merge->deletions.count);
-    return cmp_merge_part_scan(&part, &scan, scratch, err);
+    if (cmp_merge_part_scan(&part, &scan, scratch, err) != FG_OK)
+        return err->code;
+    return surveying->options->used ? check_used(surveying, err) : FG_OK;
 }
 
 static int by_start(const void *a, const void *b)

@@ -27,7 +27,8 @@ enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
                               struct canary_page **ret_page, struct fg_err *err)
 {
     /* One worker: only scrapes use it. */
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = 1}};
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct canary_page *page = fg_new(struct canary_page);
     bool looping;

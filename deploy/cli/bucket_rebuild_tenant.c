@@ -563,6 +563,11 @@ static enum fg_code make(struct tenant_rebuild *rebuild, struct fg_err *err)
     rebuild->blocks.blocks = NULL;
     rebuild->blocks.covered = NULL;
     rebuild->blocks.n_blocks = rebuild->blocks.n_covered = 0;
+    /* An older version may have sums that are in documents by now: what is not billed is better
+     * than what is billed twice. The number is above those of all documents. */
+    if (rebuild->version.content != NULL || known == NULL)
+        rebuild->blocks.ledger =
+            (struct fg_ledger){.version = (uint64_t)(fg_wall_ns(fg_clock_real()) / FG_SECOND_NS)};
     if (read_segments(rebuild, err) != FG_OK || read_blocks(rebuild, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < rebuild->n; i++)
@@ -598,6 +603,8 @@ static void print_plan(const struct tenant_rebuild *rebuild)
     else
         (void)fprintf(rebuild->out, "no version can be read: deletions that were pending are lost, "
                                     "ask for them again\n");
+    if (rebuild->blocks.ledger.stored_wall_ns == 0)
+        (void)fprintf(rebuild->out, "usage since the last documents (flamegrid usage) is lost\n");
     (void)fprintf(rebuild->out,
                   "tenant %s: %llu profiles in %u blocks, covered up to generation %llu\n",
                   rebuild->tenant->name, (unsigned long long)rebuild->profiles,

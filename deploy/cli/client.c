@@ -1,6 +1,7 @@
 #include "deploy/cli/client.h"
 
 #include "common/base/str.h"
+#include "deploy/cli/login_file.h"
 #include "deploy/cli/show.h"
 
 #include <curl/curl.h>
@@ -82,18 +83,39 @@ static void set_defaults(struct cli_client *client)
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "flamegrid/" FG_VERSION);
 }
 
+/* given NULL: the token of a log-in, if there is one. */
+static enum fg_code add_token(struct cli_client *client, const char *given, struct fg_err *err)
+{
+    struct fg_buf kept, bearer;
+    enum fg_code code = FG_OK;
+
+    fg_buf_init(&kept, SIZE_MAX);
+    fg_buf_init(&bearer, SIZE_MAX);
+    if (given == NULL)
+        code = cli_login_file_read(client->url, &kept, err);
+    if (kept.len > 0)
+        given = (const char *)kept.ptr;
+    if (code == FG_OK)
+        code = check_value("the token", given, err);
+    if (code == FG_OK && given != NULL) {
+        fg_buf_printf(&bearer, "Bearer %s", given);
+        fg_buf_putc(&bearer, '\0');
+        add_header(&client->headers, "Authorization", (const char *)bearer.ptr);
+    }
+    fg_buf_done(&bearer);
+    fg_buf_done(&kept);
+    return code;
+}
+
 enum fg_code cli_client_create(const struct cli_client_config *config,
                                struct cli_client **ret_client, struct fg_err *err)
 {
     const char *url = or_env(config->url, "FLAMEGRID_URL");
     const char *tenant = or_env(config->tenant, "FLAMEGRID_TENANT");
-    const char *token = or_env(config->token, "FLAMEGRID_TOKEN");
-    struct fg_buf bearer;
+    fg_auto(cli_client) *client = fg_new(struct cli_client);
 
-    if (check_value("the tenant", tenant, err) != FG_OK ||
-        check_value("the token", token, err) != FG_OK)
+    if (check_value("the tenant", tenant, err) != FG_OK)
         return err->code;
-    struct cli_client *client = fg_new(struct cli_client);
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
     client->url = copy_url(url == NULL ? default_url : url);
@@ -102,13 +124,12 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
         curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
     add_header(&client->headers, "Expect", "");
-    add_header(&client->headers, "X-Scope-OrgID", tenant);
-    fg_buf_init(&bearer, SIZE_MAX);
-    fg_buf_printf(&bearer, "Bearer %s", token == NULL ? "" : token);
-    fg_buf_putc(&bearer, '\0');
-    add_header(&client->headers, "Authorization", token == NULL ? NULL : (const char *)bearer.ptr);
-    fg_buf_done(&bearer);
-    *ret_client = client;
+    if (!config->bare) {
+        add_header(&client->headers, "X-Scope-OrgID", tenant);
+        if (add_token(client, or_env(config->token, "FLAMEGRID_TOKEN"), err) != FG_OK)
+            return err->code;
+    }
+    *ret_client = fg_take(client);
     return FG_OK;
 }
 

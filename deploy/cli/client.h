@@ -16,8 +16,10 @@
 struct cli_client_config {
     const char *url;    /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
-    const char *token;  /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else none */
+    /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else that of `flamegrid login`, else none */
+    const char *token;
     unsigned timeout_s; /* of a request; 0: minutes, because large queries take long */
+    bool bare;          /* send neither tenant nor token: it is another's server */
 };
 
 /* Lines of an options table that fill a struct cli_client_config. */
@@ -31,8 +33,8 @@ struct cli_client_config {
 
 struct cli_client;
 
-/* Creates a client from the options and the environment. FG_E_INVALID: no valid URL. Destroy
- * accepts NULL. */
+/* Creates a client from the options and the environment. FG_E_INVALID: no valid URL.
+ * FG_E_DENIED: the log-in has expired. Destroy accepts NULL. */
 enum fg_code cli_client_create(const struct cli_client_config *config,
                                struct cli_client **ret_client, struct fg_err *err) fg_must_check;
 /* Returns the URL of the server. */

@@ -11,7 +11,8 @@ static const struct cli_command commands[] = {
     {"push", cli_push},     {"query", cli_query},   {"compare", cli_compare},
     {"labels", cli_labels}, {"rules", cli_rules},   {"canary", cli_canary},
     {"adhoc", cli_adhoc},   {"access", cli_access}, {"tenant", cli_tenant},
-    {"token", cli_token},   {"whoami", cli_whoami},
+    {"token", cli_token},   {"login", cli_login},   {"whoami", cli_whoami},
+    {"usage", cli_usage},   {"cost", cli_cost},
 };
 
 static int completion(int argc, char **argv)

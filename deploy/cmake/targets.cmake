@@ -2,6 +2,7 @@
 #
 #   fg_library(fg_ingester SOURCES head.c commit.c LINKS fg_proto fg_base)
 #   fg_program(flamegrid-ingester SOURCES main.c LINKS fg_ingester)
+#   fg_helper(http_ask SOURCES http_ask.c LINKS fg_base)
 #   fg_test(base_cursor SOURCES cursor_test.c LINKS fg_base)
 #   fg_fuzz(pprof SOURCES pprof_fuzz.c LINKS fg_proto)
 #   fg_proto(fg_rpc_messages SOURCES inner.proto)
@@ -11,7 +12,6 @@
 # would otherwise be taken for one more source.
 
 set(FG_FUZZ_CORPUS "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
-set(FG_REPLAY_MAIN "${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.c")
 
 # A macro, so that the ARG_ variables land in the caller.
 macro(fg_parse_arguments)
@@ -42,6 +42,16 @@ function(fg_program name)
   add_executable(${name} ${ARG_SOURCES})
   fg_link(${name} ${ARG_LINKS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+endfunction()
+
+# What several test programs share, compiled once: name it in their LINKS. Its objects are linked whole, unlike those of a
+# library, so it may stand in for what a library defines. CMake hands objects only to programs that name the helper
+# themselves: a helper that needs another one cannot bring it along.
+function(fg_helper name)
+  fg_parse_arguments(${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  fg_link(${name} ${ARG_LINKS})
+  target_compile_definitions(${name} PRIVATE FG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 endfunction()
 
 # A cmocka program, one per tested module, run by ctest from the source root so that test data has
@@ -86,7 +96,7 @@ function(fg_fuzz name)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name} -runs=0 "${FG_FUZZ_CORPUS}/${name}")
   else()
-    target_sources(fuzz_${name} PRIVATE "${FG_REPLAY_MAIN}")
+    target_link_libraries(fuzz_${name} PRIVATE replay_main)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name} "${FG_FUZZ_CORPUS}/${name}")
   endif()
   fg_test_properties(fuzz.${name} "fuzz;quick")

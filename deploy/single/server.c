@@ -60,6 +60,7 @@ struct server {
     struct distributor *distributor;
     struct dist_scrape_manager *scrape_manager;
     struct fg_disk_cache *disk;
+    char usage_spool[PATH_MAX_BYTES];
     struct querier *querier;
     struct fg_admin_api admin_api;
     struct compactor *compactor;
@@ -196,7 +197,7 @@ static enum fg_code make_scrape_manager(struct server *server, struct fg_program
 
     if (dist_scrape_manager_create(&config, &server->scrape_manager, err) != FG_OK)
         return err->code;
-    dist_scrape_manager_routes(server->scrape_manager, program->http);
+    dist_scrape_manager_routes(server->scrape_manager, program->http, true);
     return FG_OK;
 }
 
@@ -215,6 +216,8 @@ static enum fg_code open_disk_cache(struct server *server, struct fg_program *pr
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
                                   struct fg_err *err)
 {
+    (void)snprintf(server->usage_spool, sizeof server->usage_spool, "%s/usage",
+                   single_settings.data);
     if (open_disk_cache(server, program, err) != FG_OK ||
         fg_peer_dial(NULL, url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
@@ -241,10 +244,14 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .manifest_age_ns = single_querier.manifest_age_ns,
         .rules_delay_ns = single_querier.rules_delay_ns,
         .disk = server->disk,
+        .usage_interval_ns = single_querier.usage_interval_ns,
+        .usage_spool = single_querier.usage_spool[0] != '\0' ? single_querier.usage_spool
+                                                             : server->usage_spool,
     });
     qry_routes(server->querier, program->http);
     server->admin_api = fg_program_admin_api(program, server->bucket);
     fg_admin_api_routes(&server->admin_api, program->http);
+    fg_access_routes(program->access, program->http);
     return FG_OK;
 }
 

@@ -36,7 +36,7 @@ dist_file_discovery_start(const struct dist_file_discovery_config *config);
 void dist_file_discovery_stop(struct dist_file_discovery *files, void (*on_stopped)(void *arg),
                               void *arg);
 
-/* Calls each() for every file that cannot be read or is one too many; for the status page. */
+/* Calls each() for every file that cannot be read or is one too many; for the list of targets. */
 void dist_file_discovery_each_error(struct dist_file_discovery *files,
                                     void (*each)(const char *path, const char *error, void *arg),
                                     void *arg);

@@ -42,8 +42,8 @@ void dist_kubernetes_discovery_stop(struct dist_kubernetes_discovery *kubernetes
 void dist_kubernetes_discovery_destroy(
     struct dist_kubernetes_discovery *kubernetes); /* NULL is fine */
 
-/* Returns what it does at the moment, for the status page. *ret_error: the last error, NULL if the
- * last request succeeded. */
+/* Returns what it does at the moment, for the list of targets. *ret_error: the last error, NULL if
+ * the last request succeeded. */
 const char *dist_kubernetes_discovery_state(const struct dist_kubernetes_discovery *kubernetes,
                                             const char **ret_error);
 

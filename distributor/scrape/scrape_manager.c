@@ -1,8 +1,9 @@
 #include "distributor/scrape/scrape_manager.h"
 
 #include "common/base/hash.h"
+#include "common/net/ui_pages.h"
 #include "common/runtime/log.h"
-#include "distributor/scrape/status_page.h"
+#include "distributor/scrape/target_list.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -74,7 +75,7 @@ const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_f
 
 enum {
     PATTERNS_MAX = 100,
-    PAGE_MAX_BYTES = 64 * 1024 * 1024,
+    LIST_MAX_BYTES = 64 * 1024 * 1024,
     API_MAX_BYTES = 1100,
 };
 
@@ -435,63 +436,49 @@ void dist_scrape_manager_stop(struct dist_scrape_manager *manager)
     atomic_store(&manager->started, false);
 }
 
-/* ---- pages ---- */
+/* ---- the list of targets ---- */
 
-/* A request for a status page. It goes to the scrape loop, which writes the page, and back to its
- * own loop, which answers. It lives in the request's arena. */
-struct page_request {
+/* A request for the list. It goes to the scrape loop, which writes it, and back to its own loop,
+ * which answers. It lives in the request's arena. */
+struct list_request {
     struct fg_msg there, back;
     struct dist_scrape_manager *manager;
     struct fg_http_request *req;
     struct fg_loop *home;
-    bool html;
     unsigned what;
     struct fg_buf body;
 };
 
-static void answer(struct page_request *page)
+static void answer(struct list_request *list)
 {
-    struct fg_buf body = page->body; /* the request frees its arena */
+    struct fg_buf body = list->body; /* the request frees its arena */
     struct fg_err err;
 
     if (body.full) {
         fg_buf_done(&body);
-        (void)fg_fail(&err, FG_E_TOO_LARGE, "the list of targets exceeds %d bytes", PAGE_MAX_BYTES);
-        fg_http_respond_error(page->req, &err);
+        (void)fg_fail(&err, FG_E_TOO_LARGE, "the list of targets exceeds %d bytes", LIST_MAX_BYTES);
+        fg_http_respond_error(list->req, &err);
         return;
     }
-    fg_http_add_header(page->req, "X-Content-Type-Options", "nosniff");
-    /* Labels and errors come from targets. They are escaped; the policy is the second line of
-     * defence. */
-    if (page->html)
-        fg_http_add_header(page->req, "Content-Security-Policy",
-                           "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-    fg_http_respond(page->req, 200, page->html ? "text/html; charset=utf-8" : "application/json",
-                    &body);
+    fg_http_add_header(list->req, "X-Content-Type-Options", "nosniff");
+    fg_http_respond(list->req, 200, "application/json", &body);
 }
 
 static void on_back(struct fg_msg *msg)
 {
-    answer(fg_container(msg, struct page_request, back));
-}
-
-static void write_page(struct page_request *page, const struct dist_status_sources *sources)
-{
-    if (page->html)
-        dist_status_write_html(sources, fg_wall_ns(page->manager->config.clock), &page->body);
-    else
-        dist_status_write_json(sources, page->what, &page->body);
+    answer(fg_container(msg, struct list_request, back));
 }
 
 static void on_there(struct fg_msg *msg)
 {
-    struct page_request *page = fg_container(msg, struct page_request, there);
-    const struct dist_scrape_manager *manager = page->manager;
+    struct list_request *list = fg_container(msg, struct list_request, there);
+    const struct dist_scrape_manager *manager = list->manager;
 
-    write_page(page, &(struct dist_status_sources){manager->targets, manager->file_source,
-                                                   manager->kubernetes});
-    page->back.run = on_back;
-    fg_loop_post(page->home, &page->back);
+    dist_target_list_write(
+        &(struct dist_target_sources){manager->targets, manager->file_source, manager->kubernetes},
+        list->what, &list->body);
+    list->back.run = on_back;
+    fg_loop_post(list->home, &list->back);
 }
 
 static unsigned what_of(struct fg_http_request *req)
@@ -499,53 +486,45 @@ static unsigned what_of(struct fg_http_request *req)
     struct fg_slice state = fg_http_param(req, "state");
 
     if (fg_slice_is(state, "active"))
-        return STATUS_ACTIVE;
-    return fg_slice_is(state, "dropped") ? STATUS_DROPPED : STATUS_ACTIVE | STATUS_DROPPED;
+        return TARGETS_ACTIVE;
+    return fg_slice_is(state, "dropped") ? TARGETS_DROPPED : TARGETS_ACTIVE | TARGETS_DROPPED;
 }
 
-static void handle(struct fg_http_request *req, struct dist_scrape_manager *manager, bool html)
+static void get_list(struct fg_http_request *req, void *arg)
 {
-    struct page_request *page = fg_arena_new(fg_http_arena(req), struct page_request, 1);
+    struct dist_scrape_manager *manager = arg;
+    struct list_request *list = fg_arena_new(fg_http_arena(req), struct list_request, 1);
 
-    fg_assert(page != NULL); /* the first thing in an arena of a MiB */
-    page->manager = manager;
-    page->req = req;
-    page->home = fg_http_loop(req);
-    page->html = html;
-    page->what = what_of(req);
-    fg_buf_init(&page->body, PAGE_MAX_BYTES);
+    fg_assert(list != NULL); /* the first thing in an arena of a MiB */
+    list->manager = manager;
+    list->req = req;
+    list->home = fg_http_loop(req);
+    list->what = what_of(req);
+    fg_buf_init(&list->body, LIST_MAX_BYTES);
     if (atomic_load(&manager->started)) {
-        page->there.run = on_there;
-        fg_loop_post(manager->loop, &page->there);
+        list->there.run = on_there;
+        fg_loop_post(manager->loop, &list->there);
     } else {
-        /* Nothing runs: a page that says so. */
-        write_page(page, &(struct dist_status_sources){NULL, NULL, NULL});
-        answer(page);
+        /* Nothing runs: a list without targets. */
+        dist_target_list_write(&(struct dist_target_sources){NULL, NULL, NULL}, list->what,
+                               &list->body);
+        answer(list);
     }
 }
 
-static void get_html(struct fg_http_request *req, void *manager)
+void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server,
+                                bool has_page)
 {
-    handle(req, manager, true);
-}
+    struct fg_http_route route = {.methods = FG_HTTP_GET,
+                                  .path = "/api/v1/targets",
+                                  .handler = get_list,
+                                  .arg = manager,
+                                  .kind = FG_HTTP_READS,
+                                  .scopes = FG_SCOPE_ADMIN};
 
-static void get_json(struct fg_http_request *req, void *manager)
-{
-    handle(req, manager, false);
-}
-
-void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server)
-{
-    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
-                                                         .path = "/targets",
-                                                         .handler = get_html,
-                                                         .arg = manager,
-                                                         .kind = FG_HTTP_READS,
-                                                         .scopes = FG_SCOPE_ADMIN});
-    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
-                                                         .path = "/api/v1/targets",
-                                                         .handler = get_json,
-                                                         .arg = manager,
-                                                         .kind = FG_HTTP_READS,
-                                                         .scopes = FG_SCOPE_ADMIN});
+    fg_http_server_route(server, &route);
+    if (has_page)
+        return;
+    route.path = FG_UI_TARGETS;
+    fg_http_server_route(server, &route);
 }

@@ -2,8 +2,9 @@
  * Pull mode: the distributor fetches profiles from targets and handles them like uploads. Targets
  * come from settings, from files, and from the Kubernetes API; without any of these nothing runs.
  *
- *   GET /targets          the state of all targets, as a page
- *   GET /api/v1/targets   the same in the form of Prometheus' API; ?state=active|dropped|any
+ *   GET /api/v1/targets   the state of all targets in the form of Prometheus' API;
+ *                         ?state=active|dropped|any
+ *   GET /targets          the same, on a server without the web page, which shows it otherwise
  *
  * Thread: a loop of its own; create, start, stop and destroy from the program's thread.
  */
@@ -51,8 +52,10 @@ enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config 
                                         struct dist_scrape_manager **ret_manager,
                                         struct fg_err *err) fg_must_check;
 
-/* Adds its routes to a server that has not started yet. */
-void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server);
+/* Adds its routes to a server that has not started yet. has_page: the server has the web page,
+ * which is at /targets then. */
+void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server,
+                                bool has_page);
 
 /* Starts discovery and scraping. Call it when profiles can be stored. */
 enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager,

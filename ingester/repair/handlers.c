@@ -344,12 +344,14 @@ static enum fg_code fetch(struct ing_query *query, struct fg_err *err)
     return code;
 }
 
+/* Repair shares the workers with queries like one more tenant; the name of a tenant is not empty.
+ */
 void ing_repair_handle_groups(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, groups);
+    ing_query_submit(req, context, (struct fg_slice){0}, groups);
 }
 
 void ing_repair_handle_fetch(struct fg_rpc_request *req, void *context)
 {
-    ing_query_submit(req, context, fetch);
+    ing_query_submit(req, context, (struct fg_slice){0}, fetch);
 }

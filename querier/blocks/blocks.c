@@ -33,7 +33,7 @@ struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config)
     blocks->whole_max_bytes = 1024 * 1024;
     blocks->before_max_bytes = 64 * 1024;
     blocks->batch_bytes = UINT64_C(64) * 1024 * 1024;
-    blocks->cache = fg_cache_create(config->cache_max_bytes);
+    blocks->cache = fg_cache_create(config->cache_max_bytes, config->clock);
     blocks->snapshots =
         fg_snapshots_create(&(struct fg_snapshots_config){.bucket = config->bucket,
                                                           .clock = config->clock,

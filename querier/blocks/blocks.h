@@ -64,6 +64,9 @@ enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh,
 /* Frees the query's snapshot, if it has one. */
 void qry_blocks_end(struct qry_query *query);
 
+/* Waits for workers that help the query, at the end of its job. */
+void qry_blocks_settle(struct qry_query *query);
+
 /* Returns the generation of the snapshot; 0 without a bucket: nothing is in blocks. */
 uint64_t qry_blocks_generation(const struct qry_query *query);
 
@@ -84,6 +87,9 @@ enum { QRY_LEVELS = 6 };
  * bucket. */
 void qry_blocks_levels(const struct qry_query *query, uint32_t tenant,
                        struct qry_level levels[QRY_LEVELS]);
+
+/* Sums up what the tenant has in segments that are in no block yet; nothing without a bucket. */
+struct fg_usage_row qry_blocks_waiting(const struct qry_query *query, uint32_t tenant);
 
 /* Returns true after a failed attempt if the query should repeat it on the same snapshot and skip
  * something that this attempt could not read. fresh: this query took the snapshot with `fresh`. If

@@ -10,6 +10,7 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/cache.h"
 #include "common/storage/cache/disk_cache.h"
+#include "querier/blocks/loads.h"
 #include "querier/query.h"
 
 #include <pthread.h>
@@ -51,6 +52,7 @@ struct qry_blocks {
     struct fg_condition *unread;
 
     uint64_t fetch_max_bytes, memory_max_bytes;
+    struct qry_loads loads; /* requests under way, of all queries */
 
     /* Constants, which tests change. */
     uint32_t crown_nodes;      /* FG_CROWN_NODES: nodes of a crown that is made here */

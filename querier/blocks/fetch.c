@@ -291,7 +291,7 @@ static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
     enum fg_cache_state state;
     bool mine;
 
-    item->entry = fg_cache_open(fetch->blocks->cache, &key, &state, &mine);
+    item->entry = fg_cache_open(fetch->blocks->cache, &key, fetch->query->flow.id, &state, &mine);
     fg_metric_add(fetch->blocks->metrics, mine ? BLOCKS_CACHE_MISSES : BLOCKS_CACHE_HITS, 1);
     fetch->query->cache_hits += !mine;
     if (state == FG_CACHE_READY)
@@ -362,6 +362,7 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     load->next = fetch->loads;
     fetch->loads = load;
     fetch->n_loads++;
+    qry_loads_add(&fetch->blocks->loads, fetch->query->flow.id, 1);
     fetch->query->requests++;
     fg_metric_add(fetch->blocks->metrics, BLOCKS_REQUESTS, 1);
     fg_bucket_wave_send(fetch->wave, fetch->blocks->bucket, request);
@@ -506,6 +507,7 @@ static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, st
 
     fg_assert(fetch->n_loads > 0);
     fetch->n_loads--;
+    qry_loads_remove(&fetch->blocks->loads, fetch->query->flow.id, 1);
     if (load->request.code != FG_OK)
         return take_failure(fetch, load, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
@@ -565,6 +567,9 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
 
 static bool may_send(const struct qry_fetch *fetch)
 {
+    /* Without any under way nothing would call this again. */
+    if (fetch->n_loads > 0 && !qry_loads_have_room(&fetch->blocks->loads, fetch->query->flow.id))
+        return false;
     /* An item larger than the limit is fetched alone. */
     return fetch->at < fetch->n && fetch->n_loads < FETCH_LOADS_MAX &&
            (fetch->bytes == 0 ||
@@ -649,6 +654,7 @@ static void fetch_done(struct qry_fetch *fetch)
 
     /* First: it ends the requests in flight, whose buffers the loads own. */
     fg_bucket_wave_destroy(fetch->wave);
+    qry_loads_remove(&fetch->blocks->loads, fetch->query->flow.id, fetch->n_loads);
     while (fetch->loads != NULL)
         load_destroy(fetch, fetch->loads);
     for (unsigned i = 0; i < FETCH_PHASES; i++)

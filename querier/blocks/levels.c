@@ -40,3 +40,24 @@ void qry_blocks_levels(const struct qry_query *query, uint32_t tenant,
             entry->t_max_ns);
     }
 }
+
+struct fg_usage_row qry_blocks_waiting(const struct qry_query *query, uint32_t tenant)
+{
+    struct fg_usage_row waiting = {.service = FG_LIT("")};
+
+    if (query->snapshot == NULL)
+        return waiting;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
+    const struct fg_l0 *l0 = &snapshot->l0->l0;
+    uint32_t number = fg_l0_tenant(l0, snapshot->tenants[tenant]);
+
+    for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {
+        const struct fg_l0_part *part = fg_l0_part(&l0->segments[i], number);
+
+        if (part == NULL || !fg_snapshot_reads(snapshot, tenant, &l0->segments[i]))
+            continue;
+        waiting.profiles = fg_usage_sum(waiting.profiles, part->profiles);
+        fg_usage_add(&waiting.usage, &part->usage);
+    }
+    return waiting;
+}

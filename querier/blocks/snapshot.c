@@ -58,7 +58,7 @@ static void create(struct qry_query *query)
 
     for (size_t i = 0; i < query->tenants.n; i++)
         snapshot->tenants[i] = query->tenants.ids[i];
-    snapshot->task_group = fg_task_group_create(query->querier->work, FG_LANE_QUERY);
+    snapshot->task_group = fg_task_group_create(query->querier->work, FG_LANE_QUERY, &query->job);
     fg_snapshots_open(blocks->snapshots, &snapshot->core, snapshot->tenants,
                       (uint32_t)query->tenants.n);
     query->snapshot = snapshot;
@@ -203,6 +203,12 @@ void qry_blocks_refresh(struct qry_blocks *blocks)
     fg_snapshots_expire(blocks->snapshots);
 }
 
+void qry_blocks_settle(struct qry_query *query)
+{
+    if (query->snapshot != NULL)
+        fg_task_group_settle(query->snapshot->task_group);
+}
+
 void qry_blocks_end(struct qry_query *query)
 {
     struct qry_blocks *blocks = query->querier->blocks;
@@ -210,6 +216,7 @@ void qry_blocks_end(struct qry_query *query)
     if (query->snapshot == NULL)
         return;
     fg_snapshots_close(blocks->snapshots, &query->snapshot->core);
+    query->cpu_ns += fg_task_group_helpers_cpu_ns(query->snapshot->task_group);
     fg_task_group_destroy(query->snapshot->task_group);
     free(query->snapshot);
     query->snapshot = NULL;

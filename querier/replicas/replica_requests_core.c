@@ -250,13 +250,35 @@ static enum fg_code ask_more(struct qry_replica_requests *requests, const uint32
     return add_plan(requests, &plan, NULL, err);
 }
 
+/* Lets slow members that were left out be asked, once the quorum cannot be had without them: one
+ * that was late before will probably answer sooner than one that is late now. */
+static void admit_slow(struct qry_replica_requests *requests)
+{
+    uint64_t left_out[FG_RING_READS_WORDS], any = 0, revision;
+    uint16_t shard;
+
+    for (unsigned i = 0; i < FG_RING_READS_WORDS; i++) {
+        left_out[i] = requests->slow[i] & ~requests->down[i];
+        any |= left_out[i];
+    }
+    if (requests->needs_slow || any == 0 ||
+        !fg_ring_reads_is_hopeless(&requests->reads, &shard, &revision))
+        return;
+    for (uint32_t m = 0; m < requests->view->ring.n_members; m++)
+        if (fg_bits_has(left_out, m)) {
+            fg_ring_reads_admit(&requests->reads, m);
+            fg_bits_clear(requests->slow, m);
+        }
+}
+
 enum fg_code qry_replica_requests_fail_over(struct qry_replica_requests *requests,
                                             unsigned *ret_replaced, struct fg_err *err)
 {
-    uint32_t members[FG_RING_MEMBERS_MAX];
-    uint32_t n = fg_ring_reads_ask(&requests->reads, requests->round_robin, members);
+    uint32_t members[FG_RING_MEMBERS_MAX], n;
     unsigned replaced = 0;
 
+    admit_slow(requests);
+    n = fg_ring_reads_ask(&requests->reads, requests->round_robin, members);
     /* New requests come before items, so the loop does not meet them. */
     for (struct qry_replica_request *request = requests->items; request != NULL;
          request = request->next) {

@@ -79,8 +79,9 @@ bool qry_replica_requests_unite(enum fg_rpc_method method);
 enum fg_code qry_replica_requests_plan(struct qry_replica_requests *requests,
                                        struct fg_err *err) fg_must_check;
 
-/* Plans requests to failover replicas for members that failed or are late by now. *ret_replaced:
- * how many members with data they replace. FG_E_LIMIT. */
+/* Plans requests to failover replicas for members that failed or are late by now; to slow members,
+ * too, once the quorum needs them. *ret_replaced: how many members with data they replace.
+ * FG_E_LIMIT. */
 enum fg_code qry_replica_requests_fail_over(struct qry_replica_requests *requests,
                                             unsigned *ret_replaced,
                                             struct fg_err *err) fg_must_check;

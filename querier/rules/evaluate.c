@@ -432,6 +432,7 @@ static void end(struct evaluation *evaluation, struct qry_query *parent)
     parent->rollups += query->rollups;
     qry_selection_done(&evaluation->selection);
     qry_fanout_end(query);
+    parent->cpu_ns += query->cpu_ns; /* after the end of its helpers */
     fg_buf_done(&query->missing);
     fg_arena_destroy(query->arena);
     qry_rule_values_destroy(evaluation->values);

@@ -51,7 +51,7 @@ struct qry_rules *qry_rules_create(struct fg_registry *registry, int64_t delay_n
 {
     struct qry_rules *rules = fg_new(struct qry_rules);
 
-    rules->cache = fg_cache_create(CACHE_MAX_BYTES);
+    rules->cache = fg_cache_create(CACHE_MAX_BYTES, fg_clock_real());
     rules->metrics = fg_metrics_register(registry, rule_metrics, FG_COUNT(rule_metrics));
     rules->delay_ns = delay_ns;
     return rules;
@@ -254,14 +254,15 @@ static void count(const struct qry_rules *rules, const struct qry_rule_values *v
 static void count_late(struct scrape *scrape, const struct qry_rule *rule, size_t series_max,
                        struct qry_rule_values *values)
 {
-    const struct qry_rules *rules = scrape->query->querier->rules;
+    const struct qry_query *query = scrape->query;
+    const struct qry_rules *rules = query->querier->rules;
     int64_t minute_ns = scrape->minute_ns - LATE_AFTER_MINUTES * FG_MINUTE_NS;
     struct fg_cache_key key = key_of(scrape, rule->message, minute_ns, series_max);
     enum fg_cache_state state;
     struct fg_err err;
     uint64_t now;
     bool mine;
-    struct fg_cache_entry *entry = fg_cache_open(rules->cache, &key, &state, &mine);
+    struct fg_cache_entry *entry = fg_cache_open(rules->cache, &key, query->flow.id, &state, &mine);
 
     if (mine)
         fg_cache_fail(entry); /* it was not evaluated, and is not now */
@@ -309,7 +310,8 @@ static enum fg_code take_values(struct scrape *scrape, const struct qry_rule *ru
     for (unsigned i = 0; i < WAITS_MAX; i++) {
         enum fg_cache_state state;
         bool mine;
-        struct fg_cache_entry *entry = fg_cache_open(rules->cache, &key, &state, &mine);
+        struct fg_cache_entry *entry =
+            fg_cache_open(rules->cache, &key, query->flow.id, &state, &mine);
 
         if (mine && fill(scrape, rule, series_max, entry, err) != FG_OK) {
             fg_cache_unref(entry);

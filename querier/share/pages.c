@@ -35,7 +35,7 @@ struct qry_pages *qry_pages_create(struct fg_bucket *bucket, struct fg_disk_cach
 
     pages->bucket = bucket;
     pages->disk = disk;
-    pages->cache = fg_cache_create(cache_max_bytes);
+    pages->cache = fg_cache_create(cache_max_bytes, fg_clock_real());
     return pages;
 }
 
@@ -137,7 +137,7 @@ static void open_slot(struct qry_pages_read *read, size_t number)
         if (pages->disk != NULL)
             fg_disk_cache_drop(pages->disk, &on_disk);
     }
-    slot->entry = fg_cache_open(pages->cache, &key, &state, &slot->mine);
+    slot->entry = fg_cache_open(pages->cache, &key, 0, &state, &slot->mine);
     if (state == FG_CACHE_READY)
         slot->page = fg_cache_value(slot->entry);
     else if (pages->disk != NULL && (found = take_from_disk(read, number)) != NULL)

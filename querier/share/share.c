@@ -415,7 +415,8 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
 {
     static const struct fg_bucket_ops ops = {share_send, share_cancel, share_close};
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_BACKGROUND] = {THREADS, (unsigned)config->settings->requests_max}};
+        [FG_LANE_BACKGROUND] = {.threads = THREADS,
+                                .queue_max = (unsigned)config->settings->requests_max}};
     struct qry_share *share = fg_new(struct qry_share);
 
     share->bucket.ops = &ops;

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, os.pardir, "lib"), os.path.join(HERE, os.pardir, "agents")]
 import agents  # noqa: E402
 import flamegrid  # noqa: E402
-import world  # noqa: E402
+import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 SECONDS = 12
@@ -69,7 +69,7 @@ def case(port, tokens, name, driver, carried):
     driver.run(url, SERVICE % (name + ".refused"), SECONDS, carried(tokens["read"]))
     code, said = driver.run(url, SERVICE % (name + ".sent"), SECONDS, carried(tokens["push"]))
     check(code == 0, "exit code %d: %s", code, said[-2000:])
-    found = services(world.Caller(port, tokens["read"]))
+    found = services(servers.Caller(port, tokens["read"]))
     check(SERVICE % (name + ".sent") in found, "nothing arrived: %s %s", found, said[-2000:])
     check(SERVICE % (name + ".refused") not in found, "it arrived without the scope push")
 
@@ -78,7 +78,7 @@ def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     wanted = [way for way in WAYS if tally.wants(way[0])]
     drivers = {driver.name: driver for _, driver, _ in wanted}
-    with world.Governed() as server, concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+    with servers.Governed() as server, concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         server.begin()
         tokens = {scope: server.token([scope]) for scope in ("read", "push")}
         ready = {name: pool.submit(driver.ready) for name, driver in drivers.items()}

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import cluster  # noqa: E402
 import flamegrid  # noqa: E402
-import world  # noqa: E402
+import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 REFUSED_WITHIN_S = 20
@@ -32,9 +32,9 @@ class Governed:
         self.distributor.arguments += ["--query_proxy.urls", ",".join(urls)]
 
     def __enter__(self):
-        self.admin = world.first_token(*self.run.bucket)
+        self.admin = servers.first_token(*self.run.bucket)
         self.run.start()
-        self.govern = world.Caller(self.querier.port, self.admin)
+        self.govern = servers.Caller(self.querier.port, self.admin)
         for tenant in "ab":
             self.govern.must("POST", "/api/tenants", {"id": tenant})
         return self
@@ -47,7 +47,7 @@ class Governed:
 
     def known(self, caller, method="GET", path="/api/whoami", body=None):
         """Waits until a process knows the caller's token: until then it asks to come again. Returns status and text."""
-        deadline = time.monotonic() + world.TIMEOUT_S
+        deadline = time.monotonic() + servers.TIMEOUT_S
         while True:
             status, said = caller.send(method, path, body)
             if status != 503:
@@ -58,25 +58,25 @@ class Governed:
 
 def case_the_querier_decides_what_a_distributor_passes_on():
     with Governed() as run:
-        pusher, reader, other = (world.Caller(run.distributor.port, run.token(scopes, tenants)) for scopes, tenants in (
+        pusher, reader, other = (servers.Caller(run.distributor.port, run.token(scopes, tenants)) for scopes, tenants in (
             (["push"], ["a"]), (["read"], ["a"]), (["read"], ["b"])))
         for caller in (pusher, reader, other):
             status, said = run.known(caller)
             check(status == 200, "%d %s", status, said)
-        status, said = world.push(pusher, "marka.cpu")
+        status, said = servers.push(pusher, "marka.cpu")
         check(status == 200, "push: %d %s", status, said)
         names = "/api/labels/service_name?from=now-1h&until=now"
         for caller, status, text in ((reader, 200, "marka"), (pusher, 403, "lacks the scope for this: read"), (other, 200, ""),
-                                     (world.Caller(run.distributor.port, None), 401, "who you are"),
-                                     (world.Caller(run.distributor.port, "nonsense"), 401, "not valid")):
+                                     (servers.Caller(run.distributor.port, None), 401, "who you are"),
+                                     (servers.Caller(run.distributor.port, "nonsense"), 401, "not valid")):
             got, said = run.known(caller, path=names)
             check(got == status and text in said and (caller is reader or "marka" not in said), "%d %s", got, said)
         status, said = other.send("GET", names, headers={"X-Scope-OrgID": "a"})
         check(status == 403 and 'no access to tenant' in said, "%d %s", status, said)
-        status, said = world.push(reader, "demo.cpu")
+        status, said = servers.push(reader, "demo.cpu")
         check(status == 403, "a push with the scope read: %d %s", status, said)
         # The small services and changes, too.
-        check(run.known(world.Caller(run.distributor.port, run.admin), path="/api/tenants")[0] == 200, "/api/tenants")
+        check(run.known(servers.Caller(run.distributor.port, run.admin), path="/api/tenants")[0] == 200, "/api/tenants")
         check(reader.send("POST", "/settings.v1.SettingsService/Set", {"setting": {"name": "n", "value": "v"}})[0] == 403, "settings")
 
 
@@ -103,10 +103,10 @@ def case_credentials_are_passed_on_as_they_came():
         try:
             with Governed("http://127.0.0.1:%d" % upstream.server_port) as run:
                 token = run.token(["read"], ["a", "b"])
-                sent = {**world.basic("a", token), "Cookie": "__Host-flamegrid=v1.abc; theme=dark", "X-Scope-OrgID": "a|b",
+                sent = {**servers.basic("a", token), "Cookie": "__Host-flamegrid=v1.abc; theme=dark", "X-Scope-OrgID": "a|b",
                         "X-Flamegrid-Csrf": "c"}
-                caller = world.Caller(run.distributor.port, None)
-                deadline = time.monotonic() + world.TIMEOUT_S
+                caller = servers.Caller(run.distributor.port, None)
+                deadline = time.monotonic() + servers.TIMEOUT_S
                 while caller.send("GET", "/api/labels", headers=sent)[0] != 200:
                     check(time.monotonic() < deadline, "the distributor does not know the token")
                     time.sleep(0.05)
@@ -123,7 +123,7 @@ class Load(threading.Thread):
 
     def __init__(self, port, token, ask):
         super().__init__()
-        self.caller, self.ask = world.Caller(port, token), ask
+        self.caller, self.ask = servers.Caller(port, token), ask
         self.stop = False
         self.last_success, self.refused, self.successes, self.odd = 0, None, 0, set()
 
@@ -143,15 +143,15 @@ def case_a_revoked_token_is_refused_everywhere_soon():
     with Governed() as run:
         token = run.token(["push", "read"])
         for port in (run.distributor.port, run.querier.port):
-            check(run.known(world.Caller(port, token))[0] == 200, "the token is not known")
+            check(run.known(servers.Caller(port, token))[0] == 200, "the token is not known")
         read = "/api/labels?from=now-1h&until=now"
-        load = [Load(run.distributor.port, token, lambda caller: world.push(caller, "demo.cpu")) for _ in range(LOAD_THREADS)]
+        load = [Load(run.distributor.port, token, lambda caller: servers.push(caller, "demo.cpu")) for _ in range(LOAD_THREADS)]
         load += [Load(port, token, lambda caller: caller.send("GET", read)) for port in (run.distributor.port, run.querier.port)
                  for _ in range(LOAD_THREADS)]
         for each in load:
             each.start()
         try:
-            deadline = time.monotonic() + world.TIMEOUT_S
+            deadline = time.monotonic() + servers.TIMEOUT_S
             while not all(each.successes > 3 for each in load):
                 check(time.monotonic() < deadline, "no load: %s", [(each.successes, each.odd) for each in load])
                 time.sleep(0.05)

@@ -12,7 +12,7 @@ import urllib.parse
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
 import routes  # noqa: E402
-import world  # noqa: E402
+import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 HOUR_S = 3600
@@ -26,7 +26,7 @@ def mark(text):
 
 
 def send(caller, text, labels="", headers=None):
-    return world.push(caller, mark(text) + ".cpu", ("main_%s;work_%s 30\n" % (mark(text), mark(text))).encode(),
+    return servers.push(caller, mark(text) + ".cpu", ("main_%s;work_%s 30\n" % (mark(text), mark(text))).encode(),
                       "{owner=%s%s}" % (mark(text), labels), headers)
 
 
@@ -46,9 +46,9 @@ def plain(path, **parameters):
 
 def everything(ids):
     """{path of the table in routes.py: requests}: what a curious caller asks, of all profiles and by the other's names."""
-    query = world.TYPE + "{}"
+    query = servers.TYPE + "{}"
     of = "/querier.v1.QuerierService/"
-    any_of = {"profileTypeID": world.TYPE, "labelSelector": "{}"}
+    any_of = {"profileTypeID": servers.TYPE, "labelSelector": "{}"}
     asked = {
         of + "ProfileTypes": [connect(of + "ProfileTypes")],
         of + "LabelNames": [connect(of + "LabelNames"), connect(of + "LabelNames", matchers=["{}"])],
@@ -114,8 +114,8 @@ def fill(caller, text):
     caller.must("POST", "/settings.v1.SettingsService/Set", {"setting": {"name": "n" + mark(text), "value": mark(text)}})
     rule = caller.must("POST", "/settings.v1.RecordingRulesService/UpsertRecordingRule",
                        {"metricName": "profiles_recorded_" + mark(text), "groupBy": ["service_name"],
-                        "matchers": ['{__profile_type__="%s", service_name="%s"}' % (world.TYPE, mark(text))]})
-    listed = caller.must(*plain("/api/profiles", query=world.TYPE + "{}"))
+                        "matchers": ['{__profile_type__="%s", service_name="%s"}' % (servers.TYPE, mark(text))]})
+    listed = caller.must(*plain("/api/profiles", query=servers.TYPE + "{}"))
     return {"files": [file["id"][:ID_CHARS]], "rules": [rule["rule"]["id"]], "profiles": [each["id"] for each in listed["profiles"]]}
 
 
@@ -139,7 +139,7 @@ def shown(caller, asked, text, headers=None):
 
 
 def case_no_route_shows_another_tenant():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         a, b = (server.caller(ALL, [each]) for each in "ab")
         of_a, of_b = fill(a, "a"), fill(b, "b")
@@ -159,7 +159,7 @@ def case_no_route_shows_another_tenant():
 
 
 def case_no_write_reaches_another_tenant():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         a, b = (server.caller(ALL, [each]) for each in "ab")
         of_a = fill(a, "a")
@@ -178,14 +178,14 @@ def case_no_write_reaches_another_tenant():
 
 
 def case_matchers_of_a_token_hide_the_rest_of_the_tenant():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         full = server.caller(ALL)
         for text in "xy":
             status, said = send(full, text, ",team=" + mark(text))
             check(status == 200, "push: %d %s", status, said)
         file = full.must("POST", "/api/adhoc?name=%s.folded" % mark("y"), ("main_%s 3\n" % mark("y")).encode())
-        listed = full.must(*plain("/api/profiles", query=world.TYPE + "{}"))["profiles"]
+        listed = full.must(*plain("/api/profiles", query=servers.TYPE + "{}"))["profiles"]
         asked = everything({"files": [file["id"][:ID_CHARS]], "rules": ["0000000000"], "profiles": [each["id"] for each in listed]})
         part = server.caller(["push", "read"], matchers='{team="%s"}' % mark("x"))
         check(len(shown(full, asked, "y")) >= 15, "the whole tenant shows too little")
@@ -195,7 +195,7 @@ def case_matchers_of_a_token_hide_the_rest_of_the_tenant():
         check(len(found) >= 12, "these show what it matches: %s", found)
         # A selector of its own does not lead out, nor does asking for the opposite.
         for selector in ('{team="%s"}' % mark("y"), '{team!="%s"}' % mark("x"), '{team=~".+"}', '{service_name="%s"}' % mark("y")):
-            said = part.send(*connect("/querier.v1.QuerierService/SelectMergeStacktraces", profileTypeID=world.TYPE,
+            said = part.send(*connect("/querier.v1.QuerierService/SelectMergeStacktraces", profileTypeID=servers.TYPE,
                                       labelSelector=selector))[1]
             check("work_" + mark("y") not in said, "%s: %s", selector, said)
         for path in ("/api/status", "/api/metrics", "/api/adhoc"):
@@ -204,7 +204,7 @@ def case_matchers_of_a_token_hide_the_rest_of_the_tenant():
 
 
 def case_matchers_of_a_token_are_demanded_of_pushes():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         part = server.caller(["push"], matchers='{team="%s"}' % mark("x"))
         status, said = send(part, "x", ",team=" + mark("x"))
@@ -217,7 +217,7 @@ def case_matchers_of_a_token_are_demanded_of_pushes():
 
 
 def case_a_label_says_which_tenant_a_series_goes_to():
-    with world.Governed(tenants=("team-x", "team-y", "rest")) as server:
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
         server.begin()
         node = server.caller(["push"], ["team-x", "rest"], tenantLabel={"name": "team", "prefix": "team-", "otherwise": "rest"})
         strict = server.caller(["push"], ["team-x"], tenantLabel={"name": "team", "prefix": "team-"})
@@ -230,7 +230,7 @@ def case_a_label_says_which_tenant_a_series_goes_to():
 
 
 def case_a_suspended_tenant_is_closed():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         a, b = (server.caller(ALL, [each]) for each in "ab")
         of_a = fill(a, "a")

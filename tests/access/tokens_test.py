@@ -17,7 +17,7 @@ import certs  # noqa: E402
 import cluster  # noqa: E402
 import flamegrid  # noqa: E402
 import routes  # noqa: E402
-import world  # noqa: E402
+import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 DENIED = (401, 403)
@@ -44,7 +44,7 @@ def case_every_route_has_a_row():
     clients, operators = routes.rows(routes.CLIENTS), routes.rows(routes.OPERATORS)
     proxy = {**clients, **routes.rows(routes.PASSED_ON)}
     seen, seen_operators = set(), set()
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         found = table_of(server, "listen")
         compare("server", found, clients)
@@ -83,15 +83,15 @@ def each_route(text):
 
 
 def tokens_of_one_scope(server):
-    return {scope: server.token([scope], ["*"] if scope in world.OF_ALL_TENANTS else ["a"]) for scope in world.SCOPES}
+    return {scope: server.token([scope], ["*"] if scope in servers.OF_ALL_TENANTS else ["a"]) for scope in servers.SCOPES}
 
 
 def check_scopes(port, text, tokens):
     """Each route, as nobody, as a stranger, and with each scope."""
     n = 0
     tenant = {"X-Scope-OrgID": "a"}
-    callers = {scope: world.Caller(port, token) for scope, token in tokens.items()}
-    nobody, stranger = world.Caller(port, None), world.Caller(port, "nonsense")
+    callers = {scope: servers.Caller(port, token) for scope, token in tokens.items()}
+    nobody, stranger = servers.Caller(port, None), servers.Caller(port, "nonsense")
     for path, methods, scopes in each_route(text):
         for who in (nobody, stranger):
             status, said = status_of(who, path, methods, tenant)
@@ -107,7 +107,7 @@ def check_scopes(port, text, tokens):
 
 
 def case_each_route_wants_one_of_its_scopes():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         n = check_scopes(server.port, routes.CLIENTS, tokens_of_one_scope(server))
         check(n > 600, "only %d requests", n)
@@ -118,11 +118,11 @@ MAPPED = "[::ffff:127.0.0.1]:%d"
 
 
 def case_operators_routes_on_the_network_want_scopes():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.arguments += ("--admin_listen", MAPPED % server.admin_port)
         server.begin()
         there = {key for key in routes.rows(routes.OPERATORS)} & set(routes.listed(json.loads(
-            world.Caller(server.admin_port, server.admin).send("GET", "/routes")[1])["admin_listen"]))
+            servers.Caller(server.admin_port, server.admin).send("GET", "/routes")[1])["admin_listen"]))
         text = "\n".join("%s %s %s" % (path, ",".join(sorted(methods)), ",".join(sorted(routes.rows(routes.OPERATORS)[path, methods])))
                          for path, methods in there)
         check(len(there) > 10, "%s", there)
@@ -130,9 +130,9 @@ def case_operators_routes_on_the_network_want_scopes():
 
 
 def case_on_loopback_operators_need_nothing():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
-        nobody = world.Caller(server.admin_port, None)
+        nobody = servers.Caller(server.admin_port, None)
         for path in ("/metrics", "/config", "/routes", "/compactor/status"):
             check(nobody.send("GET", path)[0] == 200, "%s", path)
 
@@ -140,7 +140,7 @@ def case_on_loopback_operators_need_nothing():
 def case_the_mode_none_asks_for_nothing():
     with flamegrid.Server("--multitenancy_enabled", "true") as server:
         server.start().wait_ready()
-        nobody = world.Caller(server.port, None)
+        nobody = servers.Caller(server.port, None)
         for path, methods, _ in each_route(routes.CLIENTS):
             status, said = status_of(nobody, path, methods, {"X-Scope-OrgID": "a"})
             check(status not in DENIED, "%s: %d %s", path, status, said)
@@ -151,7 +151,7 @@ def case_the_mode_header_believes_its_networks():
     for cidrs, may in (("127.0.0.0/8", True), ("10.0.0.0/8", False)):
         with flamegrid.Server("--multitenancy_enabled", "true", "--access.mode", "header", "--access.trusted_cidrs", cidrs) as server:
             server.start().wait_ready()
-            nobody = world.Caller(server.port, None)
+            nobody = servers.Caller(server.port, None)
             for path, methods, scopes in each_route(routes.CLIENTS):
                 status, said = status_of(nobody, path, methods, {"X-Scope-OrgID": "a"})
                 check((status in DENIED) == (not may and scopes != {"open"}), "%s from %s: %d %s", path, cidrs, status, said)
@@ -172,10 +172,10 @@ def case_the_mode_header_believes_a_certificate():
             def status(*certificate):
                 done = subprocess.run(["curl", "-s", "-o", os.devnull, "-w", "%{http_code}", "--cacert", made.path("ca.pem"), *certificate,
                                        "-H", "X-Scope-OrgID: a", "https://127.0.0.1:%d/api/whoami" % server.port],
-                                      capture_output=True, text=True, check=False, timeout=world.TIMEOUT_S)
+                                      capture_output=True, text=True, check=False, timeout=servers.TIMEOUT_S)
                 return done.stdout
 
-            deadline = time.monotonic() + world.TIMEOUT_S
+            deadline = time.monotonic() + servers.TIMEOUT_S
             while status() != "401":
                 check(time.monotonic() < deadline and server.alive(), "%s", server.log_tail())
                 time.sleep(0.1)
@@ -187,24 +187,24 @@ def case_the_mode_header_believes_a_certificate():
 def case_a_server_that_others_reach_does_not_start_without_a_mode():
     with tempfile.TemporaryDirectory() as folder:
         for listen in ("0.0.0.0:0", ":0", "[::]:0", MAPPED % 0):
-            code, _, said = world.command("server", "--listen", listen, "--data", folder)
+            code, _, said = servers.command("server", "--listen", listen, "--data", folder)
             check(code not in (0, None) and "access.mode" in said, "%s: %s %s", listen, code, said)
 
 
 def case_the_command_line_governs():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         url = {"FLAMEGRID_URL": "http://127.0.0.1:%d" % server.port, "FLAMEGRID_TOKEN": server.admin}
 
         def run(*words, code=0, **variables):
-            got, text, said = world.command(*words, **{**url, **variables})
+            got, text, said = servers.command(*words, **{**url, **variables})
             check(got == code, "%s: %d %s", words, got, said)
             return text if code == 0 else said
 
         check("--again" in run("access", "init", "--data", server.data, code=1), "a second init")
         again = run("access", "init", "--again", "--name", "spare", "--data", server.data).strip()
         # It was made behind the server's back, which asks to come again until it has read it.
-        wait_for(lambda: world.Caller(server.port, again).send("GET", "/api/whoami")[0] == 200, "spare token")
+        wait_for(lambda: servers.Caller(server.port, again).send("GET", "/api/whoami")[0] == 200, "spare token")
         check("spare" in run("whoami", FLAMEGRID_TOKEN=again), "the spare one")
         run("tenant", "create", "shop")
         token = run("token", "create", "--name", "agents", "--tenants", "shop", "--scopes", "push").strip()
@@ -216,12 +216,12 @@ def case_the_command_line_governs():
         rotated = run("token", "rotate", token[4:12], "--overlap", "0s").strip()
         check(rotated != token and rotated[:13] == token[:13], "%s", rotated)
         run("whoami", FLAMEGRID_TOKEN=rotated)
-        caller = world.Caller(server.port, token)
-        deadline = time.monotonic() + world.TIMEOUT_S
+        caller = servers.Caller(server.port, token)
+        deadline = time.monotonic() + servers.TIMEOUT_S
         while caller.send("GET", "/api/whoami")[0] != 401:  # 503 while it may be a new one
             check(time.monotonic() < deadline, "the old secret works on")
         run("token", "revoke", token[4:12])
-        while world.Caller(server.port, rotated).send("GET", "/api/whoami")[0] != 401:
+        while servers.Caller(server.port, rotated).send("GET", "/api/whoami")[0] != 401:
             check(time.monotonic() < deadline, "the revoked token works on")
         run("tenant", "limits", "shop", "max_query_length=31d")
         check(re.search(r"max_query_length +31d +registry", run("tenant", "limits", "shop")), "limits")
@@ -233,7 +233,7 @@ def case_the_command_line_governs():
 
 
 def case_a_tenant_admin_governs_its_tenants_only():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         of_b = server.token(["push"], ["b"])
         own = server.caller(["tenant-admin", "read"], ["a"])
@@ -259,24 +259,24 @@ def case_a_tenant_admin_governs_its_tenants_only():
         status, said = own.send("POST", "/api/tokens", {"name": "n", "tenants": ["a"], "scopes": ["push"],
                                                          "tenantLabel": {"name": "ns", "otherwise": "b"}})
         check(status == 400, "a label that leads to another tenant: %d %s", status, said)
-        check(world.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
+        check(servers.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
 
 
 def case_headers_cannot_be_smuggled():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         a = server.caller(["push", "read"], ["a"])
-        check(world.push(a, "mark.cpu")[0] == 200, "push")
+        check(servers.push(a, "mark.cpu")[0] == 200, "push")
         names = "/api/labels/service_name?from=now-1h&until=now"
 
         def raw(*lines):
             text = "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n%s\r\n\r\n" % (names, "\r\n".join(lines))
-            with flamegrid.socket.create_connection(("127.0.0.1", server.port), timeout=world.TIMEOUT_S) as connection:
+            with flamegrid.socket.create_connection(("127.0.0.1", server.port), timeout=servers.TIMEOUT_S) as connection:
                 connection.sendall(text.encode())
                 answer = b"".join(iter(lambda: connection.recv(65536), b""))
             return int(answer.split()[1])
 
-        of_a, of_b = (world.bearer(server.token(["read"], [each]))["Authorization"] for each in "ab")
+        of_a, of_b = (servers.bearer(server.token(["read"], [each]))["Authorization"] for each in "ab")
         for want, lines in ((200, ["Authorization: " + of_a]),
                             (400, ["Authorization: " + of_a, "Authorization: " + of_b]),
                             (400, ["Authorization: " + of_a, "authorization: " + of_a]),
@@ -293,12 +293,12 @@ def case_headers_cannot_be_smuggled():
                             (401, ["Proxy-Authorization: " + of_a])):
             got = raw(*lines)
             check(got == want, "%s: %d, not %d", lines, got, want)
-        b = world.Caller(server.port, of_b.split()[1])
+        b = servers.Caller(server.port, of_b.split()[1])
         check("mark" not in b.send("GET", names, headers={"X_Scope_OrgID": "a"})[1], "by an underscore")
 
 
 def case_a_damaged_registry_is_seen_and_the_last_good_one_used():
-    with world.Governed() as server:
+    with servers.Governed() as server:
         server.begin()
         a = server.caller(["push"])
         path = os.path.join(server.data, "bucket", "objects", "access", "registry")
@@ -308,34 +308,34 @@ def case_a_damaged_registry_is_seen_and_the_last_good_one_used():
             with open(path + ".new", "wb") as file:
                 file.write(bad)
             os.replace(path + ".new", path)
-            wait_for(lambda: "access_registry_damaged" in world.Caller(server.port, None).send("GET", "/ready")[1], "the condition")
-            check(world.push(a, "demo.cpu")[0] == 200, "a push")
+            wait_for(lambda: "access_registry_damaged" in servers.Caller(server.port, None).send("GET", "/ready")[1], "the condition")
+            check(servers.push(a, "demo.cpu")[0] == 200, "a push")
             status, said = server.govern.send("POST", "/api/tenants", {"id": "c"})
             check(status == 500, "a change of a damaged registry: %d %s", status, said)
             with open(path + ".new", "wb") as file:
                 file.write(good)
             os.replace(path + ".new", path)
-            wait_for(lambda: "access_registry_damaged" not in world.Caller(server.port, None).send("GET", "/ready")[1], "its end")
+            wait_for(lambda: "access_registry_damaged" not in servers.Caller(server.port, None).send("GET", "/ready")[1], "its end")
 
 
 def wait_for(condition, what):
-    deadline = time.monotonic() + world.TIMEOUT_S
+    deadline = time.monotonic() + servers.TIMEOUT_S
     while not condition():
         check(time.monotonic() < deadline, "no %s", what)
         time.sleep(0.05)
 
 
 def case_secrets_are_nowhere():
-    with world.Governed("--log_level", "debug") as server:
+    with servers.Governed("--log_level", "debug") as server:
         server.begin()
         used, unused = [server.token(["push", "read"]) for _ in range(2)], server.token(["read"])
         rotated = server.govern.must("POST", "/api/tokens/%s:rotate" % unused[4:12])["token"]
         for token in used:
-            caller = world.Caller(server.port, token)
-            check(world.push(caller, "demo.cpu")[0] == 200, "push")
+            caller = servers.Caller(server.port, token)
+            check(servers.push(caller, "demo.cpu")[0] == 200, "push")
             caller.send("GET", "/api/labels?from=now-1h&until=now")
             caller.send("GET", "/api/tokens")
-            world.Caller(server.port, token[:-1] + "_").send("GET", "/api/labels")  # mistyped
+            servers.Caller(server.port, token[:-1] + "_").send("GET", "/api/labels")  # mistyped
         texts = [server.admin, unused, rotated, *used]
         pages = {path: server.operate("GET", path)[1].decode() for path in ("/metrics", "/config", "/routes", "/compactor/status")}
         pages["/api/tokens"] = json.dumps(server.govern.must("GET", "/api/tokens"))
@@ -358,7 +358,7 @@ def case_secrets_are_nowhere():
 def core_has_no_secret_that_was_not_sent(server, sent, others):
     """After a restart the process has seen one token; of the others it knows hashes. Its memory is what a core would have."""
     server.start().wait_ready()
-    check(world.Caller(server.port, sent).send("GET", "/api/labels?from=now-1h&until=now")[0] == 200, "it knows the token")
+    check(servers.Caller(server.port, sent).send("GET", "/api/labels?from=now-1h&until=now")[0] == 200, "it knows the token")
     try:
         memory = open("/proc/%d/mem" % server.process.pid, "rb", buffering=0)
     except PermissionError as why:

@@ -578,7 +578,8 @@ static void show_row(const struct stream *stream, const struct row *row, struct 
 
 int main(int argc, char **argv)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 1}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 1}};
     struct stream stream = {.resample = resample_create(), .bucket = fg_bucket_memory()};
     struct fg_work *work;
     struct fg_err err;

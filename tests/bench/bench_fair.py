@@ -2,17 +2,23 @@
 """Measures what a server's users feel of each other. FG_BINARY says of which build.
 
     bench_fair.py askers [--seconds N] [--askers N] [--stacks N] [--rate N]
-    bench_fair.py neighbours [--seconds N] [--hogs N] [--stacks N] [--rate N]
+    bench_fair.py neighbours [--seconds N] [--rounds N] [--stacks N] [--rate N] [--own-stacks N] [--greedy N]
+                             [--server-cpus LIST]
 
 askers: pushes to a service of many stacks while others ask for its flame graph all the time. A push adds a few
 stacks that are new; each has its own connection, and a latency counts from when the push was due.
 
-neighbours: questions of a tenant with little data while another one asks for a large flame graph over many
-connections. Each prints rows of a Markdown table.
+neighbours: flame graphs of four tenants with little data (--own-stacks), a few a second each (--rate), while a fifth
+one asks for a large one: not at all, at its share (a fifth of the processors), at 100 times its share, and over 200
+connections that ask again at once, whatever they are answered. --greedy: so many tenants do that together. The four
+states take turns; what asks is in processes of its own. --server-cpus pins the server to processors and all else to the others. Each prints rows of a Markdown table.
 """
 
 import argparse
+import multiprocessing
 import os
+import selectors
+import socket
 import sys
 import threading
 import time
@@ -23,6 +29,8 @@ from askers import Askers  # noqa: E402
 
 DEPTH = 12
 NEW_STACKS = 20  # of a push
+MODEST, TIMES, FLOOD = 4, 100, 200  # tenants, times the share, connections
+SETTLE_S = 1  # after a change of state
 
 
 def stack(number):
@@ -61,11 +69,15 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
 
+def question():
+    now = int(time.time())
+    return ("/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+            "%%7Bservice_name=%%22askers%%22%%7D&from=%d&until=%d&max-nodes=100" % (now - 3600, now + 60))
+
+
 def ask(client):
     """Returns the status."""
-    now = int(time.time())
-    return client.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds"
-                       "%%7Bservice_name=%%22askers%%22%%7D&from=%d&until=%d&max-nodes=100" % (now - 3600, now + 60))[0]
+    return client.send("GET", question())[0]
 
 
 def push_for(server, seconds, per_second, first):
@@ -108,26 +120,173 @@ def askers(arguments):
                 asking.codes)
 
 
+class Asker:
+    """One connection of a tenant, without waiting: the least that a generator costs."""
+
+    def __init__(self, port, tenant, due):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.tenant, self.due, self.begun = tenant, due, 0.0
+        self.received, self.length = b"", None
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def send(self):
+        self.begun, self.received, self.length = time.monotonic(), b"", None
+        self.socket.sendall(("GET %s HTTP/1.1\r\nHost: localhost\r\nX-Scope-OrgID: %s\r\n\r\n" %
+                             (question(), self.tenant)).encode())
+
+    def receive(self):
+        """Returns the status once the answer is complete, before that None."""
+        got = self.socket.recv(1 << 20)
+        if not got:
+            raise SystemExit("the server closed the connection")
+        self.received += got
+        if self.length is None and b"\r\n\r\n" in self.received:
+            head, _, _ = self.received.partition(b"\r\n\r\n")
+            lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            self.length = len(head) + 4 + int(lengths[0].split(b":")[1])
+        if self.length is None or len(self.received) < self.length:
+            return None
+        return int(self.received[9:12])
+
+
+def ask_while(asking, port, tenants, interval, patient):
+    """Asks over a connection for each name in tenants; on each a question is due every interval seconds (0: at once). patient:
+    waits for the last answers. Returns (seconds, status) of each answer."""
+    begin, took, busy = time.monotonic(), [], 0
+    every = [Asker(port, tenant, begin + interval * number / len(tenants)) for number, tenant in enumerate(tenants)]
+    idle = set(every)
+    with selectors.DefaultSelector() as poll:
+        for asker in every:
+            poll.register(asker, selectors.EVENT_READ)
+        while asking.is_set() or (patient and busy > 0):
+            now = time.monotonic()
+            if asking.is_set():
+                for asker in [asker for asker in idle if asker.due <= now]:
+                    idle.remove(asker)
+                    asker.due = max(asker.due + interval, now)
+                    asker.send()
+                    busy += 1
+            wait = min((asker.due - now for asker in idle), default=1)
+            for key, _ in poll.select(max(0, min(wait, 0.2))):
+                status = key.fileobj.receive()
+                if status is not None:
+                    took.append((time.monotonic() - key.fileobj.begun, status))
+                    idle.add(key.fileobj)
+                    busy -= 1
+    for asker in every:
+        asker.socket.close()
+    return took
+
+
+def ask_for_ever(asking, results, *how):
+    """A process that asks whenever `asking` is set."""
+    while True:
+        asking.wait()
+        results.put(ask_while(asking, *how))
+
+
+class Generator:
+    def __init__(self, server, tenants, interval, patient=False):
+        self.asking, self.results = multiprocessing.Event(), multiprocessing.Queue()
+        self.process = multiprocessing.Process(target=ask_for_ever, daemon=True,
+                                               args=(self.asking, self.results, server.port, tenants, interval, patient))
+        self.process.start()
+
+    def stop(self):
+        """Returns what was answered."""
+        self.asking.clear()
+        return self.results.get(timeout=120)
+
+    def end(self):
+        self.process.kill()
+        self.process.join()
+
+
+def codes_of(answers):
+    codes = {}
+    for _, status in answers:
+        codes[status] = codes.get(status, 0) + 1
+    return codes
+
+
+def large_seconds(server):
+    """Returns the processor time of the large question in the server, the least of five."""
+    client = flamegrid.Client(server.port, timeout=120, headers=of("greedy0"))
+    return min(processor_seconds(server, lambda: ask(client)) for _ in range(5))
+
+
+def processor_seconds(server, run):
+    def used():
+        total = 0
+        for task in os.listdir("/proc/%d/task" % server.process.pid):
+            with open("/proc/%d/task/%s/schedstat" % (server.process.pid, task), encoding="ascii") as stat:
+                total += int(stat.read().split()[0])
+        return total / 1e9
+
+    before = used()
+    run()
+    return used() - before
+
+
+def start_on(server, cpus):
+    """Starts the server on these processors, and leaves the others to this process. Returns how many it has."""
+    every = os.sched_getaffinity(0)
+    if cpus is None:
+        server.start()
+        return len(every)
+    os.sched_setaffinity(0, cpus)
+    server.start()
+    os.sched_setaffinity(0, every - cpus)
+    return len(cpus)
+
+
 def neighbours(arguments):
-    row("run", "questions of the neighbour", "p50 / p99 / max ms", "statuses", "statuses of the other")
-    row(*["---"] * 5)
+    cpus = {int(cpu) for cpu in arguments.server_cpus.split(",")} if arguments.server_cpus else None
     with flamegrid.Server("--multitenancy_enabled", "true") as server:
-        server.start().wait_ready()
-        fill(server, arguments.stacks, "greedy")
-        fill(server, 100, "modest")
-        for count in (0, arguments.hogs):
-            with Askers(server, count, ask, "greedy") as hogs:
-                if count > 0:
-                    time.sleep(1)
-                client, took, codes = flamegrid.Client(server.port, timeout=120, headers=of("modest")), [], {}
-                end = time.monotonic() + arguments.seconds
-                while time.monotonic() < end:
-                    begin = time.monotonic()
-                    status = ask(client)
-                    took.append(time.monotonic() - begin)
-                    codes[status] = codes.get(status, 0) + 1
-                    time.sleep(1 / arguments.rate)
-            row("%d connections of another tenant" % count, len(took), millis(took), codes, hogs.codes)
+        processors = start_on(server, cpus)
+        server.wait_ready()
+        modest = ["modest%d" % number for number in range(MODEST)]
+        greedy = ["greedy%d" % number for number in range(arguments.greedy)]
+        for tenant in greedy:
+            fill(server, arguments.stacks, tenant)
+        for tenant in modest:
+            fill(server, arguments.own_stacks, tenant)
+        alone = large_seconds(server)
+        rate = processors / (MODEST + 1) / alone
+        print("The large question takes %.0f ms of processor time; the share of its tenant is %.1f a second.\n" %
+              (1000 * alone, rate))
+        asking = Generator(server, modest, 1 / arguments.rate, patient=True)
+        states = {"none": None,
+                  "at its share": Generator(server, greedy * 4, 4 / rate),
+                  "at %d times its share" % TIMES: Generator(server, (greedy * FLOOD)[:FLOOD], FLOOD / rate / TIMES),
+                  "%d connections without a pause" % FLOOD: Generator(server, (greedy * FLOOD)[:FLOOD], 0)}
+        took, hogs, = {}, {}
+        for _ in range(arguments.rounds):
+            for state, hog in states.items():
+                if hog:
+                    hog.asking.set()
+                time.sleep(SETTLE_S)
+                asking.asking.set()
+                time.sleep(arguments.seconds)
+                took.setdefault(state, []).extend(asking.stop())
+                hogs.setdefault(state, []).extend(hog.stop() if hog else [])
+        row("the other tenant", "questions", "p50 / p99 / max ms", "p50, p99 / none", "p50, p99 / share", "statuses",
+            "statuses of the other")
+        row(*["---"] * 7)
+        for state in states:
+            seconds = [second for second, _ in took[state]]
+            row(state, len(seconds), " / ".join("%.2f" % (1000 * percentile(seconds, part)) for part in (0.5, 0.99, 1)),
+                ratios(seconds, took["none"]), ratios(seconds, took["at its share"]), codes_of(took[state]),
+                codes_of(hogs[state]))
+        for generator in [asking] + [hog for hog in states.values() if hog]:
+            generator.end()
+
+
+def ratios(seconds, to):
+    return ", ".join("%.2f" % (percentile(seconds, part) / percentile([second for second, _ in to], part))
+                     for part in (0.5, 0.99))
 
 
 def main():
@@ -135,7 +294,10 @@ def main():
     parser.add_argument("what", choices=["askers", "neighbours"])
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--askers", type=int, default=16)
-    parser.add_argument("--hogs", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=4, help="of the four states")
+    parser.add_argument("--own-stacks", type=int, default=100)
+    parser.add_argument("--greedy", type=int, default=1)
+    parser.add_argument("--server-cpus", help="for example 0, or 0,1")
     parser.add_argument("--stacks", type=int, default=60000)
     parser.add_argument("--rate", type=float, default=10, help="pushes, or questions of the neighbour, a second")
     arguments = parser.parse_args()

@@ -131,7 +131,7 @@ def watch_total(port, seconds):
 
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=45, help="of the kill loop")
+    parser.add_argument("--seconds", type=float, default=20, help="of the kill loop")
     arguments, tally = flamegrid.parse_seeded(parser)
     tally.run("readiness", readiness)
     tally.run("one server for a folder", second_server)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import cluster  # noqa: E402
@@ -19,6 +20,7 @@ import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 TIMEOUT_S = 30
+GZIP_WBITS = 31  # of zlib: a gzip member
 
 
 def start(run, *settings):
@@ -82,7 +84,7 @@ def case_agents_grafana_and_cli_use_one_url():
         script = re.search(rb'src="\./(assets/index-[^"]+)"', page)
         check(status == 200 and script is not None, "the page: %d %s", status, page)
         check(client.send("GET", "/" + script[1].decode())[0] == 200, "its script")
-        check(client.send("GET", "/diff?query=a")[:2] == (200, page), "another page of it")
+        check(client.send("GET", "/diff?query=a")[:2] == (200, page) and client.send("GET", "/targets")[:2] == (200, page), "other pages of it")
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
                                "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)
@@ -111,15 +113,55 @@ def case_tenants_see_their_own():
         check(flames(client, "shop") == -401, "without a tenant: %d", flames(client, "shop"))
 
 
-def events(port, headers=None):
+def case_without_queriers_targets_are_a_list():
+    with cluster.Cluster(ingesters=1, distributors=1, queriers=0, compactors=0) as run:
+        run.start()
+        client = flamegrid.Client(run.of("distributor")[0].port, TIMEOUT_S)
+        status, body = client.send("GET", "/targets")[:2]
+        check(status == 200 and json.loads(body)["data"]["activeTargets"] == [], "%d %s", status, body)
+        check(client.send("GET", "/api/v1/targets")[:2] == (200, body), "another list")
+        check(client.send("GET", "/status")[0] == 404, "there is a page")
+
+
+class Lines:
+    """The lines of a response as they come, also of one in gzip."""
+
+    def __init__(self, response):
+        self.response, self.text = response, b""
+        self.decoder = zlib.decompressobj(GZIP_WBITS) if response.getheader("Content-Encoding") == "gzip" else None
+
+    def more(self):
+        chunk = self.response.read1(65536)
+        self.text += self.decoder.decompress(chunk) if self.decoder else chunk
+        return bool(chunk)
+
+    def readline(self):
+        while b"\n" not in self.text and self.more():
+            continue
+        line, end, self.text = self.text.partition(b"\n")
+        return line + end
+
+    def read(self):
+        while self.more():
+            continue
+        check(self.decoder is None or self.decoder.eof, "the coding has no end")
+        return self.text
+
+    def close(self):
+        self.response.close()
+
+
+def events(port, coding="identity"):
     """Begins a flame graph as events; returns the connection and the response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     connection.request("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D&from=now-1h&until=now",
-                       headers={"Accept": "text/event-stream", **(headers or {})})
+                       headers={"Accept": "text/event-stream", "Accept-Encoding": coding})
     response = connection.getresponse()
     check(response.status == 200 and response.getheader("Content-Type") == "text/event-stream", "%d %s", response.status,
           response.getheaders())
-    return connection, response
+    check(response.getheader("Content-Encoding") == (None if coding == "identity" else coding) or response.getheader("Content-Length"),
+          "%s", response.getheaders())
+    return connection, Lines(response)
 
 
 def next_event(response):
@@ -165,13 +207,13 @@ def case_progress_is_passed_on():
                 while number == signal.SIGSTOP and not is_stopped(ingester.process.pid):
                     time.sleep(0.001)
 
-        for port in (querier.port, distributor.port):
-            connection, response = events(port)
+        for port, coding in ((querier.port, "gzip"), (distributor.port, "identity"), (distributor.port, "gzip")):
+            connection, response = events(port, coding)
             name, data = last_event(response)
             check(name == "result" and data["flamebearer"]["numTicks"] == 70000000, "%s %s", name, data)
             # Ingesters that do not answer: the query waits.
             signal_all(signal.SIGSTOP)
-            connection, response = events(port)
+            connection, response = events(port, coding)
             name, data = next_event(response)
             check(name == "progress" and data["stage"] in ("queued", "blocks", "ingesters"), "%s %s", name, data)
             signal_all(signal.SIGCONT)
@@ -180,11 +222,11 @@ def case_progress_is_passed_on():
             # It goes on with the connection, and without an answer in time it is an error.
             check(response.read() == b"", "something follows the last event")
             signal_all(signal.SIGSTOP)
-            connection, response = events(port)
+            connection, response = events(port, coding)
             name, data = last_event(response)
             check(name == "error" and data["status"] in (503, 504) and data["code"] and data["message"], "%s %s", name, data)
             # A client that leaves ends its query.
-            connection, response = events(port)
+            connection, response = events(port, coding)
             next_event(response)
             response.close()
             connection.close()

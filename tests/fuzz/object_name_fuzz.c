@@ -5,6 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_adhoc_name adhoc;
+    struct fg_query_counts_name counts;
+    struct fg_usage_name usage;
     struct fg_name name;
 
     if (fg_name_parse(fg_bytes(data, size), &name))
@@ -12,5 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fg_name_parse_adhoc(fg_bytes(data, size), &adhoc))
         fg_assert(size < FG_NAME_ADHOC_MAX_BYTES && strlen(adhoc.file) <= FG_ADHOC_FILE_MAX_BYTES &&
                   fg_adhoc_id_is_valid(fg_cstr(adhoc.id)));
+    if (fg_name_parse_usage(fg_bytes(data, size), &usage))
+        fg_assert(size < FG_NAME_MAX_BYTES && strlen(usage.tenant) <= FG_TENANT_MAX_BYTES);
+    if (fg_name_parse_query_counts(fg_bytes(data, size), &counts))
+        fg_assert(size < FG_NAME_MAX_BYTES);
     return 0;
 }

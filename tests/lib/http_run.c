@@ -70,6 +70,18 @@ static void on_header(struct fg_http_request *req, void *arg)
     respond_text(req, 200, value.ptr == NULL ? "none" : text);
 }
 
+static void on_cookie(struct fg_http_request *req, void *arg)
+{
+    struct fg_slice name = fg_http_param(req, "a"), value;
+    char text[256];
+
+    (void)arg;
+    (void)snprintf(text, sizeof text, "%.*s", FG_S(name));
+    value = fg_http_cookie(req, text);
+    (void)snprintf(text, sizeof text, "%.*s", FG_S(value));
+    respond_text(req, 200, value.ptr == NULL ? "none" : text);
+}
+
 static void on_big(struct fg_http_request *req, void *arg)
 {
     uint64_t len = RUN_BIG_BYTES;
@@ -81,6 +93,9 @@ static void on_big(struct fg_http_request *req, void *arg)
     fg_buf_init(&body, len);
     while (body.len < len)
         fg_buf_putc(&body, (uint8_t)('a' + body.len % 7));
+    /* As a handler's job does it. */
+    if (fg_http_param(req, "encoded").len > 0)
+        (void)fg_http_encode(req, &body);
     fg_http_respond(req, 200, "text/plain", &body);
 }
 
@@ -137,6 +152,8 @@ static void add_routes(struct http_run *run)
         {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ, NULL},
         {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ,
          NULL},
+        {FG_HTTP_GET, "/cookie", false, 0, on_cookie, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ,
+         NULL},
         {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS, FG_SCOPE_READ, NULL},
         {FG_HTTP_GET | FG_HTTP_POST, "/trailers", false, RUN_BODY_MAX, on_trailers, NULL, NULL,
          FG_HTTP_READS, FG_SCOPE_READ, NULL},
@@ -157,7 +174,8 @@ static void add_routes(struct http_run *run)
 static int set_up(void **state, const struct fg_http_config *config, const char *listen,
                   const struct fg_http_guard *guard)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
     struct http_run *run = fg_new(struct http_run);
     struct fg_err err;
 

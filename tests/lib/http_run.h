@@ -9,6 +9,7 @@
  *     /upload    POST        the same, with a budget of bodies of its own
  *     /param     GET         the first two parameters a, and a header with a line end in its value
  *     /header    GET         the value of the header that parameter a names, or "none"
+ *     /cookie    GET         the value of the cookie that parameter a names, or "none"
  *     /big       GET         100,000 bytes, or parameter n
  *     /trailers  GET, POST   the body, then two trailers
  *     /hold      GET, POST   answered when the test says so

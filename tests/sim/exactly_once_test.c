@@ -280,11 +280,15 @@ static void copies_after_an_answer(void **state)
     world_destroy(world);
 }
 
-static void expect_fault(const char *without, unsigned rules, unsigned cluster_rules)
+/* likely: a seed that was a fault once, tried before all others. If the code has changed since, it
+ * may be another run; then the search finds a new one. */
+static void expect_fault(const char *without, unsigned rules, unsigned cluster_rules,
+                         uint64_t likely)
 {
     bool broken = false;
 
-    for (uint64_t seed = 0; seed < SEEDS_TO_BREAK && !broken; seed++) {
+    for (uint64_t k = 0; k <= SEEDS_TO_BREAK && !broken; k++) {
+        uint64_t seed = k == 0 ? likely : k - 1;
         size_t shape = seed % FG_COUNT(shapes);
         struct world *world = run(seed, shape, rules, cluster_rules);
 
@@ -300,11 +304,21 @@ static void expect_fault(const char *without, unsigned rules, unsigned cluster_r
 
 static void every_rule_is_needed(void **state)
 {
+    static const uint8_t likely[FG_RULES_COUNT] = {[FG_RULE_BIT_CAS_RECHECK] = 1,
+                                                   [FG_RULE_BIT_L0_BEFORE_TENANT] = 6,
+                                                   [FG_RULE_BIT_SETTLE_ON_REJOIN] = 2};
+    static const uint8_t likely_of_clusters[CLUSTER_RULES_COUNT] = {
+        [CLUSTER_RULE_STALE_RING_REJECT] = 5, [CLUSTER_RULE_COMMIT_FIRST] = 1,
+        [CLUSTER_RULE_AS_DRAINED] = 1,        [CLUSTER_RULE_SUMS_OF_IDS] = 2,
+        [CLUSTER_RULE_REPAIR_IS_A_PUSH] = 2,  [CLUSTER_RULE_END_WHEN_CLEAN] = 2};
+
     (void)state;
     for (unsigned rule = 0; rule < FG_RULES_COUNT; rule++)
-        expect_fault(rule_names[rule], FG_RULES_ALL & ~(1u << rule), ALL_CLUSTER_RULES);
+        expect_fault(rule_names[rule], FG_RULES_ALL & ~(1u << rule), ALL_CLUSTER_RULES,
+                     likely[rule]);
     for (unsigned rule = 0; rule < CLUSTER_RULE_QUIET_TWICE; rule++)
-        expect_fault(cluster_rule_names[rule], FG_RULES_ALL, ALL_CLUSTER_RULES & ~(1u << rule));
+        expect_fault(cluster_rule_names[rule], FG_RULES_ALL, ALL_CLUSTER_RULES & ~(1u << rule),
+                     likely_of_clusters[rule]);
 }
 
 int main(void)

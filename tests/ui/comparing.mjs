@@ -1,4 +1,4 @@
-// Cases of the pages Compare, Diff, Labels and Spans: node comparing.mjs CASE URL [PICTURES], as pages.mjs (browser.mjs has what both share).
+// Cases of the pages Compare, Diff, Labels and Spans: node comparing.mjs URL PICTURES CASE..., as pages.mjs (browser.mjs has what both share).
 import assert from "node:assert/strict";
 import fs from "node:fs";
 
@@ -598,4 +598,4 @@ const cases = {
   },
 };
 
-run(cases);
+await run(cases);

@@ -1,4 +1,4 @@
-// One case in a browser: node pages.mjs CASE URL [PICTURES] (browser.mjs).
+// Cases in a browser: node pages.mjs URL PICTURES CASE... (browser.mjs).
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
@@ -56,14 +56,15 @@ async function table(page) {
   }
 }
 
-/* A proxy that serves the server below a prefix, as people put it behind one. */
-async function behind(prefix, run) {
+/* A proxy that serves the server below a prefix, as people put it behind one. instead: may answer a request itself. */
+async function behind(prefix, run, instead = () => false) {
   const upstream = new URL(url);
   const proxy = http.createServer((request, answer) => {
     if (!request.url.startsWith(prefix)) {
       answer.writeHead(404).end();
       return;
     }
+    if (instead(request, answer)) return;
     const passed = http.request(
       {
         host: upstream.hostname,
@@ -259,6 +260,20 @@ const cases = {
     await page.getByRole("button", { name: "b", exact: true }).click(); // in the legend: only this one
     await page.getByRole("button", { name: "Remove the filter pod=b" }).waitFor();
     await settled(page);
+
+    /* As a table: rates are the server's, so a program that does the same all the time has the same rate, though its profiles come
+     * once a minute and the steps are of half a minute. */
+    await explore(page);
+    await page.getByRole("button", { name: "View as table" }).click();
+    assert.equal(shown(page).times, "table");
+    const times = page.getByRole("region", { name: "Values over time" });
+    const cells = await times.locator("tbody td.n").allTextContents();
+    const values = cells.filter((text) => text !== "–");
+    assert.ok(cells.length >= 119 && values.length >= 105, `${values.length} of ${cells.length} steps have values`);
+    assert.deepEqual([...new Set(values)], [values[0]]);
+    await isAccessible(page, "the timeline as a table");
+    await page.getByRole("button", { name: "View as chart" }).click();
+    await page.locator(".timeline .u-over").waitFor();
   },
 
   /* The query without a mouse: service, type, filter with operator, range. */
@@ -541,10 +556,8 @@ const cases = {
     /* Partial, said plainly. */
     await page.route("**/pyroscope/render*", async (route) => {
       const answer = await route.fetch();
-      const body = await answer.json();
-      body.statistics.complete = false;
-      body.statistics.missing = "i2: no answer";
-      await route.fulfill({ response: answer, json: body });
+      const body = (await answer.text()).replace('"complete":true', '"complete":false,"missing":"i2: no answer"');
+      await route.fulfill({ response: answer, body });
     });
     await page.goto(at("/", { query: SHOP }));
     await page.getByText("Partial answer.").waitFor();
@@ -554,12 +567,176 @@ const cases = {
     /* A selector that cannot be read says where. */
     await page.goto(at("/", { query: `${CPU}{pod=` }));
     await page.getByRole("alert").getByText("a value in quotes").first().waitFor();
-    /* Slow: after a while it can be cancelled. */
-    await page.route("**/pyroscope/render*", () => {}); // never
-    await page.goto(at("/", { query: SHOP }));
-    await page.getByRole("button", { name: "Cancel" }).click();
+    /* Behind a proxy of HTTP/1.0 the answers are plain ones. */
+    await page.route("**/pyroscope/render*", async (route) =>
+      route.fulfill({ response: await route.fetch({ headers: { ...route.request().headers(), accept: "*/*" } }) }),
+    );
+    await explore(page);
     await page.unroute("**/pyroscope/render*");
     page.refused = undefined; // that was the point
+  },
+
+  /* A server that says who one is: the tenants one may switch to, what one may, and the way out. */
+  async access(page) {
+    const who = {
+      mode: "token",
+      subject: "u-17",
+      name: "Ada",
+      tenants: ["shop", "lab"],
+      scopes: ["read"],
+      roles: { shop: "viewer", lab: "editor" },
+      csrf: "c-1",
+    };
+    const answers = (status, body) => (route) => route.fulfill({ status, json: body });
+    const refusal = { code: "unauthenticated", message: "log in first", login: "/auth/login" };
+    let session = false;
+    let left = null; // the request that logs out
+    const asked = []; // tenants of data routes
+    await page.route("**/api/whoami", (route) => answers(session ? 200 : 401, session ? who : refusal)(route));
+    await page.route("**/auth/**", (route) => {
+      session = route.request().url().includes("/auth/login");
+      if (!session) left = { method: route.request().method(), csrf: route.request().headers()["x-flamegrid-csrf"] };
+      const back = new URL(route.request().url()).searchParams.get("return");
+      return route.fulfill({ status: 303, headers: { Location: back ?? "https://provider.example/out" } });
+    });
+    await page.route(/\/(pyroscope|querier\.v1\.QuerierService|api\/(functions|labels))/, (route) => {
+      const { "x-scope-orgid": tenant, authorization } = route.request().headers();
+      if (!session && authorization !== "Bearer fgt_1") return answers(401, refusal)(route);
+      asked.push(tenant);
+      if (tenant === "other") return answers(403, { code: "permission_denied", message: "Ada has no scope read in tenant other" })(route);
+      return route.continue();
+    });
+
+    /* Not logged in: one panel in the place of the page, and back to where one was. */
+    await page.goto(at("/", { query: SHOP, view: "table" }));
+    await page.getByRole("form", { name: "Log in" }).waitFor();
+    assert.equal(await page.getByRole("form").count(), 1);
+    assert.equal(await summary(page).count(), 0);
+    await picture(page, "log in");
+    await isAccessible(page, "not logged in");
+    await page.getByRole("form", { name: "Log in" }).getByRole("link", { name: "Log in" }).click();
+    await settled(page);
+    assert.equal(shown(page).view, "table");
+
+    /* With several tenants one of them is taken; another one is another page. */
+    assert.equal(shown(page).tenant, "shop");
+    await page.getByRole("button", { name: "Logged in as Ada" }).click();
+    await page.getByText("viewer in shop").waitFor();
+    await page.getByText("may: read").waitFor();
+    await picture(page, "who one is");
+    await page.keyboard.press("Escape");
+    asked.length = 0;
+    await page.getByRole("button", { name: "Tenant: shop" }).click();
+    await page.getByRole("menuitemcheckbox", { name: /^lab/ }).click();
+    await settled(page);
+    assert.equal(shown(page).tenant, "lab");
+    assert.ok(asked.length > 0 && asked.every((tenant) => tenant === "lab"), `${asked}`);
+    await page.goBack();
+    await page.getByRole("button", { name: "Tenant: shop" }).waitFor();
+
+    /* Refused: by the server's words, with what one has instead. */
+    await page.goto(at("/", { query: SHOP, tenant: "other" }));
+    await page.getByRole("alert").getByText("Ada has no scope read in tenant other").first().waitFor();
+    await page.getByRole("alert").getByText("You are Ada, as tenant other, and may read.").first().waitFor();
+    await page.getByRole("button", { name: "Go to tenant lab" }).first().click();
+    await settled(page);
+
+    /* A session that ends shows the panel; so does its end by hand. */
+    await page.getByRole("button", { name: "Logged in as Ada" }).click();
+    await page.getByRole("menuitem", { name: "Log out" }).click();
+    await page.getByRole("form", { name: "Log in" }).waitFor();
+    assert.deepEqual(left, { method: "POST", csrf: "c-1" });
+    assert.equal(await page.getByRole("button", { name: "Logged in as" }).count(), 0);
+
+    /* A token is sent as Bearer, and is nowhere else. */
+    await page.unroute("**/api/whoami");
+    await page.route("**/api/whoami", (route) =>
+      route.request().headers().authorization === "Bearer fgt_1"
+        ? answers(200, { ...who, name: "", subject: "fgt_1 of CI", tenants: ["lab"], csrf: "" })(route)
+        : answers(401, { ...refusal, login: "" })(route),
+    );
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByLabel("Token").fill("fgt_1");
+    await page.getByRole("button", { name: "Go on" }).click();
+    await settled(page);
+    assert.equal(await page.evaluate(() => sessionStorage.getItem("flamegrid.token")), "fgt_1");
+    assert.equal(await page.evaluate(() => localStorage.getItem("flamegrid.token")), null);
+    await page.getByRole("button", { name: /^Logged in as/ }).click();
+    await page.getByRole("menuitem", { name: "Forget the token" }).click();
+    await page.getByRole("form", { name: "Log in" }).waitFor();
+    page.refused = undefined; // that was the point
+  },
+
+  /* How far a query is, by the server's events; Cancel closes its connection. */
+  async "progress bar"(page) {
+    const event = (done) =>
+      `event: progress\ndata: ${JSON.stringify({ stage: "blocks", done, total: 204, bytes: 2 ** 20, profiles: 3000 })}\n\n`;
+    let closed = 0;
+    let slow = true;
+    await behind(
+      "/",
+      async (base) => {
+        page.also = new URL(base).origin;
+        await page.goto(`${base}?${new URLSearchParams({ query: SHOP })}`);
+        const bar = page.getByRole("progressbar", { name: "Loading" });
+        await page.getByRole("status").getByText(/^Reading · 31 of 204 blocks · /).waitFor();
+        assert.deepEqual([await bar.getAttribute("aria-valuenow"), await bar.getAttribute("aria-valuemax")], ["31", "204"]);
+        await picture(page, "progress bar");
+        await isAccessible(page, "a slow query");
+        assert.equal(closed, 0);
+        await page.getByRole("button", { name: "Cancel" }).click();
+        await page.getByText(/^Cancelled/).waitFor();
+        for (let round = 0; closed === 0; round++) {
+          assert.ok(round < 100, "the connection stays open");
+          await page.waitForTimeout(100);
+        }
+        slow = false;
+        await page.getByRole("button", { name: "Ask again" }).click();
+        await settled(page);
+      },
+      (request, answer) => {
+        if (!slow || !request.url.startsWith("/pyroscope/render")) return false;
+        answer.writeHead(200, { "Content-Type": "text/event-stream" });
+        answer.write(event(1));
+        answer.write(event(31));
+        answer.on("close", () => closed++);
+        return true;
+      },
+    );
+    page.refused = undefined; // the request that was ended
+  },
+
+  /* A query that waits says for what, and ends with its button, in the server as well: its ingesters are stopped meanwhile. */
+  async "progress of a cluster"(page) {
+    const { ingesters, metrics } = JSON.parse(process.env.CLUSTER);
+    const signal = (name) => ingesters.forEach((pid) => process.kill(pid, name));
+    const running = async () => Number(/^flamegrid_query_proxy_running (\d+)/m.exec(await (await fetch(metrics)).text())[1]);
+    const codings = [];
+    page.on("response", (answer) => {
+      if (answer.url().includes("/pyroscope/render")) codings.push(answer.headers()["content-encoding"]);
+    });
+    await explore(page); // the page itself does not wait for ingesters
+    signal("SIGSTOP");
+    try {
+      await page.goto(at("/", { query: SHOP, from: "now-2h" }));
+      await page.getByRole("status").getByText(/^(Reading|Waiting for) /).waitFor();
+      assert.ok((await running()) > 0, "no query runs");
+      await picture(page, "progress");
+      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.getByText(/^Cancelled/).waitFor();
+      for (let round = 0; (await running()) > 0; round++) {
+        assert.ok(round < 200, "the server goes on");
+        await page.waitForTimeout(100);
+      }
+      assert.ok(["gzip", "zstd"].includes(codings.at(-1)), `events are sent as ${codings}`);
+      await isAccessible(page, "a query that was cancelled");
+    } finally {
+      signal("SIGCONT");
+    }
+    await page.getByRole("button", { name: "Ask again" }).click();
+    await settled(page);
+    assert.equal((await table(page))[0][0], "hash");
+    page.refused = undefined; // requests that were ended
   },
 
   /* Names from outside are text, wherever they are shown. */
@@ -646,25 +823,36 @@ const cases = {
     const status = await ask(page, "/api/status", {});
     await page.getByRole("heading", { name: "Tenant anonymous" }).waitFor();
     assert.ok((await page.locator(".facts").textContent()).includes(status.version));
+    await page.getByText(/^Today \(UTC\): \d+ series of \d+ services$/).click();
+    await page.getByRole("link", { name: "shop", exact: true }).waitFor();
     await page.getByText("Limits", { exact: true }).click();
+    const limit = page.getByRole("row", { name: /^limits\.adhoc_profiles_max/ });
+    assert.ok((await limit.textContent()).includes(status.limits.adhoc_profiles_max.meaning.replaceAll("`", "")));
+    const files = (await ask(page, "/api/adhoc", {})).profiles.length;
+    await page.waitForFunction(
+      (count) =>
+        [...document.querySelectorAll("tr")].some(
+          (row) => row.textContent.startsWith("limits.adhoc_profiles_max") && row.cells[2].textContent === count,
+        ),
+      `${files}`,
+    );
     await picture(page, "status");
     await isAccessible(page, "status");
     for (const [limit, value] of Object.entries(status.tenants[0].limits))
-      assert.ok((await page.locator(".limits").textContent()).includes(`limits.${limit}${value === "" ? "–" : value}`), limit);
+      assert.ok((await page.locator(".limits").last().textContent()).includes(`limits.${limit}${value === "" ? "–" : value}`), limit);
   },
 
   async targets(page) {
-    await page.goto(`${url}/pull`);
+    await page.goto(`${url}/targets`);
     await page.getByRole("heading", { name: /targets?$/ }).waitFor();
     await page
       .getByRole("cell", { name: /127\.0\.0\.1:9/ })
       .first()
       .waitFor();
     await page.getByText("down", { exact: true }).first().waitFor();
+    await page.getByRole("columnheader", { name: "Took" }).waitFor();
     await picture(page, "targets");
     await isAccessible(page, "targets");
-    await page.goto(`${url}/targets`); // without scripts, of the distributor itself
-    assert.equal(await page.locator("h1").textContent(), "Targets");
   },
 
   /* Light, and as small as a phone. */
@@ -677,7 +865,7 @@ const cases = {
       ["/", { query: SHOP, view: "sandwich", fn: "work" }],
       ["/adhoc", {}],
       ["/status", {}],
-      ["/pull", {}],
+      ["/targets", {}],
     ]) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(at(route, parameters));
@@ -725,4 +913,4 @@ function budgets(dist) {
     assert.ok(packed(`assets/${file}`) <= most.lazy, `${file}: ${packed(`assets/${file}`)} of at most ${most.lazy} bytes`);
 }
 
-run(cases, { budgets });
+await run(cases, { budgets });

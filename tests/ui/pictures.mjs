@@ -63,7 +63,7 @@ async function settled(page) {
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 }
 
-run({
+await run({
   async pictures(page) {
     const blank = await page.context().newPage(); // without the policy of ours
     const faults = [];
@@ -75,11 +75,9 @@ run({
       const file = path.join("pictures", `${name}.png`);
       const reference = fs.existsSync(file) ? fs.readFileSync(file).toString("base64") : null;
       const { small, offs } = await blank.evaluate(measure, { actual: shot.toString("base64"), reference, width: WIDTH });
-      if (pictures !== undefined) {
-        fs.mkdirSync(path.join(pictures, "small"), { recursive: true });
-        fs.writeFileSync(path.join(pictures, "small", `${name}.png`), Buffer.from(small, "base64"));
-        fs.writeFileSync(path.join(pictures, `fixed-${name}.png`), shot);
-      }
+      fs.mkdirSync(path.join(pictures, "small"), { recursive: true });
+      fs.writeFileSync(path.join(pictures, "small", `${name}.png`), Buffer.from(small, "base64"));
+      fs.writeFileSync(path.join(pictures, `fixed-${name}.png`), shot);
       const share = offs === null ? 1 : offs.filter((off) => off > DIFFERS).length / offs.length;
       if (share > MOST) faults.push(`${name}: ${offs === null ? "there is no picture of it" : `${(share * 100).toFixed(2)} % differ`}`);
     }

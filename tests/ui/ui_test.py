@@ -13,8 +13,10 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -22,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "bucket")]
 
 import agents  # noqa: E402
+import cluster  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -49,13 +52,26 @@ class Browser(agents.Driver):
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 
-    def look(self, file, case, server):
-        fault = self.step("node", file, case, "http://127.0.0.1:%d" % server.port, PICTURES)
-        flamegrid.check(not fault, "%s", fault)
-
-    def budgets(self):
-        fault = self.step("node", "pages.mjs", "budgets", os.path.join(SOURCES, "dist"))
-        flamegrid.check(not fault, "%s", fault)
+    def look(self, tally, file, cases, about):
+        """Runs cases of a file in one browser. A case of which nothing is heard has failed."""
+        with subprocess.Popen(["node", file, about, PICTURES, *cases], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as node:
+            timer = threading.Timer(agents.STEP_TIMEOUT_S, node.kill)
+            timer.start()
+            left, said = list(cases), []
+            for line in node.stdout:
+                if not line.startswith('{"name":'):
+                    said.append(line)
+                    continue
+                case = json.loads(line)
+                left.remove(case["name"])
+                if case["fault"]:
+                    tally.fail(case["name"], case["fault"])
+                else:
+                    tally.ok(case["name"], case["took_s"])
+            timer.cancel()
+        for name in left:
+            tally.fail(name, "no word of it: " + "".join(said)[-900:])
 
 
 class Sources(agents.Driver):
@@ -159,35 +175,67 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
-              "trouble", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
+              "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
+
+
+SLOW = ["progress of a cluster"]  # cases of a cluster whose ingesters a case may stop
+
+
+def prepare_slow(slow, browser):
+    """A distributor that passes queries on, and the shop, half of it in segments."""
+    distributor = slow.of("distributor")[0]
+    distributor.arguments += ["--query_proxy.urls", "http://127.0.0.1:%d" % slow.of("querier")[0].port]
+    slow.of("querier")[0].arguments += ["--rpc.ping_timeout", "10m"]  # or it would give the ingesters up
+    slow.start()
+    fill(distributor)
+    for ingester in slow.of("ingester"):
+        status, body = ingester.operate("POST", "/ingester/flush")
+        flamegrid.check(status == 200, "flush: %d %s", status, body)
+    fill(distributor)
+    browser.environment["CLUSTER"] = json.dumps({"ingesters": [one.process.pid for one in slow.of("ingester")],
+                                                 "metrics": "http://127.0.0.1:%d/metrics" % distributor.admin_port})
 
 
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     browser, sources = Browser("ui"), Sources("ui-sources")
 
-    def run(driver, name, work, *arguments):
+    def build(name, work):
         if not tally.wants(name):
             return
         try:
-            driver.ready()
+            sources.ready()
         except agents.Unavailable as why:
             tally.skip(name, why)
             return
-        tally.run(name, work, *arguments)
+        tally.run(name, work)
 
-    run(sources, "built files are those of the sources", sources.built_files_are_those_of_the_sources)
-    run(sources, "parts work without a browser", sources.parts_work_without_a_browser)
-    run(browser, "budgets", browser.budgets)
+    def look(file, cases, about):
+        try:
+            browser.ready()
+        except agents.Unavailable as why:
+            for case in cases:
+                tally.skip(case, why)
+            return
+        browser.look(tally, file, cases, about)
+
+    build("built files are those of the sources", sources.built_files_are_those_of_the_sources)
+    build("parts work without a browser", sources.parts_work_without_a_browser)
+    if tally.wants("budgets"):
+        look("pages.mjs", ["budgets"], os.path.join(SOURCES, "dist"))
     for settings, prepare, file, cases in WORLDS.values():
-        if not any(map(tally.wants, cases)):
+        cases = [case for case in cases if tally.wants(case)]
+        if not cases:
             continue
         with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
             server.start().wait_ready()
             prepare(server)
-            for case in cases:
-                run(browser, case, browser.look, file, case, server)
+            look(file, cases, "http://127.0.0.1:%d" % server.port)
+    if any(map(tally.wants, SLOW)):
+        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
+            prepare_slow(slow, browser)
+            look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
     tally.finish()
 
 

@@ -364,7 +364,8 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
     next.revision++;
     if (!change_blocks(&next, change, wall_ns, arena) ||
         !change_covered(&next, l0, change, arena) ||
-        !fg_blocks_count_taken(&next, change->taken, change->n_taken, arena))
+        !fg_blocks_count_taken(&next, change->taken, change->n_taken, arena) ||
+        !fg_blocks_count_used(&next, blocks, change, wall_ns, arena))
         return no_memory(err);
     if (check_limits(&next, err) != FG_OK)
         return err->code;

@@ -21,6 +21,7 @@
 #define FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
 
 #include "common/cluster/manifest/l0.h"
+#include "common/cluster/manifest/ledger.h"
 #include "common/model/deletion.h"
 
 enum {
@@ -115,6 +116,7 @@ struct fg_blocks {
     uint32_t n_ended;
     struct fg_blocks_lost *lost; /* in the order in which they were given up */
     uint32_t n_lost;
+    struct fg_ledger ledger;
     struct fg_slice later;
 };
 
@@ -183,6 +185,8 @@ struct fg_blocks_change {
     uint32_t n_replace;
     const struct fg_blocks_taken *taken; /* ignored for deletions that have ended */
     uint32_t n_taken;
+    const struct fg_usage_day *used; /* of all profiles in the covered segments; for the ledger */
+    uint32_t n_used;
 };
 
 /*
@@ -245,6 +249,36 @@ struct fg_blocks_await {
 enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_blocks_await *awaits,
                             uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                             bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* A seal of the ledger. */
+struct fg_blocks_seal {
+    uint64_t before;                 /* the version that the ledger had when this was decided */
+    uint64_t version;                /* of the seal */
+    int32_t last;                    /* day */
+    const struct fg_usage_day *more; /* [n_more] of days up to `last`; enters the sums before */
+    uint32_t n_more;
+};
+
+/* Seals the ledger. *ret_changed false: it has this version already. FG_E_ABORTED: another
+ * compactor has sealed it. */
+enum fg_code fg_blocks_seal(const struct fg_blocks *blocks, const struct fg_blocks_seal *seal,
+                            int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                            bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* Removes the sealed sums of this version, which are in documents. *ret_changed false: they are not
+ * there any more. */
+enum fg_code fg_blocks_unseal(const struct fg_blocks *blocks, uint64_t version, int64_t wall_ns,
+                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                              bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* Returns the bytes of all live blocks. */
+uint64_t fg_blocks_stored_bytes(const struct fg_blocks *blocks);
+
+/* For fg_blocks_apply() alone: counts what the change uses and writes. Returns false if the arena
+ * is full. */
+bool fg_blocks_count_used(struct fg_blocks *next, const struct fg_blocks *before,
+                          const struct fg_blocks_change *change, int64_t wall_ns,
+                          struct fg_arena *arena) fg_must_check;
 
 /* Ends a deletion: moves its tombstone to ended[]. *ret_changed false: it has ended already. */
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,

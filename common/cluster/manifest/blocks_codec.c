@@ -19,9 +19,10 @@
  *   lost        list of records: varint length, object's name, span of its profiles, varint
  *                 profiles, varint bytes, zigzag since / ns, varint length, why, varint length,
  *                 service (missing: any service)
+ *   ledger      as fg_ledger_put() writes it
  * Missing may be: of tombstones the fields from profiles on, or from awaits on; of the whole the
- * lists of those that ended and of what was lost. Older versions do not write them, and a list of
- * what was lost is only written if there is something.
+ * lists of those that ended and of what was lost, and the ledger. Older versions do not write them,
+ * and a list of what was lost is only written if there is something or a ledger follows.
  */
 #include "common/cluster/manifest/blocks.h"
 #include "common/cluster/manifest/codec.h"
@@ -121,9 +122,16 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
     }
 }
 
+/* A ledger that has counted nothing is not written, unless fields of a later version follow. */
+static bool has_ledger(const struct fg_blocks *blocks)
+{
+    return blocks->ledger.stored_wall_ns != 0 || blocks->ledger.version != 0 ||
+           blocks->later.len > 0;
+}
+
 static void put_lost(struct fg_buf *out, const struct fg_blocks *blocks, struct fg_buf *record)
 {
-    if (blocks->n_lost == 0 && blocks->later.len == 0)
+    if (blocks->n_lost == 0 && !has_ledger(blocks))
         return;
     fg_buf_varint(out, blocks->n_lost);
     for (uint32_t i = 0; i < blocks->n_lost; i++) {
@@ -161,6 +169,8 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
     put_tombstones(out, blocks->tombstones, blocks->n_tombstones, &record);
     put_tombstones(out, blocks->ended, blocks->n_ended, &record);
     put_lost(out, blocks, &record);
+    if (has_ledger(blocks))
+        fg_ledger_put(out, &blocks->ledger);
     fg_buf_put(out, blocks->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -431,6 +441,16 @@ static void get_lost(struct blocks_reader *reader, struct fg_blocks *blocks)
     }
 }
 
+static void get_ledger(struct blocks_reader *reader, struct fg_blocks *blocks)
+{
+    if (!fg_cur_more(&reader->cur))
+        return;
+    reader->why = "the ledger";
+    blocks->ledger = fg_ledger_get(&reader->cur, reader->arena);
+    if (!reader->cur.bad)
+        reader->why = "its fields";
+}
+
 enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct fg_arena *arena,
                               struct fg_blocks *ret_blocks, struct fg_err *err)
 {
@@ -449,6 +469,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
     get_tombstones(&reader, &blocks);
     get_ended(&reader, &blocks);
     get_lost(&reader, &blocks);
+    get_ledger(&reader, &blocks);
     blocks.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "tenant %.*s: manifest of %zu bytes is broken in %s",

@@ -212,6 +212,38 @@ static void put_tombstone(struct fg_json_writer *json, const struct fg_blocks_to
     fg_json_end(json);
 }
 
+static void put_used_days(struct fg_json_writer *json, const char *key,
+                          const struct fg_usage_day *days, uint32_t count)
+{
+    fg_json_begin_array(json, key);
+    for (uint32_t i = 0; i < count; i++) {
+        char date[FG_USAGE_DATE_BYTES];
+        struct fg_usage_row total = fg_usage_day_total(&days[i]);
+
+        fg_usage_day_write(days[i].day, date);
+        begin_line(json);
+        fg_json_put_text(json, "day", fg_cstr(date));
+        fg_json_put_u64(json, "services", days[i].n_rows);
+        fg_json_put_u64(json, "profiles", total.profiles);
+        put_usage(json, &total.usage);
+        fg_json_put_u64(json, "stored_byte_days", days[i].stored.byte_days);
+        fg_json_put_u64(json, "writes", days[i].writes);
+        fg_json_end(json);
+    }
+    fg_json_end(json);
+}
+
+static void put_ledger(struct fg_json_writer *json, const struct fg_ledger *ledger)
+{
+    fg_json_begin_object(json, "ledger");
+    fg_json_put_i64(json, "stored_until_ns", ledger->stored_wall_ns);
+    fg_json_put_i64(json, "next_day", ledger->next_day);
+    fg_json_put_u64(json, "version", ledger->version);
+    put_used_days(json, "open", ledger->open, ledger->n_open);
+    put_used_days(json, "sealed", ledger->sealed, ledger->n_sealed);
+    fg_json_end(json);
+}
+
 void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
 {
     struct fg_json_writer writer = fg_json_writer(out), *json = &writer;
@@ -264,6 +296,8 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
         fg_json_end(json);
     }
     fg_json_end(json);
+    fg_json_newline(json);
+    put_ledger(json, &blocks->ledger);
     fg_json_end(json);
     fg_buf_putc(out, '\n');
 }

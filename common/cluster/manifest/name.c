@@ -301,3 +301,97 @@ bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name)
     *ret_name = parsed;
     return true;
 }
+
+/* ---- usage ---- */
+
+#define USAGE_DAYS "usage/days"
+
+enum fg_code fg_name_usage_all(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                               const char *dates, struct fg_err *err)
+{
+    char folder[FG_NAME_MAX_BYTES];
+
+    if (tenant_folder(folder, tenant, err) != FG_OK)
+        return err->code;
+    (void)snprintf(out, FG_NAME_MAX_BYTES, USAGE_DAYS "/%.*s/%s",
+                   FG_S(fg_cstr(folder + strlen(FG_NAME_TENANTS))), dates);
+    return FG_OK;
+}
+
+enum fg_code fg_name_usage(char out[FG_NAME_MAX_BYTES], const struct fg_usage_name *name,
+                           struct fg_err *err)
+{
+    char date[FG_USAGE_DATE_BYTES];
+    char rest[sizeof date + 24];
+
+    fg_assert(name->version <= FG_USAGE_VERSION_MAX);
+    fg_usage_day_write(name->day, date);
+    (void)snprintf(rest, sizeof rest, "%s/%010" PRIu64, date, name->version);
+    return fg_name_usage_all(out, fg_cstr(name->tenant), rest, err);
+}
+
+static bool parse_decimal(struct fg_slice text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (text.len != 10)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+        value = value * 10 + (uint64_t)(text.ptr[i] - '0');
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool fg_name_parse_usage(struct fg_slice name, struct fg_usage_name *ret_name)
+{
+    struct fg_usage_name parsed = {.day = 0};
+    char again[FG_NAME_MAX_BYTES];
+    struct fg_slice rest = name;
+    struct fg_err err;
+
+    if (!fg_slice_is(take(&rest, '/'), "usage") || !fg_slice_is(take(&rest, '/'), "days") ||
+        !parse_tenant(take(&rest, '/'), parsed.tenant) ||
+        !fg_usage_day_parse(take(&rest, '/'), &parsed.day) ||
+        !parse_decimal(rest, &parsed.version) || fg_name_usage(again, &parsed, &err) != FG_OK ||
+        !fg_slice_eq(name, fg_cstr(again)))
+        return false;
+    *ret_name = parsed;
+    return true;
+}
+
+void fg_name_query_counts_all(char out[FG_NAME_MAX_BYTES], int32_t day)
+{
+    char date[FG_USAGE_DATE_BYTES];
+
+    fg_usage_day_write(day, date);
+    (void)snprintf(out, FG_NAME_MAX_BYTES, FG_NAME_QUERY_COUNTS "%s/", date);
+}
+
+void fg_name_query_counts(char out[FG_NAME_MAX_BYTES], const struct fg_query_counts_name *name)
+{
+    char date[FG_USAGE_DATE_BYTES];
+
+    fg_usage_day_write(name->day, date);
+    (void)snprintf(out, FG_NAME_MAX_BYTES, FG_NAME_QUERY_COUNTS "%s/%016" PRIx64 "-%016" PRIx64,
+                   date, name->process, name->number);
+}
+
+bool fg_name_parse_query_counts(struct fg_slice name, struct fg_query_counts_name *ret_name)
+{
+    struct fg_query_counts_name parsed = {.day = 0};
+    char again[FG_NAME_MAX_BYTES];
+    struct fg_slice rest = name;
+
+    if (!fg_slice_is(take(&rest, '/'), "usage") || !fg_slice_is(take(&rest, '/'), "queries") ||
+        !fg_usage_day_parse(take(&rest, '/'), &parsed.day) ||
+        !parse_u64(take(&rest, '-'), &parsed.process) || !parse_u64(rest, &parsed.number))
+        return false;
+    fg_name_query_counts(again, &parsed);
+    if (!fg_slice_eq(name, fg_cstr(again)))
+        return false;
+    *ret_name = parsed;
+    return true;
+}

@@ -12,6 +12,10 @@
  *   tenants/<tenant>/adhoc/<id>-<time>-<crc>-<file>
  *                                             a file that somebody looks at
  *                                             (querier/adhoc/store.h)
+ *   usage/days/<tenant>/<day>/<version>       what a tenant used on a day; 2026-11-27, ten digits
+ *                                             (common/cluster/usage/document.h)
+ *   usage/queries/<day>/<process>-<number>    what queries of all tenants took; hexadecimal
+ *                                             (common/cluster/usage/query_counts.h)
  *
  * A tenant's name is checked (common/model/tenant_id.h) before it becomes part of a path: what it
  * may have is what S3 and file systems take as it is. Only a dot at its beginning is written "=2e",
@@ -25,6 +29,7 @@
 #include "common/base/time.h"
 #include "common/cluster/ring/ring.h"
 #include "common/model/tenant_id.h"
+#include "common/model/usage_day.h"
 
 enum {
     FG_NAME_MAX_BYTES =
@@ -121,6 +126,39 @@ enum fg_code fg_name_adhoc_all(char out[FG_NAME_ADHOC_MAX_BYTES], struct fg_slic
 
 /* Parses the name of a file. Returns false if fg_name_adhoc() does not make such a name. */
 bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name) fg_must_check;
+
+/* The name of a document of usage. fg_name_parse() does not know such names either. */
+struct fg_usage_name {
+    char tenant[FG_TENANT_MAX_BYTES + 1];
+    int32_t day;
+    uint64_t version; /* <= FG_USAGE_VERSION_MAX */
+};
+
+/* Write the name of a document, or what the names of all of a tenant begin with; `dates` narrows
+ * that: the beginning of a date, such as "2026-11". FG_E_INVALID: tenant is not a valid name. */
+enum fg_code fg_name_usage(char out[FG_NAME_MAX_BYTES], const struct fg_usage_name *name,
+                           struct fg_err *err) fg_must_check;
+enum fg_code fg_name_usage_all(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                               const char *dates, struct fg_err *err) fg_must_check;
+
+/* Parses the name of a document. Returns false if fg_name_usage() does not make such a name. */
+bool fg_name_parse_usage(struct fg_slice name, struct fg_usage_name *ret_name) fg_must_check;
+
+/* The name of an object with what queries took. */
+struct fg_query_counts_name {
+    int32_t day; /* for which it counts */
+    uint64_t process, number;
+};
+
+#define FG_NAME_QUERY_COUNTS "usage/queries/" /* to list what is there */
+
+/* Write the name of such an object, or what those of a day begin with. */
+void fg_name_query_counts(char out[FG_NAME_MAX_BYTES], const struct fg_query_counts_name *name);
+void fg_name_query_counts_all(char out[FG_NAME_MAX_BYTES], int32_t day);
+
+/* Parses such a name. Returns false if fg_name_query_counts() does not make it. */
+bool fg_name_parse_query_counts(struct fg_slice name,
+                                struct fg_query_counts_name *ret_name) fg_must_check;
 
 enum fg_name_kind {
     FG_NAME_IS_L0,

@@ -93,6 +93,13 @@ void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member)
     fg_bits_set(reads->failed, member);
 }
 
+void fg_ring_reads_admit(struct fg_ring_reads *reads, uint32_t member)
+{
+    fg_assert(!fg_bits_has(reads->heard, member));
+    fg_bits_clear(reads->asked, member);
+    fg_bits_clear(reads->failed, member);
+}
+
 void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member)
 {
     fg_bits_set(reads->heard, member);

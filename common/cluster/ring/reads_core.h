@@ -13,7 +13,8 @@
  * was read answers too, with nothing. So a request names the store that it is for, an ingester with
  * another store refuses it, and the reader takes a fresh ring and starts over.
  *
- * Cost: 10 ns for each shard and revision, in each call except avoid, heard, failed and count.
+ * Cost: 10 ns for each shard and revision, in each call except avoid, admit, heard, failed and
+ * count.
  *
  * Thread: one at a time. No clock, no I/O.
  */
@@ -50,6 +51,10 @@ uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
 
 /* Excludes a member before anybody was asked, as if it had failed already. */
 void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member);
+
+/* Takes fg_ring_reads_avoid() back: the next fg_ring_reads_ask() may choose the member. It has not
+ * been asked. */
+void fg_ring_reads_admit(struct fg_ring_reads *reads, uint32_t member);
 
 /* Record that a member that was asked has answered, or has failed. */
 void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member);

@@ -75,6 +75,13 @@ static enum fg_http_refusal ask_guard(struct fg_http_request *req)
     return HTTP_DENIED;
 }
 
+bool fg_http_log_in(struct fg_http_request *req)
+{
+    const struct fg_http_guard *guard = req->conn->owner->lent.guard;
+
+    return guard != NULL && guard->log_in != NULL && guard->log_in(guard->arg, req);
+}
+
 enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t body_len)
 {
     enum fg_http_refusal found = fg_http_server_match(req->conn->owner->server, req), why;

@@ -299,7 +299,7 @@ static bool write_stream(struct fg_http_conn *conn)
     struct fg_http_request *req = conn->http1.first;
     uv_buf_t buf;
 
-    if (req == NULL || !req->streaming || req->state != HTTP_WORKING || req->stream.len == 0)
+    if (req == NULL || !req->streaming || req->state == HTTP_READY || req->stream.len == 0)
         return false;
     buf = (uv_buf_t){.base = (char *)req->stream.ptr, .len = req->stream.len};
     req->stream_given = req->stream.len;

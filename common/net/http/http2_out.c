@@ -77,7 +77,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
 {
     struct fg_http_request *req = source->ptr;
     size_t streamed = req->stream.len - req->stream_given;
-    size_t left = req->out.len - req->h2.sent_bytes;
+    size_t left;
 
     (void)session;
     (void)stream_id;
@@ -86,8 +86,9 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
     *ret_flags = NGHTTP2_DATA_FLAG_NO_COPY;
     if (streamed > 0)
         return (ssize_t)FG_MIN(streamed, length);
-    if (req->state == HTTP_WORKING)
-        return NGHTTP2_ERR_DEFERRED; /* until fg_http2_resume_stream() */
+    if (req->state != HTTP_READY)
+        return NGHTTP2_ERR_DEFERRED;          /* until fg_http2_resume_stream() */
+    left = req->out.len - req->h2.sent_bytes; /* a worker may have had it until now */
     if (left > length)
         return (ssize_t)length;
     *ret_flags |= NGHTTP2_DATA_FLAG_EOF;

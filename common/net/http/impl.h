@@ -84,7 +84,8 @@ enum fg_http_refusal {
 
 /*
  *  RECEIVING --> WORKING --> CODING --> READY --> (written, freed)
- *      \            \---------------->/           CODING: a worker compresses the answer
+ *      \            \---------------->/           CODING: a worker compresses the answer, or
+ *                                                        the last piece of a streamed one
  *       \--(refused)----------------->/
  */
 enum fg_http_request_state {
@@ -95,6 +96,12 @@ enum fg_http_request_state {
 };
 
 enum fg_http_coding { HTTP_IDENTITY, HTTP_GZIP, HTTP_ZSTD };
+
+/* What a streamed answer in a content coding has had so far. */
+struct fg_http_coded {
+    bool begun;          /* the head of the coding */
+    uint32_t crc, bytes; /* of all pieces, as gzip's trailer has them */
+};
 
 /* A window of time in which the bytes that a peer reads are counted. All zero: none has begun. */
 struct fg_http_pace {
@@ -169,6 +176,8 @@ struct fg_http_request {
 
     unsigned status;
     enum fg_http_coding coding;
+    bool encoded; /* the handler did it (fg_http_encode()), so `coding` is final */
+    struct fg_http_coded coded;
     bool retry_after;    /* the handler said when */
     struct fg_buf extra; /* header lines of the answer that are known early */
     struct fg_buf out_head;
@@ -447,8 +456,19 @@ const char *fg_http_date(struct fg_http_loop *owner); /* "Sun, 06 Nov 1994 08:49
 
 /* The best coding that the client takes and that the body is worth. */
 enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req);
-/* false: no worker has time, send it as it is. */
+/* Compresses an answer, or the last piece of a streamed one, on a worker. false: no worker has
+ * time, send it as it is. */
 bool fg_http_coding_start(struct fg_http_request *req);
+/* Says that other clients may get another coding. */
+void fg_http_coding_vary(struct fg_http_request *req);
+/* Chooses the coding of a streamed answer, before its head is made. */
+void fg_http_coding_stream(struct fg_http_request *req);
+/* Writes a piece of a streamed answer as it is, framed as its coding wants it; `last`: with the end
+ * of the coding. */
+void fg_http_coding_store(enum fg_http_coding coding, struct fg_http_coded *coded,
+                          struct fg_slice piece, bool last, struct fg_buf *out);
+/* Frames the last piece, req->out, in the same way. */
+void fg_http_coding_store_last(struct fg_http_request *req);
 
 /* Makes room for a streamed answer: for its head, and for HTTP_STREAM_BYTES of pieces. */
 void fg_http_stream_init(struct fg_http_request *req, struct fg_slice head);

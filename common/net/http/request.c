@@ -48,7 +48,7 @@ static void forget(struct fg_buf *buf)
 /* Resets a request to what fg_http_request_new() gives; small buffers keep their memory. */
 static void request_reset(struct fg_http_request *req)
 {
-    /* First, since it may be in the arena. */
+    /* Before the arena, which has it. */
     if (req->grant != NULL)
         req->conn->owner->lent.guard->release(req->conn->owner->lent.guard->arg, req->grant);
     req->grant = NULL;
@@ -68,7 +68,7 @@ static void request_reset(struct fg_http_request *req)
     req->state = HTTP_RECEIVING;
     req->refusal = HTTP_ACCEPTED;
     req->http10 = req->keep_alive = req->want_continue = false;
-    req->no_coding = req->skip_body = req->chunked = req->retry_after = false;
+    req->no_coding = req->skip_body = req->chunked = req->retry_after = req->encoded = false;
     atomic_store_explicit(&req->gone, false, memory_order_relaxed);
     req->url = (struct fg_http_span){0};
     req->n_headers = 0;
@@ -246,6 +246,31 @@ struct fg_slice fg_http_header(const struct fg_http_request *req, const char *na
             fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), name))
             return fg_http_span(req, req->headers[i].value);
     return fg_bytes(NULL, 0);
+}
+
+/* Finds "name=value" among those of one header, which "; " separates. */
+static struct fg_slice find_cookie(struct fg_slice list, const char *name)
+{
+    while (list.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(list, ';'), list.len);
+        struct fg_slice pair = fg_trim(fg_slice_sub(list, 0, end));
+        size_t equals = fg_slice_find(pair, '=');
+
+        if (equals != SIZE_MAX && fg_slice_is(fg_slice_sub(pair, 0, equals), name))
+            return fg_slice_sub(pair, equals + 1, pair.len);
+        list = fg_slice_sub(list, end + 1, list.len);
+    }
+    return fg_bytes(NULL, 0);
+}
+
+struct fg_slice fg_http_cookie(const struct fg_http_request *req, const char *name)
+{
+    struct fg_slice found = fg_bytes(NULL, 0);
+
+    for (unsigned i = 0; i < req->n_headers && found.ptr == NULL; i++)
+        if (fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), "Cookie"))
+            found = find_cookie(fg_http_span(req, req->headers[i].value), name);
+    return found;
 }
 
 unsigned fg_http_header_count(const struct fg_http_request *req, const char *name)

@@ -156,6 +156,8 @@ static void drop_answer(struct fg_http_request *req)
     fg_buf_clear(&req->extra);
     fg_buf_clear(&req->trailers);
     req->status = 503;
+    req->coding = HTTP_IDENTITY;
+    req->encoded = false;
     error_body(&req->out, "unavailable", "no memory left for responses, try again");
     put_header(&req->extra, "Content-Type", "application/json");
     put_header(&req->extra, "Retry-After", "1");
@@ -197,6 +199,11 @@ static void respond(struct fg_http_request *req, unsigned status, const char *co
         drop_answer(req);
     fg_http_count_answer(req);
     fg_http_request_drop_body(req);
+    if (req->encoded) {
+        fg_http_coding_vary(req);
+        fg_http_finish(req);
+        return;
+    }
     req->coding = fg_http_coding_for(req);
     if (req->coding == HTTP_IDENTITY || !fg_http_coding_start(req)) {
         req->coding = HTTP_IDENTITY;

@@ -38,14 +38,36 @@ bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type)
     req->streaming = true;
     req->status = 200;
     fg_http_put_headers(req, content_type);
+    fg_http_coding_stream(req);
     req->conn->protocol->stream_begin(req);
     return true;
+}
+
+/* The coding goes on from a piece only if the protocol has taken it. */
+static bool put_coded(struct fg_http_request *req, struct fg_slice piece)
+{
+    struct fg_http_coded coded = req->coded;
+    struct fg_buf framed;
+    bool taken;
+
+    if (piece.len > HTTP_STREAM_BYTES)
+        return false; /* as without the coding, and before it is copied */
+    fg_buf_init(&framed, SIZE_MAX);
+    fg_http_coding_store(req->coding, &coded, piece, false, &framed);
+    taken = req->conn->protocol->stream_put(req, fg_buf_slice(&framed));
+    fg_buf_done(&framed);
+    if (taken)
+        req->coded = coded;
+    return taken;
 }
 
 bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece)
 {
     fg_assert(req->streaming && req->state == HTTP_WORKING && piece.len > 0);
-    return !fg_http_gone(req) && req->conn->protocol->stream_put(req, piece);
+    if (fg_http_gone(req))
+        return false;
+    return req->coding == HTTP_IDENTITY ? req->conn->protocol->stream_put(req, piece)
+                                        : put_coded(req, piece);
 }
 
 bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last)
@@ -60,6 +82,13 @@ bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last)
     fg_buf_init(last, last->max_bytes);
     fg_http_count_answer(req);
     fg_http_request_drop_body(req);
+    if (req->coding != HTTP_IDENTITY) {
+        if (req->out.len >= HTTP_CODING_MIN_BYTES && fg_http_coding_start(req))
+            return true;
+        /* The stream has begun in this coding, so what no worker compresses is framed here: a copy
+         * of the piece, a millisecond for some megabytes, only when the lane is full. */
+        fg_http_coding_store_last(req);
+    }
     fg_http_finish(req);
     return true;
 }

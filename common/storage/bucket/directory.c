@@ -405,7 +405,7 @@ enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *c
 {
     static const struct fg_bucket_ops ops = {directory_send, directory_cancel, directory_close};
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_BACKGROUND] = {config->threads, config->queue_max},
+        [FG_LANE_BACKGROUND] = {.threads = config->threads, .queue_max = config->queue_max},
     };
     struct fg_directory *directory = fg_new(struct fg_directory);
     size_t size = strlen(config->path) + 1;

@@ -553,10 +553,10 @@ static enum fg_code start(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {WRITERS, config->waiting_max},
-        [FG_LANE_BACKGROUND] = {UPLOADERS, config->waiting_max},
+        [FG_LANE_INGEST] = {.threads = WRITERS, .queue_max = config->waiting_max},
+        [FG_LANE_BACKGROUND] = {.threads = UPLOADERS, .queue_max = config->waiting_max},
         /* A worker of its own: all others may wait for keys that it fetches. */
-        [FG_LANE_QUERY] = {1, 1}, /* keys */
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 1}, /* keys */
     };
 
     if (check(config, err) != FG_OK || make_addresses(s3, err) != FG_OK ||

@@ -1,7 +1,5 @@
 #include "common/storage/cache/cache.h"
 
-#include "common/base/time.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,9 +15,11 @@ struct ring {
 };
 
 struct fg_cache_entry {
-    struct ring unused; /* in the ring of the cache while it has no reference; first member, see
-                           of_ring() */
+    struct ring unused;     /* in the ring of the cache while it has no reference */
+    struct ring owned;      /* in that of its owner, likewise */
+    int64_t unused_mono_ns; /* since when it has no reference */
     struct fg_cache *cache;
+    uint32_t owner;
     struct fg_cache_key key;
     uint64_t hash;
     struct fg_cache_entry *chain; /* next of the same bucket */
@@ -32,12 +32,15 @@ struct fg_cache_entry {
 };
 
 struct fg_cache {
+    struct fg_clock *clock;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* some entry is not LOADING any more */
     struct fg_cache_entry **buckets;
     size_t n_buckets;   /* a power of two */
     struct ring unused; /* the longest unused first */
     uint64_t bytes, entries, max_bytes;
+    struct ring owned[FG_CACHE_OWNERS];    /* the unused entries of each owner, in the same order */
+    uint64_t owner_bytes[FG_CACHE_OWNERS]; /* referenced or not */
 };
 
 /* ---- rings ---- */
@@ -62,9 +65,9 @@ static void ring_add_last(struct ring *ring, struct ring *link)
     ring->before = link;
 }
 
-static struct fg_cache_entry *of_ring(struct ring *link)
+static bool ring_is_empty(const struct ring *ring)
 {
-    return fg_container(link, struct fg_cache_entry, unused);
+    return ring->after == ring;
 }
 
 /* ---- finding; all locked ---- */
@@ -117,8 +120,16 @@ static void grow(struct fg_cache *cache)
     free(old);
 }
 
+/* Adds to the size of an entry. */
+static void charge(struct fg_cache_entry *entry, size_t bytes)
+{
+    entry->bytes += bytes;
+    entry->cache->bytes += bytes;
+    entry->cache->owner_bytes[entry->owner] += bytes;
+}
+
 static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_key *key,
-                                  uint64_t hash)
+                                  uint64_t owner, uint64_t hash)
 {
     struct fg_cache_entry *entry = fg_new(struct fg_cache_entry);
     struct fg_cache_entry **bucket;
@@ -133,12 +144,13 @@ static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_
                                      .chain = *bucket,
                                      .state = FG_CACHE_LOADING,
                                      .found = true,
-                                     .refs = 1,
-                                     .bytes = sizeof *entry + ENTRY_OVERHEAD_BYTES};
+                                     .owner = (uint32_t)(fg_mix64(owner) % FG_CACHE_OWNERS),
+                                     .refs = 1};
     ring_init(&entry->unused);
+    ring_init(&entry->owned);
     *bucket = entry;
     cache->entries++;
-    cache->bytes += entry->bytes;
+    charge(entry, sizeof *entry + ENTRY_OVERHEAD_BYTES);
     return entry;
 }
 
@@ -162,22 +174,49 @@ static void hide(struct fg_cache_entry *entry)
 static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
 {
     fg_assert(entry->refs == 0 && entry->state != FG_CACHE_LOADING);
-    fg_assert(entry->cache->entries > 0 && entry->cache->bytes >= entry->bytes);
+    fg_assert(entry->cache->entries > 0 && entry->cache->bytes >= entry->bytes &&
+              entry->cache->owner_bytes[entry->owner] >= entry->bytes);
     if (entry->found)
         hide(entry);
     ring_remove(&entry->unused);
+    ring_remove(&entry->owned);
     entry->cache->bytes -= entry->bytes;
+    entry->cache->owner_bytes[entry->owner] -= entry->bytes;
     entry->cache->entries--;
     entry->chain = *gone;
     *gone = entry;
 }
 
-/* Evicts from the longest unused on. Referenced entries are not in the ring, so the cache may
- * exceed its bound by what queries use at the moment; these have limits of their own. */
+static uint32_t largest_owner(const struct fg_cache *cache)
+{
+    uint32_t largest = 0;
+
+    for (uint32_t i = 1; i < FG_CACHE_OWNERS; i++)
+        if (cache->owner_bytes[i] > cache->owner_bytes[largest])
+            largest = i;
+    return largest;
+}
+
+/* Chooses what to evict; there is an unused entry. */
+static struct fg_cache_entry *choose(struct fg_cache *cache)
+{
+    struct fg_cache_entry *oldest =
+        fg_container(cache->unused.after, struct fg_cache_entry, unused);
+    struct ring *owned;
+
+    if (fg_mono_ns(cache->clock) - oldest->unused_mono_ns > FG_CACHE_STALE_NS)
+        return oldest;
+    owned = &cache->owned[largest_owner(cache)];
+    /* If queries use all that the owner has, another one's entry has to go. */
+    return ring_is_empty(owned) ? oldest : fg_container(owned->after, struct fg_cache_entry, owned);
+}
+
+/* Referenced entries are in no ring, so the cache may exceed its bound by what queries use at the
+ * moment; these have limits of their own. */
 static void make_room(struct fg_cache *cache, struct fg_cache_entry **gone)
 {
-    while (cache->bytes > cache->max_bytes && cache->unused.after != &cache->unused)
-        take_out(of_ring(cache->unused.after), gone);
+    while (cache->bytes > cache->max_bytes && !ring_is_empty(&cache->unused))
+        take_out(choose(cache), gone);
 }
 
 /* Without the lock: destroy() of a value may release other entries of this cache, which takes
@@ -197,7 +236,7 @@ static void free_gone(struct fg_cache_entry *gone)
 
 /* ---- outside ---- */
 
-struct fg_cache *fg_cache_create(uint64_t max_bytes)
+struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock)
 {
     struct fg_cache *cache = fg_new(struct fg_cache);
     pthread_condattr_t attr;
@@ -210,6 +249,9 @@ struct fg_cache *fg_cache_create(uint64_t max_bytes)
     cache->n_buckets = CACHE_MIN_BUCKETS;
     cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
     ring_init(&cache->unused);
+    for (size_t i = 0; i < FG_CACHE_OWNERS; i++)
+        ring_init(&cache->owned[i]);
+    cache->clock = clock;
     cache->max_bytes = max_bytes;
     return cache;
 }
@@ -220,7 +262,7 @@ void fg_cache_destroy(struct fg_cache *cache)
         return;
     /* Freeing one may let go of another, which is unused then. */
     cache->max_bytes = 0;
-    while (cache->unused.after != &cache->unused) {
+    while (!ring_is_empty(&cache->unused)) {
         struct fg_cache_entry *gone = NULL;
 
         make_room(cache, &gone);
@@ -234,7 +276,7 @@ void fg_cache_destroy(struct fg_cache *cache)
 }
 
 struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cache_key *key,
-                                     enum fg_cache_state *ret_state, bool *ret_mine)
+                                     uint64_t owner, enum fg_cache_state *ret_state, bool *ret_mine)
 {
     uint64_t hash = key_hash(key);
     struct fg_cache_entry *entry;
@@ -243,13 +285,14 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
     entry = find(cache, key, hash);
     *ret_mine = entry == NULL;
     if (entry == NULL) {
-        entry = add(cache, key, hash);
+        entry = add(cache, key, owner, hash);
     } else {
         fg_assert(entry->state != FG_CACHE_FAILED); /* a failed entry is not found */
         entry->refs++;
         /* A referenced entry is in no ring; ring_remove() of one that is not linked does
          * nothing. */
         ring_remove(&entry->unused);
+        ring_remove(&entry->owned);
     }
     *ret_state = entry->state;
     (void)pthread_mutex_unlock(&cache->lock);
@@ -268,8 +311,7 @@ void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
     entry->value = value;
     entry->destroy = destroy;
     /* Charged now and not when the entry was opened: its size was not known then. */
-    entry->bytes += bytes;
-    cache->bytes += bytes;
+    charge(entry, bytes);
     make_room(cache, &gone);
     /* One condition for all entries: waits are rare, and a condition in each of a million
      * entries would cost more than the spurious wake-ups. */
@@ -357,11 +399,14 @@ void fg_cache_unref(struct fg_cache_entry *entry)
     (void)pthread_mutex_lock(&cache->lock);
     fg_assert(entry->refs > 0);
     if (--entry->refs == 0) {
-        /* Last in the ring: it was used just now, so it is the last one to be evicted. */
-        if (entry->found)
+        /* Last in the rings: it was used just now, so it is the last one to be evicted. */
+        if (entry->found) {
+            entry->unused_mono_ns = fg_mono_ns(cache->clock);
             ring_add_last(&cache->unused, &entry->unused);
-        else
+            ring_add_last(&cache->owned[entry->owner], &entry->owned);
+        } else {
             take_out(entry, &gone);
+        }
         make_room(cache, &gone);
     }
     (void)pthread_mutex_unlock(&cache->lock);

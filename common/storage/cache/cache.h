@@ -1,7 +1,13 @@
 /*
  * A cache of immutable data that was read from objects: parsed directories, indexes and trees, and
- * pages. All queries share it. Its size in bytes is bounded; it evicts the least recently used
- * entries.
+ * pages. All queries share it. Its size in bytes is bounded.
+ *
+ * Entries belong to owners, such as tenants, so that one cannot evict all that the others use: the
+ * cache evicts the least recently used entry of the owner that has the most bytes. So an owner that
+ * has less than its share loses nothing to the others, and one that is alone uses all of it.
+ * Entries that were not used for FG_CACHE_STALE_NS go first, whoever owns them. An entry belongs to
+ * the owner that made it, even if others use it as well. Owners are told apart by FG_CACHE_OWNERS
+ * numbers; two whose ids give the same one count as one.
  *
  * Referenced entries are not freed. They may exceed the bound, and are freed then with their last
  * reference. The first caller that opens an entry makes it; other callers wait for that instead of
@@ -19,6 +25,10 @@
 #define FG_COMMON_STORAGE_CACHE_CACHE_H
 
 #include "common/base/hash.h"
+#include "common/base/time.h"
+
+enum { FG_CACHE_OWNERS = 1024 };
+#define FG_CACHE_STALE_NS (10 * FG_MINUTE_NS) /* a page that is open refreshes more often */
 
 struct fg_cache;
 
@@ -34,17 +44,20 @@ enum fg_cache_state { FG_CACHE_LOADING, FG_CACHE_READY, FG_CACHE_FAILED };
 /* A reference to an entry, which has a value once it is READY. */
 struct fg_cache_entry;
 
-/* Creates an empty cache. max_bytes 0: keeps referenced entries only. Never fails. */
-struct fg_cache *fg_cache_create(uint64_t max_bytes);
+/* Creates an empty cache. max_bytes 0: keeps referenced entries only. The clock is borrowed. Never
+ * fails. */
+struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock);
 /* Frees the cache, of which no entry is referenced. Accepts NULL. */
 void fg_cache_destroy(struct fg_cache *cache);
 
 /*
  * Finds or adds an entry and returns a reference. *ret_state READY: it has a value. LOADING: a
  * caller makes it. If *ret_mine is set, that is this caller, which has to call fill() or fail().
+ * owner: any number; of an entry that is added.
  */
 struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cache_key *key,
-                                     enum fg_cache_state *ret_state, bool *ret_mine);
+                                     uint64_t owner, enum fg_cache_state *ret_state,
+                                     bool *ret_mine);
 
 /* Gives the value of an entry to the cache. destroy() is called without a lock, on any thread. */
 void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,

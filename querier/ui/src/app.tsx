@@ -1,7 +1,7 @@
 import { type ComponentType, Suspense, lazy, useEffect, useRef, useState } from "react";
 import { Link, Redirect, Route, Switch } from "wouter";
 
-import { setTenant } from "./api/client";
+import { useWho } from "./api/who";
 import { useNow } from "./state/now";
 import { scaled, shifted } from "./state/range";
 import { useRoute } from "./state/route";
@@ -12,6 +12,7 @@ import { Skeleton } from "./ui/Busy";
 import { Faults } from "./ui/Faults";
 import { Icon, type IconName, Mark } from "./ui/Icon";
 import { QueryBar } from "./ui/QueryBar";
+import { SignIn } from "./ui/SignIn";
 import { HelpDialog, useKeys } from "./ui/Shortcuts";
 import { Toast, copy } from "./ui/toast";
 
@@ -43,7 +44,7 @@ const PAGES: readonly Page[] = [
   { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, ranged: true, view: Compare },
   { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, ranged: true, view: Diff },
   { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc },
-  { path: "/pull", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
+  { path: "/targets", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
   { path: "/status", name: "Status", icon: "status", key: "u", selects: false, ranged: false, view: Status, atEnd: true },
 ];
 
@@ -90,9 +91,9 @@ function Frame() {
   const [help, setHelp] = useState(false);
   const [range, setRange] = useState(false);
   const main = useRef<HTMLElement>(null);
+  const who = useWho();
   const page = PAGES.find((one) => one.path === path) ?? PAGES[0]!;
 
-  setTenant(params.tenant); // before any page asks
   useEffect(() => {
     document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
   }, [page, params.query]);
@@ -132,19 +133,26 @@ function Frame() {
                   </section>
                 }
               >
-                <Switch>
-                  {PAGES.map((one) => (
-                    <Route key={one.path} path={one.path} component={one.view} />
-                  ))}
-                  <Route>
-                    <section className="card center">
-                      <h2>There is no such page</h2>
-                      <p>
-                        <Link href="/">All services</Link>
-                      </p>
-                    </section>
-                  </Route>
-                </Switch>
+                {who.state === "out" ? (
+                  <section className="card">
+                    <h1 className="hidden-text">Log in</h1>
+                    <SignIn reason={who.reason} login={who.login} />
+                  </section>
+                ) : (
+                  <Switch>
+                    {PAGES.map((one) => (
+                      <Route key={one.path} path={one.path} component={one.view} />
+                    ))}
+                    <Route>
+                      <section className="card center">
+                        <h2>There is no such page</h2>
+                        <p>
+                          <Link href="/">All services</Link>
+                        </p>
+                      </section>
+                    </Route>
+                  </Switch>
+                )}
               </Suspense>
             </Faults>
           </main>

@@ -21,6 +21,16 @@ static const char *const rule_names[] = {
 #undef X
 };
 
+/*
+ * Seeds that showed that each rule is needed, tried first: a search for all of them took nine
+ * tenths of this test. When the code changes, a seed may be another run; then the search below
+ * finds a new one, and its message says which.
+ */
+static const uint8_t breaking_seeds[RULES_COUNT] = {
+    [RULE_STALE_RING_REJECT] = 3, [RULE_FRESH_RING] = 1,  [RULE_LOST_IS_NO_ANSWER] = 4,
+    [RULE_SAME_STORE] = 15,       [RULE_READ_FIRST] = 45, [RULE_SPREAD_BEFORE_USE] = 9,
+};
+
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -68,7 +78,8 @@ static void every_rule_is_needed(void **state)
     for (unsigned rule = 0; rule < RULES_COUNT; rule++) {
         bool broken = false;
 
-        for (uint64_t seed = 0; seed < SEEDS_TO_BREAK && !broken; seed++) {
+        for (uint64_t k = 0; k <= SEEDS_TO_BREAK && !broken; k++) {
+            uint64_t seed = k == 0 ? breaking_seeds[rule] : k - 1;
             struct world *world = world_run(seed, ALL_RULES & ~(1u << rule), STEPS);
 
             broken = world->fault[0] != '\0';

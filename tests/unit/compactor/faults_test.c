@@ -1,6 +1,7 @@
 /* Whatever fails, or whenever it is stopped and started again, nothing is lost. */
 #include "common/runtime/log.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/seeds.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 static void compaction_survives_random_faults(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 4; seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(2); seed++) {
         struct world *world = fg_new(struct world);
 
         world_open(world, seed);

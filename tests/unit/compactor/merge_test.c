@@ -8,6 +8,7 @@
 #include "compactor/merge/merge.h"
 #include "compactor/merge/parent_rollup.h"
 #include "tests/lib/made.h"
+#include "tests/lib/seeds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -146,7 +147,7 @@ static struct cmp_merge_survey survey(struct fixture *f)
 static void a_merge_keeps_every_profile(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(4); seed++) {
         struct made_found found = {0};
         struct cmp_merge_tally tally;
         struct cmp_merge_survey seen;
@@ -169,7 +170,7 @@ static void a_merge_keeps_every_profile(void **state)
 static void the_same_profiles_give_the_same_bytes(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(3); seed++) {
         struct fixture f;
         struct fg_buf first, again;
 
@@ -241,7 +242,7 @@ static void time_stripes_have_the_chosen_length(void **state)
     uint32_t samples[LENGTHS] = {0, 1, 0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 4; seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(2); seed++) {
         struct fg_buf files[LENGTHS], again;
         struct fixture f;
 
@@ -422,7 +423,7 @@ static void rollups_are_the_sums_of_their_profiles(void **state)
     struct seen_rows seen = {0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 5; seed++)
+    for (uint64_t seed = 1; seed <= test_seeds(3); seed++)
         for (size_t i = 0; i < FG_COUNT(spans); i++) {
             struct fg_buf first, again;
             struct fixture f;
@@ -698,7 +699,7 @@ static void parent_rollups_are_the_sums_of_all_profiles(void **state)
     uint32_t raws[2] = {0, 0}, compared = 0, single = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(4); seed++) {
         struct parent_source sources[3];
         struct fg_block_directory made, direct;
         struct fg_block_summary summary;

@@ -35,7 +35,8 @@ static void on_deletion(void *arg)
 
 static int setup(void **state)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {2, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 2, .queue_max = 16}};
     struct fixture *f = fg_new(struct fixture);
     struct fg_conf_section section = {"compactor", cmp_fields, cmp_n_fields, &f->settings};
     struct fg_err err;

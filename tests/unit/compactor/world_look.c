@@ -164,8 +164,7 @@ void world_check(struct world *world)
 
 static bool count_object(const struct fg_bucket_entry *entry, void *arg)
 {
-    (void)entry;
-    ++*(size_t *)arg;
+    *(size_t *)arg += !fg_slice_starts(fg_cstr(entry->name), "usage/");
     return true;
 }
 

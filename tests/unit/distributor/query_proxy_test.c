@@ -92,7 +92,8 @@ static unsigned black_hole(int fds[1 + HOLE_CLIENTS])
 
 static int setup_with(void **state, bool hole)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
     struct fixture *f = fg_new(struct fixture);
     char urls[200], *env[] = {urls, NULL};
     unsigned first_port;

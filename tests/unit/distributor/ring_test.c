@@ -50,7 +50,8 @@ static void load_settings(struct dist_settings *settings)
 static void open_fixture(struct fixture *f, unsigned dead,
                          void (*change)(struct fg_limit_settings *limits), bool late)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = 2, .queue_max = 16}};
     struct fg_err err;
 
     push_ring_open(&f->ring, dead);

@@ -70,7 +70,8 @@ static void load_settings(struct dist_settings *settings)
 
 static int setup_with(void **state, bool tenants, void (*change)(struct fg_limit_settings *limits))
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {1, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = 1, .queue_max = 16}};
     struct fixture *f = fg_new(struct fixture);
 
     load_settings(&f->settings);

@@ -24,7 +24,7 @@ static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others
 {
     *f = (struct fixture){
         .blocks = {.memory_max_bytes = MAX_BYTES},
-        .snapshot = {.task_group = fg_task_group_create(NULL, FG_LANE_QUERY)},
+        .snapshot = {.task_group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL)},
         .query = {.snapshot = &f->snapshot},
         .entries = {{.n_stacks = n_stacks}, {.n_stacks = n_others}},
         .parts = {{.entry = &f->entries[0], .n_spans = 1}, {.entry = &f->entries[1]}},

@@ -21,7 +21,8 @@ void asker_must(enum fg_code code, const struct fg_err *err)
 /* Threads that help the test's own thread with queries. */
 static struct fg_work *make_workers(unsigned threads)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = threads, .queue_max = 16}};
     struct fg_work *work = NULL;
     struct fg_err err;
 
@@ -129,13 +130,6 @@ void asker_happen_any(struct asker *asker, uint64_t happenings)
         world_sum(world, (uint32_t)world_random(world, WORLD_TENANTS));
     else
         asker_happen(asker, of_blocks[world_random(world, FG_COUNT(of_blocks))]);
-}
-
-uint64_t asker_seeds(uint64_t otherwise)
-{
-    const char *text = getenv("FG_TEST_SEEDS");
-
-    return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
 /* --- queries --- */

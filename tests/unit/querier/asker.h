@@ -39,10 +39,6 @@ struct qry_blocks *asker_blocks(const struct asker *asker);
 struct fg_cache_stats asker_cache(const struct asker *asker);
 void asker_must(enum fg_code code, const struct fg_err *err);
 
-/* Returns the number of seeds that a test tries: FG_TEST_SEEDS of the environment, else this
- * number. */
-uint64_t asker_seeds(uint64_t otherwise);
-
 /* --- what happens --- */
 
 enum {

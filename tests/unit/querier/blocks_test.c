@@ -1,6 +1,7 @@
 /* Tests reads of blocks against a simple model: profiles move from heads to segments to blocks, and
  * every query has the same answer at every moment. */
 #include "querier/blocks/blocks_impl.h"
+#include "tests/lib/seeds.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@ static void every_query_is_right_at_every_moment(void **state)
     uint64_t nodes = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= asker_seeds(6); seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(6); seed++) {
         struct asker asker = {.random = seed};
         struct fg_err err;
 
@@ -41,7 +42,7 @@ static void outdated_snapshot_is_taken_again(void **state)
     uint64_t again = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= asker_seeds(6); seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(6); seed++) {
         uint64_t happenings = seed % 2 == 0 ? ASKER_HAPPENINGS_WITHOUT_DELETIONS : ASKER_HAPPENINGS;
         struct asker asker = {.random = seed, .keeps_all = seed % 2 == 0};
         struct fg_err err;

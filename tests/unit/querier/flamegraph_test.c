@@ -1,5 +1,6 @@
 /* Flame graphs: how exact they are where they are made of crowns, and what they cost. */
 #include "querier/blocks/blocks_impl.h"
+#include "tests/lib/seeds.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -15,7 +16,7 @@ static void flame_graph_stays_within_its_bound(void **state)
     uint64_t nodes = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= asker_seeds(5); seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(5); seed++) {
         struct asker asker = {.random = seed};
         struct fg_err err;
 

@@ -14,7 +14,8 @@ enum { NUMBERS_MAX = 20, STACKS = 25, SEEDS = 200 };
 
 static struct fg_work *make_workers(unsigned threads)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = threads, .queue_max = 16}};
     struct fg_work *work = NULL;
     struct fg_err err;
 
@@ -54,7 +55,7 @@ static void trees_done(struct trees *trees)
 static struct fg_crown_layer *add_in_random_order(const struct trees *trees, struct fg_work *work,
                                                   uint64_t *random)
 {
-    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
     struct fg_crown_layer *sum = NULL;
     uint32_t order[NUMBERS_MAX];
     struct qry_layers layers;
@@ -144,7 +145,7 @@ static void layers_add_up_to_the_same_in_any_order(void **state)
 
 static void layers_beyond_the_limit_are_refused(void **state)
 {
-    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
     struct slow_stacks ignored = {.count = 0};
     struct fg_crown_layer *sum = NULL;
     struct qry_layers layers;

@@ -1,5 +1,6 @@
 /* Tests the export of single profiles: each comes as it was sent. */
 #include "querier/export.h"
+#include "tests/lib/seeds.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -113,7 +114,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
 static void each_profile_is_visited_as_it_was_sent(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= asker_seeds(6); seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(6); seed++) {
         struct asker asker = {.random = seed};
         struct fg_err err;
 

@@ -65,7 +65,8 @@ static void make_ring(struct fixture *f)
 static int setup_with(void **state, unsigned threads,
                       void (*change)(struct fg_limit_settings *limits))
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = threads, .queue_max = 16}};
     struct fixture *f = fg_new(struct fixture);
 
     fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);

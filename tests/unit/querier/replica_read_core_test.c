@@ -36,7 +36,8 @@ struct bench {
     struct fg_arena *arena;
     struct fg_ring_view *view;
     struct profile profiles[PROFILES]; /* ascending by group, then id */
-    uint32_t n, down, bad;             /* bits by member */
+    uint32_t n;
+    uint32_t down, bad, hanging; /* bits by member */
     unsigned late_percent, fail_percent;
     struct fate fates[256];
     size_t n_fates, n_sent;
@@ -194,6 +195,8 @@ static void send_planned(struct bench *bench, struct qry_replica_read_core *core
             fate.due_ns += HEDGE_NS * (int64_t)(1 + draw(bench, 4));
         if ((bench->down >> r->member & 1) != 0 || draw(bench, 100) < bench->fail_percent)
             fate.code = FG_E_UNAVAILABLE;
+        if ((bench->hanging >> r->member & 1) != 0)
+            fate.due_ns = INT64_MAX;
         assert_true(bench->n_fates < FG_COUNT(bench->fates));
         bench->fates[bench->n_fates++] = fate;
         bench->n_sent++;
@@ -217,6 +220,7 @@ static void pass_time(struct bench *bench, struct qry_replica_read_core *core)
             bench->fates[kept++] = fate;
         } else if (qry_replica_request_is_open(fate.request) && fate.code == FG_OK) {
             qry_replica_read_core_answered(core, fate.request, reply_of(bench, core, fate.request));
+            bench->bad &= ~(1u << fate.request->member);
         } else if (qry_replica_request_is_open(fate.request)) {
             struct fg_err err;
 
@@ -344,6 +348,27 @@ static void late_members_count_when_they_answer(void **state)
     end(&bench);
 }
 
+/* One member hangs and another was late a moment ago: nothing waits for the one that hangs, and it
+ * is not asked again. */
+static void slow_members_answer_for_one_that_hangs(void **state)
+{
+    (void)state;
+    for (uint32_t m = 0; m < MEMBERS; m++)
+        for (uint32_t slow = 0; slow < MEMBERS; slow++) {
+            struct qry_replica_read_core core;
+            struct bench bench;
+            struct fg_err err;
+
+            begin(&bench, 11 + m, &core);
+            bench.hanging = 1u << m;
+            bench.bad = 1u << slow;
+            assert_int_equal(run(&bench, &core, &err), FG_OK);
+            assert_exactly_once(&bench, &core);
+            assert_true(core.counts[REPLICAS_LATE] <= 1);
+            end(&bench);
+        }
+}
+
 /* With every member down the read fails by default; with `partial` the result is empty and says so.
  */
 static void partial_result_says_what_it_lacks(void **state)
@@ -402,6 +427,7 @@ int main(void)
         cmocka_unit_test(each_profile_counts_once_whatever_fails),
         cmocka_unit_test(other_members_answer_for_one_that_is_down),
         cmocka_unit_test(late_members_count_when_they_answer),
+        cmocka_unit_test(slow_members_answer_for_one_that_hangs),
         cmocka_unit_test(partial_result_says_what_it_lacks),
         cmocka_unit_test(error_of_the_query_is_not_retried),
     };

@@ -3,25 +3,32 @@
  * there is of an answer that is not complete, and asks for its statistics.
  */
 
+import { followed } from "../state/progress";
+import { EventReader, RefusedError } from "./events";
+
 export class ApiError extends Error {
   constructor(
     message: string,
     readonly status: number, // 0: the server was not reached
     readonly code: string,
     readonly retryAfterS: number | null,
+    readonly login = "", // of 401: where one may log in, a path
   ) {
     super(message);
   }
 }
 
 /* Who asks. The token stays here and in the browser's storage: never in an address, never in the document. */
-export interface Identity {
+interface Identity {
   token: string;
   tenant: string;
+  csrf: string; // of a session: what requests that change something have to bring
+  version: number; // another one is another person, who must not see answers for the one before
 }
 
 const TOKEN_KEY = "flamegrid.token";
-const identity: Identity = { token: readToken(), tenant: "" };
+const identity: Identity = { token: readToken(), tenant: "", csrf: "", version: 0 };
+const listeners = new Set<() => void>();
 
 function readToken(): string {
   try {
@@ -31,8 +38,11 @@ function readToken(): string {
   }
 }
 
+/* token "": goes on without one. */
 export function signIn(token: string, keep: boolean): void {
   identity.token = token;
+  identity.csrf = "";
+  identity.version++;
   try {
     sessionStorage.removeItem(TOKEN_KEY);
     localStorage.removeItem(TOKEN_KEY);
@@ -40,19 +50,34 @@ export function signIn(token: string, keep: boolean): void {
   } catch {
     // It holds until the page is closed.
   }
+  for (const listener of listeners) listener();
 }
 
-export function isSignedIn(): boolean {
+export function hasToken(): boolean {
   return identity.token !== "";
+}
+
+export function onIdentity(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function identityVersion(): number {
+  return identity.version;
+}
+
+export function setCsrf(csrf: string): void {
+  identity.csrf = csrf;
 }
 
 export function setTenant(tenant: string): void {
   identity.tenant = tenant;
 }
 
-function headers(more: Record<string, string>): Record<string, string> {
+function headers(method: string, more: Record<string, string>): Record<string, string> {
   const out: Record<string, string> = { "X-Flamegrid-Partial": "true", "X-Flamegrid-Statistics": "true", ...more };
   if (identity.token !== "") out.Authorization = `Bearer ${identity.token}`;
+  if (identity.csrf !== "" && method !== "GET") out["X-Flamegrid-Csrf"] = identity.csrf;
   if (identity.tenant !== "") out["X-Scope-OrgID"] = identity.tenant;
   return out;
 }
@@ -60,28 +85,37 @@ function headers(more: Record<string, string>): Record<string, string> {
 async function failure(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   let code = "";
+  let login = "";
   let message = text.slice(0, 2000) || response.statusText || `status ${response.status}`;
   try {
-    const said = JSON.parse(text) as { code?: unknown; message?: unknown };
+    const said = JSON.parse(text) as { code?: unknown; message?: unknown; login?: unknown };
     if (typeof said.code === "string") code = said.code;
     if (typeof said.message === "string") message = said.message;
+    if (typeof said.login === "string") login = said.login;
   } catch {
     // What a proxy says is text.
   }
   const after = Number(response.headers.get("Retry-After"));
-  return new ApiError(message, response.status, code, after > 0 ? after : null);
+  return new ApiError(message, response.status, code, after > 0 ? after : null, login);
 }
 
 export async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, { ...init, headers: headers(init.headers ?? {}), credentials: "same-origin" });
+    response = await fetch(path, { ...init, headers: headers(init.method ?? "GET", init.headers ?? {}), credentials: "same-origin" });
   } catch (fault) {
     if (init.signal?.aborted) throw fault;
     throw new ApiError(fault instanceof Error ? fault.message : String(fault), 0, "unreachable", null);
   }
   if (!response.ok) throw await failure(response);
   return response;
+}
+
+/* Ends a session. Where the answer leads is not followed: a provider's log-out is another server. */
+export async function logOut(path: string): Promise<void> {
+  const response = await fetch(path, { method: "POST", headers: headers("POST", {}), credentials: "same-origin", redirect: "manual" });
+  if (!response.ok && response.type !== "opaqueredirect") throw await failure(response);
+  signIn("", false);
 }
 
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
@@ -99,6 +133,31 @@ export function address(path: string, query: Query): string {
 
 export async function get<Answer>(path: string, query: Query, signal?: AbortSignal): Promise<Answer> {
   return (await send(address(path, query), { signal: signal ?? null })).json() as Promise<Answer>;
+}
+
+const EVENTS = "text/event-stream";
+
+/* The bytes of an answer that may take long: while it is made, the server says how far it is. */
+export function follow(path: string, query: Query, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  return followed(async (tell) => {
+    const response = await send(address(path, query), { headers: { Accept: EVENTS }, signal: signal ?? null });
+    /* A proxy that speaks HTTP/1.0 with the server gets the plain answer. */
+    if (response.headers.get("Content-Type")?.startsWith(EVENTS) !== true) return new Uint8Array(await response.arrayBuffer());
+    const events = new EventReader(tell);
+    const reader = response.body!.getReader();
+    try {
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) events.take(piece.value);
+      return events.finish();
+    } catch (fault) {
+      if (signal?.aborted) throw fault;
+      if (fault instanceof RefusedError) throw new ApiError(fault.message, fault.refusal.status, fault.refusal.code, null);
+      throw new ApiError(fault instanceof Error ? fault.message : String(fault), 0, "unreachable", null);
+    }
+  });
+}
+
+export async function getLong<Answer>(path: string, query: Query, signal?: AbortSignal): Promise<Answer> {
+  return JSON.parse(new TextDecoder().decode(await follow(path, query, signal))) as Answer;
 }
 
 /* A method of querier.v1.QuerierService, by Connect in JSON. */

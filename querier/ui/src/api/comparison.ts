@@ -7,7 +7,7 @@ import { stepFor } from "../charts/series";
 import { load } from "../flame/load";
 import type { Sides } from "../state/sides";
 import { type Query, formatQuery, formatSelector } from "../state/selector";
-import { address, call, get, send } from "./client";
+import { call, follow, get, getLong, send } from "./client";
 import { type FlameAnswer, type Span, ask, numbers } from "./queries";
 import type { LabelRow, Labels, Statistics, ValueRow, Values } from "./types";
 
@@ -81,7 +81,7 @@ function sidesParameters({ left, right }: Sides) {
 /* Which functions changed, with confidence: all that were tested, since the flame graph greys those that did not. */
 export function useComparison(sides: Sides, by: "share" | "rate", enabled: boolean) {
   const parameters = { ...sidesParameters(sides), by, show: "all", limit: ROWS_MAX };
-  return useQuery(ask(["compare", parameters], (signal) => get<Comparison>("api/compare", parameters, signal), enabled));
+  return useQuery(ask(["compare", parameters], (signal) => getLong<Comparison>("api/compare", parameters, signal), enabled));
 }
 
 export function useDiffFlame(sides: Sides, maxNodes: number, enabled: boolean) {
@@ -90,8 +90,7 @@ export function useDiffFlame(sides: Sides, maxNodes: number, enabled: boolean) {
     ask(
       ["diff", parameters],
       async (signal): Promise<FlameAnswer> => {
-        const response = await send(address("pyroscope/render-diff", parameters), { signal });
-        const { flame, rest } = await load(await response.arrayBuffer());
+        const { flame, rest } = await load(await follow("pyroscope/render-diff", parameters, signal));
         return { flame, statistics: rest.statistics as Statistics | undefined };
       },
       enabled,
@@ -251,7 +250,7 @@ export function useGrowth(query: Query, span: Span) {
     growth: true,
     limit: LABELS_SHOWN,
   };
-  return useQuery(ask(["growth", parameters], (signal) => get<GrownLabels>("api/labels", parameters, signal)));
+  return useQuery(ask(["growth", parameters], (signal) => getLong<GrownLabels>("api/labels", parameters, signal)));
 }
 
 export interface GrownValues extends Omit<Values, "values"> {
@@ -270,7 +269,7 @@ export function useValueRows(query: Query, span: Span, name: string, limit: numb
   return useQuery(
     ask(
       ["value rows", name, parameters],
-      (signal) => get<GrownValues>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
+      (signal) => getLong<GrownValues>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
       name !== "",
     ),
   );

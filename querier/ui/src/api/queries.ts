@@ -2,13 +2,13 @@
 
 import { type QueryKey, keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { endsOf, gridOf, meansOf, onGrid, spacingOf, stepFor, sumsOf } from "../charts/series";
+import { type Point, gridOf, onGrid, stepFor } from "../charts/series";
 import { load, take } from "../flame/load";
 import type { Flame } from "../flame/model";
 import { type Unit, unitOfMetadata } from "../flame/units";
 import { type Query, formatQuery, formatSelector } from "../state/selector";
 import { isLevel } from "../state/types";
-import { ApiError, address, call, get, send } from "./client";
+import { ApiError, address, call, follow, get, getLong, send } from "./client";
 import type { AdhocFile, Flamebearer, Functions, Labels, Sandwich, Statistics, Values } from "./types";
 
 export interface Span {
@@ -81,7 +81,7 @@ export interface Lines {
 }
 
 interface SeriesAnswer {
-  series?: { labels?: { name: string; value: string }[]; points?: { value?: number; timestamp: string }[] }[];
+  series?: { labels?: { name: string; value: string }[]; points?: Point[] }[];
   statistics?: Record<string, unknown>;
 }
 
@@ -100,7 +100,7 @@ export function numbers(statistics: Record<string, unknown> | undefined): Statis
   };
 }
 
-/* Values over time: of levels means, where there are profiles; of everything else values per second, 0 where there are none. */
+/* Values over time: of levels means, of everything else values per second; null where no profile stands for the time. */
 export async function askLines(
   query: Query,
   span: Span,
@@ -126,17 +126,12 @@ export async function askLines(
     },
     signal,
   );
-  const grid = gridOf(start, span.until, step);
-  const found = (answer.series ?? []).map((one) => onGrid(one.points ?? [], grid));
-  /* Between profiles that come less often than steps, a rate would fall to 0, and a mean would be single points. */
-  const by = spacingOf(found);
-  const times = endsOf(grid, by);
-  const seconds = (at: number): number => (Math.min(by, grid.length - at * by) * step) / 1000;
-  const lines = (answer.series ?? []).map((one, i) => ({
+  const times = gridOf(start, span.until, step);
+  const lines = (answer.series ?? []).map((one) => ({
     labels: Object.fromEntries((one.labels ?? []).map((label) => [label.name, label.value])),
-    values: level ? meansOf(found[i]!, by) : sumsOf(found[i]!, by).map((value, at) => (value ?? 0) / seconds(at)),
+    values: onGrid(one.points ?? [], times, level ? "value" : "rate"),
   }));
-  return { lines, times, step: step * by, statistics: numbers(answer.statistics) };
+  return { lines, times, step, statistics: numbers(answer.statistics) };
 }
 
 export function useLines(query: Query, span: Span, points: number, groupBy: string[], limit = 0, enabled = true) {
@@ -177,8 +172,7 @@ export function useFlame(query: Query, span: Span, maxNodes: number, part: Part,
     ask(
       ["flame", parameters],
       async (signal): Promise<FlameAnswer> => {
-        const response = await send(address("pyroscope/render", { ...parameters, statistics: true }), { signal });
-        const { flame, rest } = await load(await response.arrayBuffer());
+        const { flame, rest } = await load(await follow("pyroscope/render", { ...parameters, statistics: true }, signal));
         return { flame, statistics: rest.statistics as Statistics | undefined };
       },
       enabled && query.type !== "",
@@ -192,7 +186,7 @@ export const FUNCTIONS_MAX = 100_000; // the server's limit of a page
 export function useFunctions(query: Query, span: Span, sort: "self" | "total", limit: number, enabled = true) {
   const parameters = { query: formatQuery(query), from: span.from, until: span.until, sort, limit };
   return useQuery(
-    ask(["functions", parameters], (signal) => get<Functions>("api/functions", parameters, signal), enabled && query.type !== ""),
+    ask(["functions", parameters], (signal) => getLong<Functions>("api/functions", parameters, signal), enabled && query.type !== ""),
   );
 }
 
@@ -210,7 +204,7 @@ export function useSandwich(query: Query, span: Span, fn: string, maxNodes: numb
     ask(
       ["sandwich", parameters],
       async (signal): Promise<SandwichAnswer> => {
-        const answer = await get<Sandwich>("api/sandwich", parameters, signal);
+        const answer = await getLong<Sandwich>("api/sandwich", parameters, signal);
         const graph = (flamebearer: Flamebearer): Flame => take({ flamebearer }).flame;
         const { total: all, with_callees: total, self } = answer;
         return { callees: graph(answer.callees), callers: graph(answer.callers), all, total, self };
@@ -223,7 +217,7 @@ export function useSandwich(query: Query, span: Span, fn: string, maxNodes: numb
 /* Labels of what is selected, the ones with the most values first; private ones are the server's own. */
 export function useLabels(query: Query, span: Span, enabled = true) {
   const parameters = { query: formatQuery(query) || "{}", from: span.from, until: span.until, sort: "name", limit: 1000 };
-  return useQuery(ask(["labels", parameters], (signal) => get<Labels>("api/labels", parameters, signal), enabled));
+  return useQuery(ask(["labels", parameters], (signal) => getLong<Labels>("api/labels", parameters, signal), enabled));
 }
 
 export function useValues(query: Query, span: Span, name: string, prefix: string, enabled = true) {
@@ -231,14 +225,14 @@ export function useValues(query: Query, span: Span, name: string, prefix: string
   return useQuery(
     ask(
       ["values", name, parameters],
-      (signal) => get<Values>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
+      (signal) => getLong<Values>(`api/labels/${encodeURIComponent(name)}`, parameters, signal),
       enabled && name !== "",
     ),
   );
 }
 
-export function useAdhocList() {
-  return useQuery({ ...ask(["adhoc"], (signal) => get<{ profiles: AdhocFile[] }>("api/adhoc", {}, signal)), staleTime: 0 });
+export function useAdhocList(enabled = true) {
+  return useQuery({ ...ask(["adhoc"], (signal) => get<{ profiles: AdhocFile[] }>("api/adhoc", {}, signal), enabled), staleTime: 0 });
 }
 
 export interface AdhocAnswer {

@@ -21,18 +21,33 @@ export function styleOf(place: number, dark: boolean): { colour: string; dash: r
   return { colour: colours[place % colours.length]!, dash: DASHES[place % DASHES.length]! };
 }
 
-/* Points of the server (a value at a time, those without data left out) on a grid of times; what is missing is null. */
-export function onGrid(
-  points: readonly { timestamp: number | string; value?: number | undefined }[],
-  times: readonly number[],
-): (number | null)[] {
+/* Of SelectSeries: the sum or the mean of the profiles in a step, which ends at `timestamp`; for how many seconds they stand, which
+ * may be more than the step, and their sum per second of that time. JSON leaves out what is 0. */
+export interface Point {
+  timestamp: number | string; // milliseconds
+  value?: number;
+  covered?: number;
+  rate?: number;
+}
+
+/* Values of points on a grid of times: a point is that of all the steps that it covers. Where nothing covers, there is null. */
+export function onGrid(points: readonly Point[], times: readonly number[], of: "value" | "rate"): (number | null)[] {
   const place = new Map(times.map((ms, i) => [ms, i]));
   const values = new Array<number | null>(times.length).fill(null);
   for (const point of points) {
-    const i = place.get(+point.timestamp);
-    if (i !== undefined) values[i] = point.value ?? 0;
+    const own = place.get(+point.timestamp);
+    if (own === undefined) continue;
+    const since = +point.timestamp - (point.covered ?? 0) * 1000;
+    for (let i = own; i === own || (i >= 0 && times[i]! > since && values[i] === null); i--) values[i] = point[of] ?? 0;
   }
   return values;
+}
+
+/* Values with gaps on both sides: a line does not show them. */
+export function alone(values: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
+  for (let i = 0; i < values.length; i++) if (values[i] != null && values[i - 1] == null && values[i + 1] == null) found.push(i);
+  return found;
 }
 
 /* The grid of SelectSeries: start, start + step and so on, up to end. All in milliseconds. */
@@ -47,61 +62,6 @@ export function stepFor(range: number, points: number): number {
   const steps = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
   for (const seconds of steps) if (range / (seconds * 1000) <= points) return seconds * 1000;
   return Math.ceil(range / points / 86_400_000) * 86_400_000;
-}
-
-/*
- * How many steps of a grid lie between the points of its lines: 1 if they are dense. An agent that sends once a minute has a
- * point in each fourth step of 15 s, and a line through them would be a saw. Of several lines the sparsest decides.
- */
-export function spacingOf(lines: readonly (readonly (number | null)[])[]): number {
-  let most = 1;
-  for (const values of lines) {
-    const gaps: number[] = [];
-    let last = -1;
-    values.forEach((value, i) => {
-      if (value === null) return;
-      if (last >= 0) gaps.push(i - last);
-      last = i;
-    });
-    if (gaps.length < SPACING_GAPS) continue;
-    gaps.sort((a, b) => a - b);
-    const median = gaps[gaps.length >> 1]!;
-    /* Agents that are not in step with the grid need pieces that have two points, or some would have none. */
-    const even = gaps.filter((gap) => gap === median).length >= gaps.length * 0.9;
-    most = Math.max(most, even || median === 1 ? median : 2 * median);
-  }
-  return Math.min(most, SPACING_MAX);
-}
-
-const SPACING_GAPS = 4; /* fewer say nothing */
-const SPACING_MAX = 24; /* beyond that a line has too few points; what is rare may look rare */
-
-/* Sums of so many neighbours; a piece without any value is null. The last piece may be shorter. */
-export function sumsOf(values: readonly (number | null)[], by: number): (number | null)[] {
-  if (by === 1) return [...values];
-  const sums: (number | null)[] = [];
-  for (let i = 0; i < values.length; i += by) {
-    let sum: number | null = null;
-    for (const value of values.slice(i, i + by)) if (value !== null) sum = (sum ?? 0) + value;
-    sums.push(sum);
-  }
-  return sums;
-}
-
-/* Means of so many neighbours, of those that there are. */
-export function meansOf(values: readonly (number | null)[], by: number): (number | null)[] {
-  const counts = sumsOf(
-    values.map((value) => (value === null ? null : 1)),
-    by,
-  );
-  return sumsOf(values, by).map((sum, i) => (sum === null ? null : sum / counts[i]!));
-}
-
-/* When the pieces of sumsOf() and meansOf() end. */
-export function endsOf(times: readonly number[], by: number): number[] {
-  const ends: number[] = [];
-  for (let i = 0; i < times.length; i += by) ends.push(times[Math.min(i + by, times.length) - 1]!);
-  return ends;
 }
 
 export interface Numbers {

@@ -8,7 +8,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import "./charts.css";
 import { mix } from "../flame/colors";
-import { numbersOf, type Series, stack } from "./series";
+import { alone, numbersOf, type Series, stack } from "./series";
 import { axisLabels, moment } from "./time";
 
 export interface Mark {
@@ -236,7 +236,7 @@ export class TimeSeriesChart {
             label: series[i]!.name,
             stroke: series[i]!.colour,
             width: 1.5,
-            points: { show: this.data.times.length < 2 },
+            points: { show: true, size: 4, filter: (plot: uPlot, of: number) => alone(plot.data[of]!) },
             dash: sums ? [] : [...series[i]!.dash],
             ...(sums
               ? { fill: mix(dark ? "#12161c" : "#ffffff", series[i]!.colour, dark ? 0.65 : 0.5) }

@@ -14,16 +14,18 @@ export interface Loaded {
   rest: Record<string, unknown>;
 }
 
+export type Bytes = ArrayBuffer | Uint8Array<ArrayBuffer>;
+
 export interface LoadRequest {
   id: number;
-  bytes: ArrayBuffer;
+  bytes: Bytes;
   width: DiffWidth;
 }
 
 export type LoadReply = { id: number; loaded: Loaded } | { id: number; error: string };
 
 /* Reads what /pyroscope/render, /pyroscope/render-diff and the methods of the querier answer. */
-export function parse(bytes: ArrayBuffer, width: DiffWidth): Loaded {
+export function parse(bytes: Bytes, width: DiffWidth): Loaded {
   let answer: Record<string, unknown>;
   try {
     answer = JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>;
@@ -70,12 +72,12 @@ function start(): Worker {
 }
 
 /* The bytes belong to the decoder afterwards. */
-export function load(bytes: ArrayBuffer, width: DiffWidth = "share"): Promise<Loaded> {
+export function load(bytes: Bytes, width: DiffWidth = "share"): Promise<Loaded> {
   if (bytes.byteLength < WORKER_BYTES || typeof Worker === "undefined") return new Promise((resolve) => resolve(parse(bytes, width)));
   worker ??= start();
   const id = nextId++;
   const request: LoadRequest = { id, bytes, width };
   const result = new Promise<Loaded>((resolve, reject) => waiting.set(id, { resolve, reject }));
-  worker.postMessage(request, [bytes]);
+  worker.postMessage(request, [bytes instanceof ArrayBuffer ? bytes : bytes.buffer]);
   return result;
 }

@@ -12,13 +12,23 @@ export interface Found {
   right: number;
 }
 
+/* The text itself as a regular expression. */
+export function literal(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+}
+
+/* Finds functions of this name alone. */
+export function exactly(name: string): string {
+  return `^${literal(name)}$`;
+}
+
 /* A regular expression, or the text itself if it is none. Capitals count only if there are any. */
 export function patternOf(text: string): RegExp {
   const flags = /\p{Lu}/u.test(text) ? "u" : "iu";
   try {
     return new RegExp(text, flags);
   } catch {
-    return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), flags);
+    return new RegExp(literal(text), flags);
   }
 }
 

@@ -55,9 +55,13 @@ function show(saved: Saved): void {
   });
   reset.addEventListener("click", () => view.zoomTo(0));
   flip.addEventListener("click", () => view.setOptions({ upward: (options.upward = !options.upward) }));
+  const applyTheme = (): void => {
+    document.documentElement.dataset["theme"] = options.dark ? "dark" : "light";
+  };
+  applyTheme();
   theme.addEventListener("click", () => {
     options.dark = !options.dark;
-    document.documentElement.dataset["theme"] = options.dark ? "dark" : "light";
+    applyTheme();
     view.setOptions({ dark: options.dark });
   });
 }

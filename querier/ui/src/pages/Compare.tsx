@@ -1,13 +1,13 @@
 /* Two selections side by side: the same search, the same zoom, and scales that can be the same. */
 
-import { type KeyboardEvent, type RefObject, useCallback, useMemo, useRef, useState } from "react";
+import { type RefObject, useCallback, useMemo, useRef, useState } from "react";
 
 import { FUNCTIONS_PAGE, useFlame, useFunctions, useLines } from "../api/queries";
 import type { Functions } from "../api/types";
 import { focusOf, nodeOf } from "../flame/focus";
 import { type Flame, pathOf } from "../flame/model";
 import { splitName } from "../flame/names";
-import { patternOf } from "../flame/search";
+import { exactly, patternOf } from "../flame/search";
 import { type Unit, formatCount, formatShare, formatValue, unitOf } from "../flame/units";
 import type { FlameView } from "../flame/view";
 import { useSpan } from "../state/now";
@@ -22,32 +22,21 @@ import { Icon } from "../ui/Icon";
 import { type Entry, Menu, MenuAt } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
-import { ROW_PX, useRowsInSight } from "../ui/rows";
+import { RowsTable, SortHead, useRowsInSight } from "../ui/rows";
 import { SearchField } from "../ui/SearchField";
 import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
 import { POINTS, SIDE_NAMES, SideCard, sharedMost } from "../ui/SideCard";
-import { useSides } from "../ui/sides";
 import { PartialStrip } from "../ui/Summary";
 import { copy } from "../ui/toast";
-import { PickService } from "./PickService";
+import { type GivenSides, WithSides } from "./WithSides";
 import "./comparison.css";
 
 const NODES_MAX = 1_048_576; // the server's limit
 const NAMES: readonly SideName[] = ["left", "right"];
 
 export function Compare() {
-  const { sides, setSide } = useSides();
-  const left = useSelection(sides.left.query);
-  const right = useSelection(sides.right.query);
-  if (left.fault !== null || right.fault !== null)
-    return (
-      <section className="card">
-        <Problem fault={left.fault ?? right.fault} />
-      </section>
-    );
-  if (left.query.type === "" && right.query.type === "") return <PickService what="Compare" />;
-  return <CompareOf sides={sides} setSide={setSide} />;
+  return <WithSides what="Compare">{(given) => <CompareOf {...given} />}</WithSides>;
 }
 
 interface Target {
@@ -58,7 +47,7 @@ interface Target {
   y: number;
 }
 
-function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
+function CompareOf({ sides, setSide }: GivenSides) {
   const { params, set, link } = useRoute();
   const outer = useSpan();
   const queries = { left: useSelection(sides.left.query).query, right: useSelection(sides.right.query).query };
@@ -95,7 +84,6 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
     right: useCallback((text: string) => setFound((old) => ({ ...old, right: text })), []),
   };
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
-  const exactly = (fn: string): string => `^${fn.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$`;
   const total = (name: SideName): string => (graphs[name] === null ? "" : formatValue(graphs[name].total, unitOf(queries[name].type)));
 
   useKeys({
@@ -219,7 +207,7 @@ function CompareOf({ sides, setSide }: ReturnType<typeof useSides>) {
           />
         ))}
       </div>
-      <SlowNote busy={flames.left.isFetching || flames.right.isFetching} />
+      <SlowNote results={isTable ? [functions.left, functions.right] : [flames.left, flames.right]} />
       <section className="card profile" aria-label="Both profiles">
         <div className="toolbar">
           <div className="seg" role="group" aria-label="View">
@@ -367,7 +355,6 @@ function BothTable({
   onPick: (name: string) => void;
   onMenu: (name: string, x: number, y: number) => void;
 }) {
-  const box = useRef<HTMLDivElement>(null);
   const ascending = sort.startsWith("-");
   const by = sort.replace("-", "");
   const column = COLUMNS.find((one) => one.key === by) ?? (by === "name" ? null : COLUMNS[2]);
@@ -381,103 +368,80 @@ function BothTable({
         (a, b) => (column === null ? 0 : sign * (column.of(a) - column.of(b))) || (column === null ? sign : 1) * (a.name < b.name ? -1 : 1),
       );
   }, [all, search, column, ascending]);
-  const sight = useRowsInSight(box, rows.length, rows);
-  const keys = (event: KeyboardEvent, row: number, name: string): void => {
-    if (sight.onKey(event, row) || (event.key !== "m" && event.key !== "ContextMenu")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const at = event.currentTarget.getBoundingClientRect();
-    onMenu(name, at.left + 20, at.bottom);
-  };
+  const sight = useRowsInSight(rows.length, rows);
   const head = (key: string, text: string, number: boolean) => {
     const on = (column?.key ?? "name") === key;
     return (
-      <th key={key} scope="col" className={number ? "n" : undefined} aria-sort={on ? (ascending ? "ascending" : "descending") : "none"}>
-        <button type="button" onClick={() => onSort(on ? (ascending ? key : `-${key}`) : key === "name" ? "-name" : key)}>
-          {text}
-          {on ? (ascending ? " ↑" : " ↓") : ""}
-        </button>
-      </th>
+      <SortHead
+        key={key}
+        on={on}
+        ascending={ascending}
+        number={number}
+        onSort={() => onSort(on ? (ascending ? key : `-${key}`) : key === "name" ? "-name" : key)}
+      >
+        {text}
+      </SortHead>
     );
   };
   const missing = Math.max(left.count - left.functions.length, right.count - right.functions.length);
 
   return (
-    <div className="rows" ref={box} onScroll={sight.onScroll}>
-      <table className="functions changes fixed" aria-label="Functions of both sides" aria-rowcount={rows.length + 1}>
-        <colgroup>
-          <col />
-          {COLUMNS.map((one) => (
-            <col key={one.key} style={{ width: 158 }} />
-          ))}
-        </colgroup>
-        <thead>
-          <tr aria-rowindex={1}>
-            {head("name", `Function (${formatCount(rows.length)})`, false)}
-            {COLUMNS.map((one, index) =>
-              head(one.key, `${one.text}${heads[index < 2 ? 0 : 1] === "" ? "" : `, ${heads[index < 2 ? 0 : 1]}`}`, true),
-            )}
+    <RowsTable
+      sight={sight}
+      label="Functions of both sides"
+      className="changes"
+      widths={[null, ...COLUMNS.map(() => 158)]}
+      head={
+        <>
+          {head("name", `Function (${formatCount(rows.length)})`, false)}
+          {COLUMNS.map((one, index) =>
+            head(one.key, `${one.text}${heads[index < 2 ? 0 : 1] === "" ? "" : `, ${heads[index < 2 ? 0 : 1]}`}`, true),
+          )}
+        </>
+      }
+      none={`No function matches “${search}”.`}
+      row={(index) => {
+        const row = rows[index]!;
+        const name = splitName(row.name);
+        const shares = [row.self[0], row.total[0], row.self[1], row.total[1]];
+        return (
+          <tr
+            key={row.name}
+            data-row={index}
+            aria-rowindex={index + 2}
+            title={row.name}
+            onClick={() => onPick(row.name)}
+            onContextMenu={(event) => {
+              event.preventDefault();
+              onMenu(row.name, event.clientX, event.clientY);
+            }}
+          >
+            <td className="name">
+              <div className="cell">
+                <button
+                  type="button"
+                  tabIndex={index === sight.stop ? 0 : -1}
+                  aria-label={row.name}
+                  onKeyDown={(event) => sight.onKey(event, index, (x, y) => onMenu(row.name, x, y))}
+                >
+                  <span className="dim">{name.dim}</span>
+                  {name.main}
+                </button>
+              </div>
+            </td>
+            {row.values.map((value, at) => (
+              <td key={at} className="n">
+                <span className="text">
+                  {formatValue(value, units[at < 2 ? 0 : 1])}
+                  <span className="share">{formatShare(shares[at]!)}</span>
+                </span>
+              </td>
+            ))}
           </tr>
-        </thead>
-        <tbody>
-          {sight.first > 0 && (
-            <tr className="spacer" aria-hidden="true">
-              <td colSpan={5} style={{ height: sight.first * ROW_PX }} />
-            </tr>
-          )}
-          {rows.slice(sight.first, sight.last).map((row, offset) => {
-            const index = sight.first + offset;
-            const name = splitName(row.name);
-            const shares = [row.self[0], row.total[0], row.self[1], row.total[1]];
-            return (
-              <tr
-                key={row.name}
-                data-row={index}
-                aria-rowindex={index + 2}
-                title={row.name}
-                onClick={() => onPick(row.name)}
-                onContextMenu={(event) => {
-                  event.preventDefault();
-                  onMenu(row.name, event.clientX, event.clientY);
-                }}
-              >
-                <td className="name">
-                  <div className="cell">
-                    <button
-                      type="button"
-                      tabIndex={index === sight.stop ? 0 : -1}
-                      aria-label={row.name}
-                      onKeyDown={(event) => keys(event, index, row.name)}
-                    >
-                      <span className="dim">{name.dim}</span>
-                      {name.main}
-                    </button>
-                  </div>
-                </td>
-                {row.values.map((value, at) => (
-                  <td key={at} className="n">
-                    <span className="text">
-                      {formatValue(value, units[at < 2 ? 0 : 1])}
-                      <span className="share">{formatShare(shares[at]!)}</span>
-                    </span>
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
-          {sight.last < rows.length && (
-            <tr className="spacer" aria-hidden="true">
-              <td colSpan={5} style={{ height: (rows.length - sight.last) * ROW_PX }} />
-            </tr>
-          )}
-        </tbody>
-      </table>
-      {rows.length === 0 && (
-        <p className="table-foot" role="status">
-          No function matches “{search}”.
-        </p>
-      )}
+        );
+      }}
+    >
       {missing > 0 && <p className="table-foot">Of each side the first {formatCount(FUNCTIONS_PAGE)} functions by their self value.</p>}
-    </div>
+    </RowsTable>
   );
 }

@@ -11,6 +11,7 @@ import { type DiffPalette, DIFF_STEPS, COLOUR_MIDDLE, makeTheme } from "../flame
 import { focusOf, nodeOf } from "../flame/focus";
 import { pathOf } from "../flame/model";
 import { splitName } from "../flame/names";
+import { exactly } from "../flame/search";
 import { type Unit, formatCount, formatDuration, formatPoints, formatShare, formatValue, unitOf } from "../flame/units";
 import type { FlameView } from "../flame/view";
 import { useSpan } from "../state/now";
@@ -51,11 +52,10 @@ import { SearchField } from "../ui/SearchField";
 import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
 import { POINTS, SideCard, sharedMost } from "../ui/SideCard";
-import { useSides } from "../ui/sides";
 import { Split } from "../ui/Split";
 import { PartialStrip, Summary } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
-import { PickService } from "./PickService";
+import { type GivenSides, WithSides } from "./WithSides";
 import "./comparison.css";
 
 const NODES_MAX = 1_048_576; // the server's limit
@@ -67,21 +67,10 @@ const VIEWS = [
 const SORTS: readonly ChangeSort[] = ["change", "relative", "left", "right", "name"];
 
 export function Diff() {
-  const { params } = useRoute();
-  const { sides, setSide } = useSides();
-  const left = useSelection(sides.left.query);
-  const right = useSelection(sides.right.query);
-  if (left.fault !== null || right.fault !== null)
-    return (
-      <section className="card">
-        <Problem fault={left.fault ?? right.fault} />
-      </section>
-    );
-  if (left.query.type === "" && right.query.type === "") return <PickService what="Diff" />;
-  return <DiffOf key={params.tenant} sides={sides} setSide={setSide} />;
+  return <WithSides what="Diff">{(given) => <DiffOf {...given} />}</WithSides>;
 }
 
-function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, side: Side, done: boolean) => void }) {
+function DiffOf({ sides, setSide }: GivenSides) {
   const { params, set } = useRoute();
   const outer = useSpan();
   const left = useSelection(sides.left.query).query;
@@ -202,7 +191,7 @@ function DiffOf({ sides, setSide }: { sides: Sides; setSide: (name: SideName, si
             onDeploy={() => set({ ...aroundDeploy(sides, deploys.marks.at(-1)!.time - deploys.step), focus: "" })}
           />
           <PartialStrip statistics={flame.data?.statistics ?? data?.statistics} />
-          <SlowNote busy={comparison.isFetching || flame.isFetching} />
+          <SlowNote results={[comparison, flame]} />
           {comparison.isError && (
             <section className="card">
               <Problem fault={comparison.error} onRetry={() => void comparison.refetch()}>
@@ -256,7 +245,7 @@ function Facts({
 }) {
   const { set } = useRoute();
   const found = useMemo(() => extremes(comparison?.changes ?? [], by), [comparison, by]);
-  const searchFor = (name: string): void => set({ q: `^${name.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$` });
+  const searchFor = (name: string): void => set({ q: exactly(name) });
   const extreme = (change: Change | null, none: string) => {
     if (comparison === undefined) return <dd>…</dd>;
     if (change === null)
@@ -429,7 +418,6 @@ function DiffCard({
 
   const zoomTo = (node: number): void => set({ focus: drawn === null ? "" : focusOf(drawn, node).join(SEPARATOR) });
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
-  const exactly = (fn: string): string => `^${fn.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$`;
   const toggle = (one: Shown): void => {
     const next = new Set(shown);
     if (!next.delete(one)) next.add(one);

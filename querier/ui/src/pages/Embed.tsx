@@ -2,7 +2,6 @@
 
 import { useMemo, useState } from "react";
 
-import { setTenant } from "../api/client";
 import { useAdhoc, useFlame } from "../api/queries";
 import { nodeOf } from "../flame/focus";
 import { unitOf } from "../flame/units";
@@ -27,7 +26,6 @@ export function Embed() {
   const nodes = Number(params.maxNodes) || Number(defaultOf("maxNodes"));
   const [focus, setFocus] = useState<number | null>(null);
 
-  setTenant(params.tenant);
   const isFile = params.id !== "";
   const isDiff = !isFile && params.leftQuery !== "" && params.rightQuery !== "";
   const single = useFlame(query, span, nodes, { callSite: params.site === "" ? [] : params.site.split(SEPARATOR) }, !isFile && !isDiff);

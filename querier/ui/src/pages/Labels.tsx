@@ -4,18 +4,18 @@ import { useMemo, useState } from "react";
 
 import { type GrownLabels, type GrownValues, useGrowth, useValueRows } from "../api/comparison";
 import { type Lines, type Span, useLines } from "../api/queries";
-import { OTHER_COLOUR, type Series, numbersOf, styleOf, sumsOf } from "../charts/series";
-import { type ChartData, chartRows } from "../charts/timeseries";
+import { OTHER_COLOUR, type Series, numbersOf, styleOf } from "../charts/series";
+import type { ChartData } from "../charts/timeseries";
 import { type Unit, formatCount, formatShare, formatValue, unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
 import { type Matcher, type Query, formatQuery, withMatcher } from "../state/selector";
-import { useDark, useSettings } from "../state/settings";
+import { useDark } from "../state/settings";
 import { sidePatch } from "../state/sides";
 import { formatPoint, isLevel, rateTitle } from "../state/types";
 import { formatSel, parseSel } from "../state/url";
 import { Skeleton, SlowNote } from "../ui/Busy";
-import { Chart } from "../ui/Chart";
+import { Chart, TableToggle, TimesTable, useAsTable } from "../ui/Chart";
 import { Icon } from "../ui/Icon";
 import { type Entry, Menu } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
@@ -56,9 +56,12 @@ export function LabelsPage() {
     );
   if (growth.data === undefined)
     return (
-      <section className="card profile">
-        <Skeleton />
-      </section>
+      <>
+        <SlowNote results={[growth]} />
+        <section className="card profile">
+          <Skeleton />
+        </section>
+      </>
     );
   if (growth.data.series === 0 && params.query === "") return <Onboarding />;
   const names = growth.data.labels.filter((row) => !row.name.startsWith("__") && row.series > 0);
@@ -67,7 +70,7 @@ export function LabelsPage() {
     <>
       <h1 className="hidden-text">Labels</h1>
       <PartialStrip statistics={growth.data.statistics} />
-      <SlowNote busy={growth.isFetching} />
+      <SlowNote results={[growth]} />
       <ByLabel query={query} span={span} labels={names} by={by} />
       <Cardinality answer={growth.data} query={query} by={by} stale={growth.isPlaceholderData} />
     </>
@@ -82,14 +85,13 @@ function best(labels: readonly { name: string; values: number }[]): string {
 
 function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels: GrownLabels["labels"]; by: string }) {
   const { params, set } = useRoute();
-  const { utc } = useSettings();
   const dark = useDark();
   const [limit, setLimit] = useState(VALUES_PAGE);
-  const [asTable, setAsTable] = useState(false);
   const typed = query.type !== "";
   const lines = useLines(query, span, POINTS, [by], LINES);
   const all = useLines(query, span, POINTS, []);
   const values = useValueRows(query, span, by, limit);
+  const asTable = useAsTable();
   const mode = CHARTS.find(([one]) => one === params.chart)?.[0] ?? "lines";
   const sel = parseSel(params.sel);
   const type = query.type;
@@ -154,9 +156,7 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
                 Zoom to selection
               </button>
             )}
-            <button type="button" className="btn bare small" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
-              {asTable ? "View as chart" : "View as table"}
-            </button>
+            <TableToggle />
             <div className="seg" role="group" aria-label="Kind of chart">
               {CHARTS.map(([one, text]) => (
                 <button key={one} type="button" aria-pressed={mode === one} onClick={() => set({ chart: one })}>
@@ -172,7 +172,7 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
       {typed && !lines.isError && (
         <div className={lines.isPlaceholderData ? "stale" : undefined}>
           {asTable ? (
-            <TimesTable data={data} utc={utc} format={format} />
+            <TimesTable data={data} format={format} />
           ) : mode === "grid" ? (
             <Grid data={data} format={format} binary={unitOf(type) === "bytes"} label={rateTitle(type)} />
           ) : (
@@ -216,11 +216,10 @@ function seriesOf(lines: Lines, all: Lines | undefined, by: string, dark: boolea
   const whole = all?.lines[0];
   /* Means do not add up, so those of levels have no rest. */
   if (rest <= 0 || level || whole === undefined) return series;
-  /* Both are rates on one grid, in pieces of one step or of several. */
-  const pieces = Math.max(1, Math.round(lines.step / all!.step));
-  const sums = sumsOf(whole.values, pieces).map((value) => (value ?? 0) / pieces);
-  if (sums.length !== lines.times.length) return series;
-  const values = sums.map((value, at) => Math.max(0, value - series.reduce((sum, one) => sum + (one.values[at] ?? 0), 0)));
+  if (whole.values.length !== lines.times.length) return series; /* of the range before */
+  const values = whole.values.map((value, at) =>
+    value === null ? null : Math.max(0, value - series.reduce((sum, one) => sum + (one.values[at] ?? 0), 0)),
+  );
   return [...series, { name: "other", values, colour: OTHER_COLOUR[dark ? "dark" : "light"], dash: [1, 3], of: "other" }];
 }
 
@@ -249,36 +248,6 @@ function Grid({ data, format, binary, label }: { data: ChartData; format: (value
 function SmallChart({ data, series, options }: { data: ChartData; series: Series; options: Parameters<typeof Chart>[0]["options"] }) {
   const own = useMemo(() => ({ ...data, series: [{ ...series, dash: [] }] }), [data, series]);
   return <Chart data={own} selection={null} options={options} />;
-}
-
-function TimesTable({ data, utc, format }: { data: ChartData; utc: boolean; format: (value: number) => string }) {
-  const { head, rows } = useMemo(() => chartRows(data, { utc, format }), [data, utc, format]);
-  return (
-    <div className="times" tabIndex={0} role="region" aria-label="Values over time">
-      <table>
-        <thead>
-          <tr>
-            {head.map((text, at) => (
-              <th key={at} scope="col" className={at > 0 ? "n" : undefined}>
-                {text}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row[0]}>
-              {row.map((text, at) => (
-                <td key={at} className={at > 0 ? "n" : undefined}>
-                  {text}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
 }
 
 function ValuesTable({

@@ -14,7 +14,7 @@ import { BASE, useRoute } from "../state/route";
 import { formatQuery, withService } from "../state/selector";
 import { useSettings } from "../state/settings";
 import { byImportance, formatPoint, meaning } from "../state/types";
-import { Skeleton } from "../ui/Busy";
+import { Skeleton, SlowNote } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { SearchField } from "../ui/SearchField";
 import { Onboarding } from "./Onboarding";
@@ -114,9 +114,12 @@ export function Overview() {
     );
   if (services.isPending)
     return (
-      <section className="card profile">
-        <Skeleton />
-      </section>
+      <>
+        <SlowNote results={[services]} />
+        <section className="card profile">
+          <Skeleton />
+        </section>
+      </>
     );
   if (all.length === 0) return <Onboarding />;
   return (

@@ -7,6 +7,7 @@ import { type ReactNode, type RefObject, useCallback, useMemo, useRef, useState 
 
 import type { Functions } from "../api/types";
 import { packageOf } from "../flame/names";
+import { exactly, literal } from "../flame/search";
 import { focusOf, nodeOf } from "../flame/focus";
 import { type Flame, pathOf } from "../flame/model";
 import { reshape } from "../flame/tree";
@@ -114,7 +115,6 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     onOnly?.(pathOf(shaped!, folded ? shaped!.parent[node]! : node).slice(1));
   };
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
-  const exactly = (fn: string): string => `^${fn.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$`;
 
   const entriesFor = (at: Target): Entry[] => {
     const inPackage = packageOf(at.name);
@@ -132,7 +132,7 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
         {
           key: "package",
           text: `Search its package ${inPackage}`,
-          run: () => searchFor(`^${inPackage.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}\\b`),
+          run: () => searchFor(`^${literal(inPackage)}\\b`),
         },
         { key: "hide", text: `Hide its package`, run: () => set({ hide: [...hide, inPackage].join(SEPARATOR), focus: "" }) },
       );

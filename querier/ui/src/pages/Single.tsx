@@ -92,7 +92,7 @@ export function Single({ query }: { query: Query }) {
         onOnly={(value) => set({ query: formatQuery(withMatcher(query, { name: params.by, op: "=", value })), by: "" })}
       />
       <PartialStrip statistics={statistics} />
-      <SlowNote busy={flame.isFetching} />
+      <SlowNote results={[flame, functions, sandwich]} />
       {flame.isError && (
         <section className="card">
           <Problem fault={flame.error} onRetry={() => void flame.refetch()} />

@@ -10,6 +10,7 @@ import type { Exemplar } from "../charts/heatmap";
 import { moment } from "../charts/time";
 import { focusOf, nodeOf } from "../flame/focus";
 import { type Flame, pathOf } from "../flame/model";
+import { exactly } from "../flame/search";
 import { topOf } from "../flame/top";
 import { formatCount, formatDuration, formatShare, formatValue, unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
@@ -201,7 +202,7 @@ function SpansOf({ query }: { query: Query }) {
         )}
       </section>
       <PartialStrip statistics={heat.data?.statistics} />
-      <SlowNote busy={heat.isFetching || boxed.isFetching} />
+      <SlowNote results={[heat, boxed]} />
       {isPicked && (
         <PickedCard
           query={query}
@@ -455,7 +456,6 @@ function PickedCard({
   );
   const functions = useMemo(() => (flame === null ? null : functionsOf(flame, query.type, statistics!)), [flame, query.type, statistics]);
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
-  const exactly = (fn: string): string => `^${fn.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}$`;
   const zoomTo = (node: number): void => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) });
   const one = picked.profiles.length === 1 ? picked.profiles[0]! : null;
   const download = (): void => {

@@ -3,9 +3,15 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { get } from "../api/client";
+import type { GrownValues } from "../api/comparison";
+import { useAdhocList } from "../api/queries";
 import type { Statistics } from "../api/types";
+import { useRules, useServicesToday } from "../api/usage";
 import { formatCount, formatDuration, formatValue } from "../flame/units";
+import { type Use, amountOf } from "../state/limits";
 import { dateTime } from "../state/range";
+import { useRoute } from "../state/route";
+import { formatQuery, withService } from "../state/selector";
 import { useSettings } from "../state/settings";
 import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
@@ -20,16 +26,19 @@ interface Level {
   newest_ms: number;
 }
 
+interface TenantAnswer {
+  tenant: string;
+  limits: Record<string, string>;
+  bucket: { levels: Level[]; deletions_pending: number; objects_given_up: number } | null;
+}
+
 interface Answer {
   version: string;
   revision: string;
   multitenancy: boolean;
   profiles: { count: number; oldest_ms: number | null; newest_ms: number | null };
-  tenants: {
-    tenant: string;
-    limits: Record<string, string>;
-    bucket: { levels: Level[]; deletions_pending: number; objects_given_up: number } | null;
-  }[];
+  tenants: TenantAnswer[];
+  limits: Record<string, { default: string; meaning: string }>;
   ring: {
     revision: number;
     replicas: number;
@@ -96,6 +105,137 @@ function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
   );
 }
 
+const NEAR = 0.8; // of a limit, from where on it is worth a warning
+
+/* What a tenant has of what is limited, as far as the server says it. */
+function useUse(oldestMs: number | null, today: GrownValues | undefined, enabled: boolean): Map<string, Use> {
+  const files = useAdhocList(enabled);
+  const rules = useRules(enabled);
+  const use = new Map<string, Use>();
+  if (!enabled) return use;
+  if (today !== undefined)
+    use.set("max_series_per_tenant", { amount: today.series, text: `${formatCount(today.series)} today, on all ingesters` });
+  if (files.data !== undefined) {
+    const bytes = files.data.profiles.reduce((sum, one) => sum + one.bytes, 0);
+    use.set("adhoc_profiles_max", { amount: files.data.profiles.length, text: formatCount(files.data.profiles.length) });
+    use.set("adhoc_bytes_max", { amount: bytes, text: formatValue(bytes, "bytes") });
+  }
+  if (rules.data !== undefined) use.set("max_recording_rules", { amount: rules.data, text: formatCount(rules.data) });
+  if (oldestMs !== null) use.set("retention_period", { amount: null, text: `the oldest is of ${ago(oldestMs)}` });
+  return use;
+}
+
+function Tenant({
+  tenant,
+  about,
+  oldestMs,
+  alone,
+}: {
+  tenant: TenantAnswer;
+  about: Answer["limits"];
+  oldestMs: number | null;
+  alone: boolean; // of several tenants at once, nobody says what each uses
+}) {
+  const today = useServicesToday(alone);
+  const use = useUse(oldestMs, today.data, alone);
+  return (
+    <>
+      {today.data !== undefined && <Today answer={today.data} />}
+      <details className="limits">
+        <summary>Limits</summary>
+        <div className="scroll-x">
+          <table className="plain">
+            <thead>
+              <tr>
+                <th scope="col">Setting</th>
+                <th scope="col">Value</th>
+                <th scope="col">In use</th>
+                <th scope="col">Default</th>
+                <th scope="col">Meaning</th>
+              </tr>
+            </thead>
+            <tbody>
+              {Object.entries(tenant.limits).map(([name, value]) => {
+                const used = use.get(name);
+                const near = used !== undefined && isNear(used.amount, amountOf(value));
+                return (
+                  <tr key={name}>
+                    <td>
+                      <code>limits.{name}</code>
+                    </td>
+                    <td>
+                      <code>{value === "" ? "–" : value}</code>
+                    </td>
+                    <td className={near ? "warn" : undefined}>
+                      {used?.text ?? ""}
+                      {near ? ", near the limit" : ""}
+                    </td>
+                    <td>
+                      <code>{about[name]?.default || "–"}</code>
+                    </td>
+                    <td className="meaning">{withCode(about[name]?.meaning ?? "")}</td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      </details>
+    </>
+  );
+}
+
+/* Names of settings are between backticks. */
+function withCode(text: string) {
+  return text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+}
+
+function isNear(used: number | null, limit: number): boolean {
+  return used !== null && limit > 0 && used >= NEAR * limit;
+}
+
+/* The services that have profiles since midnight, the ones with the most series first. */
+function Today({ answer }: { answer: GrownValues }) {
+  const { link } = useRoute();
+  if (answer.values.length === 0) return null;
+  return (
+    <details className="limits">
+      <summary>
+        Today (UTC): {formatCount(answer.series)} series of {formatCount(answer.count)} {answer.count === 1 ? "service" : "services"}
+      </summary>
+      <div className="scroll-x">
+        <table className="plain">
+          <thead>
+            <tr>
+              <th scope="col">Service</th>
+              <th scope="col" className="n">
+                Series
+              </th>
+              <th scope="col" className="n">
+                New since yesterday
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {answer.values.map((row) => (
+              <tr key={row.value}>
+                <td>
+                  <a href={link({ query: formatQuery(withService({ type: "", matchers: [] }, row.value)) }, "/labels")}>
+                    {row.value || "(none)"}
+                  </a>
+                </td>
+                <td className="n">{formatCount(row.series)}</td>
+                <td className="n">{row.series_new === undefined ? "–" : formatCount(row.series_new)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {answer.next !== undefined && <p className="table-foot">The first {formatCount(answer.values.length)} of them.</p>}
+    </details>
+  );
+}
+
 export function Status() {
   const { utc } = useSettings();
   const status = useQuery({
@@ -117,7 +257,7 @@ export function Status() {
       </section>
     );
 
-  const { version, revision, profiles, tenants, ring, statistics } = status.data;
+  const { version, revision, profiles, tenants, limits, ring, statistics } = status.data;
   const waiting = tenants.flatMap((one) => one.bucket?.levels ?? []).find((level) => level.name === "segments");
   return (
     <>
@@ -187,22 +327,7 @@ export function Status() {
           ) : (
             <Levels levels={one.bucket.levels} utc={utc} />
           )}
-          <details className="limits">
-            <summary>Limits</summary>
-            <dl>
-              {Object.entries(one.limits).map(([name, value]) => (
-                <div key={name}>
-                  <dt>
-                    <code>limits.{name}</code>
-                  </dt>
-                  <dd>
-                    <code>{value === "" ? "–" : value}</code>
-                  </dd>
-                </div>
-              ))}
-            </dl>
-            <p className="table-foot">0 is no limit, unless settings.md says otherwise.</p>
-          </details>
+          <Tenant tenant={one} about={limits} oldestMs={profiles.oldest_ms} alone={tenants.length === 1} />
         </section>
       ))}
     </>

@@ -27,12 +27,23 @@ interface Target {
 }
 
 interface Answer {
-  data: { activeTargets: Target[]; droppedTargets: { discoveredLabels: Record<string, string> }[] };
+  data: {
+    activeTargets: Target[];
+    droppedTargets: { discoveredLabels: Record<string, string>; scrapePool: string; reason: string }[];
+    elsewhere: number; // fetched by other distributors
+    discovery: { source: "file" | "kubernetes"; path?: string; state: string; error: string }[];
+  };
 }
 
 const REFRESH_MS = 5000;
 const WORDS = { up: "up", down: "down", unknown: "not fetched yet" } as const;
 const CLASS = { up: "ok", down: "err", unknown: "" } as const;
+
+function formatLabels(labels: Record<string, string>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+    .join(", ");
+}
 
 function ago(when: string): string {
   const ms = Date.now() - Date.parse(when);
@@ -67,7 +78,7 @@ export function Targets() {
       </section>
     );
 
-  const all = targets.data.data.activeTargets;
+  const { activeTargets: all, droppedTargets: dropped, elsewhere, discovery } = targets.data.data;
   const words = params.q.toLowerCase().split(/\s+/);
   const shown = all
     .filter((one) =>
@@ -82,12 +93,17 @@ export function Targets() {
           {formatCount(all.length)} {all.length === 1 ? "target" : "targets"}
         </h1>
         {down > 0 && <span className="err">{formatCount(down)} down</span>}
-        <span className="note">{formatCount(targets.data.data.droppedTargets.length)} dropped by rules</span>
+        {elsewhere > 0 && <span className="note">{formatCount(elsewhere)} fetched by other distributors</span>}
         <div className="push">
           <SearchField label="Search targets" value={params.q} onChange={(q) => set({ q }, { replace: true })} />
         </div>
       </div>
-      {all.length === 0 ? (
+      {discovery.map((one) => (
+        <p key={`${one.source} ${one.path ?? ""}`} className={one.error === "" ? "note" : "err"} role="status">
+          {one.source === "kubernetes" ? `Kubernetes: ${one.state}${one.error === "" ? "" : `; ${one.error}`}` : one.error}
+        </p>
+      ))}
+      {all.length === 0 && dropped.length === 0 && elsewhere === 0 ? (
         <section className="card start">
           <h1>Nothing is fetched</h1>
           <p>flamegrid can fetch profiles from programs that serve /debug/pprof. Name them in the settings:</p>
@@ -98,7 +114,7 @@ export function Targets() {
           </div>
         </section>
       ) : (
-        <section className="card scroll-x">
+        <section className="card scroll-x" aria-label="Targets">
           <table className="plain">
             <thead>
               <tr>
@@ -144,6 +160,33 @@ export function Targets() {
             </tbody>
           </table>
         </section>
+      )}
+      {dropped.length > 0 && (
+        <details className="card limits">
+          <summary>{formatCount(dropped.length)} dropped</summary>
+          <div className="scroll-x">
+            <table className="plain">
+              <thead>
+                <tr>
+                  <th scope="col">Source</th>
+                  <th scope="col">Reason</th>
+                  <th scope="col">Labels</th>
+                </tr>
+              </thead>
+              <tbody>
+                {dropped.map((one, index) => (
+                  <tr key={index}>
+                    <td>{one.scrapePool}</td>
+                    <td>{one.reason}</td>
+                    <td>
+                      <code>{formatLabels(one.discoveredLabels)}</code>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </details>
       )}
     </>
   );

@@ -36,6 +36,7 @@ const DEFAULTS = {
   show: "", // states of changes that the table of a comparison has
   noise: "", // 1: changes that are not significant have colours, too
   chart: "lines", // how series by label are drawn
+  times: "chart", // table: charts over time are tables
   kind: "spans", // what a heat map counts
   box: "", // FROM..UNTIL..LOW..HIGH in a heat map
   span: "", // ids of spans whose profile is shown, joined by commas

@@ -1,18 +1,19 @@
-/* What is shown while the first answer is on its way; later answers leave the old picture, paler. */
+/* What is shown while answers are on their way: how far the server is, and a way to stop it. */
 
-import { useQueryClient } from "@tanstack/react-query";
+import { type Query, type UseQueryResult, useIsFetching, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 
-import { useRoute } from "../state/route";
-import { useNow } from "../state/now";
 import { formatDuration } from "../flame/units";
+import { useNow } from "../state/now";
+import { progressText, useProgress } from "../state/progress";
 import { resolve } from "../state/range";
+import { useRoute } from "../state/route";
 
 const SLOW_MS = 2000;
 const VERY_SLOW_MS = 15_000;
 
 /* How long something has been going on: 0 until it is slow. */
-export function useSlow(busy: boolean): 0 | 1 | 2 {
+function useSlow(busy: boolean): 0 | 1 | 2 {
   const [slow, setSlow] = useState<0 | 1 | 2>(0);
   useEffect(() => {
     setSlow(0);
@@ -23,17 +24,56 @@ export function useSlow(busy: boolean): 0 | 1 | 2 {
   return slow;
 }
 
-export function SlowNote({ busy }: { busy: boolean }) {
-  const slow = useSlow(busy);
+/* The thin line below the query bar: how far all queries are, once the server says it. */
+export function BusyLine() {
+  const busy = useIsFetching({ predicate: (one) => one.meta?.quiet !== true }) > 0;
+  const progress = useProgress();
+  if (!busy) return null;
+  if (progress === null || progress.total === 0) return <div className="busy" role="progressbar" aria-label="Loading" />;
+  return (
+    <div
+      className="busy known"
+      role="progressbar"
+      aria-label="Loading"
+      aria-valuemin={0}
+      aria-valuemax={progress.total}
+      aria-valuenow={progress.done}
+      aria-valuetext={progressText(progress)}
+    >
+      <i style={{ width: `${(progress.done / progress.total) * 100}%` }} />
+    </div>
+  );
+}
+
+/* Asked for, not answered, and nobody works on it any more. */
+function isStopped(query: Query): boolean {
+  return query.state.status === "pending" && query.state.fetchStatus === "idle";
+}
+
+/* About the queries that a page waits for. */
+export function SlowNote({ results }: { results: readonly UseQueryResult<unknown>[] }) {
+  const slow = useSlow(results.some((one) => one.isFetching));
+  const progress = useProgress();
   const client = useQueryClient();
   const { params, set } = useRoute();
   const { nowMs } = useNow();
+
+  if (results.some((one) => one.isEnabled && one.fetchStatus === "idle" && (one.isPending || one.isPlaceholderData)))
+    return (
+      <div className="strip" role="status">
+        <span>Cancelled. The server has stopped; what is shown is older, if there is anything.</span>
+        <button type="button" className="btn small" onClick={() => void client.refetchQueries({ type: "active", predicate: isStopped })}>
+          Ask again
+        </button>
+      </div>
+    );
   if (slow === 0) return null;
   const [from, until] = resolve(params, nowMs);
   const half = Math.round((until - from) / 2);
   return (
     <div className="strip" role="status">
-      <span>Still reading …</span>
+      <span>{progress === null ? "Still reading …" : progressText(progress)}</span>
+      {progress !== null && progress.total > 0 && <progress aria-hidden="true" max={progress.total} value={progress.done} />}
       <button type="button" className="btn small" onClick={() => void client.cancelQueries()}>
         Cancel
       </button>

@@ -1,6 +1,6 @@
 /* The flame graph as a list that opens: for those who read it, with a screen reader or without. */
 
-import { useEffect, useMemo, useReducer, useRef, useState } from "react";
+import { useEffect, useMemo, useReducer, useState } from "react";
 
 import { CallTree } from "../flame/calltree";
 import { colourOf, makeTheme } from "../flame/colors";
@@ -9,7 +9,7 @@ import { splitName } from "../flame/names";
 import { patternOf } from "../flame/search";
 import { type Unit, formatShare, formatValue } from "../flame/units";
 import { useDark } from "../state/settings";
-import { ROW_PX, useRowsInSight } from "./rows";
+import { RowsTable, useRowsInSight } from "./rows";
 
 const INDENT_PX = 14;
 
@@ -25,7 +25,6 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
   const tree = useMemo(() => new CallTree(flame), [flame]);
   const [version, redraw] = useReducer((count: number) => count + 1, 0);
   const rows = useMemo(() => tree.rows(), [tree, version]);
-  const box = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState(0); // node with the focus
   const dark = useDark();
   const theme = useMemo(() => makeTheme(dark), [dark]);
@@ -40,7 +39,8 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
     redraw();
   }, [search, tree]);
 
-  const { first, last, onScroll, focus } = useRowsInSight(box, rows.length, tree, "");
+  const sight = useRowsInSight(rows.length, tree, "");
+  const { first, focus } = sight;
   const focusOn = (node: number): void => {
     setAt(node);
     focus(rows.indexOf(node));
@@ -90,90 +90,76 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
   };
 
   return (
-    <div className="rows" ref={box} onScroll={onScroll}>
-      <table className="functions fixed" role="treegrid" aria-label="Call tree" aria-rowcount={rows.length + 1}>
-        <colgroup>
-          <col />
-          <col style={{ width: 142 }} />
-          <col style={{ width: 128 }} />
-        </colgroup>
-        <thead>
-          <tr aria-rowindex={1}>
-            <th scope="col">Function, with what it calls</th>
-            <th scope="col" className="n">
-              Total
-            </th>
-            <th scope="col" className="n">
-              Self
-            </th>
+    <RowsTable
+      sight={sight}
+      label="Call tree"
+      role="treegrid"
+      widths={[null, 142, 128]}
+      head={
+        <>
+          <th scope="col">Function, with what it calls</th>
+          <th scope="col" className="n">
+            Total
+          </th>
+          <th scope="col" className="n">
+            Self
+          </th>
+        </>
+      }
+      row={(index) => {
+        const node = rows[index]!;
+        const full = flame.names[flame.name[node]!]!;
+        const name = splitName(full);
+        const share = flame.total > 0 ? flame.w[node]! / flame.total : 0;
+        const parent = tree.hasChildren(node);
+        return (
+          <tr
+            key={node}
+            data-row={index}
+            tabIndex={node === at || (at === 0 && index === 0 && first === 0) ? 0 : -1}
+            aria-rowindex={index + 2}
+            aria-level={flame.level[node]! + 1}
+            aria-expanded={parent ? tree.isOpen(node) : undefined}
+            className={pattern !== null && !pattern.test(full) ? "dim" : undefined}
+            onKeyDown={(event) => onKey(event, node)}
+            onFocus={() => setAt(node)}
+            onClick={() => {
+              tree.toggle(node);
+              redraw();
+            }}
+            onContextMenu={(event) => {
+              event.preventDefault();
+              onMenu(node, event.clientX, event.clientY);
+            }}
+          >
+            <td className="name" title={full} style={{ paddingLeft: 10 + Math.min(flame.level[node]!, 40) * INDENT_PX }}>
+              <div className="cell">
+                <span aria-hidden="true" style={{ flex: "none", width: 14, color: "var(--fg-3)" }}>
+                  {parent ? (tree.isOpen(node) ? "▾" : "▸") : ""}
+                </span>
+                <i className="key" style={{ background: node === 0 ? "transparent" : theme.fills[colourOf(full, colourBy)] }} />
+                <span className="text">
+                  <span className="dim">{name.dim}</span>
+                  {name.main}
+                </span>
+              </div>
+            </td>
+            <td className="n">
+              <span className="bar-of" style={{ width: `${share * 92}%` }} />
+              <span className="text">
+                {formatValue(flame.w[node]!, unit)}
+                <span className="share">{formatShare(share)}</span>
+              </span>
+            </td>
+            <td className="n">
+              <span className="text">
+                {formatValue(flame.self[node]!, unit)}
+                <span className="share">{formatShare(flame.total > 0 ? flame.self[node]! / flame.total : 0)}</span>
+              </span>
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {first > 0 && (
-            <tr className="spacer" aria-hidden="true">
-              <td colSpan={3} style={{ height: first * ROW_PX }} />
-            </tr>
-          )}
-          {rows.slice(first, last).map((node, offset) => {
-            const full = flame.names[flame.name[node]!]!;
-            const name = splitName(full);
-            const share = flame.total > 0 ? flame.w[node]! / flame.total : 0;
-            const parent = tree.hasChildren(node);
-            return (
-              <tr
-                key={node}
-                data-row={first + offset}
-                tabIndex={node === at || (at === 0 && offset === 0 && first === 0) ? 0 : -1}
-                aria-rowindex={first + offset + 2}
-                aria-level={flame.level[node]! + 1}
-                aria-expanded={parent ? tree.isOpen(node) : undefined}
-                className={pattern !== null && !pattern.test(full) ? "dim" : undefined}
-                onKeyDown={(event) => onKey(event, node)}
-                onFocus={() => setAt(node)}
-                onClick={() => {
-                  tree.toggle(node);
-                  redraw();
-                }}
-                onContextMenu={(event) => {
-                  event.preventDefault();
-                  onMenu(node, event.clientX, event.clientY);
-                }}
-              >
-                <td className="name" title={full} style={{ paddingLeft: 10 + Math.min(flame.level[node]!, 40) * INDENT_PX }}>
-                  <div className="cell">
-                    <span aria-hidden="true" style={{ flex: "none", width: 14, color: "var(--fg-3)" }}>
-                      {parent ? (tree.isOpen(node) ? "▾" : "▸") : ""}
-                    </span>
-                    <i className="key" style={{ background: node === 0 ? "transparent" : theme.fills[colourOf(full, colourBy)] }} />
-                    <span className="text">
-                      <span className="dim">{name.dim}</span>
-                      {name.main}
-                    </span>
-                  </div>
-                </td>
-                <td className="n">
-                  <span className="bar-of" style={{ width: `${share * 92}%` }} />
-                  <span className="text">
-                    {formatValue(flame.w[node]!, unit)}
-                    <span className="share">{formatShare(share)}</span>
-                  </span>
-                </td>
-                <td className="n">
-                  <span className="text">
-                    {formatValue(flame.self[node]!, unit)}
-                    <span className="share">{formatShare(flame.total > 0 ? flame.self[node]! / flame.total : 0)}</span>
-                  </span>
-                </td>
-              </tr>
-            );
-          })}
-          {last < rows.length && (
-            <tr className="spacer" aria-hidden="true">
-              <td colSpan={3} style={{ height: (rows.length - last) * ROW_PX }} />
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </div>
+        );
+      }}
+    />
   );
 }

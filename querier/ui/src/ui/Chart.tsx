@@ -1,8 +1,9 @@
-/* The chart of src/charts as a component. */
+/* The chart of src/charts as a component, and its equal for those who cannot see it: a table of its values. */
 
-import { useEffect, useRef } from "react";
+import { useEffect, useMemo, useRef } from "react";
 
-import { type ChartCallbacks, type ChartData, type ChartOptions, type Range, TimeSeriesChart } from "../charts/timeseries";
+import { type ChartCallbacks, type ChartData, type ChartOptions, type Range, TimeSeriesChart, chartRows } from "../charts/timeseries";
+import { useRoute } from "../state/route";
 import { useDark, useSettings } from "../state/settings";
 
 interface Props extends ChartCallbacks {
@@ -44,4 +45,50 @@ export function Chart({ data, options, selection, ...callbacks }: Props) {
   useEffect(() => chart.current!.setSelection(from === null ? null : { from, until }), [from, until]);
 
   return <div ref={box} className="plot" style={height === undefined ? undefined : { height }} />;
+}
+
+/* Whether charts over time are tables, by the button below. */
+export function useAsTable(): boolean {
+  return useRoute().params.times === "table";
+}
+
+export function TableToggle() {
+  const { set } = useRoute();
+  const on = useAsTable();
+  return (
+    <button type="button" className="btn bare small" onClick={() => set({ times: on ? "" : "table" }, { replace: true })}>
+      {on ? "View as chart" : "View as table"}
+    </button>
+  );
+}
+
+export function TimesTable({ data, format }: { data: ChartData; format: (value: number) => string }) {
+  const { utc } = useSettings();
+  const { head, rows } = useMemo(() => chartRows(data, { utc, format }), [data, utc, format]);
+  return (
+    <div className="times" tabIndex={0} role="region" aria-label="Values over time">
+      <table>
+        <thead>
+          <tr>
+            {head.map((text, at) => (
+              <th key={at} scope="col" className={at > 0 ? "n" : undefined}>
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row[0]}>
+              {row.map((text, at) => (
+                <td key={at} className={at > 0 ? "n" : undefined}>
+                  {text}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
 }

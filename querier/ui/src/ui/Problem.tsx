@@ -1,10 +1,14 @@
 /* What went wrong and what to do about it, by the class of the error; the server's own words below. */
 
+import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 
 import { ApiError } from "../api/client";
+import { WHO_KEY, useWho } from "../api/who";
+import { useRoute } from "../state/route";
 import { Icon } from "./Icon";
 import { SignIn } from "./SignIn";
+import { tenantsOf } from "./Who";
 
 interface Advice {
   title: string;
@@ -26,11 +30,7 @@ function adviceFor(fault: unknown): Advice {
     case fault.status === 400:
       return { title: "The query is wrong", text: fault.message, retry: false };
     case fault.status === 403:
-      return {
-        title: "Access denied",
-        text: "You are signed in, but may not see this. Ask who runs the server for the right to read this tenant.",
-        retry: false,
-      };
+      return { title: "Access denied", text: fault.message, retry: false };
     case fault.status === 404:
       return { title: "There is no such thing", text: fault.message, retry: false };
     case fault.status === 413:
@@ -75,8 +75,40 @@ function Countdown({ seconds, onEnd }: { seconds: number; onEnd: () => void }) {
   );
 }
 
+/* The server has said what is missing; this is what one has instead. */
+function Denied() {
+  const { params, set } = useRoute();
+  const who = useWho();
+  if (who.state !== "in") return <p>Ask who runs the server for the right to read this tenant.</p>;
+  const { names, current } = tenantsOf(who, params.tenant);
+  return (
+    <>
+      <p>
+        You are {who.name || who.subject}, {current === "" ? "without a tenant" : `as tenant ${current}`}
+        {who.scopes.length === 0 ? "" : `, and may ${who.scopes.join(", ")}`}.
+      </p>
+      <div className="row">
+        {names
+          .filter((name) => name !== current)
+          .map((name) => (
+            <button key={name} type="button" className="btn" onClick={() => set({ tenant: name })}>
+              Go to tenant {name}
+            </button>
+          ))}
+      </div>
+    </>
+  );
+}
+
+/* A session may end at any time: then all of the page says so. */
+function LoggedOut({ fault }: { fault: ApiError }) {
+  const client = useQueryClient();
+  useEffect(() => void client.invalidateQueries({ queryKey: WHO_KEY }), [client]);
+  return <SignIn reason={fault.message} login={fault.login} />;
+}
+
 export function Problem({ fault, onRetry, children }: { fault: unknown; onRetry?: () => void; children?: ReactNode }) {
-  if (fault instanceof ApiError && fault.status === 401) return <SignIn reason={fault.message} onDone={onRetry} />;
+  if (fault instanceof ApiError && fault.status === 401) return <LoggedOut fault={fault} />;
   const advice = adviceFor(fault);
   const after = fault instanceof ApiError ? fault.retryAfterS : null;
   return (
@@ -86,6 +118,7 @@ export function Problem({ fault, onRetry, children }: { fault: unknown; onRetry?
         {advice.title}
       </h2>
       <p>{advice.text}</p>
+      {fault instanceof ApiError && fault.status === 403 && <Denied />}
       <div className="row">
         {advice.retry && onRetry !== undefined && (
           <button type="button" className="btn" onClick={onRetry}>

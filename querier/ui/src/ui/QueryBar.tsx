@@ -1,6 +1,6 @@
-import { useIsFetching, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import * as Popover from "@radix-ui/react-popover";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 
 import { useLabels, useServices, useValues } from "../api/queries";
 import { useNow, useSpan } from "../state/now";
@@ -19,10 +19,12 @@ import {
 } from "../state/selector";
 import { change, useDark, useSettings } from "../state/settings";
 import { byImportance, meaning } from "../state/types";
+import { BusyLine } from "./Busy";
 import { Combo, PickList } from "./Combo";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
 import { RangePicker } from "./RangePicker";
+import { WhoBar } from "./Who";
 
 /* The query of the address; what cannot be read is empty, and `fault` says why. */
 export function useSelection(text: string): { query: Query; fault: Error | null } {
@@ -259,49 +261,6 @@ function Refresh() {
   );
 }
 
-function Tenant() {
-  const { params, set } = useRoute();
-  const [text, setText] = useState(params.tenant);
-  useEffect(() => setText(params.tenant), [params.tenant]);
-  return (
-    <Popover.Root>
-      <Popover.Trigger className="btn bare" aria-label={`Tenant ${params.tenant || "by default"}`}>
-        {params.tenant || <Icon name="user" />}
-      </Popover.Trigger>
-      <Popover.Portal>
-        <Popover.Content className="floating" align="end" sideOffset={6} collisionPadding={8} aria-label="Tenant">
-          <form
-            className="own"
-            style={{ padding: 12 }}
-            onSubmit={(event) => {
-              event.preventDefault();
-              set({ tenant: text.trim() });
-            }}
-          >
-            <div className="fields">
-              <label>
-                Tenant
-                <input
-                  className="input"
-                  value={text}
-                  spellCheck={false}
-                  placeholder="the default one"
-                  onChange={(event) => setText(event.target.value)}
-                />
-              </label>
-              <div className="line">
-                <button type="submit" className="btn main small">
-                  Switch
-                </button>
-              </div>
-            </div>
-          </form>
-        </Popover.Content>
-      </Popover.Portal>
-    </Popover.Root>
-  );
-}
-
 export function ThemeButton() {
   const dark = useDark();
   const { theme } = useSettings();
@@ -330,7 +289,6 @@ interface Props {
 export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props) {
   const { params, set } = useRoute();
   const { query } = useSelection(params.query);
-  const busy = useIsFetching({ predicate: (one) => one.meta?.quiet !== true }) > 0;
   const onChange = (next: Query): void => {
     const text = next.type === "" && next.matchers.length === 0 ? "" : formatQuery(next);
     /* Another service or type is another picture: what was zoomed or looked for there means nothing here. */
@@ -349,7 +307,7 @@ export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props)
       )}
       {selects && params.query !== "" ? <Filters query={query} onChange={onChange} /> : <div className="chips" />}
       <div className="end">
-        <Tenant />
+        <WhoBar />
         {ranged && <RangePicker open={rangeOpen} onOpen={onRange} />}
         {ranged && <Refresh />}
         <button
@@ -363,7 +321,7 @@ export function QueryBar({ selects, ranged, rangeOpen, onRange, onHelp }: Props)
         </button>
         <ThemeButton />
       </div>
-      {busy && <div className="busy" role="progressbar" aria-label="Loading" />}
+      <BusyLine />
     </header>
   );
 }

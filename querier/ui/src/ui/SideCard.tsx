@@ -13,7 +13,7 @@ import { type Query, formatQuery } from "../state/selector";
 import { useDark, useSettings } from "../state/settings";
 import type { Side, SideName } from "../state/sides";
 import { formatPoint, rateTitle } from "../state/types";
-import { Chart } from "./Chart";
+import { Chart, TableToggle, TimesTable, useAsTable } from "./Chart";
 import { useDeploys } from "./deploys";
 import { Problem } from "./Problem";
 import { Filters, ServicePicker, TypePicker, useSelection } from "./QueryBar";
@@ -51,6 +51,7 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
   const { link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
+  const asTable = useAsTable();
   const { query, fault } = useSelection(side.query);
   const colour = COLOURS[name][dark ? "dark" : "light"];
   const { type } = query;
@@ -89,6 +90,7 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
             {dayApart && until - from <= DAY_MS ? `${moment(from, utc)} – ${clock(until, utc)}` : `${when(from)} – ${when(until)}`}
             {total === "" ? "" : ` · ${total}`}
           </span>
+          <TableToggle />
           <a
             className="btn bare small"
             href={link(
@@ -120,23 +122,27 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
         <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
       ) : (
         <div className={lines.isPlaceholderData ? "stale" : undefined}>
-          <Chart
-            data={data}
-            selection={selection}
-            options={{
-              height: CHART_PX,
-              format,
-              binary: unitOf(type) === "bytes",
-              label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`,
-              mode: "lines",
-              colour,
-              most,
-              marks,
-            }}
-            onSelect={(range, done) => {
-              if (range !== null) onChange({ ...side, span: range }, done);
-            }}
-          />
+          {asTable ? (
+            <TimesTable data={data} format={format} />
+          ) : (
+            <Chart
+              data={data}
+              selection={selection}
+              options={{
+                height: CHART_PX,
+                format,
+                binary: unitOf(type) === "bytes",
+                label: `${SIDE_NAMES[name]}: ${rateTitle(type)} over time`,
+                mode: "lines",
+                colour,
+                most,
+                marks,
+              }}
+              onSelect={(range, done) => {
+                if (range !== null) onChange({ ...side, span: range }, done);
+              }}
+            />
+          )}
         </div>
       )}
     </section>

@@ -1,31 +1,32 @@
-/* Asked for when the server answers 401: a token, or a tenant, or both. The page stays where it is. */
+/* Asked for when the server answers 401: to log in, or a token, or a tenant. The page stays where it is. */
 
-import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { signIn } from "../api/client";
-import { useRoute } from "../state/route";
+import { BASE, useRoute } from "../state/route";
 import { Icon } from "./Icon";
 
-export function SignIn({ reason, onDone }: { reason: string; onDone?: (() => void) | undefined }) {
+/* Where one logs in and comes back from; null: the server names no place of its own. */
+export function loginAddress(login: string): string | null {
+  if (!/^\/(?![/\\])/.test(login)) return null;
+  return `${BASE}${login}?return=${encodeURIComponent(location.pathname + location.search)}`;
+}
+
+export function SignIn({ reason, login }: { reason: string; login: string }) {
   const { params, set } = useRoute();
   const [token, setToken] = useState("");
   const [tenant, setTenant] = useState(params.tenant);
   const [keep, setKeep] = useState(false);
-  const client = useQueryClient();
+  const address = loginAddress(login);
 
   return (
     <form
       className="problem"
+      aria-label="Log in"
       onSubmit={(event) => {
         event.preventDefault();
-        if (token !== "") signIn(token.trim(), keep);
         set({ tenant: tenant.trim() }, { replace: true });
-        /* After the render that tells the client of the tenant. */
-        setTimeout(() => {
-          void client.invalidateQueries();
-          onDone?.();
-        }, 0);
+        signIn(token.trim(), keep); // asks again for all that the page shows
       }}
     >
       <h2>
@@ -33,6 +34,14 @@ export function SignIn({ reason, onDone }: { reason: string; onDone?: (() => voi
         Who are you?
       </h2>
       <p>The server answers: {reason}</p>
+      {address !== null && (
+        <div className="row">
+          <a className="btn main" href={address}>
+            Log in
+          </a>
+          <span className="note">or with a token:</span>
+        </div>
+      )}
       <div className="fields">
         <label>
           Tenant
@@ -60,7 +69,7 @@ export function SignIn({ reason, onDone }: { reason: string; onDone?: (() => voi
           </label>
         </div>
         <div className="line">
-          <button type="submit" className="btn main">
+          <button type="submit" className={address === null ? "btn main" : "btn"}>
             Go on
           </button>
         </div>

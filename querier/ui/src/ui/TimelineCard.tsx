@@ -12,7 +12,7 @@ import { useRoute } from "../state/route";
 import { type Query, formatQuery } from "../state/selector";
 import { useDark, useSettings } from "../state/settings";
 import { formatPoint, rateTitle } from "../state/types";
-import { Chart } from "./Chart";
+import { Chart, TableToggle, TimesTable, useAsTable } from "./Chart";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
 import { Problem } from "./Problem";
@@ -43,6 +43,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
   const { link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
+  const asTable = useAsTable();
   const { type } = query;
   const data = useMemo((): ChartData => {
     const series = (lines.data?.lines ?? []).map((line, place): Series => {
@@ -104,6 +105,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
               Compare with the previous {formatDuration(before)}
             </a>
           )}
+          <TableToggle />
           <Menu
             className="btn bare small"
             trigger={
@@ -130,22 +132,26 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
         <Problem fault={lines.error} onRetry={() => void lines.refetch()} />
       ) : (
         <div className={lines.isPlaceholderData ? "stale" : undefined}>
-          <Chart
-            data={data}
-            selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-            options={{
-              height: 112,
-              format,
-              binary: unitOf(type) === "bytes",
-              label: `${rateTitle(type)} over time`,
-              mode: "lines",
-              marks,
-              most,
-            }}
-            onSelect={(range, done) => {
-              if (done) onSel(range === null ? null : [range.from, range.until]);
-            }}
-          />
+          {asTable ? (
+            <TimesTable data={data} format={format} />
+          ) : (
+            <Chart
+              data={data}
+              selection={sel === null ? null : { from: sel[0], until: sel[1] }}
+              options={{
+                height: 112,
+                format,
+                binary: unitOf(type) === "bytes",
+                label: `${rateTitle(type)} over time`,
+                mode: "lines",
+                marks,
+                most,
+              }}
+              onSelect={(range, done) => {
+                if (done) onSel(range === null ? null : [range.from, range.until]);
+              }}
+            />
+          )}
         </div>
       )}
       {by !== "" && (

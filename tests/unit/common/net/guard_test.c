@@ -67,7 +67,7 @@ static void release(void *arg, void *granted)
     atomic_fetch_add(&counts.released, 1);
 }
 
-static const struct fg_http_guard guard = {admit, release, &counts};
+static const struct fg_http_guard guard = {admit, release, NULL, &counts};
 
 static int set_up(void **state)
 {

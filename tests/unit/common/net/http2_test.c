@@ -86,6 +86,26 @@ static void test_fields(void **state)
     h2_close(&client);
 }
 
+/* Browsers send each cookie in a header of its own (RFC 9113, 8.2.3). */
+static void test_cookies(void **state)
+{
+    static const char *const more[] = {"cookie", "a=1; b=two=2",   "cookie", "c=3",
+                                       "cookie", "ab=4;d=;e; a=5", NULL};
+    static const struct {
+        const char *path, *value;
+    } cases[] = {{"/cookie?a=a", "1"}, {"/cookie?a=b", "two=2"}, {"/cookie?a=c", "3"},
+                 {"/cookie?a=d", ""},  {"/cookie?a=e", "none"},  {"/cookie?a=A", "none"},
+                 {"/cookie?a=ab", "4"}};
+    struct h2_client client;
+
+    (void)open_client(state, &client);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        h2_request(&client, (int32_t)(2 * i + 1), "GET", cases[i].path, more, true);
+        h2_expect(&client, (int32_t)(2 * i + 1), 200, cases[i].value);
+    }
+    h2_close(&client);
+}
+
 static void test_refusals(void **state)
 {
     static const char *const too_long[] = {"content-length", "1048577", NULL};
@@ -719,6 +739,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_requests),
         TEST(test_fields),
+        TEST(test_cookies),
         TEST(test_refusals),
         TEST_NARROW(test_head_too_large),
         TEST(test_answers_in_any_order),

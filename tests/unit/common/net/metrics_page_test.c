@@ -37,7 +37,8 @@ static void on_scrape(void *arg)
 
 static int setup(void **state)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = 1}};
     struct fixture *f = fg_new(struct fixture);
 
     fg_assert(sem_init(&f->gate, 0, 1) == 0);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +19,8 @@ enum {
     UNREAD_MAX_BYTES = 64 << 20, /* far above what the system's buffers hold */
     WINDOW_BYTES = 65535,        /* of HTTP/2, unless a client says otherwise (RFC 9113, 6.9.2) */
     HELD_BY_US_BYTES = 8 << 10,
+    PLAIN_MAX_BYTES = 512 * 1024, /* of an answer in a coding */
+    WINDOW_BITS_GZIP = 31,        /* of zlib: a gzip member */
 };
 
 /* ---- on the loop ---- */
@@ -67,17 +71,27 @@ static bool stream_put(struct http_run *run, unsigned i, struct fg_slice piece)
     return call.done;
 }
 
-static bool stream_end(struct http_run *run, unsigned i, size_t len, char byte)
+static bool stream_end_with(struct http_run *run, unsigned i, struct fg_slice bytes)
 {
     struct fg_buf last;
     struct call call = {.run = run, .i = i, .last = &last};
 
-    fg_buf_init(&last, len);
-    for (size_t k = 0; k < len; k++)
-        fg_buf_putc(&last, (uint8_t)byte);
+    fg_buf_init(&last, bytes.len);
+    fg_buf_put(&last, bytes);
     fg_loop_call(run->loop, do_end, &call);
     fg_buf_done(&last);
     return call.done;
+}
+
+static bool stream_end(struct http_run *run, unsigned i, size_t len, char byte)
+{
+    uint8_t *bytes = fg_malloc(len + 1);
+    bool done;
+
+    memset(bytes, byte, len);
+    done = stream_end_with(run, i, fg_bytes(bytes, len));
+    free(bytes);
+    return done;
 }
 
 /* ---- HTTP/1.1 ---- */
@@ -288,6 +302,283 @@ static void a_last_piece_needs_memory(void **state)
     (void)close(fd);
 }
 
+/* ---- codings ---- */
+
+/* What a browser makes of an answer that comes in parts: everything that it can read so far. */
+struct reader {
+    bool gzip;
+    z_stream z;
+    ZSTD_DCtx *zstd;
+    uint8_t *plain;
+    size_t len;
+    bool ended; /* the coding says that this is all, and its checksum is right */
+};
+
+static void reader_init(struct reader *reader, bool gzip)
+{
+    *reader = (struct reader){.gzip = gzip, .plain = fg_calloc(1, PLAIN_MAX_BYTES)};
+    if (gzip)
+        assert_int_equal(inflateInit2(&reader->z, WINDOW_BITS_GZIP), Z_OK);
+    else
+        reader->zstd = ZSTD_createDCtx();
+}
+
+static void reader_done(struct reader *reader)
+{
+    if (reader->gzip)
+        inflateEnd(&reader->z);
+    else
+        ZSTD_freeDCtx(reader->zstd);
+    free(reader->plain);
+}
+
+static void reader_take(struct reader *reader, struct fg_slice bytes)
+{
+    ZSTD_inBuffer in = {bytes.ptr, bytes.len, 0};
+    ZSTD_outBuffer out = {reader->plain, PLAIN_MAX_BYTES, reader->len};
+    int z;
+
+    assert_false(reader->ended);
+    if (reader->gzip) {
+        reader->z.next_in = (uint8_t *)(uintptr_t)bytes.ptr;
+        reader->z.avail_in = (uInt)bytes.len;
+        reader->z.next_out = reader->plain + reader->len;
+        reader->z.avail_out = (uInt)(PLAIN_MAX_BYTES - reader->len);
+        z = inflate(&reader->z, Z_SYNC_FLUSH);
+        assert_true(z == Z_OK || z == Z_STREAM_END || (z == Z_BUF_ERROR && bytes.len == 0));
+        assert_int_equal(reader->z.avail_in, 0);
+        reader->len = PLAIN_MAX_BYTES - reader->z.avail_out;
+        reader->ended = z == Z_STREAM_END;
+        return;
+    }
+    while (in.pos < in.size) {
+        size_t more = ZSTD_decompressStream(reader->zstd, &out, &in);
+
+        assert_false(ZSTD_isError(more));
+        reader->ended = more == 0;
+        assert_true(!reader->ended || in.pos == in.size);
+    }
+    reader->len = out.pos;
+}
+
+static void reader_expect(const struct reader *reader, const char *want)
+{
+    assert_int_equal(reader->len, strlen(want));
+    assert_memory_equal(reader->plain, want, reader->len);
+}
+
+static const char *const codings[] = {"zstd", "gzip"};
+
+static void ask_coded(int fd, const char *path, const char *coding)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\nAccept-Encoding: %s\r\n\r\n",
+                   path, coding);
+    run_say(fd, text);
+}
+
+static void expect_coded_head(int fd, const char *coding)
+{
+    char line[256], want[256];
+    bool coded = false, varies = false;
+
+    (void)snprintf(want, sizeof want, "Content-Encoding: %s", coding);
+    do {
+        read_line(fd, line);
+        coded = coded || strcmp(line, want) == 0;
+        varies = varies || strcmp(line, "Vary: Accept-Encoding") == 0;
+    } while (line[0] != '\0');
+    assert_true(coded && varies);
+}
+
+/* Reads a chunk into the reader. Returns its length as it came. */
+static size_t take_chunk(int fd, struct reader *reader)
+{
+    uint8_t *bytes;
+    size_t len = read_chunk(fd, &bytes);
+
+    if (len > 0)
+        reader_take(reader, fg_bytes(bytes, len));
+    free(bytes);
+    return len;
+}
+
+/* Numbers that no coding makes smaller. */
+static struct fg_slice noise(size_t len)
+{
+    uint8_t *bytes = fg_malloc(len);
+    uint64_t state = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        bytes[i] = (uint8_t)(state >> 56);
+    }
+    return fg_bytes(bytes, len);
+}
+
+static void coded_pieces_are_readable_at_once(void **state)
+{
+    struct http_run *run = *state;
+    int fd = run_client(run);
+
+    for (unsigned i = 0; i < FG_COUNT(codings); i++) {
+        struct reader reader;
+
+        reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+        ask_coded(fd, "/hold", codings[i]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        expect_coded_head(fd, codings[i]);
+        assert_true(stream_put(run, i, FG_LIT("one ")));
+        (void)take_chunk(fd, &reader);
+        reader_expect(&reader, "one ");
+        assert_true(stream_put(run, i, FG_LIT("two ")));
+        (void)take_chunk(fd, &reader);
+        reader_expect(&reader, "one two ");
+        assert_false(reader.ended);
+        assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+        assert_in_range(take_chunk(fd, &reader), 1, LAST_BYTES / 100);
+        assert_true(reader.ended);
+        assert_int_equal(reader.len, 8 + LAST_BYTES);
+        for (size_t k = 8; k < reader.len; k++)
+            assert_int_equal(reader.plain[k], 'x');
+        assert_int_equal(take_chunk(fd, &reader), 0);
+        reader_done(&reader);
+    }
+    run_say(fd, GET("/echo"));
+    run_expect(fd, 200, "1 /echo "); /* the connection goes on */
+    assert_int_equal(fg_budget_used(&run->answers), 0);
+    (void)close(fd);
+}
+
+/* Last pieces that no worker compresses, or that do not get smaller, end the coding as well. */
+static void every_last_piece_ends_the_coding(void **state)
+{
+    struct http_run *run = *state;
+    struct fg_slice large = noise(300000); /* several blocks of either coding */
+    const struct fg_slice lasts[] = {FG_LIT(""), FG_LIT("end"), large};
+    int fd = run_client(run);
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < FG_COUNT(codings); i++)
+        for (size_t k = 0; k < 2 * FG_COUNT(lasts); k++) {
+            struct fg_slice last = lasts[k / 2];
+            bool has_pieces = k % 2 == 1;
+            size_t before = has_pieces ? 4 : 0;
+            struct reader reader;
+
+            reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+            ask_coded(fd, "/hold", codings[i]);
+            run_wait_held(run, n + 1);
+            assert_true(stream_begin(run, n));
+            expect_coded_head(fd, codings[i]);
+            if (has_pieces) {
+                assert_true(stream_put(run, n, FG_LIT("one ")));
+                (void)take_chunk(fd, &reader);
+            }
+            assert_true(stream_end_with(run, n++, last));
+            (void)take_chunk(fd, &reader);
+            assert_true(reader.ended);
+            assert_int_equal(reader.len, before + last.len);
+            assert_memory_equal(reader.plain, "one ", before);
+            assert_memory_equal(reader.plain + before, last.ptr, last.len);
+            assert_int_equal(take_chunk(fd, &reader), 0);
+            reader_done(&reader);
+        }
+    run_say(fd, GET("/echo"));
+    run_expect(fd, 200, "1 /echo ");
+    assert_int_equal(fg_budget_used(&run->answers), 0);
+    free((void *)(uintptr_t)large.ptr);
+    (void)close(fd);
+}
+
+/* Jobs that keep the only worker, and the queue behind it, until the test lets them go. */
+struct jam {
+    struct fg_job job;
+    atomic_bool *go;
+    atomic_uint *running, *done;
+};
+
+static enum fg_code jam_run(struct fg_job *job, struct fg_err *err)
+{
+    struct jam *jam = fg_container(job, struct jam, job);
+
+    (void)err;
+    atomic_fetch_add(jam->running, 1);
+    while (!atomic_load(jam->go))
+        (void)usleep(1000);
+    return FG_OK;
+}
+
+static void jam_done(struct fg_job *job)
+{
+    atomic_fetch_add(fg_container(job, struct jam, job)->done, 1);
+}
+
+/* The stream has begun in a coding, so it stays in it when no worker has time. */
+static void full_lanes_leave_the_coding_whole(void **state)
+{
+    enum { JAMS_MAX = 64 };
+    struct http_run *run = *state;
+    struct jam jams[JAMS_MAX];
+    atomic_bool go = false;
+    atomic_uint running = 0, done = 0;
+    int fd = run_client(run);
+    unsigned n = 0;
+
+    do {
+        jams[n] = (struct jam){.job = {.home = run->loop, .run = jam_run, .done = jam_done},
+                               .go = &go,
+                               .running = &running,
+                               .done = &done};
+        assert_true(n < JAMS_MAX - 1);
+        while (n == 1 && atomic_load(&running) == 0)
+            (void)usleep(1000); /* or it would leave its place in the queue later */
+    } while (fg_work_submit(run->work, FG_LANE_QUERY, &jams[n].job) && ++n > 0);
+    for (unsigned i = 0; i < FG_COUNT(codings); i++) {
+        struct reader reader;
+
+        reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+        ask_coded(fd, "/hold", codings[i]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        expect_coded_head(fd, codings[i]);
+        assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+        assert_true(take_chunk(fd, &reader) > LAST_BYTES);
+        assert_true(reader.ended);
+        assert_int_equal(reader.len, LAST_BYTES);
+        assert_int_equal(take_chunk(fd, &reader), 0);
+        reader_done(&reader);
+    }
+    atomic_store(&go, true);
+    while (atomic_load(&done) < n)
+        (void)usleep(1000);
+    (void)close(fd);
+}
+
+/* A peer may leave while a worker has the last piece, or before. */
+static void peers_may_leave_a_coded_stream(void **state)
+{
+    struct http_run *run = *state;
+
+    for (unsigned i = 0; i < 20; i++) {
+        int fd = run_client(run);
+
+        ask_coded(fd, "/hold", codings[i % 2]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        assert_true(stream_put(run, i, FG_LIT("one")));
+        if (i % 4 < 2) {
+            (void)close(fd);
+            assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+        } else {
+            assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+            (void)close(fd);
+        }
+    }
+}
+
 /* ---- HTTP/2 ---- */
 
 static void frames_leave_at_once(void **state)
@@ -339,6 +630,86 @@ static void windows_bound_what_is_unread(void **state)
     assert_int_equal(body->len, n * PIECE_BYTES + LAST_BYTES);
     for (size_t i = 0; i < body->len; i++)
         assert_int_equal(body->ptr[i], i < n * PIECE_BYTES ? 'p' : 'x');
+    h2_close(&client);
+}
+
+static void h2_get_coded(struct h2_client *client, int32_t stream, const char *coding)
+{
+    const char *more[] = {"accept-encoding", coding, NULL};
+
+    h2_request(client, stream, "GET", "/hold", more, true);
+}
+
+static void coded_frames_are_readable_at_once(void **state)
+{
+    struct http_run *run = *state;
+    struct h2_client client;
+
+    h2_open(&client, run_client(run));
+    for (unsigned i = 0; i < FG_COUNT(codings); i++) {
+        int32_t stream = (int32_t)(2 * i + 1);
+        struct h2_answer *answer;
+        struct reader reader;
+        size_t first;
+
+        reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+        h2_get_coded(&client, stream, codings[i]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        assert_true(stream_put(run, i, FG_LIT("one ")));
+        while (h2_of(&client, stream)->body.len == 0)
+            assert_true(h2_hear(&client));
+        answer = h2_of(&client, stream);
+        first = answer->body.len;
+        reader_take(&reader, fg_bytes(answer->body.ptr, first));
+        reader_expect(&reader, "one ");
+        assert_non_null(strstr(answer->fields, "\ncontent-encoding: "));
+        assert_non_null(strstr(answer->fields, codings[i]));
+        assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+        answer = h2_answer(&client, stream);
+        assert_true(answer->body.len < LAST_BYTES / 100);
+        reader_take(&reader, fg_bytes(answer->body.ptr + first, answer->body.len - first));
+        assert_true(reader.ended);
+        assert_int_equal(reader.len, 4 + LAST_BYTES);
+        reader_done(&reader);
+    }
+    h2_close(&client);
+}
+
+/* What is refused for want of room leaves no trace in the coding. */
+static void refused_pieces_leave_the_coding_whole(void **state)
+{
+    struct http_run *run = *state;
+    struct h2_client client;
+    char piece[PIECE_BYTES];
+
+    memset(piece, 'p', sizeof piece);
+    h2_open(&client, run_client(run));
+    client.stingy = true;
+    h2_window(&client, 0, 1 << 20);
+    for (unsigned i = 0; i < FG_COUNT(codings); i++) {
+        int32_t stream = (int32_t)(2 * i + 1);
+        struct reader reader;
+        struct fg_buf *body;
+        unsigned n = 0;
+
+        reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+        h2_get_coded(&client, stream, codings[i]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        while (stream_put(run, i, fg_bytes(piece, sizeof piece)))
+            n++;
+        assert_false(stream_put(run, i, fg_bytes(piece, sizeof piece)));
+        assert_true(stream_end(run, i, 3, 'x'));
+        h2_window(&client, stream, 1 << 20);
+        body = &h2_answer(&client, stream)->body;
+        reader_take(&reader, fg_bytes(body->ptr, body->len));
+        assert_true(reader.ended);
+        assert_int_equal(reader.len, n * PIECE_BYTES + 3);
+        for (size_t k = 0; k < reader.len; k++)
+            assert_int_equal(reader.plain[k], k < n * PIECE_BYTES ? 'p' : 'x');
+        reader_done(&reader);
+    }
     h2_close(&client);
 }
 
@@ -417,7 +788,13 @@ int main(void)
         TEST(peers_that_leave_are_noticed),
         TEST(what_cannot_be_streamed_is_said),
         TEST(a_last_piece_needs_memory),
+        TEST(coded_pieces_are_readable_at_once),
+        TEST(every_last_piece_ends_the_coding),
+        TEST(full_lanes_leave_the_coding_whole),
+        TEST(peers_may_leave_a_coded_stream),
         TEST(frames_leave_at_once),
+        TEST(coded_frames_are_readable_at_once),
+        TEST(refused_pieces_leave_the_coding_whole),
         TEST(windows_bound_what_is_unread),
         TEST(streams_may_be_reset),
         TEST(connections_may_end),

@@ -61,7 +61,8 @@ static int reset(void **state)
 
 static struct fg_work *make(unsigned threads)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 10}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = threads, .queue_max = 10}};
     struct fg_work *work = NULL;
     struct fg_err err;
 
@@ -71,7 +72,7 @@ static struct fg_work *make(unsigned threads)
 
 static void without_helpers_the_owner_runs_all_tasks(void **state)
 {
-    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
     struct fg_err err;
 
     (void)state;
@@ -96,7 +97,7 @@ static void every_task_runs_once(void **state)
     (void)state;
     for (unsigned threads = 0; threads <= 4; threads++) {
         struct fg_work *work = make(threads);
-        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
         struct fg_err err;
 
         (void)reset(NULL);
@@ -122,7 +123,7 @@ static void every_task_runs_once(void **state)
 static void idle_workers_run_tasks(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
     struct fg_err err;
     sem_t gate;
 
@@ -145,7 +146,7 @@ static void idle_workers_run_tasks(void **state)
 static void helpers_stay_within_the_limit(void **state)
 {
     struct fg_work *work = make(2);
-    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
     struct fg_err err;
 
     (void)state;
@@ -194,7 +195,7 @@ static void put_at_helper(struct fg_task_group *group, sem_t *begun, sem_t *gate
 static void helpers_return_if_a_job_waits(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
     struct fg_job job = {.run = run_job, .done = job_done}, other = job;
     struct fg_err err;
     sem_t begun, gate;
@@ -205,10 +206,10 @@ static void helpers_return_if_a_job_waits(void **state)
     put_at_helper(group, &begun, &gate);
     fg_task_group_put(group, &pieces[1].task);
     fg_task_group_put(group, &pieces[2].task);
-    assert_false(fg_work_is_wanted(work, FG_LANE_QUERY));
+    assert_false(fg_work_recalls(work, FG_LANE_QUERY, NULL));
     assert_true(fg_work_submit(work, FG_LANE_QUERY, &job));
-    assert_true(fg_work_is_wanted(work, FG_LANE_QUERY));
-    assert_false(fg_work_submit_helper(work, FG_LANE_QUERY, &other));
+    assert_true(fg_work_recalls(work, FG_LANE_QUERY, NULL));
+    assert_false(fg_work_submit_helper(work, FG_LANE_QUERY, NULL, &other));
     assert_int_equal(sem_post(&gate), 0);
     while (!atomic_load(&job_ran))
         (void)sched_yield();
@@ -224,7 +225,7 @@ static void helpers_return_if_a_job_waits(void **state)
 static void the_group_is_full_if_enough_tasks_wait(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
     struct fg_err err;
     sem_t begun, gate;
     size_t put = 1;
@@ -253,7 +254,7 @@ static void the_first_failure_counts(void **state)
     (void)state;
     for (unsigned threads = 0; threads <= 4; threads++) {
         struct fg_work *work = make(threads);
-        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
+        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY, NULL);
         struct fg_err err;
 
         for (unsigned round = 0; round < 50; round++) {
@@ -279,7 +280,7 @@ static void the_first_failure_counts(void **state)
 
 static void a_failing_end_fails_the_group(void **state)
 {
-    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
     struct fg_err err;
 
     (void)state;
@@ -295,7 +296,7 @@ static void a_failing_end_fails_the_group(void **state)
 
 static void a_stopped_group_begins_no_task(void **state)
 {
-    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
     struct fg_err err;
 
     (void)state;
@@ -320,7 +321,7 @@ static void *nudge(void *arg)
 
 static void a_nudge_ends_the_wait(void **state)
 {
-    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
     pthread_t thread;
 
     (void)state;

@@ -58,14 +58,20 @@ static int reset(void **state)
     return 0;
 }
 
-static struct fg_work *make(unsigned threads, unsigned queue_max)
+static struct fg_work *make_with_guests(unsigned threads, unsigned guests, unsigned queue_max)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {threads, queue_max}};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = threads, .queue_max = queue_max, .guests = guests}};
     struct fg_work *work = NULL;
     struct fg_err err;
 
     assert_int_equal(fg_work_create("tst", lanes, &work, &err), FG_OK);
     return work;
+}
+
+static struct fg_work *make(unsigned threads, unsigned queue_max)
+{
+    return make_with_guests(threads, 0, queue_max);
 }
 
 static struct fg_lane_state state_of(struct fg_work *work)
@@ -239,9 +245,10 @@ static void helpers_run_on_idle_workers_only(void **state)
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
     wait_running(work, 1);
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
-    while (!fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
+    while (!fg_work_submit_helper(work, FG_LANE_INGEST, NULL,
+                                  &tasks[2].job)) /* as soon as it sleeps */
         (void)sched_yield();
-    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, NULL, &tasks[3].job));
     assert_int_equal(state_of(work).refused, 0);
     wait_running(work, 2);
     for (size_t i = 0; i < 3; i++)
@@ -376,31 +383,73 @@ static void flows_take_turns(void **state)
     assert_int_equal(sem_destroy(&gate), 0);
 }
 
-/* However many of its jobs wait, one flow leaves workers for others. */
-static void a_flow_leaves_workers_for_others(void **state)
+/* A flow alone uses all workers, and yet the first job of another one finds a thread. From then on
+ * it leaves a worker to others. */
+static void a_flow_leaves_a_worker_to_active_flows(void **state)
 {
-    struct fg_work *work = make(4, 100);
-    sem_t gate;
+    struct fg_work *work = make_with_guests(4, 1, 100);
+    sem_t gate, other;
 
     (void)state;
-    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    assert_int_equal(sem_init(&gate, 0, 0) + sem_init(&other, 0, 0), 0);
     for (size_t i = 0; i < 10; i++) {
         tasks[i].gate = &gate;
         assert_true(submit_flow(work, 1, &tasks[i].job));
     }
-    wait_running(work, 2); /* of 4 */
+    wait_running(work, 4);
+    tasks[10].gate = &other;
     assert_true(submit_flow(work, 2, &tasks[10].job));
-    wait_done(1); /* while the gate is shut for those of the first flow */
+    wait_running(work, 5);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    wait_done(3);
+    wait_running(work, 4); /* three of the first flow and one of the second */
+    assert_int_equal(state_of(work).queued, 4);
     assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[11].job));
-    wait_done(2);
-    assert_int_equal(state_of(work).running, 2);
-    assert_int_equal(state_of(work).queued, 8);
-    assert_false(fg_work_is_wanted(work, FG_LANE_INGEST)); /* what waits may not run yet */
-    for (size_t i = 0; i < 10; i++)
+    wait_done(4); /* a job without a flow is of another one, too */
+    assert_int_equal(sem_post(&other), 0);
+    for (size_t i = 0; i < 7; i++)
         assert_int_equal(sem_post(&gate), 0);
     fg_work_destroy(work);
     assert_int_equal(atomic_load(&n_done), 12);
-    assert_int_equal(sem_destroy(&gate), 0);
+    assert_int_equal(sem_destroy(&gate) + sem_destroy(&other), 0);
+}
+
+/* Helpers of a job are taken from the workers that its flow may use. */
+static void helpers_are_recalled_for_other_flows(void **state)
+{
+    struct fg_work *work = make_with_guests(2, 2, 100);
+    sem_t gate, helping;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0) + sem_init(&helping, 0, 0), 0);
+    for (size_t i = 0; i < 6; i++)
+        tasks[i].gate = &gate;
+    tasks[1].gate = &helping;
+    assert_true(submit_flow(work, 1, &tasks[0].job));
+    wait_running(work, 1);
+    /* As soon as a worker sleeps. */
+    while (!fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[0].job, &tasks[1].job))
+        (void)sched_yield();
+    wait_running(work, 2);
+    assert_false(fg_work_recalls(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[0].job, &tasks[2].job));
+    assert_true(submit_flow(work, 2, &tasks[3].job));
+    wait_running(work, 3);
+    assert_true(fg_work_recalls(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_int_equal(sem_post(&helping), 0);
+    wait_done(1);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    wait_done(3);
+    /* The first flow, alone for the moment: the other one was active just now. */
+    assert_true(submit_flow(work, 1, &tasks[4].job));
+    wait_running(work, 1);
+    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[4].job, &tasks[5].job));
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 4);
+    assert_int_equal(sem_destroy(&gate) + sem_destroy(&helping), 0);
 }
 
 struct submitter {
@@ -444,7 +493,8 @@ int main(void)
         cmocka_unit_test_setup(a_full_lane_refuses_jobs, reset),
         cmocka_unit_test_setup(a_full_flow_does_not_refuse_other_flows, reset),
         cmocka_unit_test_setup(flows_take_turns, reset),
-        cmocka_unit_test_setup(a_flow_leaves_workers_for_others, reset),
+        cmocka_unit_test_setup(a_flow_leaves_a_worker_to_active_flows, reset),
+        cmocka_unit_test_setup(helpers_are_recalled_for_other_flows, reset),
         cmocka_unit_test_setup(all_jobs_of_flows_run, reset),
         cmocka_unit_test_setup(a_lane_accepts_jobs_again_after_it_was_full, reset),
         cmocka_unit_test_setup(a_lane_without_threads_refuses_jobs, reset),

@@ -252,7 +252,8 @@ static void create_distributor(struct room *room)
 struct room *room_create(int64_t interval_ns, unsigned running_max)
 {
     /* With one worker each message has one profile, because the ingester answers at once. */
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {1, 64}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = 1, .queue_max = 64}};
     struct room *room = fg_new(struct room);
     struct start start = {room, interval_ns, running_max};
     struct fg_err err;

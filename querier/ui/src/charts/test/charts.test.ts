@@ -1,19 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { heatmapOf, heatStep, niceValues } from "../heatmap";
-import {
-  endsOf,
-  gridOf,
-  meanBetween,
-  meansOf,
-  numbersOf,
-  onGrid,
-  type Series,
-  stack,
-  spacingOf,
-  stepFor,
-  styleOf,
-  sumsOf,
-} from "../series";
+import { alone, gridOf, meanBetween, numbersOf, onGrid, type Series, stack, stepFor, styleOf } from "../series";
 import { sparkline } from "../sparkline";
 import { axisLabels, clock, day, moment } from "../time";
 import { chartRows } from "../timeseries";
@@ -40,7 +27,30 @@ describe("series", () => {
   test("a grid as the server makes it, and points on it", () => {
     const times = gridOf(1000, 5000, 1500);
     expect(times).toEqual([1000, 2500, 4000]);
-    expect(onGrid([{ timestamp: "2500", value: 7 }, { timestamp: 4000 }, { timestamp: 4100, value: 9 }], times)).toEqual([null, 7, 0]);
+    expect(onGrid([{ timestamp: "2500", value: 7 }, { timestamp: 4000 }, { timestamp: 4100, value: 9 }], times, "value")).toEqual([
+      null,
+      7,
+      0,
+    ]);
+  });
+
+  test("a point stands for the time that its profiles cover", () => {
+    const times = gridOf(0, 150_000, 15_000);
+    /* Once a minute; a profile that is late by a step; a gap, behind which the usual minute is covered. */
+    const points = [
+      { timestamp: 30_000, value: 600, covered: 60, rate: 10 },
+      { timestamp: "90000", value: 600, covered: 60, rate: 10 },
+      { timestamp: 105_000, value: 300, covered: 15, rate: 20 },
+      { timestamp: 150_000, covered: 20 },
+    ];
+    expect(onGrid(points, times, "rate")).toEqual([10, 10, 10, 10, 10, 10, 10, 20, null, 0, 0]);
+    expect(onGrid(points, times, "value")).toEqual([600, 600, 600, 600, 600, 600, 600, 300, null, 0, 0]);
+  });
+
+  test("what a line does not show are points", () => {
+    expect(alone([1, null, 2, 3, null, 4])).toEqual([0, 5]);
+    expect(alone([1])).toEqual([0]);
+    expect(alone([null, 1, 2])).toEqual([]);
   });
 
   test("a step has at most so many points, and one that clocks have", () => {
@@ -51,28 +61,6 @@ describe("series", () => {
         expect(step % 1000).toBe(0);
       }
     expect(stepFor(3600_000, 240)).toBe(15_000);
-  });
-
-  test("points that come less often than steps are put together", () => {
-    const every = (n: number, jitter: (i: number) => number = () => 0): (number | null)[] => {
-      const values = new Array<number | null>(120).fill(null);
-      for (let i = 0; i * n + 2 < 118; i++) values[i * n + jitter(i)] = 10;
-      return values;
-    };
-    expect(spacingOf([every(1)])).toBe(1);
-    expect(spacingOf([every(4)])).toBe(4);
-    expect(spacingOf([every(1), every(4)])).toBe(4);
-    expect(spacingOf([every(4, (i) => i % 3)])).toBe(10);
-    expect(spacingOf([every(60)])).toBe(1);
-    expect(spacingOf([])).toBe(1);
-    /* Whatever is put together, the sum stays, and a line of equal points is flat. */
-    const sums = sumsOf(every(4), 4);
-    expect(sums.slice(0, 29)).toEqual(new Array(29).fill(10));
-    expect(sumsOf([1, 2, null, null, 5], 2)).toEqual([3, null, 5]);
-    expect(meansOf([1, 2, null, null, 5], 2)).toEqual([1.5, null, 5]);
-    expect(meansOf([7, null, 9], 3)).toEqual([8]);
-    expect(endsOf([10, 20, 30, 40, 50], 2)).toEqual([20, 40, 50]);
-    expect(sumsOf([1, null], 1)).toEqual([1, null]);
   });
 
   test("numbers leave out what is missing", () => {

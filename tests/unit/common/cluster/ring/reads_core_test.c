@@ -71,6 +71,32 @@ static void two_of_three_owners_are_enough(void **state)
     fg_arena_destroy(arena);
 }
 
+/* One that was avoided is asked once it is admitted. */
+static void whom_one_avoids_can_be_admitted(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = six(arena);
+    struct fg_ring_view *view = ring_make_view(&ring);
+    uint32_t members[FG_RING_MEMBERS_MAX], avoided = fg_ring_view_owner(view, 0, 77, 0);
+    struct fg_ring_reads reads;
+    uint64_t revision;
+    uint16_t shard;
+
+    (void)state;
+    fg_ring_reads_init(&reads, view, 77, 77);
+    fg_ring_reads_avoid(&reads, avoided);
+    assert_int_equal(fg_ring_reads_ask(&reads, 0, members), 2);
+    fg_ring_reads_failed(&reads, members[0]);
+    assert_int_equal(fg_ring_reads_ask(&reads, 0, members), 0);
+    assert_true(fg_ring_reads_is_hopeless(&reads, &shard, &revision));
+    fg_ring_reads_admit(&reads, avoided);
+    assert_false(fg_ring_reads_is_hopeless(&reads, &shard, &revision));
+    assert_int_equal(fg_ring_reads_ask(&reads, 0, members), 1);
+    assert_int_equal(members[0], avoided);
+    fg_ring_view_unref(view);
+    fg_arena_destroy(arena);
+}
+
 /* Owners of each shard and revision, whoever they are: of many shards nearly everyone. */
 static void one_member_serves_all_its_shards(void **state)
 {
@@ -226,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_of_three_owners_are_enough),
+        cmocka_unit_test(whom_one_avoids_can_be_admitted),
         cmocka_unit_test(one_member_serves_all_its_shards),
         cmocka_unit_test(drained_counts_and_lost_does_not),
         cmocka_unit_test(an_empty_ring_has_nobody_to_ask),

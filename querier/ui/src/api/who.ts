@@ -1,0 +1,61 @@
+/* Who the server takes the page for (the access of querier/API.md). */
+
+import { useQuery } from "@tanstack/react-query";
+
+import { ApiError, get, setCsrf } from "./client";
+
+export interface Whoami {
+  mode: "none" | "header" | "token";
+  subject: string;
+  name: string;
+  tenants: string[]; // "*" is any
+  scopes: string[];
+  roles: Record<string, string>; // by tenant
+  csrf: string;
+  logout: string; // a path, if there is a session
+}
+
+const LOGOUT = "/auth/logout";
+
+/* open: nobody has to say who they are, or it is not known yet. */
+export type Who = { state: "open" } | { state: "out"; reason: string; login: string } | ({ state: "in" } & Whoami);
+
+const OPEN: Who = { state: "open" };
+
+async function ask(signal: AbortSignal): Promise<Who> {
+  try {
+    const who = await get<Partial<Whoami> & { tenancy?: boolean }>("api/whoami", {}, signal);
+    if (who.mode !== "header" && who.mode !== "token") return OPEN;
+    const csrf = who.csrf ?? "";
+    setCsrf(csrf);
+    return {
+      state: "in",
+      mode: who.mode,
+      subject: who.subject ?? "",
+      name: who.name ?? "",
+      tenants: who.tenancy === false ? [] : (who.tenants ?? []),
+      scopes: who.scopes ?? [],
+      roles: who.roles ?? {},
+      csrf,
+      logout: csrf === "" ? "" : (who.logout ?? LOGOUT),
+    };
+  } catch (fault) {
+    if (!(fault instanceof ApiError)) throw fault;
+    if (fault.status === 401) return { state: "out", reason: fault.message, login: fault.login };
+    if (fault.status === 404) return OPEN; // a server without access control
+    throw fault;
+  }
+}
+
+export const WHO_KEY = ["whoami"] as const;
+
+/* The page does not wait for it: what may not be seen is refused by the server. */
+export function useWho(): Who {
+  const answer = useQuery({
+    queryKey: WHO_KEY,
+    queryFn: ({ signal }) => ask(signal),
+    staleTime: Infinity,
+    meta: { quiet: true },
+  });
+  return answer.data ?? OPEN;
+}

@@ -1,0 +1,40 @@
+// An OpenID Connect provider (oidc-provider, certified) with its own pages for log-in and consent: any name and password
+// will do. Who is called ada is in the groups dev and ops, all others are in none.
+//
+//   node provider.mjs PORT CLIENT_SECRET PUBLIC_URL
+import * as crypto from "node:crypto";
+import Provider from "oidc-provider";
+
+const [port, secret, publicUrl] = process.argv.slice(2);
+const issuer = `http://127.0.0.1:${port}`;
+const { privateKey } = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" });
+const jwk = { ...privateKey.export({ format: "jwk" }), kid: "first", use: "sig", alg: "ES256" };
+
+const provider = new Provider(issuer, {
+  clients: [{
+    client_id: "flamegrid",
+    client_secret: secret,
+    redirect_uris: [`${publicUrl}/auth/callback`],
+    post_logout_redirect_uris: [publicUrl],
+    id_token_signed_response_alg: "ES256",
+  }, { // for commands: the device flow
+    client_id: "flamegrid-cli",
+    token_endpoint_auth_method: "none",
+    application_type: "native",
+    grant_types: ["urn:ietf:params:oauth:grant-type:device_code"],
+    redirect_uris: [],
+    response_types: [],
+    id_token_signed_response_alg: "ES256",
+  }],
+  jwks: { keys: [jwk] },
+  cookies: { keys: ["a key for tests"] },
+  claims: { openid: ["sub"], profile: ["name", "groups"] },
+  conformIdTokenClaims: false, // claims are in the ID token, as most providers have it
+  pkce: { required: () => true },
+  features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+  findAccount: (ctx, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, name: `${id} the tester`, groups: id === "ada" ? ["dev", "ops"] : [] }),
+  }),
+});
+provider.listen(Number(port), "127.0.0.1", () => console.log("listening"));

@@ -1,0 +1,138 @@
+#include "common/cluster/usage/document.h"
+#include "common/cluster/usage/documents.h"
+#include "tests/lib/bucket_doubles.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { DAY = 20784 };
+
+struct fixture {
+    struct fg_arena *arena;
+    struct fg_bucket *bucket;
+    struct fg_usage_documents documents;
+};
+
+static void open_it(struct fixture *f)
+{
+    f->arena = fg_arena_create(SIZE_MAX / 2);
+    f->bucket = fg_bucket_memory();
+    f->documents = (struct fg_usage_documents){
+        .bucket = f->bucket, .clock = fg_clock_real(), .timeout_ns = FG_MINUTE_NS};
+}
+
+static void close_it(struct fixture *f)
+{
+    fg_bucket_close(f->bucket);
+    fg_arena_destroy(f->arena);
+}
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+/* Writes the version of a day that adds so many profiles of "shop" to the one before. */
+static struct fg_usage_document put(struct fixture *f, int32_t day, uint64_t version, uint64_t n,
+                                    const struct fg_usage_document *before)
+{
+    const struct fg_usage_row row = {FG_LIT("shop"), n, {n, n, n, n}, 1};
+    struct fg_usage_day more = {.day = day};
+    struct fg_usage_document document;
+    struct fg_err err;
+
+    assert_true(fg_usage_day_add_row(&more, &row, f->arena));
+    must(fg_usage_document_next(before, FG_LIT(".acme"), version, &more, f->arena, &document, &err),
+         &err);
+    must(fg_usage_documents_write(&f->documents, &document, &err), &err);
+    must(fg_usage_documents_write(&f->documents, &document, &err), &err); /* again is no error */
+    return document;
+}
+
+static void the_newest_version_has_all(void **state)
+{
+    struct fixture f;
+    struct fg_usage_document first, second, read;
+    struct fg_usage_newest *newest;
+    struct fg_err err;
+    uint32_t n;
+
+    (void)state;
+    open_it(&f);
+    first = put(&f, DAY, 1000, 5, NULL);
+    second = put(&f, DAY, 2000, 7, &first);
+    (void)put(&f, DAY + 1, 2000, 1, NULL);
+    (void)put(&f, DAY + 400, 3000, 1, NULL);
+    assert_int_equal(second.revision, 2);
+    must(fg_usage_documents_list(&f.documents, FG_LIT(".acme"), DAY, DAY + 399, UINT64_MAX, f.arena,
+                                 &newest, &n, &err),
+         &err);
+    assert_int_equal(n, 2);
+    assert_int_equal(newest[0].day, DAY);
+    assert_int_equal(newest[0].version, 2000);
+    must(fg_usage_documents_read(&f.documents, FG_LIT(".acme"), DAY, 2000, f.arena, &read, &err),
+         &err);
+    assert_int_equal(read.before, 1000);
+    assert_int_equal(read.sums.rows[0].profiles, 12);
+    must(fg_usage_documents_list(&f.documents, FG_LIT(".acme"), DAY, DAY, 2000, f.arena, &newest,
+                                 &n, &err),
+         &err);
+    assert_int_equal(n, 1); /* below a version that is being written */
+    assert_int_equal(newest[0].version, 1000);
+    must(fg_usage_documents_list(&f.documents, FG_LIT("acme"), 0, DAY, UINT64_MAX, f.arena, &newest,
+                                 &n, &err),
+         &err);
+    assert_int_equal(n, 0); /* another tenant */
+    close_it(&f);
+}
+
+static void a_document_is_that_of_its_name(void **state)
+{
+    struct fixture f;
+    struct fg_usage_document first, read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    open_it(&f);
+    first = put(&f, DAY, 1000, 5, NULL);
+    fg_buf_init(&bytes, FG_USAGE_DOCUMENT_MAX_BYTES);
+    must(fg_usage_document_encode(&first, &bytes, &err), &err);
+    must(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT(".acme"), DAY, 1000, f.arena, &read,
+                                  &err),
+         &err);
+    assert_int_equal(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT("zoo"), DAY, 1000,
+                                              f.arena, &read, &err),
+                     FG_E_CORRUPT);
+    assert_int_equal(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT(".acme"), DAY + 1, 1000,
+                                              f.arena, &read, &err),
+                     FG_E_CORRUPT);
+    assert_int_equal(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT(".acme"), DAY, 1001,
+                                              f.arena, &read, &err),
+                     FG_E_CORRUPT);
+    for (size_t at = 0; at < bytes.len; at++) {
+        bytes.ptr[at] ^= 1;
+        assert_int_not_equal(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT(".acme"), DAY,
+                                                      1000, f.arena, &read, &err),
+                             FG_OK);
+        bytes.ptr[at] ^= 1;
+    }
+    assert_int_equal(
+        fg_usage_documents_read(&f.documents, FG_LIT(".acme"), DAY, 999, f.arena, &read, &err),
+        FG_E_NOT_FOUND);
+    fg_buf_done(&bytes);
+    close_it(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_version_has_all),
+        cmocka_unit_test(a_document_is_that_of_its_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
