@@ -430,7 +430,10 @@ static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
     if (now_ns < compaction->sweep_mono_ns)
         return FG_OK;
     compaction->sweep_mono_ns = fg_time_add(now_ns, SWEEP_NS);
-    return cmp_gc_sweep_orphans(&compaction->env, &compaction->gc, compaction->config.tenants, err);
+    if (cmp_gc_sweep_orphans(&compaction->env, &compaction->gc, compaction->config.tenants, err) !=
+        FG_OK)
+        return err->code;
+    return cmp_gc_sweep_audit(&compaction->env, compaction->config.audit, err);
 }
 
 static void count_all(struct cmp_compaction *compaction)

@@ -4,6 +4,7 @@
 #ifndef FG_COMPACTOR_CONFIG_H
 #define FG_COMPACTOR_CONFIG_H
 
+#include "common/access/audit.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -45,6 +46,7 @@ struct cmp_config {
     const char *name;           /* unique among the bucket's compactors; NULL: it is the only one */
     const struct cmp_local_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
+    struct fg_audit *audit; /* NULL: none */
     struct fg_tenants *tenants;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */

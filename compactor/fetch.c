@@ -199,7 +199,8 @@ enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_pla
                         (struct fg_block_range){place->directory_offset, place->directory_bytes},
                         &body, err) != FG_OK)
         return err->code;
-    code = fg_block_directory_parse(fg_buf_slice(&body), place->bytes, arena, ret_directory, err);
+    code = fg_block_directory_parse(fg_buf_slice(&body), place->bytes, env->bucket->keys, arena,
+                                    ret_directory, err);
     fg_buf_done(&body);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", place->name);
 }

@@ -360,3 +360,70 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
     free(sweeping);
     return code;
 }
+
+/* ---- the audit ---- */
+
+/* Names of the audit sort by time, so what has expired is at the start of the list. */
+static uint32_t find_expired_audit(const struct fg_bucket_request *page, int64_t horizon_ms,
+                                   struct name *names)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < page->n_entries; i++) {
+        const struct fg_bucket_entry *entry = &page->entries[i];
+        struct fg_audit_name name;
+
+        if (!fg_audit_read_name(fg_cstr(entry->name), &name))
+            continue;
+        if (name.hour_ms >= horizon_ms || entry->modified_wall_ns / FG_MS_NS >= horizon_ms)
+            break;
+        (void)snprintf(names[n++].text, sizeof names->text, "%s", entry->name);
+    }
+    return n;
+}
+
+static enum fg_code delete_audit(struct cmp_env *env, struct fg_audit *audit, int64_t horizon_ms,
+                                 const struct name *names, uint32_t n, struct fg_err *err)
+{
+    const struct fg_audit_event event = {.kind = FG_AUDIT_RETENTION,
+                                         .who = FG_LIT("the compactor"),
+                                         .detail = FG_LIT("audit.retention"),
+                                         .to_ms = horizon_ms,
+                                         .count = n};
+
+    if (fg_audit_record(audit, &event, err) != FG_OK || delete_all(env, names, n, err) != FG_OK)
+        return err->code;
+    fg_log_info("deleted expired objects of the audit", fg_lu("objects", n),
+                fg_ls("first", names[0].text));
+    return FG_OK;
+}
+
+enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, struct fg_err *err)
+{
+    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = FG_AUDIT_PREFIX};
+    int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit), horizon_ms;
+    struct name *names;
+    enum fg_code code;
+    uint32_t n;
+
+    if (retention_ns == 0)
+        return FG_OK;
+    horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
+    names = fg_calloc(FG_BUCKET_PAGE_MAX, sizeof *names);
+    do {
+        n = 0;
+        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
+        code = cmp_env_check(env, err);
+        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
+            *err = page.err;
+            code = err->code;
+        } else if (code == FG_OK) {
+            n = find_expired_audit(&page, horizon_ms, names);
+        }
+        fg_bucket_clear(&page);
+        if (code == FG_OK && n > 0)
+            code = delete_audit(env, audit, horizon_ms, names, n, err);
+    } while (code == FG_OK && n == FG_BUCKET_PAGE_MAX);
+    free(names);
+    return code;
+}

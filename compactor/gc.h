@@ -11,6 +11,7 @@
 #ifndef FG_COMPACTOR_GC_H
 #define FG_COMPACTOR_GC_H
 
+#include "common/access/audit.h"
 #include "common/model/tenant_limits.h"
 #include "compactor/edit.h"
 #include "compactor/gc_core.h"
@@ -33,5 +34,14 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
  * manifests, so call it once in some hours. Errors of the bucket. */
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_tenants *tenants, struct fg_err *err) fg_must_check;
+
+/*
+ * Deletes objects of the audit, of all processes, if audit.retention has passed since the end of
+ * their hour, and since they were stored by the store's clock. A record says so before anything is
+ * deleted: without it `flamegrid audit verify` would report the objects as missing. Errors of the
+ * bucket and of fg_audit_record().
+ */
+enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit,
+                                struct fg_err *err) fg_must_check;
 
 #endif

@@ -111,7 +111,8 @@ static enum fg_code add_sources(struct job_running *running, struct fg_err *err)
                                         .n_sources = running->n_sources,
                                         .deletions = running->job->deletions,
                                         .memory_max_bytes = running->job->env->memory_max_bytes,
-                                        .block_version = running->job->env->block_version};
+                                        .block_version = running->job->env->block_version,
+                                        .keys = running->job->env->bucket->keys};
     return FG_OK;
 }
 
@@ -174,8 +175,8 @@ static enum fg_code read_back(struct job_running *running, const char *path, uin
     (void)close(fd);
     if (map == MAP_FAILED)
         return fg_fail_errno(err, errno, "%s", path);
-    code = cmp_merge_read_back(fg_bytes(map, (size_t)bytes), path, running->merge.memory_max_bytes,
-                               ret_tally, err);
+    code = cmp_merge_read_back(fg_bytes(map, (size_t)bytes), running->job->env->bucket->keys, path,
+                               running->merge.memory_max_bytes, ret_tally, err);
     (void)munmap(map, (size_t)bytes);
     return code;
 }
@@ -703,7 +704,8 @@ static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_plac
         return fg_fail(err, FG_E_CORRUPT, "%s: it is empty", place->name);
     if (code != FG_OK)
         return code;
-    code = fg_block_verify(fetched.source.bytes, job->env->memory_max_bytes, &verified, err);
+    code = fg_block_verify(fetched.source.bytes, job->env->bucket->keys, job->env->memory_max_bytes,
+                           &verified, err);
     if (code == FG_OK)
         code = fg_block_directory_offset(fetched.source.bytes, place->bytes, &offset, err);
     if (code == FG_OK && offset != place->directory_offset)

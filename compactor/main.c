@@ -47,13 +47,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
         open_scratch(program, &disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &s3, &host, &service->bucket, err) != FG_OK ||
-        fg_access_follow(program->access, service->bucket, err) != FG_OK ||
+        fg_program_start_access(program, service->bucket, NULL, err) != FG_OK ||
         cmp_create(&(struct cmp_config){.settings = &settings,
                                         .bucket = service->bucket,
                                         .scratch = place.scratch,
                                         .disk = disk,
                                         .name = place.name,
                                         .work = program->work,
+                                        .audit = program->audit,
                                         .tenants = program->tenants,
                                         .registry = program->registry,
                                         .conditions = program->conditions,
@@ -86,7 +87,7 @@ static void stop(struct fg_program *program)
     fg_work_destroy(program->work);
     program->work = NULL;
     cmp_destroy(service->compactor);
-    fg_access_unfollow(program->access);
+    fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);
 }

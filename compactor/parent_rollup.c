@@ -61,7 +61,7 @@ static enum fg_code read_tail(struct parent_running *running, struct opened *ope
         return no_room(err);
     code = fg_block_directory_parse(
         fg_slice_sub(opened->tail, (size_t)(entry->directory_offset - from), SIZE_MAX),
-        entry->bytes, running->arena, &opened->directory, err);
+        entry->bytes, running->parent->env->bucket->keys, running->arena, &opened->directory, err);
     if (code == FG_OK &&
         opened->directory.rollup_offset !=
             (entry->rollup_bytes > 0 ? entry->rollup_offset : entry->directory_offset))
@@ -292,6 +292,7 @@ enum fg_code cmp_parent_rollup_write(const struct cmp_parent_rollup *parent,
     struct cmp_merge_written written = {.left_out = 0};
 
     fg_block_writer_set_version(writer, parent->env->block_version);
+    fg_block_writer_set_keys(writer, parent->env->bucket->keys);
     if (run(&running, &written.summary, err) != FG_OK)
         return err->code;
     written.left_out = running.left_out;

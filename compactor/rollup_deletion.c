@@ -52,7 +52,8 @@ static enum fg_code copy_part(struct deleting *deleting, const struct fg_block_p
                                           .t_min_ns = part->t_min_ns,
                                           .t_max_ns = part->t_max_ns,
                                           .digest = part->digest,
-                                          .usage = part->usage};
+                                          .usage = part->usage,
+                                          .copy_of = part};
 
     if (fg_block_part_begin_derived(deleting->writer, part->tenant, part->service, &made, err) !=
         FG_OK)
@@ -96,7 +97,7 @@ static enum fg_code delete_from_file(struct deleting *deleting, const struct cmp
     deleting->file = fg_bytes(fetched->map, fetched->map_len);
     if (fg_block_directory_parse(
             fg_slice_sub(deleting->file, (size_t)block->directory_offset, SIZE_MAX), block->bytes,
-            deleting->arena, &deleting->directory, err) != FG_OK)
+            deleting->task->env->bucket->keys, deleting->arena, &deleting->directory, err) != FG_OK)
         return err->code;
     if (!deleting->directory.derived)
         return fg_fail(err, FG_E_CORRUPT,
@@ -117,6 +118,7 @@ enum fg_code cmp_rollup_deletion_write(const struct cmp_rollup_deletion *task,
     enum fg_code code;
 
     fg_block_writer_set_version(writer, task->env->block_version);
+    fg_block_writer_set_keys(writer, task->env->bucket->keys);
     if (fg_name_block(name, task->tenant, task->block->id, err) != FG_OK ||
         cmp_fetch_mapped(task->env, name, (struct fg_block_range){0, task->block->bytes}, &fetched,
                          err) != FG_OK)

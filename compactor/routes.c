@@ -77,9 +77,8 @@ static void put_deletion(struct fg_json_writer *json, const struct fg_blocks_tom
 
 /* ---- POST /compactor/delete ---- */
 
-static enum fg_code bury(struct fg_job *job, struct fg_err *err)
+static enum fg_code bury(struct asking *asking, struct fg_err *err)
 {
-    struct asking *asking = fg_container(job, struct asking, job);
     const struct fg_blocks_tombstone tombstone = {
         .id = cmp_plan_block_id(fg_wall_ns(asking->env.clock), cmp_env_random(&asking->env)),
         .selector = asking->selector,
@@ -102,6 +101,26 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     /* Otherwise the tenant would wait for its next look. */
     cmp_compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
+}
+
+/* Nothing is deleted that the audit does not have. */
+static enum fg_code bury_on_record(struct fg_job *job, struct fg_err *err)
+{
+    struct asking *asking = fg_container(job, struct asking, job);
+    struct fg_audit *audit = asking->routes->config->audit;
+    struct fg_access_who who;
+    struct fg_audit_event event = fg_access_audit_event(asking->req, FG_AUDIT_DELETE, &who);
+    enum fg_code code;
+
+    event.tenant = asking->tenant;
+    event.detail = asking->selector;
+    event.from_ms = asking->start_ns / FG_MS_NS;
+    event.to_ms = asking->end_ns / FG_MS_NS;
+    if (fg_audit_begin(audit, &event, err) != FG_OK)
+        return err->code;
+    code = bury(asking, err);
+    fg_audit_result(audit, &event, code, err);
+    return code;
 }
 
 /* ---- GET /compactor/deletions ---- */
@@ -249,7 +268,7 @@ static void on_delete(struct fg_http_request *req, void *arg)
     struct asking *asking = asking_create(arg, req);
     struct fg_err err;
 
-    asking->job.run = bury;
+    asking->job.run = bury_on_record;
     if (identify(asking, &err) != FG_OK || read_deletion(asking, &err) != FG_OK ||
         submit(asking, &err) != FG_OK)
         refuse(asking, &err);

@@ -250,7 +250,7 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
     fg_map_add(&looking->tenant->aside, hash, minute_now(looking) + ASIDE_MINUTES);
     fg_damage_met(looking->env->bucket->damage, culprit.name, culprit.why.code, culprit.why.msg);
     fg_log_error(culprit.why.code == FG_E_UNIMPLEMENTED
-                     ? "compaction skips an object of a newer version"
+                     ? "compaction skips an object that it cannot read"
                      : "compaction skips a damaged or missing object",
                  fg_lb("tenant", looking->tenant->name), fg_ls("object", culprit.name),
                  fg_ls("err", culprit.why.msg));

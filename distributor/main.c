@@ -75,7 +75,7 @@ static enum fg_code open_ring(struct distributor_service *service, struct fg_pro
     const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
-        fg_access_follow(program->access, service->bucket, err) != FG_OK)
+        fg_program_start_access(program, service->bucket, NULL, err) != FG_OK)
         return err->code;
     return fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = service->bucket,
                                                                .clock = program->clock,
@@ -155,7 +155,7 @@ static void stop(struct fg_program *program)
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
     fg_ring_watch_destroy(service->watch);
-    fg_access_unfollow(program->access);
+    fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);
 }

@@ -192,7 +192,8 @@ static enum fg_code load_directory(const struct search *search, const struct ded
 
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_buf_slice(&get.body), wanted->object->bytes,
-                                        cached->arena, &cached->directory, search->err);
+                                        search->dedup->config.bucket->keys, cached->arena,
+                                        &cached->directory, search->err);
     fg_bucket_clear(&get);
     return code;
 }

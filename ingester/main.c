@@ -92,7 +92,7 @@ static enum fg_code open_bucket(struct ingester_service *service, struct fg_prog
         return fg_fail_errno(err, errno, "%s", service->scratch);
     if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
-        fg_access_follow(program->access, service->bucket, err) != FG_OK)
+        fg_program_start_access(program, service->bucket, place.data, err) != FG_OK)
         return err->code;
     return fg_program_check_bucket(program, service->bucket, err);
 }
@@ -249,7 +249,7 @@ static void stop(struct fg_program *program)
     fg_rpc_server_destroy(service->server);
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
-    fg_access_unfollow(program->access);
+    fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     fg_store_close(service->store);
     free(service);

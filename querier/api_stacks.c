@@ -307,6 +307,7 @@ static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *
     struct fg_buf pprof;
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
+    query->exported = true;
     enum fg_code code = write_pprof(tree, selection, in, max_nodes, &pprof, err);
     if (code == FG_OK)
         code = reply_pprof(query, &pprof, err);
@@ -464,6 +465,7 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
 
     if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
+    query->exported = true;
     if (!query->call.json) { /* the message is the answer as it is */
         size_t start = fg_connect_begin(&query->call, &query->body);
 

@@ -6,6 +6,7 @@
 #include "common/runtime/log.h"
 #include "querier/adhoc/adhoc.h"
 #include "querier/api.h"
+#include "querier/audited.h"
 #include "querier/blocks/blocks.h"
 #include "querier/compare/compare.h"
 #include "querier/fanout.h"
@@ -57,6 +58,7 @@ struct qry_http_binding {
     const struct qry_endpoint *endpoint;
     uint64_t body_max_bytes;
     bool scraped, streams, whole;
+    enum fg_audit_kind change; /* what requests are that do not read; READ: all do */
 };
 
 /* Counts what a query took that got a worker. One of several tenants counts as one of the first, as
@@ -115,6 +117,9 @@ static enum fg_code answer(struct qry_query *query, struct fg_err *err)
     if (query->endpoint->type != NULL &&
         fg_connect_read(&query->call, query->endpoint->type, query->request_max_bytes, query->arena,
                         &in, err) != FG_OK)
+        return err->code;
+    qry_audited_asks(query, in);
+    if (qry_audited_begin(query, err) != FG_OK)
         return err->code;
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
@@ -198,6 +203,7 @@ static void query_done(struct fg_job *job)
 
     /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
+    qry_audited_end(query);
     if (query->progress != NULL) {
         qry_progress_finish(query);
         query_destroy(query);
@@ -235,6 +241,9 @@ static struct qry_query *query_create(const struct qry_http_binding *binding,
     query->statistics = fg_slice_is(fg_http_header(req, "x-flamegrid-statistics"), "true") ||
                         fg_slice_is(fg_http_param(req, "statistics"), "true");
     query->whole = binding->whole;
+    query->audited.kind = FG_AUDIT_READ;
+    if (binding->endpoint->type != NULL || !(fg_http_method(req) & (FG_HTTP_GET | FG_HTTP_HEAD)))
+        query->audited.kind = binding->change;
     query->start_mono_ns = fg_mono_ns(querier->clock);
     query->deadline_mono_ns = query->start_mono_ns + querier->timeout_ns;
     query->arena = fg_arena_create(querier->answer_max_bytes);
@@ -400,8 +409,11 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
         wanted.scopes = endpoint->changes;
         wanted.kind = FG_HTTP_CHANGES;
     }
-    *binding = (struct qry_http_binding){
-        .querier = querier, .endpoint = endpoint, .body_max_bytes = wanted.body_max_bytes};
+    *binding = (struct qry_http_binding){.querier = querier,
+                                         .endpoint = endpoint,
+                                         .body_max_bytes = wanted.body_max_bytes,
+                                         .change = endpoint->changes != 0 ? FG_AUDIT_CHANGE
+                                                                          : FG_AUDIT_READ};
     wanted.path = endpoint->path;
     wanted.prefix = endpoint->path[strlen(endpoint->path) - 1] == '/';
     wanted.handler = connect ? on_connect : on_plain;
@@ -450,6 +462,7 @@ static void add_adhoc_route(struct querier *querier, struct fg_http_server *serv
         break;
     }
     add_route(querier, server, binding, &adhoc->endpoint, wanted);
+    binding->change = adhoc->kind == QRY_ADHOC_DELETES ? FG_AUDIT_DELETE : FG_AUDIT_SHARE;
 }
 
 void qry_http_routes(struct querier *querier, struct fg_http_server *server)

@@ -88,7 +88,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
-        fg_access_follow(program->access, service->bucket, err) != FG_OK ||
+        fg_program_start_access(program, service->bucket, NULL, err) != FG_OK ||
         qry_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)
@@ -98,6 +98,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .peers = service->peers,
         .hedge_after_ns = ingesters.hedge_after_ns,
         .work = program->work,
+        .audit = program->audit,
         .tenants = program->tenants,
         .registry = program->registry,
         .conditions = program->conditions,
@@ -204,7 +205,7 @@ static void stop(struct fg_program *program)
     fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
     fg_rpc_destroy(service->rpc);
-    fg_access_unfollow(program->access);
+    fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);
 }

@@ -178,6 +178,7 @@ static enum fg_code answer_one(struct qry_query *query, struct qry_selection *se
     head.time_ns = FG_MAX(selection->start_ns, 0);
     fg_pprof_write(tree, &head, &query->body);
     query->content_type = "application/octet-stream";
+    query->exported = true;
     return query->body.full ? qry_api_too_large(err) : FG_OK;
 }
 

@@ -40,6 +40,7 @@ struct querier *qry_create(const struct qry_config *config)
     querier->work = config->work;
     querier->tenants = config->tenants;
     querier->clock = config->clock;
+    querier->audit = config->audit;
     /* Counters of all routes exist from the start, so that rates have a first value. */
     querier->metrics = qry_http_register(config->registry);
     querier->replicas_metrics = qry_replicas_register(config->registry);

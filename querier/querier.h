@@ -12,6 +12,7 @@
 #ifndef FG_QUERIER_QUERIER_H
 #define FG_QUERIER_QUERIER_H
 
+#include "common/access/audit.h"
 #include "common/base/time.h"
 #include "common/cluster/ring/watch.h"
 #include "common/model/tenant_limits.h"
@@ -60,7 +61,8 @@ struct qry_config {
     int64_t hedge_after_ns; /* an ingester without an answer for so long is late: failover replicas
                                are asked */
     struct fg_peer *ingester;
-    struct fg_work *work; /* its QUERY lane */
+    struct fg_work *work;   /* its QUERY lane */
+    struct fg_audit *audit; /* NULL: none */
     struct fg_tenants *tenants;
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* reports an unavailable bucket; NULL: not reported */

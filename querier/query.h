@@ -14,6 +14,7 @@
 #ifndef FG_QUERIER_QUERY_H
 #define FG_QUERIER_QUERY_H
 
+#include "common/access/audit.h"
 #include "common/base/arena.h"
 #include "common/base/time.h"
 #include "common/model/deletion.h"
@@ -58,6 +59,7 @@ struct querier {
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_clock *clock;
+    struct fg_audit *audit; /* NULL: none */
     struct fg_metrics *metrics, *replicas_metrics;
     struct qry_http_binding *bindings; /* of the routes; http.c */
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
@@ -128,6 +130,15 @@ struct qry_query {
     uint64_t objects, requests, cache_hits, disk_hits; /* read in the bucket */
     int64_t cpu_ns;   /* of the worker and of helpers of snapshots that have ended */
     uint64_t rollups; /* that took the place of profiles */
+
+    /* For the audit (audited.h): what it is, and what it asks for. */
+    struct {
+        enum fg_audit_kind kind; /* READ, or that of a change */
+        uint64_t op;             /* of a change that has begun; 0: none has */
+        struct fg_slice detail;
+        int64_t from_ms, to_ms;
+    } audited;
+    bool exported; /* the answer is a file with profiles */
 
     bool scraped;   /* by a program, at an interval */
     bool whole;     /* the answer is about all of a tenant, whatever series it has */

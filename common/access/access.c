@@ -1,6 +1,7 @@
 #include "common/access/access.h"
 
 #include "common/access/attempts.h"
+#include "common/access/key_store.h"
 #include "common/access/networks.h"
 #include "common/access/people.h"
 #include "common/base/hash.h"
@@ -81,6 +82,7 @@ struct fg_access {
     struct fg_bucket *bucket, *copy; /* copy: NULL: none is kept */
     struct fg_bucket_stop *stop;
     struct fg_bucket_etag etag;
+    struct fg_key_store *keys; /* NULL: nothing is encrypted */
 };
 
 /* ---- the registry ---- */
@@ -132,6 +134,7 @@ static void use(struct fg_access *access, struct fg_access_registry *registry)
     old = access->registry;
     access->registry = registry;
     (void)pthread_mutex_unlock(&access->lock);
+    fg_key_store_see(access->keys, registry);
     /* Outside of the lock: the loops wait for it. Requests have references of their own. */
     fg_access_registry_unref(old);
     fg_metric_set(access->metrics, ACCESS_TOKENS, (int64_t)registry->message->n_tokens);
@@ -142,18 +145,6 @@ static void use(struct fg_access *access, struct fg_access_registry *registry)
 static int64_t now_ms(const struct fg_access *access)
 {
     return fg_wall_ns(access->config.clock) / FG_MS_NS;
-}
-
-static struct fg_message_object object_in(struct fg_bucket *bucket, struct fg_arena *arena,
-                                          int64_t deadline_mono_ns)
-{
-    return (struct fg_message_object){.bucket = bucket,
-                                      .name = FG_ACCESS_REGISTRY_NAME,
-                                      .what = "tenants and tokens",
-                                      .type = &access__registry__descriptor,
-                                      .max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES,
-                                      .arena = arena,
-                                      .deadline_mono_ns = deadline_mono_ns};
 }
 
 /* Reads the token of the file. Returns false and logs why if it has none. */
@@ -223,7 +214,7 @@ static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *
                                struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(NULL, arena, 0);
+    struct fg_message_object object = fg_access_object(NULL, arena, 0);
     Access__Registry none = ACCESS__REGISTRY__INIT, *message = NULL;
     ProtobufCMessage *decoded;
 
@@ -389,6 +380,7 @@ struct attached {
     struct fg_grant grant;               /* first: handlers get it */
     struct fg_access_registry *registry; /* a reference; NULL: none */
     struct fg_person person;             /* zeroed: a token of ours, or nobody */
+    struct fg_access *access;
 };
 
 static bool is_trusted(const struct fg_access *access, const struct fg_http_request *req)
@@ -397,7 +389,41 @@ static bool is_trusted(const struct fg_access *access, const struct fg_http_requ
            (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req)));
 }
 
-/* Counts and logs a refusal. Too many of one address become 429. */
+static struct fg_slice method_of(const struct fg_http_request *req)
+{
+    switch (fg_http_method(req)) {
+    case FG_HTTP_GET:
+        return FG_LIT("GET");
+    case FG_HTTP_HEAD:
+        return FG_LIT("HEAD");
+    case FG_HTTP_POST:
+        return FG_LIT("POST");
+    case FG_HTTP_PUT:
+        return FG_LIT("PUT");
+    case FG_HTTP_DELETE:
+        return FG_LIT("DELETE");
+    case FG_HTTP_OPTIONS:
+        return FG_LIT("OPTIONS");
+    default:
+        return FG_LIT("other");
+    }
+}
+
+/* Refusals may come as fast as requests, so equal ones are summed up. */
+static void record_refusal(struct fg_access *access, const struct fg_http_request *req,
+                           const char *id, const struct fg_err *err)
+{
+    fg_audit_count(access->config.audit,
+                   &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED,
+                                            .token = fg_cstr(id),
+                                            .method = method_of(req),
+                                            .route = fg_http_path(req),
+                                            .detail = fg_cstr(err->msg),
+                                            .source = fg_http_peer(req),
+                                            .status = fg_code_http(err->code)});
+}
+
+/* Counts, records and logs a refusal. Too many of one address become 429. */
 static void refuse(struct fg_access *access, const struct fg_http_request *req, const char *id,
                    struct fg_err *err)
 {
@@ -412,10 +438,12 @@ static void refuse(struct fg_access *access, const struct fg_http_request *req, 
         (void)fg_fail(err, FG_E_LIMIT,
                       "too many requests with wrong credentials from this address "
                       "(access.failures_per_minute)");
+        record_refusal(access, req, "", err);
         return;
     } else {
         fg_metric_add(access->metrics, ACCESS_BAD_CREDENTIALS, 1);
     }
+    record_refusal(access, req, id, err);
     fg_log_warn("request refused", fg_lb("peer", fg_http_peer(req)),
                 fg_lb("path", fg_http_path(req)), fg_ls("token", id), fg_ls("err", err->msg));
 }
@@ -547,6 +575,7 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
         (void)fg_fail(err, FG_E_LIMIT, "no memory left for requests, try again");
         return false;
     }
+    attached->access = access;
     attached->registry = fg_access_registry(access);
     attached->person = (struct fg_person){.verified = NULL};
     if (!decide(access, req, scopes, attached, err)) {
@@ -603,18 +632,57 @@ void fg_access_routes(struct fg_access *access, struct fg_http_server *server)
     fg_people_routes(access->people, server);
 }
 
+struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
+                                            enum fg_audit_kind kind, struct fg_access_who *who)
+{
+    const struct fg_grant *grant = fg_access_grant(req);
+
+    fg_grant_describe(grant, who->text, sizeof who->text);
+    return (struct fg_audit_event){
+        .kind = kind,
+        .who = fg_cstr(who->text),
+        .token = grant->kind == FG_GRANT_TOKEN ? fg_cstr(grant->token->id) : FG_LIT(""),
+        .session = grant->kind == FG_GRANT_IDENTITY ? grant->identity.subject : FG_LIT(""),
+        .method = method_of(req),
+        .route = fg_http_path(req),
+        .source = fg_http_peer(req),
+    };
+}
+
+/* Records that a caller asked for a tenant that it has no access to. */
+static enum fg_code record_denied(const struct fg_http_request *req, enum fg_code code,
+                                  const struct fg_err *err)
+{
+    const struct attached *attached = fg_http_grant(req);
+    struct fg_access_who who;
+    struct fg_audit_event event;
+
+    if (code != FG_E_DENIED || attached == NULL)
+        return code;
+    event = fg_access_audit_event(req, FG_AUDIT_REFUSED, &who);
+    event.tenant = fg_http_header(req, FG_TENANT_HEADER);
+    event.detail = fg_cstr(err->msg);
+    event.status = fg_code_http(code);
+    fg_audit_count(attached->access->config.audit, &event);
+    return code;
+}
+
 enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
                                struct fg_tenant_ids *ret_ids, struct fg_err *err)
 {
-    return fg_grant_tenants(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
-                            ret_ids, err);
+    return record_denied(req,
+                         fg_grant_tenants(fg_access_grant(req), several,
+                                          fg_http_header(req, FG_TENANT_HEADER), ret_ids, err),
+                         err);
 }
 
 enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
                               struct fg_slice *ret_id, struct fg_err *err)
 {
-    return fg_grant_tenant(fg_access_grant(req), several, fg_http_header(req, FG_TENANT_HEADER),
-                           ret_id, err);
+    return record_denied(req,
+                         fg_grant_tenant(fg_access_grant(req), several,
+                                         fg_http_header(req, FG_TENANT_HEADER), ret_id, err),
+                         err);
 }
 
 enum fg_access_mode fg_access_mode(const struct fg_access *access)
@@ -641,40 +709,6 @@ enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS 
 
     OPENSSL_cleanse(random, sizeof random);
     return made ? FG_OK : fg_fail(err, FG_E_INTERNAL, "no random numbers");
-}
-
-struct swapping {
-    const char *by;
-    int64_t now_ms;
-    fg_access_edit edit;
-    void *arg;
-};
-
-static enum fg_code change_message(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
-                                   bool *ret_changed, struct fg_err *err)
-{
-    const struct swapping *swapping = arg;
-    Access__Registry *registry = (Access__Registry *)message;
-    const struct fg_access_change change = {registry, arena, swapping->by, swapping->now_ms};
-
-    if (swapping->edit(swapping->arg, &change, err) != FG_OK)
-        return err->code;
-    registry->generation++;
-    *ret_changed = true;
-    return FG_OK;
-}
-
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err)
-{
-    struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
-    struct fg_message_object object = object_in(bucket, arena, deadline_mono_ns);
-    struct swapping swapping = {by, now_ms, edit, arg};
-    enum fg_code code = fg_message_object_swap(&object, change_message, &swapping, err);
-
-    fg_arena_destroy(arena);
-    return code;
 }
 
 /* ---- life ---- */
@@ -782,6 +816,13 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
 
     access->bucket = bucket;
     access->stop = fg_bucket_stop_create();
+    if (access->config.encryption != NULL &&
+        fg_key_store_create(&(struct fg_key_store_config){.settings = access->config.encryption,
+                                                          .bucket = bucket,
+                                                          .by = "flamegrid",
+                                                          .registry = access->config.registry},
+                            &access->keys, err) != FG_OK)
+        return err->code;
     if (settings->copy[0] != '\0' && fg_bucket_directory_open(&copy, &access->copy, err) != FG_OK)
         return fg_wrap(err, "setting access.copy");
     if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
@@ -802,6 +843,8 @@ void fg_access_unfollow(struct fg_access *access)
     access->stop = NULL;
     fg_bucket_close(access->copy);
     access->copy = NULL;
+    fg_key_store_destroy(access->keys);
+    access->keys = NULL;
     access->bucket = NULL;
 }
 

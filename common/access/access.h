@@ -11,7 +11,9 @@
 #ifndef FG_COMMON_ACCESS_ACCESS_H
 #define FG_COMMON_ACCESS_ACCESS_H
 
+#include "common/access/audit.h"
 #include "common/access/decide.h"
+#include "common/access/registry_object.h"
 #include "common/access/sealed_cookie.h"
 #include "common/access/settings.h"
 #include "common/base/time.h"
@@ -22,6 +24,7 @@
 #include "common/storage/bucket/bucket.h"
 
 struct fg_access;
+struct fg_encryption_settings;
 
 struct fg_access_config {
     const struct fg_access_settings *settings;    /* borrowed */
@@ -29,8 +32,10 @@ struct fg_access_config {
     const char *listen;                           /* the address of the server for clients */
     struct fg_clock *clock;
     struct fg_tenants *tenants;       /* gets the limits of the registry; NULL: nobody does */
+    struct fg_audit *audit;           /* records refused requests; NULL: nobody does */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
+    const struct fg_encryption_settings *encryption; /* of the bucket; borrowed. NULL: none */
 };
 
 /* Creates it without a registry. FG_E_INVALID: a setting is wrong, or the server would be open to
@@ -41,8 +46,8 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
 /* Frees it, after the servers have stopped. Accepts NULL. */
 void fg_access_destroy(struct fg_access *access);
 
-/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(). Does
- * not wait for it. */
+/* Starts to follow the registry in the bucket, which is borrowed until fg_access_unfollow(), and
+ * gives the bucket the keys of tenants (key_store.h). Does not wait for it. */
 enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket,
                               struct fg_err *err) fg_must_check;
 /* Ends that. Requests under way are cancelled. Does nothing if it was not begun. */
@@ -68,6 +73,14 @@ const struct fg_http_guard *fg_access_guard(struct fg_access *access);
 /* Returns what the caller of a request may do. A request that no guard has seen may do everything.
  * Any thread, until the request is answered. */
 const struct fg_grant *fg_access_grant(const struct fg_http_request *req);
+
+/* Fills in who sent a request, from where, and what it was, for the audit: an event of that kind.
+ * Texts are borrowed from the request and from *who. Any thread, until the request is answered. */
+struct fg_access_who {
+    char text[FG_ACCESS_NAME_MAX_BYTES + 32];
+};
+struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
+                                            enum fg_audit_kind kind, struct fg_access_who *who);
 
 /* Return the tenants, or the tenant, of a request, as of fg_grant_tenants(). Any thread. */
 enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
@@ -96,14 +109,5 @@ void fg_access_look(struct fg_access *access);
  * wipes the text when it was shown. FG_E_INTERNAL: there are no random numbers. */
 enum fg_code fg_access_make_secret(const char *id, char ret_text[FG_TOKEN_CHARS + 1],
                                    struct fg_token *ret_token, struct fg_err *err) fg_must_check;
-
-/* Changes the registry in a bucket: a function of this form, called with each version that is read
- * until one of its results could be stored. `by`: who. Errors: those of `edit`, and of
- * fg_message_object_swap(). Needs no `access`, so commands use it, too. */
-typedef enum fg_code (*fg_access_edit)(void *arg, const struct fg_access_change *change,
-                                       struct fg_err *err);
-enum fg_code fg_access_swap(struct fg_bucket *bucket, const char *by, int64_t now_ms,
-                            int64_t deadline_mono_ns, fg_access_edit edit, void *arg,
-                            struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,8 +1,10 @@
 #include "common/access/admin_api.h"
 
+#include "common/access/audit_search.h"
 #include "common/base/json.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
+#include "common/base/timespec.h"
 #include "common/net/pbjson.h"
 #include "common/runtime/log.h"
 
@@ -14,15 +16,19 @@ enum {
     ARENA_MAX_BYTES = 8 * 1024 * 1024,
     WHO_MAX_BYTES = 256,
     LIMITS_MAX = 100, /* of a request */
+    AUDIT_RECORDS = 1000,
+    AUDIT_MAX_BYTES = 32 * 1024 * 1024,
 };
 
 #define SWAP_TIMEOUT_NS  (20 * FG_SECOND_NS)
+#define AUDIT_TIMEOUT_NS (60 * FG_SECOND_NS)
 #define DAY_NS           (24 * FG_HOUR_NS)
 #define TOKEN_DEFAULT_NS (365 * DAY_NS)
 #define OVERLAP_NS       DAY_NS
 
 #define TENANTS "/api/tenants"
 #define TOKENS  "/api/tokens"
+#define AUDIT   "/api/audit"
 
 /* A request on its way. */
 struct admin_call {
@@ -33,9 +39,12 @@ struct admin_call {
     struct fg_access_registry *registry; /* that is known; a reference */
     struct fg_arena *arena;
     char who[WHO_MAX_BYTES];
+    struct fg_access_who audited;
+    struct fg_audit_event event;
     int64_t now_ms;
     struct fg_slice id;   /* of the tenant or token that the path names */
     struct fg_slice verb; /* behind its ':' or '/' */
+    struct fg_slice made; /* the id of what was created, for the audit */
     struct fg_buf body;   /* the answer */
 };
 
@@ -527,6 +536,7 @@ static enum fg_code create_token(struct admin_call *call, struct fg_err *err)
                 fg_ls("by", call->who));
     put_token(&json, call, &token, text);
     OPENSSL_cleanse(text, sizeof text);
+    call->made = fg_arena_copy(call->arena, fg_cstr(token.id));
     return FG_OK;
 }
 
@@ -636,6 +646,99 @@ static enum fg_code revoke_token(struct admin_call *call, struct fg_err *err)
     return FG_OK;
 }
 
+/* ---- the audit ---- */
+
+/* A record about several tenants names them all, so only who governs all of them may see it. What
+ * is about no tenant is for admins. */
+static bool may_see(void *arg, struct fg_slice tenants)
+{
+    const struct admin_call *call = arg;
+
+    if (is_admin(call) || tenants.len == 0)
+        return is_admin(call);
+    while (tenants.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(tenants, '|'), tenants.len);
+        char tenant[FG_TENANT_MAX_BYTES + 1];
+
+        (void)snprintf(tenant, sizeof tenant, "%.*s", FG_S(fg_slice_sub(tenants, 0, end)));
+        if (end > FG_TENANT_MAX_BYTES || !governs(call, tenant))
+            return false;
+        tenants = fg_slice_sub(tenants, end + 1, SIZE_MAX);
+    }
+    return true;
+}
+
+static enum fg_code read_time(struct admin_call *call, const char *name, int64_t otherwise_ms,
+                              int64_t *ret_ms, struct fg_err *err)
+{
+    struct fg_slice text = fg_http_param(call->req, name);
+    int64_t ns;
+
+    *ret_ms = otherwise_ms;
+    if (text.len == 0)
+        return FG_OK;
+    if (!fg_timespec_parse(text, call->now_ms * FG_MS_NS, &ns))
+        return fg_fail(err, FG_E_INVALID, "%s is not a time, such as now-1d or 1700000000: %.*s",
+                       name, FG_S(fg_slice_sub(text, 0, FG_TENANT_MAX_BYTES)));
+    *ret_ms = ns / FG_MS_NS;
+    return FG_OK;
+}
+
+static enum fg_code read_audit_params(struct admin_call *call, struct fg_audit_wanted *wanted,
+                                      struct fg_err *err)
+{
+    struct fg_slice limit = fg_http_param(call->req, "limit");
+    uint64_t n = AUDIT_RECORDS;
+
+    if (read_time(call, "from", call->now_ms - DAY_NS / FG_MS_NS, &wanted->from_ms, err) != FG_OK ||
+        read_time(call, "to", call->now_ms, &wanted->to_ms, err) != FG_OK)
+        return err->code;
+    if (limit.len > 0 && (!fg_parse_u64(limit, &n) || n < 1 || n > FG_AUDIT_SEARCH_MAX_RECORDS))
+        return fg_fail(err, FG_E_INVALID, "limit has to be from 1 to %d",
+                       FG_AUDIT_SEARCH_MAX_RECORDS);
+    wanted->limit = n;
+    wanted->who = fg_http_param(call->req, "who");
+    wanted->tenant = fg_http_param(call->req, "tenant");
+    wanted->kind = fg_http_param(call->req, "kind");
+    wanted->may_see = may_see;
+    wanted->arg = call;
+    return FG_OK;
+}
+
+static enum fg_code list_audit(struct admin_call *call, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&call->body);
+    fg_auto(fg_arena) *arena = fg_arena_create(AUDIT_MAX_BYTES);
+    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + AUDIT_TIMEOUT_NS;
+    struct fg_audit_wanted wanted = {.from_ms = 0};
+    struct fg_audit_found found;
+
+    if (read_audit_params(call, &wanted, err) != FG_OK)
+        return err->code;
+    if (fg_audit_search(call->api->bucket, &wanted, deadline_ns, arena, &found, err) != FG_OK) {
+        if (err->code == FG_E_DENIED || err->code == FG_E_NOT_FOUND)
+            err->code = FG_E_UNAVAILABLE; /* of the bucket, which is no fault of the client */
+        return err->code;
+    }
+    fg_json_begin_object(&json, NULL);
+    fg_json_begin_array(&json, "records");
+    for (size_t i = 0; i < found.n; i++) {
+        fg_json_newline(&json);
+        fg_buf_put(fg_json_value(&json, NULL), found.lines[i]);
+    }
+    fg_json_end(&json);
+    if (found.next_ms != 0)
+        fg_json_put_i64(&json, "nextMs", found.next_ms);
+    if (found.n_unreadable > 0) {
+        fg_json_begin_array(&json, "unreadable");
+        for (size_t i = 0; i < FG_MIN(found.n_unreadable, (size_t)FG_AUDIT_SEARCH_NAMES_MAX); i++)
+            fg_json_put_cstr(&json, NULL, found.unreadable[i]);
+        fg_json_end(&json);
+    }
+    fg_json_end(&json);
+    return FG_OK;
+}
+
 /* ---- who asks ---- */
 
 /* What the page has to know of a session. */
@@ -706,6 +809,7 @@ static const struct {
     {TOKENS, FG_HTTP_GET, "", get_token},
     {TOKENS, FG_HTTP_POST, ":rotate", rotate_token},
     {TOKENS, FG_HTTP_POST, ":revoke", revoke_token},
+    {AUDIT, FG_HTTP_GET, NULL, list_audit},
     {"/api/whoami", FG_HTTP_GET, NULL, whoami},
 };
 
@@ -746,6 +850,29 @@ static action find_action(struct admin_call *call)
     return NULL;
 }
 
+static bool is_change(const struct admin_call *call)
+{
+    return !(fg_http_method(call->req) & (FG_HTTP_GET | FG_HTTP_HEAD));
+}
+
+/* A change is not made unless the audit has it. */
+static enum fg_code act_on_record(struct admin_call *call, action act, struct fg_err *err)
+{
+    enum fg_code code;
+
+    if (fg_slice_starts(fg_http_path(call->req), TENANTS))
+        call->event.tenant = call->id;
+    call->event.detail = fg_slice_sub(fg_http_body(call->req), 0, FG_AUDIT_TEXT_MAX_BYTES);
+    if (fg_audit_begin(call->api->audit, &call->event, err) != FG_OK)
+        return err->code;
+    code = act(call, err);
+    call->event.detail = call->made;
+    if (fg_slice_starts(fg_http_path(call->req), TENANTS))
+        call->event.tenant = call->id; /* of one that was created */
+    fg_audit_result(call->api->audit, &call->event, code, err);
+    return code;
+}
+
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct admin_call *call = fg_container(job, struct admin_call, job);
@@ -755,7 +882,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing like that");
     if (call->registry == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "the registry of access was not read yet");
-    if (act(call, err) != FG_OK)
+    if ((is_change(call) ? act_on_record(call, act, err) : act(call, err)) != FG_OK)
         return err->code;
     fg_buf_putc(&call->body, '\n');
     return call->body.full ? fg_fail(err, FG_E_TOO_LARGE, "the answer is too large") : FG_OK;
@@ -792,6 +919,7 @@ static void on_request(struct fg_http_request *req, void *arg)
     call->job.run = run;
     call->job.done = done;
     fg_grant_describe(call->grant, call->who, sizeof call->who);
+    call->event = fg_access_audit_event(req, FG_AUDIT_ADMIN, &call->audited);
     fg_buf_init(&call->body, ANSWER_MAX_BYTES);
     if (fg_work_submit(api->work, FG_LANE_QUERY, &call->job))
         return;
@@ -809,6 +937,11 @@ void fg_admin_api_routes(struct fg_admin_api *api, struct fg_http_server *server
          .kind = FG_HTTP_READS,
          .scopes = FG_SCOPE_KNOWN,
          .name = "whoami"},
+        {.methods = FG_HTTP_GET,
+         .path = AUDIT,
+         .kind = FG_HTTP_READS,
+         .scopes = govern,
+         .name = "audit"},
         {.methods = FG_HTTP_GET,
          .path = TENANTS,
          .kind = FG_HTTP_READS,

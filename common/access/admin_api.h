@@ -3,6 +3,8 @@
  * (querier/API.md#access). Changes are made in the bucket by compare-and-swap. This process sees
  * them at once, the others within access.poll.
  *
+ * A change is recorded in the audit before it is made, and what came of it afterwards.
+ *
  * Who has the scope tenant-admin of a tenant may see and make tokens of that tenant, but none with
  * the scopes admin and metrics. Who has admin may do all.
  *
@@ -12,6 +14,7 @@
 #define FG_COMMON_ACCESS_ADMIN_API_H
 
 #include "common/access/access.h"
+#include "common/access/audit.h"
 #include "common/model/tenant_limits.h"
 #include "common/net/http.h"
 #include "common/runtime/work.h"
@@ -19,6 +22,7 @@
 /* Everything is borrowed and outlives the server. */
 struct fg_admin_api {
     struct fg_access *access;
+    struct fg_audit *audit;
     struct fg_bucket *bucket;
     struct fg_tenants *tenants;
     struct fg_work *work;

@@ -1,6 +1,7 @@
 #include "common/access/registry.h"
 
 #include "common/access/bindings.h"
+#include "common/access/tenant_keys.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -252,7 +253,7 @@ enum fg_code fg_access_registry_create(const Access__Registry *message, struct f
     if (registry->bindings == NULL)
         (void)fg_fail(err, FG_E_LIMIT, "too many bindings");
     if (registry->bindings == NULL || index_tenants(registry, err) != FG_OK ||
-        index_tokens(registry, err) != FG_OK) {
+        index_tokens(registry, err) != FG_OK || fg_tenant_keys_check(message, err) != FG_OK) {
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it was checked before it was stored */
         fg_access_registry_unref(registry);

@@ -48,3 +48,20 @@ const struct fg_conf_field fg_access_login_fields[] = {
 };
 /* clang-format on */
 const size_t fg_access_login_n_fields = FG_COUNT(fg_access_login_fields);
+
+#undef CONF
+#define CONF(field) FG_CONF_AT(struct fg_audit_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field fg_audit_fields[] = {
+    {"reads", FG_CONF_ENUM, CONF(reads), .def = "none", .choices = "none|summary|all",
+     .doc = "Which queries the audit records. none: those of several tenants, and exports. summary: also how many queries each caller sent to each tenant, once per `audit.flush`. all: every query with its selector and time range."},
+    {"folder", FG_CONF_STRING, CONF(folder), .def = "", .max = "4000",
+     .doc = "Folder for records of the audit until they are in the bucket, at most 256MiB; its parent has to exist. Empty: the folder audit in the data directory. A program without a data directory keeps at most 16MiB in memory, and a change of tenants or tokens waits until its record is in the bucket."},
+    {"flush", FG_CONF_NS, CONF(flush_ns), .def = "5m", .min = "1s", .max = "1h",
+     .doc = "How long records of the audit are collected for one object of the bucket."},
+    {"retention", FG_CONF_NS, CONF(retention_ns), .def = "400d", .min = "0", .max = "3650d",
+     .doc = "How long records of the audit are kept. One of the compactors deletes older ones, by whole hours. 0: forever."},
+};
+/* clang-format on */
+const size_t fg_audit_n_fields = FG_COUNT(fg_audit_fields);

@@ -26,4 +26,16 @@ extern const size_t fg_access_n_fields;
 extern const struct fg_conf_field fg_access_login_fields[];
 extern const size_t fg_access_login_n_fields;
 
+/* The settings of the audit, the section `audit`. */
+enum fg_audit_reads { FG_AUDIT_READS_NONE, FG_AUDIT_READS_SUMMARY, FG_AUDIT_READS_ALL };
+
+struct fg_audit_settings {
+    unsigned reads; /* enum fg_audit_reads */
+    char *folder;   /* "": in the data folder; without one there is none */
+    int64_t flush_ns, retention_ns;
+};
+
+extern const struct fg_conf_field fg_audit_fields[];
+extern const size_t fg_audit_n_fields;
+
 #endif

@@ -18,7 +18,8 @@ enum {
     BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
-    SHARED_SECTIONS = 4,          /* of settings, before those of the program */
+    PATH_MAX_BYTES = 4096,
+    SHARED_SECTIONS = 6, /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -135,6 +136,10 @@ static void make_conf(struct fg_program *program)
         "access", fg_access_fields, fg_access_n_fields, &program->access_settings};
     program->conf.sections[3] = (struct fg_conf_section){
         "access.login", fg_access_login_fields, fg_access_login_n_fields, &program->login_settings};
+    program->conf.sections[4] = (struct fg_conf_section){
+        "audit", fg_audit_fields, fg_audit_n_fields, &program->audit_settings};
+    program->conf.sections[5] = (struct fg_conf_section){
+        "encryption", fg_encryption_fields, fg_encryption_n_fields, &program->encryption};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -361,13 +366,20 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                       .registry = program->registry},
                           &program->tenants, err) != FG_OK)
         return err->code;
+    program->audit = fg_audit_create(&(struct fg_audit_config){.settings = &program->audit_settings,
+                                                               .program = program->def->name,
+                                                               .clock = program->clock,
+                                                               .registry = program->registry,
+                                                               .conditions = program->conditions});
     if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
                                                     .login = &program->login_settings,
                                                     .listen = settings->listen,
                                                     .clock = program->clock,
                                                     .tenants = program->tenants,
+                                                    .audit = program->audit,
                                                     .registry = program->registry,
-                                                    .conditions = program->conditions},
+                                                    .conditions = program->conditions,
+                                                    .encryption = &program->encryption},
                          &program->access, err) != FG_OK)
         return err->code;
     make_servers(program);
@@ -423,9 +435,30 @@ static enum fg_code listen_for_both(struct fg_program *program, struct fg_err *e
     return FG_OK;
 }
 
+enum fg_code fg_program_start_access(struct fg_program *program, struct fg_bucket *bucket,
+                                     const char *data, struct fg_err *err)
+{
+    const char *folder = program->audit_settings.folder;
+    char made[PATH_MAX_BYTES] = "";
+
+    if (data != NULL)
+        (void)snprintf(made, sizeof made, "%s/audit", data);
+    if (fg_audit_open(program->audit, bucket, folder[0] != '\0' ? folder : made, err) != FG_OK ||
+        fg_audit_start(program->audit, err) != FG_OK)
+        return err->code;
+    return fg_access_follow(program->access, bucket, err);
+}
+
+void fg_program_stop_access(struct fg_program *program)
+{
+    fg_access_unfollow(program->access);
+    fg_audit_close(program->audit);
+}
+
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
 {
     return (struct fg_admin_api){.access = program->access,
+                                 .audit = program->audit,
                                  .bucket = bucket,
                                  .tenants = program->tenants,
                                  .work = program->work,
@@ -558,6 +591,7 @@ static void stop(struct fg_program *program)
     for (unsigned i = 0; i < program->n_disks; i++)
         fg_disk_unwatch(program->disks[i]);
     fg_access_destroy(program->access); /* requests that outlive the servers refer to it */
+    fg_audit_destroy(program->audit);
     fg_tls_context_destroy(program->tls);
     fg_cluster_clock_destroy(program->cluster_clock);
     fg_conditions_destroy(program->conditions);

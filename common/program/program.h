@@ -25,6 +25,8 @@
 
 #include "common/access/access.h"
 #include "common/access/admin_api.h"
+#include "common/access/audit.h"
+#include "common/access/key_store.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -92,6 +94,8 @@ struct fg_program {
     struct fg_limit_settings limits; /* of tenants without their own */
     struct fg_access_settings access_settings;
     struct fg_access_login_settings login_settings;
+    struct fg_audit_settings audit_settings;
+    struct fg_encryption_settings encryption;
     struct fg_conf conf;
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */
@@ -114,9 +118,9 @@ struct fg_program {
     struct fg_admin admin_routes;
     struct fg_trim *trim;
     struct fg_tenants *tenants;
-    /* Decides who may do what. A service with a bucket lets it follow the registry from start() on,
-     * and ends that in stop() before it closes the bucket. */
+    /* Decides who may do what, and records it: fg_program_start_access(). */
     struct fg_access *access;
+    struct fg_audit *audit;
     struct fg_disk *disks[FG_PROGRAM_DISKS_MAX]; /* that are watched, each once */
     dev_t devices[FG_PROGRAM_DISKS_MAX];
     unsigned n_disks;
@@ -161,6 +165,16 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
  * without a path of its own, borrowed; NULL: there is none. From start() and ready().
  */
 struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
+
+/*
+ * Lets access follow its registry in the bucket, and the audit store its records there. data: the
+ * folder for what has to outlive the process, borrowed; NULL: there is none. From start(), and
+ * ended in stop() before the bucket is closed.
+ */
+enum fg_code fg_program_start_access(struct fg_program *program, struct fg_bucket *bucket,
+                                     const char *data, struct fg_err *err) fg_must_check;
+/* Ends both. Does nothing if they were not started. */
+void fg_program_stop_access(struct fg_program *program);
 
 /* Returns what the HTTP interface to tenants and tokens takes from a program. The service keeps it.
  */

@@ -415,6 +415,7 @@ enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_mer
     enum fg_code code = FG_OK;
 
     fg_block_writer_set_version(writing.writer, merge->block_version);
+    fg_block_writer_set_keys(writing.writer, merge->keys);
     while (code == FG_OK && next_service(&writing, &service))
         code = write_service(&writing, service, err);
     if (code == FG_OK)
@@ -451,18 +452,19 @@ static enum fg_code tally_file(const struct cmp_merge_source *source, size_t mem
     return FG_OK;
 }
 
-static enum fg_code read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                              struct cmp_merge_tally *tally, struct fg_err *err)
+static enum fg_code read_back(struct fg_slice file, const struct fg_keys *keys, const char *name,
+                              size_t memory_max_bytes, struct cmp_merge_tally *tally,
+                              struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(memory_max_bytes);
     struct fg_block_directory directory;
     struct fg_block_verified verified;
     uint64_t offset;
 
-    if (fg_block_verify(file, memory_max_bytes, &verified, err) != FG_OK ||
+    if (fg_block_verify(file, keys, memory_max_bytes, &verified, err) != FG_OK ||
         fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                 &directory, err) != FG_OK)
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, keys,
+                                 arena, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++)
         if (fg_rollup_verify(&directory.parts[i], file, memory_max_bytes, err) != FG_OK)
@@ -473,12 +475,13 @@ static enum fg_code read_back(struct fg_slice file, const char *name, size_t mem
         memory_max_bytes, tally, err);
 }
 
-enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                                 struct cmp_merge_tally *ret_tally, struct fg_err *err)
+enum fg_code cmp_merge_read_back(struct fg_slice file, const struct fg_keys *keys, const char *name,
+                                 size_t memory_max_bytes, struct cmp_merge_tally *ret_tally,
+                                 struct fg_err *err)
 {
     struct cmp_merge_tally tally = {0};
 
-    if (read_back(file, name, memory_max_bytes, &tally, err) != FG_OK) {
+    if (read_back(file, keys, name, memory_max_bytes, &tally, err) != FG_OK) {
         /* No source is at fault: set_aside() must not look for a culprit. */
         if (err->code == FG_E_CORRUPT)
             err->code = FG_E_INTERNAL; /* we wrote it just now */

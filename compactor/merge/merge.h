@@ -30,7 +30,8 @@ struct cmp_merge {
     struct fg_deletions deletions;
     struct cmp_merge_without without; /* empty, except in tools that repair a bucket */
     size_t memory_max_bytes;
-    uint32_t block_version;  /* format of the block; 0: the newest */
+    uint32_t block_version;     /* format of the block; 0: the newest */
+    const struct fg_keys *keys; /* with which the block is encrypted; NULL: it is not */
     uint32_t stripe_samples; /* of a stripe, at least, on the average; 0, except in tests: as many
                                 as one request is worth */
     uint32_t named_stacks; /* parts of so many get a function tree; 0, except in tests: so many that
@@ -97,8 +98,8 @@ enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_mer
 
 /* Verifies a whole block that was written (common/storage/block/verify.h) and tallies its rows.
  * FG_E_INTERNAL: it is damaged. */
-enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                                 struct cmp_merge_tally *ret_tally,
+enum fg_code cmp_merge_read_back(struct fg_slice file, const struct fg_keys *keys, const char *name,
+                                 size_t memory_max_bytes, struct cmp_merge_tally *ret_tally,
                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "deploy/cli/bucket_export.h"
 
+#include "common/access/key_store.h"
 #include "common/base/str.h"
 #include "common/model/flame.h"
 #include "common/model/pprof_write.h"
@@ -31,7 +32,9 @@ struct export
     struct cli_selection selection;
     struct qry_export what;
     struct fg_arena *arena;
+    const struct fg_encryption_settings *encryption;
     struct fg_bucket *bucket;
+    struct fg_key_store *keys; /* NULL: nothing is encrypted */
     struct fg_registry *registry;
     struct querier *querier;
 };
@@ -236,7 +239,13 @@ static enum fg_code resolve_type(struct export *export, struct fg_err *err)
 
 static enum fg_code open_querier(struct export *export, struct fg_err *err)
 {
+    struct fg_key_store_config keys = {.settings = export->encryption,
+                                       .by = "flamegrid bucket export"};
+
     if (single_open_bucket(&export->bucket, err) != FG_OK)
+        return err->code;
+    keys.bucket = export->bucket;
+    if (fg_key_store_create(&keys, &export->keys, err) != FG_OK)
         return err->code;
     export->registry = fg_registry_create();
     /* Without ingesters: an export has what the bucket has. */
@@ -258,6 +267,7 @@ static void close_querier(struct export *export)
     qry_destroy(export->querier);
     if (export->registry != NULL)
         fg_registry_destroy(export->registry);
+    fg_key_store_destroy(export->keys);
     fg_bucket_close(export->bucket);
 }
 
@@ -291,6 +301,7 @@ static int run_with(const struct fg_program_def *def, const struct cli_args_comm
 
     if (cli_args_take(command, argc, argv, &n_flags, &err) != FG_OK)
         return cli_args_refuse(command, &err);
+    export->encryption = &program.encryption;
     if (fg_program_configure(def, n_flags, argv, &program, &err) == FG_OK)
         code = run(export, command);
     else

@@ -148,8 +148,8 @@ enum fg_code cli_ids_directory(const struct cli_ids_object *object, struct fg_ar
         (struct fg_block_range){object->directory_offset, object->bytes - object->directory_offset},
         &body, err);
     if (code == FG_OK)
-        code =
-            fg_block_directory_parse(fg_buf_slice(&body), object->bytes, arena, ret_directory, err);
+        code = fg_block_directory_parse(fg_buf_slice(&body), object->bytes, object->bucket->keys,
+                                        arena, ret_directory, err);
     fg_buf_done(&body);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", object->name);
 }

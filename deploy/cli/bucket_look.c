@@ -67,7 +67,7 @@ static void print_part(const struct fg_block_part *part, FILE *out)
     else
         fprintf(out, "  usage unknown: stored by a version that did not measure it\n");
     if (part->key != 0)
-        fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
+        fprintf(out, "  encrypted with key %u\n", part->key);
 }
 
 static const char *const row_kinds[] = {
@@ -279,7 +279,7 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
         code = fg_block_directory_offset(file, file.len, &offset, err);
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                        arena, &directory, err);
+                                        bucket->keys, arena, &directory, err);
     if (code == FG_OK && json) {
         code = print_json(file, &directory, out, err);
     } else if (code == FG_OK) {

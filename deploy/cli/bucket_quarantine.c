@@ -27,7 +27,8 @@ static void parse_directory(struct giving_up *giving_up)
 
     if (fg_block_directory_offset(file, file.len, &offset, &unread) == FG_OK &&
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                 giving_up->arena, &directory, &unread) == FG_OK)
+                                 giving_up->mending.survey.bucket->keys, giving_up->arena,
+                                 &directory, &unread) == FG_OK)
         giving_up->directory = directory;
 }
 
@@ -44,7 +45,8 @@ static enum fg_code examine(struct giving_up *giving_up, struct fg_err *err)
         (void)fg_fail(&fault, code, "the object is missing");
     else if (code != FG_OK)
         return code;
-    else if (fg_block_verify(fg_buf_slice(&giving_up->bytes), PARSED_MAX_BYTES, &verified,
+    else if (fg_block_verify(fg_buf_slice(&giving_up->bytes),
+                             giving_up->mending.survey.bucket->keys, PARSED_MAX_BYTES, &verified,
                              &fault) == FG_OK)
         (void)fg_fail(&fault, FG_OK, "nothing is wrong with it");
     (void)snprintf(giving_up->why, sizeof giving_up->why, "%s", fault.msg);

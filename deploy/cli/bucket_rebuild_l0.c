@@ -490,8 +490,8 @@ static enum fg_code enter_share(struct l0_rebuild *rebuild, const struct l0_look
         code = fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, err);
         if (code == FG_OK)
             code = fg_block_directory_parse(
-                fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX), file.len, arena,
-                &directory, err);
+                fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX), file.len,
+                rebuild->survey->bucket->keys, arena, &directory, err);
         if (code == FG_OK)
             code = enter(rebuild, fg_buf_slice(&file), &directory, err);
     }
@@ -549,16 +549,18 @@ static enum fg_code look_at_shares(struct l0_rebuild *rebuild, struct l0_looking
     return code;
 }
 
-static enum fg_code parse(struct l0_looking *looking, struct fg_err *err)
+static enum fg_code parse(struct l0_looking *looking, const struct fg_keys *keys,
+                          struct fg_err *err)
 {
     struct fg_block_verified verified;
     uint64_t offset;
 
-    if (fg_block_verify(looking->file, PARSED_MAX_BYTES, &verified, err) != FG_OK ||
+    if (fg_block_verify(looking->file, keys, PARSED_MAX_BYTES, &verified, err) != FG_OK ||
         fg_block_directory_offset(looking->file, looking->file.len, &offset, err) != FG_OK)
         return err->code;
     return fg_block_directory_parse(fg_slice_sub(looking->file, (size_t)offset, SIZE_MAX),
-                                    looking->file.len, looking->arena, &looking->directory, err);
+                                    looking->file.len, keys, looking->arena, &looking->directory,
+                                    err);
 }
 
 static enum fg_code look_at_segment(struct l0_rebuild *rebuild, struct l0_looking *looking,
@@ -574,7 +576,7 @@ static enum fg_code look_at_segment(struct l0_rebuild *rebuild, struct l0_lookin
     code = cli_survey_get(rebuild->survey->bucket, looking->name, &body, err);
     looking->file = fg_buf_slice(&body);
     if (code == FG_OK)
-        code = parse(looking, err);
+        code = parse(looking, rebuild->survey->bucket->keys, err);
     if (fg_damage_is(code)) {
         /* The plan lists what is lost; whether to go on without it is up to the user
          * (--accept-loss). */

@@ -75,7 +75,8 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
         return fg_fail(err, FG_E_CORRUPT, "the object is missing or empty");
     if (fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                 repairing->arena, &repairing->directory, err) != FG_OK)
+                                 repairing->mending.survey.bucket->keys, repairing->arena,
+                                 &repairing->directory, err) != FG_OK)
         return err->code;
     /* An intact directory may belong to another object, copied to this name. Its parts must not be
      * used. */
@@ -151,7 +152,8 @@ static bool is_right(const struct repairing *repairing)
         if (repairing->parts[i].state != PART_INTACT)
             return false;
     /* Header and directory are outside of the parts. */
-    return fg_block_verify(file_of(repairing), PARSED_MAX_BYTES, &verified, &fault) == FG_OK;
+    return fg_block_verify(file_of(repairing), repairing->mending.survey.bucket->keys,
+                           PARSED_MAX_BYTES, &verified, &fault) == FG_OK;
 }
 
 /* The tenant's parts are [*ret_first, *ret_end). */
@@ -351,7 +353,8 @@ static enum fg_code copy_rollup_parts(const struct repairing *repairing,
                                               .t_min_ns = part->t_min_ns,
                                               .t_max_ns = part->t_max_ns,
                                               .digest = part->digest,
-                                              .usage = part->usage};
+                                              .usage = part->usage,
+                                              .copy_of = part};
 
         if (repairing->parts[i].state == PART_LOST)
             continue;
@@ -381,18 +384,20 @@ static enum fg_code write_rollup_only(struct made *made, uint32_t first, uint32_
     struct cmp_merge_tally none;
     struct fg_buf file;
     struct fg_block_sink sink = cli_rewrite_sink(&file);
+    const struct fg_keys *keys = made->repairing->mending.survey.bucket->keys;
     enum fg_code code;
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
     writer = fg_block_writer_create(&sink, block->level);
     /* The sections are copied unchanged, so they keep their version. */
     fg_block_writer_set_version(writer, made->repairing->directory.version);
+    fg_block_writer_set_keys(writer, keys);
     code = copy_rollup_parts(made->repairing, writer, first, end, err);
     if (code == FG_OK)
         code = fg_block_writer_finish(writer, &summary, err);
     if (code == FG_OK)
         /* Checks the block before anything refers to it. */
-        code = cmp_merge_read_back(fg_buf_slice(&file), made->repairing->mending.object,
+        code = cmp_merge_read_back(fg_buf_slice(&file), keys, made->repairing->mending.object,
                                    PARSED_MAX_BYTES, &none, err);
     if (code == FG_OK)
         code = add_block(made, &file, &summary, block, err);
@@ -524,10 +529,12 @@ static enum fg_code read_origin(const struct repairing *repairing, struct origin
                    ? fg_fail(err, FG_E_CORRUPT, "%s is not there any more", origin->name)
                    : err->code;
     file = fg_buf_slice(&origin->bytes);
-    if (fg_block_verify(file, PARSED_MAX_BYTES, &verified, err) != FG_OK ||
+    if (fg_block_verify(file, repairing->mending.survey.bucket->keys, PARSED_MAX_BYTES, &verified,
+                        err) != FG_OK ||
         fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                 repairing->arena, &origin->directory, err) != FG_OK)
+                                 repairing->mending.survey.bucket->keys, repairing->arena,
+                                 &origin->directory, err) != FG_OK)
         return fg_wrap(err, "%s", origin->name);
     return FG_OK;
 }

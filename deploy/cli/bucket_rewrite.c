@@ -23,14 +23,18 @@ struct cmp_merge cli_rewrite_merge(struct fg_slice tenant, const struct cmp_merg
                                    uint32_t n_sources)
 {
     uint32_t version = 0; /* the newest of the sources: every program that reads them reads it */
+    const struct fg_keys *keys = NULL;
 
     for (uint32_t i = 0; i < n_sources; i++)
-        if (sources[i].n_parts > 0)
+        if (sources[i].n_parts > 0) {
             version = FG_MAX(version, sources[i].parts[0].version);
+            keys = sources[i].parts[0].keys;
+        }
     return (struct cmp_merge){.tenant = tenant,
                               .sources = sources,
                               .n_sources = n_sources,
                               .block_version = version,
+                              .keys = keys,
                               .memory_max_bytes = MEMORY_MAX_BYTES};
 }
 
@@ -67,8 +71,8 @@ enum fg_code cli_rewrite_span(const struct cmp_merge *merge, const struct cmp_me
 
     /* Reads back what it wrote before anybody relies on it, as the compactor does. */
     if (cmp_merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
-        cmp_merge_read_back(fg_buf_slice(out), merge->sources[0].name, MEMORY_MAX_BYTES, ret_tally,
-                            err) != FG_OK)
+        cmp_merge_read_back(fg_buf_slice(out), merge->keys, merge->sources[0].name,
+                            MEMORY_MAX_BYTES, ret_tally, err) != FG_OK)
         return err->code;
     *ret_summary = written.summary;
     return FG_OK;

@@ -312,10 +312,11 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
     struct fg_block_verified verified = {0};
     uint64_t offset = 0;
 
-    if (fg_block_verify(file, PARSED_MAX_BYTES, &verified, v->err) != FG_OK ||
+    if (fg_block_verify(file, v->survey.bucket->keys, PARSED_MAX_BYTES, &verified, v->err) !=
+            FG_OK ||
         fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                 &directory, v->err) != FG_OK)
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                 v->survey.bucket->keys, arena, &directory, v->err) != FG_OK)
         return fg_wrap(v->err, "%s", listed->name);
     if (compare(v, listed, &directory) != FG_OK)
         return v->err->code;
@@ -694,8 +695,8 @@ static enum fg_code count_missing(struct bucket_verifying *v, struct fg_slice fi
 
     *ret_profiles = *ret_missing = 0;
     if (fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                 &directory, v->err) != FG_OK)
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                 v->survey.bucket->keys, arena, &directory, v->err) != FG_OK)
         return v->err->code;
     for (uint32_t p = 0; p < directory.n_parts && code == FG_OK; p++) {
         const struct verify_owner *owner = find_owner(v, directory.parts[p].tenant);

@@ -30,9 +30,11 @@ int cli_usage(int argc, char **argv);
 int cli_cost(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 int cli_access(int argc, char **argv);
+int cli_encryption(int argc, char **argv);
 int cli_tenant(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_login(int argc, char **argv);
+int cli_audit(int argc, char **argv);
 int cli_whoami(int argc, char **argv);
 
 /* A command; main.c has the table. */

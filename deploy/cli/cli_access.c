@@ -1,6 +1,7 @@
 /* `flamegrid access init`: the first token of a server, in the bucket, before or while the server
  * runs. */
 #include "common/access/access.h"
+#include "common/access/audit.h"
 #include "common/net/guard.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
@@ -48,6 +49,34 @@ static enum fg_code add_admin(void *arg, const struct fg_access_change *change, 
     return fg_access_create_token(change, &command->token, err);
 }
 
+/* The first token is in the audit, too: a chain of its own, which ends at once. */
+static enum fg_code init_on_record(struct fg_bucket *bucket, struct init_command *command,
+                                   struct fg_err *err)
+{
+    const struct fg_audit_settings settings = {.flush_ns = TIMEOUT_NS};
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_audit *audit =
+        fg_audit_create(&(struct fg_audit_config){.settings = &settings,
+                                                  .program = "flamegrid-access",
+                                                  .clock = fg_clock_real(),
+                                                  .registry = registry});
+    struct fg_audit_event event = {.kind = FG_AUDIT_ADMIN,
+                                   .who = FG_LIT("flamegrid access init"),
+                                   .detail = fg_cstr(command->token.id)};
+    enum fg_code code = fg_audit_open(audit, bucket, "", err);
+
+    if (code == FG_OK)
+        code = fg_audit_begin(audit, &event, err);
+    if (code == FG_OK) {
+        code = fg_access_swap(bucket, "flamegrid access init", command->now_ms,
+                              fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, command, err);
+        fg_audit_result(audit, &event, code, err);
+    }
+    fg_audit_destroy(audit);
+    fg_registry_destroy(registry);
+    return code;
+}
+
 static enum fg_code init(struct init_command *command, struct fg_err *err)
 {
     const int64_t year_ms = INT64_C(365) * 24 * 3600 * 1000;
@@ -71,14 +100,14 @@ static enum fg_code init(struct init_command *command, struct fg_err *err)
     command->token.n_secrets = 1;
     command->token.secrets = secrets;
     command->token.expires_ms = command->now_ms + year_ms;
-    code = fg_access_swap(bucket, "flamegrid access init", command->now_ms,
-                          fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, command, err);
+    code = init_on_record(bucket, command, err);
     fg_bucket_close(bucket);
     if (code == FG_OK) {
         fprintf(stderr,
                 "This token may do everything but read and send profiles. It is shown once:\n");
         printf("%s\n", text);
     }
+    access__token__init(&command->token); /* it referred to what ends here */
     OPENSSL_cleanse(text, sizeof text);
     return code;
 }

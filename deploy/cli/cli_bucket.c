@@ -1,5 +1,6 @@
 /* `flamegrid bucket VERB [NAME] [settings]`: works on the bucket of a server with these settings,
  * whether one runs or not. A verb is a row of the table at the end, except export. */
+#include "common/access/key_store.h"
 #include "common/base/str.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_export.h"
@@ -21,7 +22,9 @@ static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
 
 struct bucket_command {
     struct fg_bucket *bucket;
-    const char *name; /* or prefix */
+    const struct fg_encryption_settings *encryption;
+    struct fg_key_store *keys; /* NULL: nothing is encrypted */
+    const char *name;          /* or prefix */
     bool recursive;
     bool json;
     size_t n_entries;   /* of ls --json, so far */
@@ -316,7 +319,13 @@ static int run(const struct bucket_verb *verb, struct bucket_command *command)
     enum fg_code code = single_open_bucket(&command->bucket, &command->err);
 
     if (code == FG_OK)
+        code = fg_key_store_create(&(struct fg_key_store_config){.settings = command->encryption,
+                                                                 .bucket = command->bucket,
+                                                                 .by = "flamegrid bucket"},
+                                   &command->keys, &command->err);
+    if (code == FG_OK)
         code = run_verb(verb, command);
+    fg_key_store_destroy(command->keys);
     fg_bucket_close(command->bucket);
     /* Errors of buffered output, such as a full disk, appear at the flush. */
     if (code == FG_OK && fflush(stdout) != 0)
@@ -391,6 +400,7 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
         (void)fg_fail(&command.err, FG_E_INVALID, "unexpected argument \"%.100s\"", command.name);
         return fail(verb, &command, CLI_USAGE);
     }
+    command.encryption = &program.encryption;
     if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) == FG_OK)
         code = run(verb, &command);
     else

@@ -224,6 +224,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     server->querier = qry_create(&(struct qry_config){
         .ingester = server->query_peer,
         .work = program->work,
+        .audit = program->audit,
         .tenants = program->tenants,
         .registry = program->registry,
         .conditions = program->conditions,
@@ -274,6 +275,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .disk = server->data_disk,
         .store = &server->own_store,
         .work = program->work,
+        .audit = program->audit,
         .tenants = program->tenants,
         .registry = program->registry,
         .conditions = program->conditions,
@@ -303,7 +305,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
-        fg_access_follow(program->access, server->bucket, err) != FG_OK ||
+        fg_program_start_access(program, server->bucket, single_settings.data, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scrape_manager(server, program, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
@@ -366,7 +368,7 @@ static void stop(struct fg_program *program)
     ing_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
-    fg_access_unfollow(program->access);
+    fg_program_stop_access(program);
     fg_bucket_close(server->bucket);
     /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);

@@ -663,10 +663,27 @@ static int cmp_services(const void *left, const void *right)
     return fg_slice_cmp(a->service->name, b->service->name);
 }
 
+/* Sets *ret_shredded if the tenant's keys were shredded: what the head still has of it is to be
+ * forgotten like the rest. */
+static enum fg_code look_for_key(struct build *build, bool *ret_shredded)
+{
+    struct fg_seal_key key;
+    uint32_t number = 0;
+    enum fg_code code = fg_keys_newest(build->head->keys, build->tenant, &number, &key, build->err);
+
+    *ret_shredded = code == FG_E_NOT_FOUND;
+    if (code != FG_OK && !*ret_shredded)
+        return fg_wrap(build->err, "tenant %.*s", FG_S(build->tenant));
+    if (number > 0)
+        fg_seal_wipe(&key);
+    return FG_OK;
+}
+
 static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant *tenant,
                                  struct fg_arena *arena)
 {
     struct ing_catalog_series **series;
+    bool shredded = false;
     size_t n, next;
 
     build->tenant = ing_catalog_tenant_name(tenant);
@@ -675,6 +692,8 @@ static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant 
         return fg_fail(build->err, FG_E_LIMIT, "too many head chunks for a segment");
     *build->part = (struct fg_l0_new_part){
         .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    if (look_for_key(build, &shredded) != FG_OK || shredded)
+        return shredded ? FG_OK : build->err->code;
     if (ing_catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) !=
         FG_OK)
         return build->err->code;
@@ -792,6 +811,7 @@ enum fg_code ing_build_segment(const struct ing_build_head *head,
     sink = fg_block_file_sink(file);
     build.writer = fg_block_writer_create(&sink, 0);
     fg_block_writer_set_version(build.writer, head->block_version);
+    fg_block_writer_set_keys(build.writer, head->keys);
     /* One iterator, so one moment of the head, for both passes. */
     build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);

@@ -25,7 +25,8 @@ struct ing_build_head {
     struct ing_catalog *catalog;
     struct ing_dict_table *dicts;
     struct ing_head_chunks *chunks;
-    uint32_t block_version; /* of the format of segments; 0: the newest */
+    uint32_t block_version;     /* of the format of segments; 0: the newest */
+    const struct fg_keys *keys; /* of tenants; NULL: nothing is encrypted */
 };
 
 /* What the manifest says of the segment. parts are in the arena; names of tenants are the

@@ -533,6 +533,7 @@ static enum fg_code plain_raw(struct adhoc *adhoc, struct fg_slice id, struct fg
     if (qry_adhoc_find(&adhoc->store, id, &entry, err) != FG_OK)
         return err->code;
     query->content_type = "application/octet-stream";
+    query->exported = true;
     query->file_name = fg_arena_text(query->arena, fg_cstr(entry.name.file));
     if (query->file_name == NULL)
         return qry_api_too_large(err);

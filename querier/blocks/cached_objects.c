@@ -133,7 +133,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
     const struct fg_block_directory *directory = &parsed->directory;
     size_t before = (size_t)(object->directory.offset - item->range.offset);
 
-    if (fg_block_directory_parse(fg_slice_sub(bytes, before, SIZE_MAX), object->bytes,
+    if (fg_block_directory_parse(fg_slice_sub(bytes, before, SIZE_MAX), object->bytes, item->keys,
                                  parsed->arena, &parsed->directory, err) != FG_OK)
         return err->code;
     /* The checksums hold, but these are not the bytes that the manifest lists: another object was

@@ -41,10 +41,11 @@ struct qry_fetch_item {
     const struct qry_cached_type *type;
     const struct qry_object *object;
     struct fg_block_range range;
-    struct qry_part *part; /* NULL: of the object as a whole */
-    uint32_t kind, number; /* of a page: section, page; of a rollup: what, row */
-    bool single;           /* rollups of single series */
-    unsigned phase;        /* all items of earlier phases are visited first */
+    struct qry_part *part;      /* NULL: of the object as a whole */
+    uint32_t kind, number;      /* of a page: section, page; of a rollup: what, row */
+    bool single;                /* rollups of single series */
+    const struct fg_keys *keys; /* of a head: those of its parts */
+    unsigned phase;             /* all items of earlier phases are visited first */
 
     /* fetch.c's own, except that visits may use the entry. */
     struct fg_cache_entry *entry;

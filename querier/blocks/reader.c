@@ -126,7 +126,8 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
         if (qry_fetch_add(&list, reader->arena,
                           &(struct qry_fetch_item){.type = &qry_cached_directory,
                                                    .object = object,
-                                                   .range = object->head},
+                                                   .range = object->head,
+                                                   .keys = reader->blocks->bucket->keys},
                           err) != FG_OK)
             return err->code;
     }

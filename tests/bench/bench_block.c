@@ -4,6 +4,9 @@
  *     bench_block cpu INSTANCES MINUTES FILE...   a service's CPU profiles, one of 10 s after the
  *                                                 other for each instance, resampled from the files
  *                                                 (resample.h)
+ *     bench_block encrypted PAIRS INSTANCES MINUTES FILE...
+ *                                                 the first again, plain and encrypted in turn:
+ *                                                 what each costs
  *     bench_block steps STEPS FILE...             the files themselves: those of one name up to the
  *                                                 second "-" are a service, one series in the order
  *                                                 given. From one file to the next it takes STEPS
@@ -16,6 +19,7 @@
 #include "common/storage/block/verify.h"
 #include "common/storage/block/writer.h"
 #include "tests/bench/stream.h"
+#include "tests/lib/made_keys.h"
 
 #include <stdlib.h>
 
@@ -54,14 +58,14 @@ static void open_part(struct block *block, uint32_t number)
                &err);
 }
 
-static void open_block(struct fg_slice file, struct block *block)
+static void open_block(struct fg_slice file, const struct fg_keys *keys, struct block *block)
 {
     struct fg_err err;
     uint64_t offset;
 
     *block = (struct block){.file = file, .arena = fg_arena_create(SIZE_MAX / 2)};
     bench_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    bench_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len,
+    bench_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, keys,
                                         block->arena, &block->directory, &err),
                &err);
 }
@@ -134,7 +138,7 @@ static void show(struct written *written)
     uint64_t profiles;
     int64_t from;
 
-    open_block(fg_buf_slice(&written->file), &block);
+    open_block(fg_buf_slice(&written->file), NULL, &block);
     profiles = block.directory.n_profiles;
     printf("%llu profiles, %zu bytes, %.1f bytes a profile, written in %.1f us a profile\n",
            (unsigned long long)profiles, written->file.len,
@@ -143,7 +147,7 @@ static void show(struct written *written)
     for (uint32_t i = 0; i < FG_MIN(block.directory.n_parts, 12u); i++)
         show_part(&block, i);
     from = bench_cpu_ns();
-    bench_must(fg_block_verify(block.file, SIZE_MAX / 4, &verified, &err), &err);
+    bench_must(fg_block_verify(block.file, NULL, SIZE_MAX / 4, &verified, &err), &err);
     printf("  verified in %.1f us a profile\n",
            (double)(bench_cpu_ns() - from) / 1e3 / (double)profiles);
     fg_arena_destroy(block.arena);
@@ -160,6 +164,71 @@ static int run_cpu(int argc, char **argv)
     stream_write(&stream, &written);
     show(&written);
     stream_close(&stream);
+    return 0;
+}
+
+/* ---- with and without encryption ---- */
+
+/* CPU time of one block: of writing it, opening its part, adding up all samples. */
+struct cost {
+    int64_t write_ns, open_ns, sum_ns;
+    uint64_t bytes;
+};
+
+static void measure(struct stream *stream, const struct fg_keys *keys, struct cost *sum)
+{
+    struct written written;
+    struct block block;
+    struct fg_block_samples *samples = fg_block_samples_create(SIZE_MAX);
+    uint64_t *sums;
+    int64_t from;
+
+    stream->keys = keys;
+    stream_write(stream, &written);
+    open_block(fg_buf_slice(&written.file), keys, &block);
+    from = bench_cpu_ns();
+    open_part(&block, 0);
+    sum->open_ns += bench_cpu_ns() - from;
+    sums = fg_arena_new(block.arena, uint64_t, block.directory.parts[0].n_stacks);
+    (void)sum_all(&block, samples, 0, sums); /* buffers grow */
+    for (int i = 0; i < 5; i++)
+        sum->sum_ns += sum_all(&block, samples, 0, sums) / 5;
+    sum->write_ns += written.write_ns;
+    sum->bytes = written.file.len;
+    fg_block_samples_destroy(samples);
+    fg_arena_destroy(block.arena);
+    fg_buf_done(&written.file);
+}
+
+static void show_pair(const char *what, int64_t plain_ns, int64_t encrypted_ns, unsigned pairs)
+{
+    printf("  %-8s %10.3f ms %10.3f ms  %+.1f %%\n", what, (double)plain_ns / 1e6 / pairs,
+           (double)encrypted_ns / 1e6 / pairs, 100 * ((double)encrypted_ns / (double)plain_ns - 1));
+}
+
+static int run_encrypted(int argc, char **argv)
+{
+    unsigned pairs = (unsigned)strtoul(argv[2], NULL, 10);
+    struct stream stream = {.instances = (uint32_t)strtoul(argv[3], NULL, 10),
+                            .rounds = (uint32_t)strtoul(argv[4], NULL, 10) * 6};
+    struct cost plain = {0}, encrypted = {0}, warm = {0};
+    struct made_keys keys;
+
+    made_keys_init(&keys, 1);
+    stream_open(&stream, argv + 5, argc - 5);
+    measure(&stream, NULL, &warm);
+    for (unsigned i = 0; i < pairs; i++) {
+        measure(&stream, NULL, &plain);
+        measure(&stream, &keys.keys, &encrypted);
+    }
+    stream_close(&stream);
+    printf("%u profiles: %llu bytes, encrypted %llu (%+.2f %%); means of %u pairs\n",
+           stream.instances * stream.rounds, (unsigned long long)plain.bytes,
+           (unsigned long long)encrypted.bytes,
+           100 * ((double)encrypted.bytes / (double)plain.bytes - 1), pairs);
+    show_pair("written", plain.write_ns, encrypted.write_ns, pairs);
+    show_pair("opened", plain.open_ns, encrypted.open_ns, pairs);
+    show_pair("summed", plain.sum_ns, encrypted.sum_ns, pairs);
     return 0;
 }
 
@@ -330,9 +399,12 @@ int main(int argc, char **argv)
 {
     if (argc > 4 && strcmp(argv[1], "cpu") == 0)
         return run_cpu(argc, argv);
+    if (argc > 5 && strcmp(argv[1], "encrypted") == 0)
+        return run_encrypted(argc, argv);
     if (argc > 3 && strcmp(argv[1], "steps") == 0)
         return run_steps(argc, argv);
     (void)fprintf(stderr, "usage: bench_block cpu INSTANCES MINUTES FILE...\n"
+                          "       bench_block encrypted PAIRS INSTANCES MINUTES FILE...\n"
                           "       bench_block steps STEPS FILE...\n");
     return 2;
 }

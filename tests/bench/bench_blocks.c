@@ -1,7 +1,7 @@
 /*
  * What questions cost that are answered from segments, and from blocks with rollups.
  *
- *     bench_blocks SEGMENTS INSTANCES DAYS FILE...
+ *     bench_blocks [--encrypted] SEGMENTS INSTANCES DAYS FILE...
  *
  * FILEs are pprofs, from which CPU profiles are resampled (resample.h): one of 10 s for each
  * instance of one service, in a segment for each 10 minutes, in a bucket in memory. Before these
@@ -25,6 +25,7 @@
 #include "querier/querier.h"
 #include "tests/bench/resample.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/made_keys.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -314,6 +315,7 @@ static struct fg_block_summary write_object(struct stream *stream, struct bench_
     struct fg_block_summary summary;
     struct fg_err err;
 
+    fg_block_writer_set_keys(writer, stream->bucket->keys);
     for (uint32_t i = 0; object->nodes && i < TYPES; i++)
         object->sums[i] =
             fg_arena_new(arena, uint64_t, (size_t)resample_tree(stream->resample)->n_nodes + 1);
@@ -581,11 +583,19 @@ int main(int argc, char **argv)
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_QUERY] = {.threads = 1, .queue_max = 1}};
     struct stream stream = {.resample = resample_create(), .bucket = fg_bucket_memory()};
+    struct made_keys keys;
     struct fg_work *work;
     struct fg_err err;
 
+    made_keys_init(&keys, 1);
+    if (argc > 1 && strcmp(argv[1], "--encrypted") == 0) {
+        stream.bucket->keys = &keys.keys;
+        argc--;
+        argv++;
+    }
     if (argc < 5) {
-        (void)fprintf(stderr, "usage: bench_blocks SEGMENTS INSTANCES DAYS FILE...\n");
+        (void)fprintf(stderr,
+                      "usage: bench_blocks [--encrypted] SEGMENTS INSTANCES DAYS FILE...\n");
         return 2;
     }
     stream.segments = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -34,7 +34,7 @@ static struct cmp_merge_source source_of(struct fg_slice object, struct fg_arena
 
     bench_must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
     bench_must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
-                                        arena, &directory, &err),
+                                        NULL, arena, &directory, &err),
                &err);
     return (struct cmp_merge_source){
         .name = "source", .parts = directory.parts, .n_parts = directory.n_parts, .bytes = object};
@@ -99,7 +99,8 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
     fg_buf_init(out, SIZE_MAX);
     bench_must(cmp_merge_write(&merge, span, level, &sink, &written, &err), &err);
     written_ns = bench_cpu_ns();
-    bench_must(cmp_merge_read_back(fg_buf_slice(out), "out", memory_max_bytes, &tally, &err), &err);
+    bench_must(cmp_merge_read_back(fg_buf_slice(out), NULL, "out", memory_max_bytes, &tally, &err),
+               &err);
     bench_must(cmp_merge_tally_check(&survey.kept, &tally, &err), &err);
     costs->survey_ns += surveyed_ns - begun_ns;
     costs->write_ns += written_ns - surveyed_ns;

@@ -321,7 +321,7 @@ static bool load_segment(const char *path, struct written *written)
     file = fg_buf_slice(&written->file);
     bench_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
     bench_must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                        arena, &directory, &err),
+                                        NULL, arena, &directory, &err),
                &err);
     written->summary = (struct fg_block_summary){.file_bytes = file.len,
                                                  .directory_offset = offset,

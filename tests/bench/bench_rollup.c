@@ -214,7 +214,7 @@ static void write_hour(struct bench *bench, uint32_t number, const struct fg_tre
     must(fg_rollup_writer_create(&options, &writer, &err), &err);
     sum(fg_rollup_writer_functions(writer), tree, drawn, ranks, options.n_ranks, values);
     must(fg_rollup_add(writer, &key, values, FG_COUNT(values), &err), &err);
-    must(fg_rollup_finish(writer, &sections, &err), &err);
+    must(fg_rollup_finish(writer, NULL, &sections, &err), &err);
     bench->write_ns += cpu_ns() - from;
     keep(&hour->nod, sections.nod);
     keep(&hour->crn, sections.crn);

@@ -237,7 +237,7 @@ static void read_object(struct tables *tables, const char *name, struct fg_id id
     get(tables, name, &file);
     bench_must(fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, &err), &err);
     bench_must(fg_block_directory_parse(fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX),
-                                        file.len, arena, &directory, &err),
+                                        file.len, NULL, arena, &directory, &err),
                &err);
     fg_assert(directory.n_parts == 1);
     fg_assert(directory.level < LEVELS_MAX);

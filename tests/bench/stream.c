@@ -387,6 +387,7 @@ static void write_all(const struct stream *stream, const struct drawn *drawn,
         make_instance(stream, number_of(stream, i), &instances[i]);
         series[i] = instances[i].series;
     }
+    fg_block_writer_set_keys(writer, stream->keys);
     write_part(stream, writer, series, drawn);
     bench_must(fg_block_writer_finish(writer, &written->summary, &err), &err);
     written->write_ns = bench_cpu_ns() - from;

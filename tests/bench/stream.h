@@ -49,6 +49,7 @@ struct stream {
     int64_t
         interval_ns; /* from one profile of an instance, which is of 10 s, to the next; 0: 10 s */
     uint32_t version;
+    const struct fg_keys *keys;   /* NULL: blocks are not encrypted */
     uint32_t first_round, rounds; /* intervals: what a write is of */
     struct stream_cut *cut;
 };

@@ -15,6 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
 
 import caching  # noqa: E402
+import encryption  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import keeping  # noqa: E402
@@ -203,6 +204,11 @@ def main():
         tally.run("usage is rebuilt", versions.usage_is_rebuilt)
         tally.run("objects of a newer format", versions.newer_objects_are_unreadable_not_damaged)
         tally.run("the oldest format is written", versions.oldest_version_is_written)
+        tally.run("encrypted: answers are the same", encryption.answers_are_the_same)
+        tally.run("encrypted: unreadable is no damage", encryption.what_cannot_be_read_is_no_damage)
+        tally.run("encrypted: keys are renewed", encryption.keys_are_renewed)
+        tally.run("encrypted: a tenant is shredded", encryption.a_tenant_is_shredded)
+        tally.run("encrypted: keys are in a vault", encryption.keys_are_in_a_vault)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store,

@@ -20,8 +20,8 @@ static void verify_parts(struct fg_slice file, bool whole)
     uint64_t offset;
 
     if (fg_block_directory_offset(file, file.len, &offset, &err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                 &directory, &err) != FG_OK)
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                 arena, &directory, &err) != FG_OK)
         return;
     for (uint32_t i = 0; i < directory.n_parts; i++) {
         const struct fg_block_part *part = &directory.parts[i];
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fg_block_verified verified;
     struct fg_err err;
 
-    enum fg_code code = fg_block_verify(file, MAX_BYTES, &verified, &err);
+    enum fg_code code = fg_block_verify(file, NULL, MAX_BYTES, &verified, &err);
 
     expect_reason(code, &err);
     verify_parts(file, code == FG_OK);

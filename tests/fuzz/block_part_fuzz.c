@@ -152,10 +152,10 @@ static void read_file(struct fg_slice file)
     struct fg_err err;
     uint64_t offset;
 
-    (void)!fg_block_verify(file, MAX_BYTES, &verified, &err);
+    (void)!fg_block_verify(file, NULL, MAX_BYTES, &verified, &err);
     fg_assert(fg_block_directory_offset(file, file.len, &offset, &err) == FG_OK);
-    if (fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, arena, &directory,
-                                 &err) != FG_OK)
+    if (fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL, arena,
+                                 &directory, &err) != FG_OK)
         return;
     for (uint32_t i = 0; i < FG_MIN(directory.n_parts, 4u); i++)
         read_part(file, &directory.parts[i], arena);

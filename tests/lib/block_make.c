@@ -460,6 +460,7 @@ enum fg_code made_block_write(const struct made_block *block, uint64_t shuffle, 
     uint64_t random = shuffle;
 
     fg_block_writer_set_version(writer, block->version);
+    fg_block_writer_set_keys(writer, block->keys);
     for (uint32_t i = 0; i < block->n_parts; i++) {
         struct laid laid;
         enum fg_code code;

@@ -55,7 +55,8 @@ struct made_part {
 };
 
 struct made_block {
-    uint32_t version; /* of the format; 0: the newest */
+    uint32_t version;           /* of the format; 0: the newest */
+    const struct fg_keys *keys; /* NULL: it is not encrypted */
     struct made_part parts[MADE_PARTS_MAX];
     uint32_t n_parts;
 };

@@ -14,7 +14,8 @@ static struct fg_slice unpack(struct fg_slice file, struct fg_block_range range,
     struct fg_slice raw;
     struct fg_err err;
 
-    must(fg_block_unpack_in(fg_slice_sub(file, range.offset, range.len), said, arena, &raw, &err));
+    must(fg_block_unpack_in(NULL, fg_slice_sub(file, range.offset, range.len), said, arena, &raw,
+                            &err));
     return raw;
 }
 
@@ -29,7 +30,8 @@ static void take_pages(struct fg_slice file, struct fg_arena *arena,
             repack->pages[repack->n_pages++] = (struct repack_page){
                 kind, *row,
                 unpack(file, (struct fg_block_range){row->offset, row->bytes},
-                       (struct fg_block_stored){row->raw_bytes, row->crc, row->key}, arena)};
+                       (struct fg_block_stored){.raw_bytes = row->raw_bytes, .crc = row->crc},
+                       arena)};
         }
 }
 
@@ -43,16 +45,17 @@ void repack_take(struct fg_slice file, struct fg_arena *arena, struct repack *re
     uint64_t offset;
 
     must(fg_block_directory_offset(file, file.len, &offset, &err));
-    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, arena, &directory,
-                                  &err));
+    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL, arena,
+                                  &directory, &err));
     repack.part = directory.parts[0];
     range = fg_block_part_range(&repack.part, FG_BLOCK_WANT_SERIES);
     must(fg_block_part_parse(&repack.part, fg_slice_sub(file, range.offset, range.len), arena,
                              &index, &err));
     take_pages(file, arena, &index, &repack);
-    repack.groups = unpack(
-        file, fg_block_part_range(&repack.part, FG_BLOCK_WANT_GROUPS),
-        (struct fg_block_stored){repack.part.groups_raw_bytes, repack.part.groups_crc, 0}, arena);
+    repack.groups = unpack(file, fg_block_part_range(&repack.part, FG_BLOCK_WANT_GROUPS),
+                           (struct fg_block_stored){.raw_bytes = repack.part.groups_raw_bytes,
+                                                    .crc = repack.part.groups_crc},
+                           arena);
     *ret_repack = repack;
 }
 

@@ -105,10 +105,10 @@ static void read_object(struct reading *reading)
     uint64_t offset;
     struct fg_err err;
 
-    must(fg_block_verify(reading->file, SIZE_MAX, &verified, &err), &err);
+    must(fg_block_verify(reading->file, NULL, SIZE_MAX, &verified, &err), &err);
     must(fg_block_directory_offset(reading->file, reading->file.len, &offset, &err), &err);
     must(fg_block_directory_parse(fg_slice_sub(reading->file, (size_t)offset, SIZE_MAX),
-                                  reading->file.len, reading->arena, &directory, &err),
+                                  reading->file.len, NULL, reading->arena, &directory, &err),
          &err);
     for (uint32_t p = 0; p < directory.n_parts; p++) {
         read_nodes(reading, &directory.parts[p]);

@@ -532,7 +532,8 @@ static void read_part(struct reading *reading, const struct fg_block_part *part)
     }
 }
 
-void made_read(struct fg_slice object, const char *tenant, struct made_found *found)
+void made_read(struct fg_slice object, const struct fg_keys *keys, const char *tenant,
+               struct made_found *found)
 {
     struct reading reading = {.object = object,
                               .arena = fg_arena_create(SIZE_MAX / 2),
@@ -543,7 +544,7 @@ void made_read(struct fg_slice object, const char *tenant, struct made_found *fo
     uint64_t offset;
 
     must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len, keys,
                                   reading.arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++)

@@ -45,7 +45,8 @@ struct made_found {
 void made_found_done(struct made_found *found);
 
 /* Adds all profiles of a tenant in the object. Fails the test on any error. */
-void made_read(struct fg_slice object, const char *tenant, struct made_found *found);
+void made_read(struct fg_slice object, const struct fg_keys *keys, const char *tenant,
+               struct made_found *found);
 
 /* Asserts that these of the tenant were found, each once, and no others. */
 void made_expect(const struct made_found *found, const struct made_profile *profiles, size_t n,

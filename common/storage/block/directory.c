@@ -78,6 +78,7 @@ struct directory_parsing {
     uint64_t rollup_offset; /* where the next NOD begins, from the first one */
     int64_t t_min_ns;       /* of the part before */
     uint32_t version;
+    const struct fg_keys *keys;
     struct fg_block_section sections[FG_BLOCK_KINDS_MAX];
 };
 
@@ -143,6 +144,7 @@ static void get_head(struct directory_parsing *parsing, struct fg_block_part *pa
     part->n_samples = fg_cur_varint(cur);
     digest = fg_cur_take(cur, FG_ID_BYTES);
     part->version = parsing->version;
+    part->keys = parsing->keys;
     part->symbols_version = FG_BLOCK_SYMBOLS_VERSION; /* of version 2 */
     if (parsing->version >= 3)
         get_head_3(cur, part);
@@ -276,13 +278,14 @@ static enum fg_code place_tail(const struct directory_parsing *parsing,
 }
 
 static enum fg_code parse_directory(struct fg_slice raw, const struct trailer *trailer,
-                                    struct fg_arena *arena, struct fg_block_directory *directory,
-                                    struct fg_err *err)
+                                    const struct fg_keys *keys, struct fg_arena *arena,
+                                    struct fg_block_directory *directory, struct fg_err *err)
 {
     struct directory_parsing parsing = {.cur = fg_cur(raw),
                                         .arena = arena,
                                         .offset = FG_BLOCK_HEADER_BYTES,
-                                        .version = trailer->version};
+                                        .version = trailer->version,
+                                        .keys = keys};
     uint64_t level = fg_cur_varint(&parsing.cur);
     uint64_t n_parts = fg_cur_count(&parsing.cur, PART_MIN_BYTES);
 
@@ -301,7 +304,7 @@ static enum fg_code parse_directory(struct fg_slice raw, const struct trailer *t
 }
 
 enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes,
-                                      struct fg_arena *arena,
+                                      const struct fg_keys *keys, struct fg_arena *arena,
                                       struct fg_block_directory *ret_directory, struct fg_err *err)
 {
     struct fg_block_directory directory = {.file_bytes = file_bytes};
@@ -317,11 +320,13 @@ enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes
         return fg_fail(err, FG_E_CORRUPT, "directory: at %llu, not at %llu",
                        (unsigned long long)trailer.offset,
                        (unsigned long long)(file_bytes - bytes.len));
-    if (fg_block_unpack_in(fg_slice_sub(bytes, 0, trailer.bytes),
-                           (struct fg_block_stored){trailer.raw_bytes, trailer.crc, 0}, arena, &raw,
-                           err) != FG_OK)
+    /* The directory itself is never encrypted. */
+    if (fg_block_unpack_in(
+            NULL, fg_slice_sub(bytes, 0, trailer.bytes),
+            (struct fg_block_stored){.raw_bytes = trailer.raw_bytes, .crc = trailer.crc}, arena,
+            &raw, err) != FG_OK)
         return fg_wrap(err, "directory");
-    if (parse_directory(raw, &trailer, arena, &directory, err) != FG_OK)
+    if (parse_directory(raw, &trailer, keys, arena, &directory, err) != FG_OK)
         return err->code;
     *ret_directory = directory;
     return FG_OK;
@@ -413,14 +418,16 @@ enum fg_code fg_block_groups_parse(const struct fg_block_part *part, struct fg_s
                                    struct fg_arena *arena, struct fg_block_group **ret_groups,
                                    struct fg_err *err)
 {
-    const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc, part->key};
+    const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc, part->key,
+                                         FG_BLOCK_GRP, 0};
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     struct fg_block_group *groups;
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 
     if (bytes.len != fg_block_part_range(part, FG_BLOCK_WANT_GROUPS).len)
         return fg_fail(err, FG_E_CORRUPT, "groups: %zu bytes", bytes.len);
-    if (fg_block_unpack_in(bytes, said, arena, &raw, err) != FG_OK)
+    if (fg_block_unpack_in(&seal, bytes, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "groups");
     cur = fg_cur(raw);
     if (part->n_groups > raw.len / GROUP_MIN_BYTES)

@@ -54,10 +54,80 @@ struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice ra
     return len < raw.len ? fg_bytes(packer->out.ptr, len) : raw;
 }
 
+/* ---- sealing ---- */
+
+struct fg_block_sealer {
+    struct fg_seal_place place; /* of the part */
+    struct fg_id digest;
+    struct fg_seal_key key;
+    struct fg_buf out;
+};
+
+struct fg_block_sealer *fg_block_sealer_create(struct fg_slice tenant, struct fg_slice service,
+                                               uint32_t number, const struct fg_seal_key *key)
+{
+    struct fg_block_sealer *sealer = fg_new(struct fg_block_sealer);
+
+    fg_assert(number > 0);
+    sealer->place = (struct fg_seal_place){.tenant = tenant, .service = service, .key = number};
+    sealer->key = *key;
+    fg_buf_init(&sealer->out, SIZE_MAX);
+    return sealer;
+}
+
+void fg_block_sealer_destroy(struct fg_block_sealer *sealer)
+{
+    if (sealer == NULL)
+        return;
+    fg_seal_wipe(&sealer->key);
+    fg_buf_done(&sealer->out);
+    free(sealer);
+}
+
+void fg_block_sealer_set_digest(struct fg_block_sealer *sealer, struct fg_id digest)
+{
+    sealer->digest = digest;
+}
+
+/* Pages of profiles are written while the profiles come, so nobody knows the digest. They differ
+ * from set to set anyway; tables of labels and symbols often do not, and the digest keeps
+ * equal ones from having equal bytes in different objects. */
+static struct fg_id digest_for(uint32_t kind, struct fg_id digest)
+{
+    return kind < FG_BLOCK_SCR ? (struct fg_id){0, 0} : digest;
+}
+
+enum fg_code fg_block_seal(struct fg_block_sealer *sealer, uint32_t kind, uint64_t number,
+                           struct fg_slice packed, size_t raw_bytes,
+                           struct fg_block_sealed *ret_sealed, struct fg_err *err)
+{
+    struct fg_seal_place place;
+
+    fg_assert(raw_bytes <= FG_BLOCK_PAGE_RAW_MAX_BYTES && packed.len <= raw_bytes);
+    *ret_sealed = (struct fg_block_sealed){packed, (uint32_t)raw_bytes, 0};
+    if (sealer == NULL || raw_bytes == 0)
+        return FG_OK;
+    if (raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - FG_SEAL_MORE_BYTES)
+        return fg_fail(err, FG_E_LIMIT, "a page of %zu bytes, which encryption makes longer",
+                       raw_bytes);
+    place = sealer->place;
+    place.kind = kind;
+    place.number = number;
+    place.digest = digest_for(kind, sealer->digest);
+    fg_buf_clear(&sealer->out);
+    fg_assert(fg_buf_reserve(&sealer->out, packed.len + FG_SEAL_MORE_BYTES));
+    fg_seal_page(&sealer->key, &place, packed, sealer->out.ptr);
+    *ret_sealed =
+        (struct fg_block_sealed){fg_bytes(sealer->out.ptr, packed.len + FG_SEAL_MORE_BYTES),
+                                 (uint32_t)raw_bytes + (uint32_t)FG_SEAL_MORE_BYTES, place.key};
+    return FG_OK;
+}
+
 /* ---- unpacking ---- */
 
 struct fg_block_unpacker {
     ZSTD_DCtx *zstd;
+    struct fg_buf opened; /* of a sealed page, packed */
 };
 
 struct fg_block_unpacker *fg_block_unpacker_create(void)
@@ -66,6 +136,7 @@ struct fg_block_unpacker *fg_block_unpacker_create(void)
 
     unpacker->zstd = ZSTD_createDCtx();
     fg_assert(unpacker->zstd != NULL);
+    fg_buf_init(&unpacker->opened, SIZE_MAX);
     return unpacker;
 }
 
@@ -74,18 +145,12 @@ void fg_block_unpacker_destroy(struct fg_block_unpacker *unpacker)
     if (unpacker == NULL)
         return;
     (void)ZSTD_freeDCtx(unpacker->zstd);
+    fg_buf_done(&unpacker->opened);
     free(unpacker);
 }
 
-enum fg_code fg_block_check_key(uint32_t key, struct fg_err *err)
-{
-    if (key == 0)
-        return FG_OK;
-    return fg_fail(err, FG_E_UNIMPLEMENTED, "encrypted with key %u, which this version cannot read",
-                   key);
-}
-
-enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said, struct fg_err *err)
+enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored said,
+                                  struct fg_err *err)
 {
     uint32_t crc = fg_crc32c(stored);
 
@@ -94,19 +159,97 @@ enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said,
                        stored.len, said.crc);
     if (stored.len > said.raw_bytes)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes for %u", stored.len, said.raw_bytes);
-    return fg_block_check_key(said.key, err);
+    return FG_OK;
 }
 
-enum fg_code fg_block_unpack(struct fg_block_unpacker *unpacker, struct fg_slice stored,
-                             struct fg_block_stored said, uint8_t *out, struct fg_err *err)
+enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
+                            struct fg_block_stored said, struct fg_err *err)
+{
+    struct fg_seal_key key;
+
+    if (fg_block_check_bytes(stored, said, err) != FG_OK)
+        return err->code;
+    if (said.key == 0)
+        return FG_OK;
+    if (fg_keys_find(seal->keys, seal->tenant, said.key, &key, err) != FG_OK)
+        return err->code;
+    fg_seal_wipe(&key);
+    return FG_OK;
+}
+
+/* Opens a sealed page to out, which has room for what is in it. */
+static enum fg_code open_sealed(const struct fg_seal_part *seal, struct fg_slice stored,
+                                struct fg_block_stored said, uint8_t *out, struct fg_err *err)
+{
+    const struct fg_seal_place place = {.tenant = seal->tenant,
+                                        .service = seal->service,
+                                        .key = said.key,
+                                        .kind = said.kind,
+                                        .number = said.number,
+                                        .digest = digest_for(said.kind, seal->digest)};
+    struct fg_seal_key key;
+    enum fg_code code;
+
+    fg_assert(stored.len >= FG_SEAL_MORE_BYTES);
+    if (fg_keys_find(seal->keys, seal->tenant, said.key, &key, err) != FG_OK)
+        return err->code;
+    code = fg_seal_open(&key, &place, stored, out, err);
+    fg_seal_wipe(&key);
+    return code;
+}
+
+static enum fg_code inflate(struct fg_block_unpacker *unpacker, struct fg_slice packed,
+                            uint32_t bytes, uint8_t *out, struct fg_err *err)
 {
     /* At once and into its place: zstd needs no window of its own, whatever the frame asks for. */
-    size_t len = ZSTD_decompressDCtx(unpacker->zstd, out, said.raw_bytes, stored.ptr, stored.len);
+    size_t len = ZSTD_decompressDCtx(unpacker->zstd, out, bytes, packed.ptr, packed.len);
 
     if (ZSTD_isError(len))
         return fg_fail(err, FG_E_CORRUPT, "zstd: %s", ZSTD_getErrorName(len));
-    if (len != said.raw_bytes)
-        return fg_fail(err, FG_E_CORRUPT, "zstd gives %zu bytes, not %u", len, said.raw_bytes);
+    if (len != bytes)
+        return fg_fail(err, FG_E_CORRUPT, "zstd gives %zu bytes, not %u", len, bytes);
+    return FG_OK;
+}
+
+/* Not to have the key is said first: then the bytes need not be damaged. */
+static enum fg_code too_short(const struct fg_seal_part *seal, struct fg_slice stored,
+                              struct fg_block_stored said, struct fg_err *err)
+{
+    if (fg_block_check(seal, stored, said, err) != FG_OK)
+        return err->code;
+    return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no encrypted page", stored.len);
+}
+
+/* Unpacks a sealed page. */
+static enum fg_code unpack_sealed(const struct fg_seal_part *seal,
+                                  struct fg_block_unpacker *unpacker, struct fg_slice stored,
+                                  struct fg_block_stored said, uint8_t *out, struct fg_err *err)
+{
+    size_t packed_bytes = stored.len - FG_SEAL_MORE_BYTES;
+    struct fg_buf *opened = &unpacker->opened;
+
+    if (stored.len < FG_SEAL_MORE_BYTES)
+        return too_short(seal, stored, said, err);
+    if (stored.len == said.raw_bytes)
+        return open_sealed(seal, stored, said, out, err);
+    fg_buf_clear(opened);
+    fg_assert(fg_buf_reserve(opened, packed_bytes));
+    if (open_sealed(seal, stored, said, opened->ptr, err) != FG_OK)
+        return err->code;
+    return inflate(unpacker, fg_bytes(opened->ptr, packed_bytes), fg_block_content_bytes(said), out,
+                   err);
+}
+
+enum fg_code fg_block_unpack(const struct fg_seal_part *seal, struct fg_block_unpacker *unpacker,
+                             struct fg_slice stored, struct fg_block_stored said, uint8_t *out,
+                             struct fg_err *err)
+{
+    if (said.key != 0)
+        return unpack_sealed(seal, unpacker, stored, said, out, err);
+    if (stored.len < said.raw_bytes)
+        return inflate(unpacker, stored, said.raw_bytes, out, err);
+    if (stored.len > 0)
+        memcpy(out, stored.ptr, stored.len);
     return FG_OK;
 }
 
@@ -138,23 +281,20 @@ static struct fg_block_unpacker *unpacker_of_thread(void)
     return unpacker;
 }
 
-enum fg_code fg_block_unpack_in(struct fg_slice stored, struct fg_block_stored said,
-                                struct fg_arena *arena, struct fg_slice *ret_raw,
-                                struct fg_err *err)
+enum fg_code fg_block_unpack_in(const struct fg_seal_part *seal, struct fg_slice stored,
+                                struct fg_block_stored said, struct fg_arena *arena,
+                                struct fg_slice *ret_raw, struct fg_err *err)
 {
+    uint32_t bytes = fg_block_content_bytes(said);
     uint8_t *out;
 
-    if (fg_block_check(stored, said, err) != FG_OK)
+    if (fg_block_check_bytes(stored, said, err) != FG_OK)
         return err->code;
-    out = fg_arena_alloc(arena, said.raw_bytes);
+    out = fg_arena_alloc(arena, bytes);
     if (out == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for a page of %u bytes", said.raw_bytes);
-    if (stored.len < said.raw_bytes) {
-        if (fg_block_unpack(unpacker_of_thread(), stored, said, out, err) != FG_OK)
-            return err->code;
-    } else if (stored.len > 0) {
-        memcpy(out, stored.ptr, stored.len);
-    }
-    *ret_raw = fg_bytes(out, said.raw_bytes);
+        return fg_fail(err, FG_E_LIMIT, "no room for a page of %u bytes", bytes);
+    if (fg_block_unpack(seal, unpacker_of_thread(), stored, said, out, err) != FG_OK)
+        return err->code;
+    *ret_raw = fg_bytes(out, bytes);
     return FG_OK;
 }

@@ -1,6 +1,8 @@
 /*
- * Packs pages with zstd and unpacks them. A page that does not get smaller is stored unchanged, so
- * its two lengths tell whether it is packed. Private to the block format.
+ * Packs pages with zstd and unpacks them; seals what is packed, and opens it. A page that does not
+ * get smaller is stored unchanged, so its two lengths tell whether it is packed. Sealing makes both
+ * lengths larger by FG_SEAL_MORE_BYTES, so that they go on telling. Private to the block format and
+ * to rollups.
  */
 #ifndef FG_COMMON_STORAGE_BLOCK_PACK_H
 #define FG_COMMON_STORAGE_BLOCK_PACK_H
@@ -9,6 +11,7 @@
 #include "common/base/cursor.h"
 #include "common/base/err.h"
 #include "common/storage/block/format.h"
+#include "common/storage/seal/keys.h"
 
 /* A zstd context and a buffer that are reused for each page. */
 struct fg_block_packer;
@@ -21,11 +24,45 @@ void fg_block_packer_destroy(struct fg_block_packer *packer);
  * They are raw itself, or valid until the next call. */
 struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice raw);
 
-/* The row of a page in the page table. */
+/* Seals the pages of a part. */
+struct fg_block_sealer;
+
+/* Create and free one. The key is copied and overwritten in the end. */
+struct fg_block_sealer *fg_block_sealer_create(struct fg_slice tenant, struct fg_slice service,
+                                               uint32_t number, const struct fg_seal_key *key);
+void fg_block_sealer_destroy(struct fg_block_sealer *sealer);
+
+/* Sets the digest of the part, which pages of later sections are bound to. */
+void fg_block_sealer_set_digest(struct fg_block_sealer *sealer, struct fg_id digest);
+
+/* A page as it is stored. */
+struct fg_block_sealed {
+    struct fg_slice bytes;
+    uint32_t raw_bytes, key;
+};
+
+/* Seals bytes that fg_block_pack() has made of a page of raw_bytes. sealer NULL: they stay as they
+ * are, and so does an empty page. The result is valid until the next call. FG_E_LIMIT: they get
+ * longer than a page may be. */
+enum fg_code fg_block_seal(struct fg_block_sealer *sealer, uint32_t kind, uint64_t number,
+                           struct fg_slice packed, size_t raw_bytes,
+                           struct fg_block_sealed *ret_sealed, struct fg_err *err) fg_must_check;
+
+/* The row of a page in the page table, and where it is. */
 struct fg_block_stored {
     uint32_t raw_bytes, crc;
-    uint32_t key; /* of its encryption; 0: not encrypted */
+    uint32_t key;    /* of its encryption; 0: not encrypted, and the place means nothing */
+    uint32_t kind;   /* of its section */
+    uint64_t number; /* in the section: of the page; of a packed run of rollups, its offset */
 };
+
+/* Returns the length of the content; 0 for lengths that no encrypted page has. */
+static inline uint32_t fg_block_content_bytes(struct fg_block_stored said)
+{
+    uint32_t more = said.key == 0 ? 0 : FG_SEAL_MORE_BYTES;
+
+    return said.raw_bytes < more ? 0 : said.raw_bytes - more;
+}
 
 struct fg_block_unpacker;
 /* Create and free a zstd context for unpacking. */
@@ -33,22 +70,24 @@ struct fg_block_unpacker *fg_block_unpacker_create(void);
 void fg_block_unpacker_destroy(struct fg_block_unpacker *unpacker);
 FG_AUTO(fg_block_unpacker, fg_block_unpacker_destroy)
 
-/* Checks the key. FG_E_UNIMPLEMENTED: the data is encrypted, which this program cannot read. */
-enum fg_code fg_block_check_key(uint32_t key, struct fg_err *err) fg_must_check;
+/* Checks the checksum and lengths of a page. FG_E_CORRUPT. */
+enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored said,
+                                  struct fg_err *err) fg_must_check;
 
-/* Checks the checksum and lengths of a page (FG_E_CORRUPT), then its key. */
-enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said,
-                            struct fg_err *err) fg_must_check;
+/* Does the same, and then checks that there is its key: errors of fg_keys_find(). */
+enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
+                            struct fg_block_stored said, struct fg_err *err) fg_must_check;
 
-/* Unpacks a packed page to out[said.raw_bytes], after fg_block_check(). FG_E_CORRUPT. */
-enum fg_code fg_block_unpack(struct fg_block_unpacker *unpacker, struct fg_slice stored,
-                             struct fg_block_stored said, uint8_t *out,
+/* Opens and unpacks a page to out[fg_block_content_bytes(said)], after fg_block_check_bytes().
+ * FG_E_CORRUPT; errors of fg_keys_find(). */
+enum fg_code fg_block_unpack(const struct fg_seal_part *seal, struct fg_block_unpacker *unpacker,
+                             struct fg_slice stored, struct fg_block_stored said, uint8_t *out,
                              struct fg_err *err) fg_must_check;
 
-/* Checks a page, packed or not, and unpacks it into an arena. It creates a context for the call, so
- * use it for pages that are read once. FG_E_CORRUPT, FG_E_UNIMPLEMENTED, FG_E_LIMIT. */
-enum fg_code fg_block_unpack_in(struct fg_slice stored, struct fg_block_stored said,
-                                struct fg_arena *arena, struct fg_slice *ret_raw,
-                                struct fg_err *err) fg_must_check;
+/* Checks, opens and unpacks a page into an arena, with a context of the thread. FG_E_LIMIT: the
+ * arena is full. */
+enum fg_code fg_block_unpack_in(const struct fg_seal_part *seal, struct fg_slice stored,
+                                struct fg_block_stored said, struct fg_arena *arena,
+                                struct fg_slice *ret_raw, struct fg_err *err) fg_must_check;
 
 #endif

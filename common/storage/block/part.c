@@ -532,12 +532,14 @@ enum fg_code fg_block_page_open(const struct fg_block_index *index, uint32_t kin
                                 struct fg_slice *ret_raw, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &index->pages[kind];
+    const struct fg_seal_part seal = fg_block_seal_of_part(index->part);
 
     fg_assert(page < pages->count);
     if (bytes.len != pages->pages[page].bytes)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes, should be %u", bytes.len,
                        pages->pages[page].bytes);
-    return fg_block_unpack_in(bytes, fg_block_stored_of(&pages->pages[page]), arena, ret_raw, err);
+    return fg_block_unpack_in(&seal, bytes, fg_block_stored_of(&pages->pages[page], kind, page),
+                              arena, ret_raw, err);
 }
 
 /* The part of the range that holds a section; its length was compared with the range's. */
@@ -556,11 +558,14 @@ static enum fg_code open_table(struct fg_slice bytes, struct fg_arena *arena,
                                struct fg_block_index *index, struct fg_err *err)
 {
     const struct fg_block_part *part = index->part;
-    const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc, part->key};
+    const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc, part->key,
+                                         FG_BLOCK_PAG, 0};
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 
-    if (fg_block_unpack_in(bytes_of(part, FG_BLOCK_PAG, bytes), said, arena, &raw, err) != FG_OK)
+    if (fg_block_unpack_in(&seal, bytes_of(part, FG_BLOCK_PAG, bytes), said, arena, &raw, err) !=
+        FG_OK)
         return fg_wrap(err, "page table");
     cur = fg_cur(raw);
     if (parse_table(&cur, arena, index, err) != FG_OK)

@@ -14,7 +14,7 @@
  * checks facts that only several sections together show (totals, digests, uses). FG_E_CORRUPT names
  * the fault and its place. FG_E_LIMIT: the arena or the given limit is too small.
  * FG_E_UNIMPLEMENTED: the bytes are not damaged, but a newer version wrote them, or they are
- * encrypted.
+ * encrypted with a key that this program does not have. FG_E_UNAVAILABLE: it cannot be had now.
  *
  * Results live in the arena and do not refer to the given bytes unless stated.
  *
@@ -27,6 +27,7 @@
 #include "common/model/label_index.h"
 #include "common/model/selector.h"
 #include "common/storage/block/format.h"
+#include "common/storage/seal/keys.h"
 
 struct fg_block_range {
     uint64_t offset, len; /* of the object, bytes */
@@ -58,9 +59,10 @@ struct fg_block_part {
     uint64_t n_samples; /* entries of all profiles */
     struct fg_id digest;
     struct fg_usage usage; /* of its profiles; version 2 has none */
-    /* Key of its page table, groups and rollup directory; 0: not encrypted. Reading them with
-     * another key is FG_E_UNIMPLEMENTED; the fields of this struct are not encrypted. */
+    /* Key of its page table, groups and rollups; 0: not encrypted. The fields of this struct are
+     * not encrypted. */
     uint32_t key;
+    const struct fg_keys *keys; /* where it is; NULL: there are no keys */
     uint32_t
         symbols_version; /* of its stacks and function tree; a newer one is FG_E_UNIMPLEMENTED */
     uint32_t version;    /* of the object's format */
@@ -69,6 +71,12 @@ struct fg_block_part {
     uint32_t n_sections;
     uint32_t table_raw_bytes, table_crc, groups_raw_bytes, groups_crc;
 };
+
+/* Returns with what the pages of a part are sealed; the texts are the part's. */
+static inline struct fg_seal_part fg_block_seal_of_part(const struct fg_block_part *part)
+{
+    return (struct fg_seal_part){part->keys, part->tenant, part->service, part->digest};
+}
 
 struct fg_block_directory {
     uint32_t level;
@@ -83,9 +91,10 @@ struct fg_block_directory {
     uint32_t n_parts;
 };
 
-/* Parses the directory. bytes: from its offset to the end of the object. */
+/* Parses the directory. bytes: from its offset to the end of the object. keys: for all that is read
+ * of its parts later; they outlive the directory. NULL: there are none. */
 enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes,
-                                      struct fg_arena *arena,
+                                      const struct fg_keys *keys, struct fg_arena *arena,
                                       struct fg_block_directory *ret_directory,
                                       struct fg_err *err) fg_must_check;
 

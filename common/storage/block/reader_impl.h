@@ -15,10 +15,11 @@ const char *fg_block_kind_name(uint32_t kind);
 const struct fg_block_section *fg_block_section_find(const struct fg_block_part *part,
                                                      uint32_t kind);
 
-/* Returns the row of a page in the form of pack.h. */
-static inline struct fg_block_stored fg_block_stored_of(const struct fg_block_page *page)
+/* Returns the row of a page in the form of pack.h. number: of the page in its section. */
+static inline struct fg_block_stored fg_block_stored_of(const struct fg_block_page *page,
+                                                        uint32_t kind, uint32_t number)
 {
-    return (struct fg_block_stored){page->raw_bytes, page->crc, page->key};
+    return (struct fg_block_stored){page->raw_bytes, page->crc, page->key, kind, number};
 }
 
 /* Checks a page and unpacks it into the arena. bytes: the stored page. */

@@ -270,24 +270,22 @@ static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
 static enum fg_code unpack(struct fg_block_samples *samples, const struct fg_block_page *page,
                            struct fg_slice bytes, struct fg_err *err)
 {
-    struct fg_block_stored said = fg_block_stored_of(page);
+    const struct fg_seal_part seal = fg_block_seal_of_part(samples->index->part);
+    struct fg_block_stored said = fg_block_stored_of(page, FG_BLOCK_SMP, samples->page);
+    uint32_t raw_bytes = fg_block_content_bytes(said);
 
     if (bytes.len != page->bytes)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes, should be %u", bytes.len, page->bytes);
-    if (fg_block_check(bytes, said, err) != FG_OK)
+    if (fg_block_check_bytes(bytes, said, err) != FG_OK)
         return err->code;
-    if (!room(samples, &samples->unpacked, (size_t)page->raw_bytes + FG_BLOCK_NUMBERS_BEHIND,
+    if (!room(samples, &samples->unpacked, (size_t)raw_bytes + FG_BLOCK_NUMBERS_BEHIND,
               &samples->cap_unpacked, 1))
         return too_large(samples, err);
     /* The decoder of numbers reads whole words, up to so many bytes behind the page. */
-    memset(samples->unpacked + page->raw_bytes, 0, FG_BLOCK_NUMBERS_BEHIND);
-    if (bytes.len < page->raw_bytes) {
-        if (fg_block_unpack(samples->unpacker, bytes, said, samples->unpacked, err) != FG_OK)
-            return err->code;
-    } else if (bytes.len > 0) {
-        memcpy(samples->unpacked, bytes.ptr, bytes.len);
-    }
-    samples->raw = fg_bytes(samples->unpacked, page->raw_bytes);
+    memset(samples->unpacked + raw_bytes, 0, FG_BLOCK_NUMBERS_BEHIND);
+    if (fg_block_unpack(&seal, samples->unpacker, bytes, said, samples->unpacked, err) != FG_OK)
+        return err->code;
+    samples->raw = fg_bytes(samples->unpacked, raw_bytes);
     return FG_OK;
 }
 

@@ -64,6 +64,8 @@ static bool is_derived(uint32_t kind)
 /* Checks every page, also of sections of unknown kinds. */
 static enum fg_code check_pages(const struct checking *checking, struct fg_err *err)
 {
+    const struct fg_seal_part seal = fg_block_seal_of_part(checking->part);
+
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         const struct fg_block_pages *pages = &checking->index.pages[kind];
 
@@ -71,8 +73,8 @@ static enum fg_code check_pages(const struct checking *checking, struct fg_err *
             continue;
         for (uint32_t i = 0; i < pages->count; i++) {
             checking->verified->n_pages++;
-            if (fg_block_check(page_of(checking, kind, i), fg_block_stored_of(&pages->pages[i]),
-                               err) != FG_OK)
+            if (fg_block_check(&seal, page_of(checking, kind, i),
+                               fg_block_stored_of(&pages->pages[i], kind, i), err) != FG_OK)
                 return fg_block_page_wrap(err, kind, i);
         }
     }
@@ -507,7 +509,7 @@ enum fg_code fg_block_verify_part(struct fg_slice file, const struct fg_block_pa
     return check_part(file, part, depth, max_bytes, &verified, err);
 }
 
-enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
+enum fg_code fg_block_verify(struct fg_slice file, const struct fg_keys *keys, size_t max_bytes,
                              struct fg_block_verified *ret_verified, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
@@ -516,8 +518,8 @@ enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
     uint64_t offset;
 
     if (fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                 &directory, err) != FG_OK ||
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, keys,
+                                 arena, &directory, err) != FG_OK ||
         check_header(file, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++)

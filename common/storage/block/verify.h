@@ -18,9 +18,9 @@ struct fg_block_verified {
  * Verifies a block. file: the whole file, in memory or mapped. max_bytes: memory for one part at a
  * time. FG_E_CORRUPT names the first fault and its place ("part acme/shop: IDX page 3: ...").
  * FG_E_LIMIT: max_bytes do not suffice. FG_E_UNIMPLEMENTED: a newer version wrote it, or it is
- * encrypted.
+ * encrypted with a key that is not in `keys` (NULL: there are none).
  */
-enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
+enum fg_code fg_block_verify(struct fg_slice file, const struct fg_keys *keys, size_t max_bytes,
                              struct fg_block_verified *ret_verified,
                              struct fg_err *err) fg_must_check;
 

@@ -49,7 +49,8 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
     writer->part.rollups[kind - FG_BLOCK_SCR] = bytes;
 }
 
-/* Writes a section as pages of its bytes as they are, so that its checksums are in the page
+/* Writes a section as pages of its bytes as they are (of an encrypted part: each packed run is
+ * sealed), so that its checksums are in the page
  * table like all others. NOD is only collected: those of all parts are written side by side at
  * the end of the object. */
 static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
@@ -69,8 +70,8 @@ static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
         fg_buf_varint(&writer->table, page.len);
         fg_buf_le32(&writer->table, fg_crc32c(page));
         if (writer->version >= 3)
-            fg_buf_varint(&writer->table, 0); /* key */
-        fg_buf_varint(&writer->table, 0);     /* items */
+            fg_buf_varint(&writer->table, writer->part.key);
+        fg_buf_varint(&writer->table, 0); /* items */
     }
     writer->n_sections++;
     if (kind == FG_BLOCK_NOD) {

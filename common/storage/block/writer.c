@@ -2,6 +2,7 @@
  * The order of calls, of parts and of sections; what goes into them is in the write_ files.
  */
 #include "common/base/crc32c.h"
+#include "common/storage/block/reader.h"
 #include "common/storage/block/writer_impl.h"
 
 struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level)
@@ -39,6 +40,12 @@ void fg_block_writer_set_version(struct fg_block_writer *writer, uint32_t versio
     writer->version = version;
 }
 
+void fg_block_writer_set_keys(struct fg_block_writer *writer, const struct fg_keys *keys)
+{
+    fg_assert(writer->state == FG_BLOCK_WRITER_START);
+    writer->keys = keys;
+}
+
 static void out_done(struct fg_block_out *out)
 {
     free(out->rows);
@@ -64,6 +71,7 @@ void fg_block_writer_destroy(struct fg_block_writer *writer)
     fg_buf_done(&writer->last_name);
     fg_arena_destroy(writer->arena);
     fg_block_packer_destroy(writer->packer);
+    fg_block_sealer_destroy(writer->part.sealer);
     free(writer);
 }
 
@@ -104,24 +112,28 @@ static struct fg_block_page_row *row_add(struct fg_block_out *out)
 enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_out *out,
                                const struct fg_block_span *span, struct fg_err *err)
 {
-    struct fg_slice raw = fg_buf_slice(&writer->raw), stored;
+    struct fg_slice raw = fg_buf_slice(&writer->raw);
+    struct fg_block_sealed stored = {.key = 0};
 
     if (raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES || out->n_rows == FG_BLOCK_PAGES_MAX)
         return fg_fail(err, FG_E_LIMIT, "a page of %zu bytes, the %uth of its section", raw.len,
                        out->n_rows + 1);
-    stored = fg_block_pack(writer->packer, raw);
-    *row_add(out) = (struct fg_block_page_row){.raw_bytes = (uint32_t)raw.len,
-                                               .bytes = (uint32_t)stored.len,
-                                               .crc = fg_crc32c(stored),
+    if (fg_block_seal(fg_block_part_sealer(writer), out->kind, out->n_rows,
+                      fg_block_pack(writer->packer, raw), raw.len, &stored, err) != FG_OK)
+        return err->code;
+    *row_add(out) = (struct fg_block_page_row){.raw_bytes = stored.raw_bytes,
+                                               .bytes = (uint32_t)stored.bytes.len,
+                                               .crc = fg_crc32c(stored.bytes),
+                                               .key = stored.key,
                                                .items = span->count,
                                                .t_min_ns = span->t_min_ns,
                                                .t_max_ns = span->t_max_ns};
-    out->bytes += stored.len;
+    out->bytes += stored.bytes.len;
     /* Pages of samples, most of the bytes, go to the sink at once. The other sections come
      * behind all samples, so their pages wait in memory. */
     if (out->kind == FG_BLOCK_SMP)
-        return fg_block_emit(writer, stored, err);
-    fg_buf_put(&out->stored, stored);
+        return fg_block_emit(writer, stored.bytes, err);
+    fg_buf_put(&out->stored, stored.bytes);
     return FG_OK;
 }
 
@@ -135,7 +147,7 @@ static void out_clear(struct fg_block_out *out)
 
 /* varint kind, n; n pages: varint raw and stored bytes, le32 checksum, varint key, varint items;
  * those with profiles: zigzag least time - that of the page before, varint greatest - least.
- * Version 2 has no keys. Encryption is not supported yet. */
+ * Version 2 has no keys. */
 enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
                                   struct fg_err *err)
 {
@@ -151,9 +163,8 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
         fg_buf_varint(&writer->table, row->raw_bytes);
         fg_buf_varint(&writer->table, row->bytes);
         fg_buf_le32(&writer->table, row->crc);
-        /* Key 0: encryption is not supported yet. */
         if (writer->version >= 3)
-            fg_buf_varint(&writer->table, 0);
+            fg_buf_varint(&writer->table, row->key);
         fg_buf_varint(&writer->table, row->items);
         if (fg_block_kind_has_times(out->kind)) {
             fg_buf_zigzag(&writer->table, fg_wrap_sub(row->t_min_ns, before_ns));
@@ -204,12 +215,49 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_BETWEEN;
+    fg_block_sealer_destroy(writer->part.sealer);
     fg_arena_reset(writer->arena);
     writer->part = (struct fg_block_part_out){.tenant = fg_arena_copy(writer->arena, tenant),
                                               .service = fg_arena_copy(writer->arena, service),
                                               .derived = derived};
     fg_assert(writer->part.tenant.ptr != NULL && writer->part.service.ptr != NULL);
     return FG_OK;
+}
+
+struct fg_block_sealer *fg_block_part_sealer(struct fg_block_writer *writer)
+{
+    struct fg_block_part_out *part = &writer->part;
+
+    if (part->sealer != NULL)
+        fg_block_sealer_set_digest(part->sealer, part->digest);
+    return part->sealer;
+}
+
+/* Finds the key of the part that begins. copy_of: the part whose key it has; NULL: the newest. */
+static enum fg_code choose_key(struct fg_block_writer *writer, const struct fg_block_part *copy_of,
+                               struct fg_err *err)
+{
+    struct fg_block_part_out *part = &writer->part;
+    struct fg_seal_key key;
+    uint32_t number = copy_of == NULL ? 0 : copy_of->key;
+    enum fg_code code = FG_OK;
+
+    if (copy_of == NULL)
+        code = fg_keys_newest(writer->keys, part->tenant, &number, &key, err);
+    else if (number != 0)
+        code = fg_keys_find(writer->keys, part->tenant, number, &key, err);
+    if (code != FG_OK || number == 0)
+        return code;
+    if (writer->version >= 3) {
+        part->key = number;
+        part->sealer = fg_block_sealer_create(part->tenant, part->service, number, &key);
+    } else {
+        code = fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "version %u of blocks cannot be encrypted (setting block_version)",
+                       writer->version);
+    }
+    fg_seal_wipe(&key);
+    return code;
 }
 
 static enum fg_code stacks_start(struct fg_block_writer *writer, const struct fg_tree *tree,
@@ -227,7 +275,7 @@ enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice
                                  const uint32_t *uses, struct fg_err *err)
 {
     if (begin(writer, tenant, service, false, err) != FG_OK ||
-        stacks_start(writer, tree, uses, err) != FG_OK)
+        choose_key(writer, NULL, err) != FG_OK || stacks_start(writer, tree, uses, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_PART;
     return FG_OK;
@@ -243,7 +291,8 @@ enum fg_code fg_block_part_begin_derived(struct fg_block_writer *writer, struct 
         derived->usage.profiles > derived->n_profiles)
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s sums up nothing", FG_S(tenant),
                        FG_S(service));
-    if (begin(writer, tenant, service, true, err) != FG_OK)
+    if (begin(writer, tenant, service, true, err) != FG_OK ||
+        choose_key(writer, derived->copy_of, err) != FG_OK)
         return err->code;
     part->n_profiles = derived->n_profiles;
     part->t_min_ns = derived->t_min_ns;
@@ -394,18 +443,27 @@ static void encode_groups(const struct fg_block_part_out *part, struct fg_buf *o
     }
 }
 
-/* Writes the entry of one page to the directory: varint stored and raw bytes, le32 checksum. */
-static void put_page(struct fg_buf *directory, struct fg_slice stored, size_t raw_bytes)
+/* Packs and seals a page, and writes its entry to the directory: varint stored and raw bytes, le32
+ * checksum. *ret_stored: valid until the next page. */
+static enum fg_code put_page(struct fg_block_writer *writer, uint32_t kind, struct fg_slice raw,
+                             struct fg_slice *ret_stored, struct fg_err *err)
 {
-    fg_buf_varint(directory, stored.len);
-    fg_buf_varint(directory, raw_bytes);
-    fg_buf_le32(directory, fg_crc32c(stored));
+    struct fg_block_sealed stored = {.key = 0};
+
+    if (fg_block_seal(fg_block_part_sealer(writer), kind, 0, fg_block_pack(writer->packer, raw),
+                      raw.len, &stored, err) != FG_OK)
+        return err->code;
+    fg_buf_varint(&writer->directory, stored.bytes.len);
+    fg_buf_varint(&writer->directory, stored.raw_bytes);
+    fg_buf_le32(&writer->directory, fg_crc32c(stored.bytes));
+    *ret_stored = stored.bytes;
+    return FG_OK;
 }
 
 /* Writes the fields of version 3: varint key, varint version of the symbols, the usage. */
 static void put_entry_3(struct fg_block_writer *writer)
 {
-    fg_buf_varint(&writer->directory, 0); /* key: encryption is not supported yet */
+    fg_buf_varint(&writer->directory, writer->part.key);
     fg_buf_varint(&writer->directory, FG_BLOCK_SYMBOLS_VERSION);
     fg_usage_put(&writer->directory, &writer->part.usage);
 }
@@ -437,21 +495,19 @@ static void put_entry(struct fg_block_writer *writer)
 /* The page table, then the groups, which wait for the end of the object. */
 static enum fg_code put_tables(struct fg_block_writer *writer, struct fg_err *err)
 {
-    struct fg_buf *directory = &writer->directory;
-    struct fg_slice stored;
+    struct fg_slice stored = {NULL, 0};
 
     if (writer->table.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "a page table of %zu bytes", writer->table.len);
-    fg_buf_varint(directory, 0); /* no further section */
-    stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->table));
-    put_page(directory, stored, writer->table.len);
-    if (fg_block_emit(writer, stored, err) != FG_OK)
+    fg_buf_varint(&writer->directory, 0); /* no further section */
+    if (put_page(writer, FG_BLOCK_PAG, fg_buf_slice(&writer->table), &stored, err) != FG_OK ||
+        fg_block_emit(writer, stored, err) != FG_OK)
         return err->code;
     encode_groups(&writer->part, &writer->raw);
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "%u groups", writer->part.n_groups);
-    stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
-    put_page(directory, stored, writer->raw.len);
+    if (put_page(writer, FG_BLOCK_GRP, fg_buf_slice(&writer->raw), &stored, err) != FG_OK)
+        return err->code;
     fg_buf_put(&writer->groups, stored);
     return FG_OK;
 }

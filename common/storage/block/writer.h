@@ -28,6 +28,7 @@
 
 #include "common/model/function_tree.h"
 #include "common/storage/block/format.h"
+#include "common/storage/seal/keys.h"
 
 /* The destination. append() gets the bytes in order; a failure of it is a failure of the writer. */
 struct fg_block_sink {
@@ -36,6 +37,8 @@ struct fg_block_sink {
 };
 
 struct fg_block_writer;
+struct fg_block_part;
+struct fg_block_sealer;
 
 /* Creates a writer. level: 0 for a segment, else the level of the block (fg_blocks_entry). */
 struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level);
@@ -47,11 +50,16 @@ void fg_block_writer_destroy(struct fg_block_writer *writer);
 void fg_block_writer_set_version(struct fg_block_writer *writer, uint32_t version);
 FG_AUTO(fg_block_writer, fg_block_writer_destroy)
 
+/* Sets where the keys of tenants are, before the first part; borrowed. The pages of each part are
+ * encrypted with the newest key of its tenant. Without keys nothing is encrypted. */
+void fg_block_writer_set_keys(struct fg_block_writer *writer, const struct fg_keys *keys);
+
 /*
  * Begins the part of a (tenant, service). tree: structure and symbols of its stacks; values are
  * ignored, and nodes that no stack needs are left out. uses[1 + tree->n_nodes]: in how many
  * profiles of the part each stack occurs. Tree and uses are borrowed until part_end. FG_E_INVALID:
- * out of order. FG_E_LIMIT: names too long, too many parts.
+ * out of order. FG_E_LIMIT: names too long, too many parts. Errors of fg_keys_newest(), and
+ * FG_E_UNIMPLEMENTED: the version to write cannot be encrypted.
  */
 enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
                                  struct fg_slice service, const struct fg_tree *tree,
@@ -144,6 +152,8 @@ struct fg_block_derived {
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
     struct fg_usage usage; /* of at most n_profiles */
+    /* The part whose sections are copied as they are stored, with its key; NULL: they are new. */
+    const struct fg_block_part *copy_of;
 };
 enum fg_code fg_block_part_begin_derived(struct fg_block_writer *writer, struct fg_slice tenant,
                                          struct fg_slice service,
@@ -163,8 +173,11 @@ enum fg_code fg_block_part_close(struct fg_block_writer *writer, uint64_t *seen,
                                  struct fg_err *err) fg_must_check;
 /* Sets stacks[n_stacks] to the stack of each rank. */
 void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks);
+/* Returns what the rollups of the part are sealed with; NULL: they are not encrypted. After the
+ * last profile. */
+struct fg_block_sealer *fg_block_part_sealer(struct fg_block_writer *writer);
 /* Sets the bytes of a section from FG_BLOCK_NOD to FG_BLOCK_FUL, each at most once, borrowed until
- * part_end. */
+ * part_end. They are stored as they are, so they are sealed already. */
 void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
                            struct fg_slice bytes);
 

@@ -22,7 +22,7 @@ enum {
 
 /* A page that was written. */
 struct fg_block_page_row {
-    uint32_t raw_bytes, bytes, crc, items;
+    uint32_t raw_bytes, bytes, crc, key, items;
     int64_t t_min_ns, t_max_ns;
 };
 
@@ -134,7 +134,9 @@ struct fg_block_part_out {
 
     struct fg_slice rollups[FG_BLOCK_SND - FG_BLOCK_SCR + 1]; /* sections; borrowed */
     const struct fg_function_tree *names;                     /* borrowed; NULL: none */
-    bool derived; /* the numbers below are of profiles of other objects */
+    bool derived;                   /* the numbers below are of profiles of other objects */
+    uint32_t key;                   /* 0: the part is not encrypted */
+    struct fg_block_sealer *sealer; /* NULL: the same; ends with the part */
 
     uint32_t n_profiles;
     uint64_t n_samples;
@@ -178,6 +180,7 @@ enum fg_block_writer_state {
 struct fg_block_writer {
     struct fg_block_sink sink;
     uint32_t level, version;
+    const struct fg_keys *keys; /* NULL: nothing is encrypted */
     enum fg_block_writer_state state;
     uint64_t offset; /* bytes given to the sink */
     struct fg_block_packer *packer;

@@ -150,6 +150,9 @@ struct fg_bucket_request {
 
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
+    /* Keys of the tenants whose blocks are encrypted (common/storage/seal/keys.h), for those who
+     * read and write blocks; borrowed. NULL: there are none. */
+    const struct fg_keys *keys;
     struct fg_damage *damage; /* records unusable objects; closed with the bucket; NULL: none */
     struct fg_kept *kept; /* backup copies of objects that change in place (kept.h); NULL: none */
     void (*on_close)(struct fg_bucket *bucket); /* frees what was attached to the bucket and sends
@@ -229,6 +232,7 @@ enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_req
  * call.
  */
 struct fg_bucket_wave;
+struct fg_keys;
 /* Creates an empty wave. */
 struct fg_bucket_wave *fg_bucket_wave_create(void);
 /* Cancels all requests under way, waits for them and frees the wave. Accepts NULL. */

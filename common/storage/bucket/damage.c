@@ -17,13 +17,13 @@ static const int64_t FORGET_NS = FG_HOUR_NS;
 #define DAMAGE_METRICS(M)                                                                          \
     M(GAUGE, DAMAGE_OBJECTS, "flamegrid_damaged_objects", "Objects of the bucket found damaged or missing in the last hour") \
     M(COUNTER, DAMAGE_MET, "flamegrid_damaged_reads_total", "Reads that failed because an object of the bucket is damaged or missing") \
-    M(GAUGE, UNREADABLE_OBJECTS, "flamegrid_unreadable_objects", "Objects of the bucket found in the last hour that require a newer version of this program") \
-    M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Reads that failed because an object of the bucket requires a newer version of this program")
+    M(GAUGE, UNREADABLE_OBJECTS, "flamegrid_unreadable_objects", "Objects of the bucket found in the last hour that require a newer version of this program, or a key that it does not have") \
+    M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Reads that failed because an object of the bucket requires a newer version of this program, or a key that it does not have")
 /* clang-format on */
 FG_METRICS_ENUM(damage_metric, DAMAGE_METRICS)
 static const struct fg_metric_def damage_metrics[] = FG_METRICS_DEFS(DAMAGE_METRICS);
 
-/* What differs between objects that are damaged and those that a newer program can read. */
+/* What differs between objects that are damaged and those that another program can read. */
 static const struct kind {
     const char *condition, *sentence, *log;
     enum damage_metric objects, met;
@@ -33,10 +33,9 @@ static const struct kind {
      "bucket repair)",
      "object of the bucket is damaged or missing", DAMAGE_OBJECTS, DAMAGE_MET},
     {"objects_unreadable",
-     "require a newer version of this program, and responses that need them say so; the objects "
-     "are intact",
-     "object of the bucket requires a newer version of this program", UNREADABLE_OBJECTS,
-     UNREADABLE_MET},
+     "require a newer version of this program, or a key that it does not have, and responses that "
+     "need them say so; the objects are intact",
+     "object of the bucket cannot be read by this program", UNREADABLE_OBJECTS, UNREADABLE_MET},
 };
 
 struct damage_object {

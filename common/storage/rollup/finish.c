@@ -10,23 +10,32 @@ struct placed {
 
 struct finishing {
     struct fg_rollup_writer *writer;
-    uint32_t *node_numbers; /* of the tree's nodes: number in the dictionary */
-    uint32_t *functions;    /* of names: number among those in use */
-    uint32_t *order;        /* rows as they will stand */
-    uint32_t *places;       /* of a row: its place in order */
+    struct fg_block_sealer *sealer; /* NULL: nothing is encrypted */
+    uint32_t *node_numbers;         /* of the tree's nodes: number in the dictionary */
+    uint32_t *functions;            /* of names: number among those in use */
+    uint32_t *order;                /* rows as they will stand */
+    uint32_t *places;               /* of a row: its place in order */
     struct placed names, dict;
     struct placed (*parts)[FG_ROLLUP_FORMS]; /* of rows */
 };
 
-/* Packs writer->raw and appends it. Nothing that is stored has length 0, which stands for
- * "none". */
-static struct placed place(struct fg_rollup_writer *writer, uint32_t items, struct fg_buf *section)
+/* Packs and seals writer->raw and appends it to a section. Nothing that is stored has length 0,
+ * which stands for "none". */
+static enum fg_code place(const struct finishing *finishing, enum fg_block_kind kind,
+                          uint32_t items, struct fg_buf *section, struct placed *ret_placed,
+                          struct fg_err *err)
 {
-    struct fg_slice stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
+    struct fg_rollup_writer *writer = finishing->writer;
+    struct fg_slice raw = fg_buf_slice(&writer->raw);
+    struct fg_block_sealed stored;
 
-    fg_buf_put(section, stored);
-    return (struct placed){(uint32_t)stored.len, (uint32_t)writer->raw.len, fg_crc32c(stored),
-                           items};
+    if (fg_block_seal(finishing->sealer, kind, section->len, fg_block_pack(writer->packer, raw),
+                      raw.len, &stored, err) != FG_OK)
+        return err->code;
+    fg_buf_put(section, stored.bytes);
+    *ret_placed = (struct placed){(uint32_t)stored.bytes.len, stored.raw_bytes,
+                                  fg_crc32c(stored.bytes), items};
+    return FG_OK;
 }
 
 /* ---- names and dictionary ---- */
@@ -41,7 +50,7 @@ static size_t common_prefix(struct fg_slice a, struct fg_slice b)
 }
 
 /* Sorted names share their beginnings. */
-static void put_names(struct finishing *finishing)
+static enum fg_code put_names(struct finishing *finishing, struct fg_err *err)
 {
     struct fg_rollup_writer *writer = finishing->writer;
     struct fg_slice before = FG_LIT("");
@@ -60,12 +69,12 @@ static void put_names(struct finishing *finishing)
         finishing->functions[i] = count++;
         before = name;
     }
-    finishing->names = place(writer, count, &writer->crn);
+    return place(finishing, FG_BLOCK_CRN, count, &writer->crn, &finishing->names, err);
 }
 
 /* The nodes depth first: how many steps up from the node before to the parent (0: it is the
  * parent); then their names. In two runs, since equal kinds of numbers pack better. */
-static void put_dict(struct finishing *finishing)
+static enum fg_code put_dict(struct finishing *finishing, struct fg_err *err)
 {
     struct fg_rollup_writer *writer = finishing->writer;
     const struct fg_function_tree *names = &writer->names;
@@ -86,7 +95,7 @@ static void put_dict(struct finishing *finishing)
     for (uint32_t i = 0; i < names->n_nodes; i++)
         if (writer->dict[i])
             fg_buf_varint(&writer->raw, finishing->functions[names->functions[i]]);
-    finishing->dict = place(writer, count, &writer->crn);
+    return place(finishing, FG_BLOCK_CRN, count, &writer->crn, &finishing->dict, err);
 }
 
 /* ---- rows ---- */
@@ -117,8 +126,12 @@ static enum fg_code order_rows(struct finishing *finishing, struct fg_err *err)
     return FG_OK;
 }
 
-static void put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_form form)
+static enum fg_code put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_form form,
+                             struct fg_err *err)
 {
+    static const enum fg_block_kind kinds[] = {[FG_ROLLUP_CROWN] = FG_BLOCK_CRN,
+                                               [FG_ROLLUP_TOTALS] = FG_BLOCK_FTB,
+                                               [FG_ROLLUP_FULL] = FG_BLOCK_FUL};
     struct fg_rollup_writer *writer = finishing->writer;
     struct fg_rollup_out_row *out = &writer->rows[row];
     struct fg_rollup_out_part *part = &out->parts[form];
@@ -129,7 +142,7 @@ static void put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_f
                                                         : &writer->ful;
 
     if (!part->kept)
-        return;
+        return FG_OK;
     /* Numbers of all nodes and names become those of the dictionary. Both ascend, so that the
      * order of the part stays. */
     for (uint32_t i = 0; i < part->count; i++)
@@ -137,8 +150,9 @@ static void put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_f
     fg_buf_clear(&writer->raw);
     fg_rollup_put_gaps(part->numbers, part->count, &writer->raw);
     fg_buf_put(&writer->raw, fg_buf_slice(&part->bytes));
-    finishing->parts[row][form] =
-        place(writer, form == FG_ROLLUP_FULL ? writer->options.n_ranks : part->count, section);
+    return place(finishing, kinds[form],
+                 form == FG_ROLLUP_FULL ? writer->options.n_ranks : part->count, section,
+                 &finishing->parts[row][form], err);
 }
 
 /* ---- the directory ---- */
@@ -237,28 +251,33 @@ static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
 {
     struct fg_rollup_writer *writer = finishing->writer;
     struct fg_buf *nod = &writer->nod;
-    struct fg_slice stored;
+    struct fg_block_sealed stored;
 
     put_directory(finishing);
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "rollup directory has %zu bytes", writer->raw.len);
-    stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
+    if (fg_block_seal(finishing->sealer, FG_BLOCK_NOD, 0,
+                      fg_block_pack(writer->packer, fg_buf_slice(&writer->raw)), writer->raw.len,
+                      &stored, err) != FG_OK)
+        return err->code;
     fg_buf_le32(nod, FG_ROLLUP_MAGIC);
     fg_buf_le32(nod, FG_ROLLUP_VERSION);
-    fg_buf_le32(nod, (uint32_t)writer->raw.len);
-    fg_buf_le32(nod, (uint32_t)stored.len);
-    fg_buf_le32(nod, fg_crc32c(stored));
+    fg_buf_le32(nod, stored.raw_bytes);
+    fg_buf_le32(nod, (uint32_t)stored.bytes.len);
+    fg_buf_le32(nod, fg_crc32c(stored.bytes));
     fg_buf_le32(nod, fg_crc32c(fg_buf_slice(nod)));
-    fg_buf_put(nod, stored);
+    fg_buf_put(nod, stored.bytes);
     return FG_OK;
 }
 
-static void finishing_init(struct finishing *finishing, struct fg_rollup_writer *writer)
+static void finishing_init(struct finishing *finishing, struct fg_rollup_writer *writer,
+                           struct fg_block_sealer *sealer)
 {
     size_t rows = FG_MAX((size_t)writer->n_rows, 1);
 
     *finishing = (struct finishing){
         .writer = writer,
+        .sealer = sealer,
         .node_numbers = fg_calloc((size_t)writer->names.n_nodes + 1, sizeof(uint32_t)),
         .functions = fg_calloc((size_t)writer->names.n_names + 1, sizeof(uint32_t)),
         .order = fg_calloc(rows, sizeof(uint32_t)),
@@ -280,17 +299,17 @@ static enum fg_code put_all(struct finishing *finishing, struct fg_err *err)
 {
     const struct fg_rollup_writer *writer = finishing->writer;
 
-    if (order_rows(finishing, err) != FG_OK)
+    if (order_rows(finishing, err) != FG_OK || put_names(finishing, err) != FG_OK ||
+        put_dict(finishing, err) != FG_OK)
         return err->code;
-    put_names(finishing);
-    put_dict(finishing);
     for (uint32_t i = 0; i < writer->n_rows; i++)
         for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
-            put_part(finishing, finishing->order[i], (enum fg_rollup_form)form);
+            if (put_part(finishing, finishing->order[i], (enum fg_rollup_form)form, err) != FG_OK)
+                return err->code;
     return put_nod(finishing, err);
 }
 
-enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer,
+enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer, struct fg_block_sealer *sealer,
                               struct fg_rollup_sections *ret_sections, struct fg_err *err)
 {
     struct finishing finishing;
@@ -298,7 +317,7 @@ enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer,
 
     if (writer->lacking && writer->options.all)
         return fg_fail(err, FG_E_LIMIT, "more rollups than a part may have");
-    finishing_init(&finishing, writer);
+    finishing_init(&finishing, writer, sealer);
     code = put_all(&finishing, err);
     finishing_done(&finishing);
     if (code != FG_OK)
@@ -318,7 +337,7 @@ enum fg_code fg_rollup_write(struct fg_rollup_writer *writer, struct fg_block_wr
         fg_block_part_function_tree(block, &writer->names);
     if (!writer->any && !writer->options.all)
         return FG_OK;
-    if (fg_rollup_finish(writer, &sections, err) != FG_OK)
+    if (fg_rollup_finish(writer, fg_block_part_sealer(block), &sections, err) != FG_OK)
         return fg_wrap(err, "rollups");
     fg_block_part_section(block, FG_BLOCK_NOD, sections.nod);
     fg_block_part_section(block, FG_BLOCK_CRN, sections.crn);
@@ -333,12 +352,12 @@ enum fg_code fg_rollup_write_single(struct fg_rollup_writer *writer, uint64_t ma
     struct fg_rollup_sections sections = {0};
 
     fg_assert(writer->options.single);
-    if (fg_rollup_finish(writer, &sections, err) != FG_OK)
+    if (fg_rollup_finish(writer, fg_block_part_sealer(block), &sections, err) != FG_OK)
         return fg_wrap(err, "rollups of single series");
     if (sections.nod.len + sections.crn.len > max_bytes) {
         /* All or none: a filter that matches some without a rollup reads all that these sum up. */
         fg_rollup_drop_rows(writer);
-        if (fg_rollup_finish(writer, &sections, err) != FG_OK)
+        if (fg_rollup_finish(writer, fg_block_part_sealer(block), &sections, err) != FG_OK)
             return fg_wrap(err, "list of series");
     }
     fg_block_part_section(block, FG_BLOCK_SND, sections.nod);

@@ -14,12 +14,15 @@ static enum fg_code corrupt(const char *what, struct fg_err *err)
     return fg_fail(err, FG_E_CORRUPT, "rollups: bad %s", what);
 }
 
-/* Unpacks the bytes of a place. */
-static enum fg_code unpack(const struct fg_rollup_place *place, struct fg_slice bytes,
+/* Unpacks the bytes of a place in a section. sealing NULL: they are not encrypted. */
+static enum fg_code unpack(const struct fg_rollup_sealing *sealing, enum fg_block_kind kind,
+                           const struct fg_rollup_place *place, struct fg_slice bytes,
                            const char *what, struct fg_arena *arena, struct fg_slice *ret_raw,
                            struct fg_err *err)
 {
-    struct fg_block_stored said = {place->raw_bytes, place->crc, 0}; /* fg_rollups_parse() looked */
+    struct fg_block_stored said = {
+        .raw_bytes = place->raw_bytes, .crc = place->crc, .kind = kind, .number = place->offset};
+    struct fg_seal_part seal = {.keys = NULL};
 
     if (place->bytes == 0) {
         *ret_raw = FG_LIT("");
@@ -28,7 +31,12 @@ static enum fg_code unpack(const struct fg_rollup_place *place, struct fg_slice 
     if (bytes.len != place->bytes)
         return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes for %s, not %u", bytes.len, what,
                        place->bytes);
-    if (fg_block_unpack_in(bytes, said, arena, ret_raw, err) != FG_OK)
+    if (sealing != NULL) {
+        said.key = sealing->key;
+        seal = (struct fg_seal_part){sealing->keys, sealing->tenant, sealing->service,
+                                     sealing->digest};
+    }
+    if (fg_block_unpack_in(&seal, bytes, said, arena, ret_raw, err) != FG_OK)
         return fg_wrap(err, "rollups: %s", what);
     return FG_OK;
 }
@@ -175,12 +183,13 @@ enum fg_code fg_rollup_functions_parse(const struct fg_rollups *rollups, struct 
     struct fg_function_tree tree = {0};
     struct fg_slice raw = {NULL, 0};
 
-    if (unpack(&rollups->names, names, "names", arena, &raw, err) != FG_OK ||
+    if (unpack(rollups->sealing, FG_BLOCK_CRN, &rollups->names, names, "names", arena, &raw, err) !=
+            FG_OK ||
         parse_names(raw, rollups->names.items, arena, &tree, err) != FG_OK)
         return err->code;
-    if (dict.ptr != NULL &&
-        (unpack(&rollups->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
-         parse_dict(raw, rollups->dict.items, arena, &tree, err) != FG_OK))
+    if (dict.ptr != NULL && (unpack(rollups->sealing, FG_BLOCK_CRN, &rollups->dict, dict,
+                                    "dictionary", arena, &raw, err) != FG_OK ||
+                             parse_dict(raw, rollups->dict.items, arena, &tree, err) != FG_OK))
         return err->code;
     *ret_names = tree;
     return FG_OK;
@@ -243,7 +252,7 @@ enum fg_code fg_rollup_crown_parse(const struct fg_rollup_row *row,
     marks = fg_arena_new(arena, bool, names->n_nodes);
     if (crown.nodes == NULL || crown.self == NULL || crown.rest == NULL || marks == NULL)
         return no_room("a crown", err);
-    code = unpack(place, bytes, "crown", arena, &raw, err);
+    code = unpack(row->sealing, FG_BLOCK_CRN, place, bytes, "crown", arena, &raw, err);
     if (code == FG_OK)
         code = parse_crown(raw, row, names, marks, &crown, err);
     fg_arena_release(arena, mark);
@@ -291,7 +300,7 @@ enum fg_code fg_rollup_totals_add(const struct fg_rollup_row *row,
     const struct fg_rollup_place *place = &row->places[FG_ROLLUP_TOTALS];
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_slice raw;
-    enum fg_code code = unpack(place, bytes, "table", arena, &raw, err);
+    enum fg_code code = unpack(row->sealing, FG_BLOCK_FTB, place, bytes, "table", arena, &raw, err);
 
     if (code == FG_OK && place->items > names->n_names)
         code = corrupt("table", err);
@@ -334,7 +343,7 @@ enum fg_code fg_rollup_full_add(const struct fg_rollup_row *row, struct fg_slice
     if (place->items != n_ranks)
         return fg_fail(err, FG_E_CORRUPT, "rollups: full rollup of %u stacks, not %u", place->items,
                        n_ranks);
-    code = unpack(place, bytes, "full rollup", arena, &raw, err);
+    code = unpack(row->sealing, FG_BLOCK_FUL, place, bytes, "full rollup", arena, &raw, err);
     if (code == FG_OK)
         code = add_full(raw, row, sign, arena, sums, n_ranks, err);
     fg_arena_release(arena, mark);

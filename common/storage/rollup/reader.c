@@ -248,6 +248,28 @@ static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t 
         row->places[form] = place(parsing, &parsing->ends[form]);
 }
 
+/* Notes with what the rollups of an encrypted part are sealed. The part may be gone before them. */
+static enum fg_code note_sealing(const struct fg_block_part *part, struct fg_arena *arena,
+                                 struct fg_rollups *rollups, struct fg_err *err)
+{
+    struct fg_rollup_sealing *sealing;
+
+    if (part->key == 0)
+        return FG_OK;
+    sealing = fg_arena_new(arena, struct fg_rollup_sealing, 1);
+    if (sealing == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no memory for the rollup directory");
+    *sealing = (struct fg_rollup_sealing){.key = part->key,
+                                          .keys = part->keys,
+                                          .tenant = fg_arena_copy(arena, part->tenant),
+                                          .service = fg_arena_copy(arena, part->service),
+                                          .digest = part->digest};
+    if (sealing->tenant.ptr == NULL || sealing->service.ptr == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no memory for the rollup directory");
+    rollups->sealing = sealing;
+    return FG_OK;
+}
+
 /* Gives rows that are multiples the places of their base. A base is no multiple itself, so there
  * are no chains and no circles. */
 static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
@@ -286,6 +308,7 @@ static void parse_rows(struct rollup_parsing *parsing)
     for (uint32_t i = 0; i < rollups->n_rows && !parsing->cur.bad; i++) {
         parse_row(parsing, i, &bases[i]);
         check(parsing, i == 0 || rows_ascend(&rollups->rows[i - 1], &rollups->rows[i]));
+        rollups->rows[i].sealing = rollups->sealing;
     }
     check(parsing, fg_cur_end(&parsing->cur));
     if (!parsing->cur.bad)
@@ -317,13 +340,13 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
 {
     struct fg_cur cur = fg_cur(bytes);
     uint32_t magic = fg_cur_le32(&cur), version = fg_cur_le32(&cur);
-    struct fg_block_stored said = {.raw_bytes = fg_cur_le32(&cur)};
+    struct fg_block_stored said = {
+        .raw_bytes = fg_cur_le32(&cur), .key = part->key, .kind = FG_BLOCK_NOD};
+    const struct fg_seal_part seal = fg_block_seal_of_part(part);
     uint32_t stored_bytes = fg_cur_le32(&cur), head_crc;
     struct fg_rollups rollups = {0};
     struct fg_slice raw, stored;
 
-    if (fg_block_check_key(part->key, err) != FG_OK)
-        return fg_wrap(err, "rollups");
     said.crc = fg_cur_le32(&cur);
     head_crc = fg_cur_le32(&cur);
     stored = fg_cur_take(&cur, stored_bytes);
@@ -336,8 +359,10 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
         return fg_fail(err, FG_E_CORRUPT, "rollups: bad header");
     if (version < FG_ROLLUP_VERSION_LEAST || version > FG_ROLLUP_VERSION)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "rollups of unsupported version %u", version);
-    if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
+    if (fg_block_unpack_in(&seal, stored, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "rollups");
+    if (note_sealing(part, arena, &rollups, err) != FG_OK)
+        return err->code;
     if (parse_directory(raw, arena, &rollups, err) != FG_OK)
         return err->code;
     if (!fg_cur_end(&cur))

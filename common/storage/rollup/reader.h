@@ -30,6 +30,14 @@ struct fg_rollup_place {
     uint32_t items; /* nodes of a crown, functions of totals, ranks of full values */
 };
 
+/* With what the packed runs of a part are sealed. */
+struct fg_rollup_sealing {
+    uint32_t key;
+    const struct fg_keys *keys;
+    struct fg_slice tenant, service; /* in the arena of the rollups */
+    struct fg_id digest;
+};
+
 struct fg_rollup_row {
     struct fg_rollup_key key;
     uint32_t type; /* into types */
@@ -39,6 +47,7 @@ struct fg_rollup_row {
     uint64_t cut_max;
     struct fg_rollup_place places[FG_ROLLUP_FORMS];
     uint64_t factor; /* multiplier of the bytes at the places, which may belong to another row */
+    const struct fg_rollup_sealing *sealing; /* of the bytes; NULL: not encrypted */
 };
 
 struct fg_rollups {
@@ -52,6 +61,7 @@ struct fg_rollups {
     uint32_t n_rows;
     struct fg_rollup_place names, dict;      /* at the start of CRN, one after the other */
     uint64_t section_bytes[FG_ROLLUP_FORMS]; /* of CRN, FTB and FUL */
+    const struct fg_rollup_sealing *sealing; /* NULL: not encrypted */
 };
 
 /* The sections of rollups in a part; len 0: it has none. */
@@ -65,8 +75,9 @@ struct fg_rollup_ranges fg_rollup_ranges(const struct fg_block_part *part);
  * the others; ftb and ful are empty. */
 struct fg_rollup_ranges fg_rollup_single_ranges(const struct fg_block_part *part);
 
-/* Parses section NOD or SND of the part. bytes: the whole section. FG_E_UNIMPLEMENTED: the part is
- * encrypted, or a newer version wrote its rollups. */
+/* Parses section NOD or SND of the part. bytes: the whole section. FG_E_UNIMPLEMENTED: the key of
+ * the part is not there, or a newer version wrote its rollups. This function and those below have
+ * the errors of fg_keys_find(), too. */
 enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice bytes,
                               struct fg_arena *arena, struct fg_rollups *ret_rollups,
                               struct fg_err *err) fg_must_check;

@@ -80,9 +80,11 @@ struct fg_rollup_sections {
     struct fg_slice nod, crn, ftb, ful;
 };
 
-/* Encodes the sections. FG_E_INVALID: a key was added twice. FG_E_LIMIT: larger than a page; with
+/* Encodes the sections. sealer: of the part (fg_block_part_sealer()); NULL: they are not encrypted.
+ * Those of single series are sealed as the others are: what they say is right in either place.
+ * FG_E_INVALID: a key was added twice. FG_E_LIMIT: larger than a page; with
  * options.all also: more than a part may have. */
-enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer,
+enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer, struct fg_block_sealer *sealer,
                               struct fg_rollup_sections *ret_sections,
                               struct fg_err *err) fg_must_check;
 

@@ -2,6 +2,7 @@
  */
 #include "common/runtime/log.h"
 #include "compactor/edit.h"
+#include "tests/lib/made_keys.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -15,10 +16,11 @@ enum { MEMORY_FROM_BYTES = 512 * 1024 };
 static void segments_become_hourly_then_daily_blocks(void **state)
 {
     struct world *world = fg_new(struct world);
+    struct made_keys *keys = *state; /* NULL: nothing is encrypted */
     struct world_shape shape;
 
-    (void)state;
     world_open(world, 1);
+    world_encrypt(world, keys == NULL ? NULL : &keys->keys);
     for (int k = 0; k < 12; k++) { /* two hours */
         world_pass_time(world, 10 * FG_MINUTE_NS);
         world_arrive(world, 30, world->clock.wall_ns, 10 * FG_MINUTE_NS);
@@ -340,8 +342,10 @@ static void late_data_of_the_open_day(void **state)
 
 int main(void)
 {
+    struct made_keys keys;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_become_hourly_then_daily_blocks),
+        cmocka_unit_test_prestate(segments_become_hourly_then_daily_blocks, &keys),
         cmocka_unit_test(blocks_of_a_lost_manifest_are_kept),
         cmocka_unit_test(expired_ad_hoc_profiles_are_deleted),
         cmocka_unit_test(late_and_old_data_is_folded_into_its_day),
@@ -352,5 +356,6 @@ int main(void)
     };
 
     fg_log_set_level(FG_LOG_ERROR);
+    made_keys_init(&keys, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static struct cmp_merge_source source_of(struct fixture *f, struct fg_slice obje
     uint64_t offset;
 
     must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len, NULL,
                                   f->arena, directory, &err),
          &err);
     first = last = fg_block_part_find(directory, FG_LIT("acme"), FG_LIT(""));
@@ -122,7 +122,7 @@ static struct cmp_merge_tally write_span(struct fixture *f, const struct cmp_mer
     struct fg_err err;
 
     must(try_write(f, span, out, &err), &err);
-    must(cmp_merge_read_back(fg_buf_slice(out), "out", MEMORY, &tally, &err), &err);
+    must(cmp_merge_read_back(fg_buf_slice(out), NULL, "out", MEMORY, &tally, &err), &err);
     return tally;
 }
 
@@ -159,7 +159,7 @@ static void a_merge_keeps_every_profile(void **state)
         seen = survey(&f);
         tally = write_span(&f, &MERGE_SPAN_ALL, &out);
         must(cmp_merge_tally_check(&seen.kept, &tally, &err), &err);
-        made_read(fg_buf_slice(&out), "acme", &found);
+        made_read(fg_buf_slice(&out), NULL, "acme", &found);
         made_expect(&found, f.profiles, PROFILES, acme);
         made_found_done(&found);
         fg_buf_done(&out);
@@ -265,7 +265,7 @@ static void time_stripes_have_the_chosen_length(void **state)
         for (uint32_t i = 0; i < LENGTHS; i++) {
             struct made_found found = {0};
 
-            made_read(fg_buf_slice(&files[i]), "acme", &found);
+            made_read(fg_buf_slice(&files[i]), NULL, "acme", &found);
             made_expect(&found, f.profiles, PROFILES, acme);
             made_found_done(&found);
             fg_buf_done(&files[i]);
@@ -297,7 +297,7 @@ static void a_merge_divides_by_shards_and_spans(void **state)
             struct cmp_merge_tally tally = write_span(&f, &span, &outs[n]);
 
             cmp_merge_tally_add(&sum, &tally);
-            made_read(fg_buf_slice(&outs[n++]), "acme", &found);
+            made_read(fg_buf_slice(&outs[n++]), NULL, "acme", &found);
         }
     must(cmp_merge_tally_check(&seen.kept, &sum, &err), &err);
     made_expect(&found, f.profiles, PROFILES, acme);
@@ -344,7 +344,7 @@ static void a_merge_leaves_deleted_profiles_out(void **state)
     assert_int_equal(seen.deleted, deletions[0].profiles + deletions[1].profiles);
     assert_int_equal(seen.deleted + tally.profiles, expected);
     assert_true(deletions[0].profiles > 0 && deletions[1].profiles > 0);
-    made_read(fg_buf_slice(&out), "acme", &found);
+    made_read(fg_buf_slice(&out), NULL, "acme", &found);
     made_expect(&found, left, n, acme);
     for (size_t i = 0; i < 2; i++)
         fg_selector_done(&deletions[i].selector);
@@ -370,10 +370,10 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
     struct fg_err err;
     uint64_t offset;
 
-    must(fg_block_verify(file, MEMORY, &verified, &err), &err);
+    must(fg_block_verify(file, NULL, MEMORY, &verified, &err), &err);
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                  &directory, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                  arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
         struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
@@ -476,7 +476,7 @@ static void small_groups_and_series_have_rollups(void **state)
     (void)write_span(&f, &day, &file);
     must(fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, &err), &err);
     must(fg_block_directory_parse(fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX),
-                                  file.len, f.arena, &directory, &err),
+                                  file.len, NULL, f.arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
         struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
@@ -512,8 +512,8 @@ static void open_object(struct fixture *f, struct fg_slice file, struct fg_block
     uint64_t offset;
 
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, f->arena,
-                                  ret, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                  f->arena, ret, &err),
          &err);
 }
 
@@ -804,7 +804,7 @@ static void damaged_sources_are_refused(void **state)
 
         f.objects[0].ptr[i] ^= 0x40;
         if (try_write(&f, &MERGE_SPAN_ALL, &out, &err) == FG_OK) {
-            must(cmp_merge_read_back(fg_buf_slice(&out), "out", MEMORY, &tally, &err), &err);
+            must(cmp_merge_read_back(fg_buf_slice(&out), NULL, "out", MEMORY, &tally, &err), &err);
             assert_true(cmp_merge_tally_eq(&good, &tally));
         } else {
             assert_int_equal(err.code, FG_E_CORRUPT);

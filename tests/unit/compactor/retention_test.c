@@ -1,5 +1,6 @@
 /* Blocks whose retention is over are dropped, or replaced by rollups that are kept for longer. */
 #include "common/runtime/log.h"
+#include "tests/lib/made_keys.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -114,13 +115,14 @@ static void nodes_for_long(struct fg_limit_settings *limits)
 static void rollups_outlive_profiles(void **state)
 {
     struct world *world = fg_new(struct world);
+    struct made_keys *keys = *state; /* NULL: nothing is encrypted */
     const int64_t week = 7 * PLAN_DAY_NS;
     struct fg_usage billed;
     uint64_t kept;
     size_t all;
 
-    (void)state;
     world_open(world, 19);
+    world_encrypt(world, keys == NULL ? NULL : &keys->keys);
     world_pass_time(world, WORLD_NOW + 2 * week - world->clock.wall_ns);
     world_pass_time(world, week - world->clock.wall_ns % week); /* weeks begin now */
     const int64_t first = world->clock.wall_ns;
@@ -133,6 +135,8 @@ static void rollups_outlive_profiles(void **state)
     world_pass_time(world, 3 * PLAN_DAY_NS);
     world_turn(world);
     all = world->n_profiles;
+    if (keys != NULL)
+        keys->newest++; /* what was written until now has the key before */
     tenants_free(world->tenants, &world->limits);
     world->tenants = world->config.tenants =
         tenants_make(&world->limits, nodes_for_long, true, world->registry);
@@ -325,14 +329,17 @@ static void broken_block_is_tried_for_a_day(void **state)
 
 int main(void)
 {
+    struct made_keys keys;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expired_blocks_are_dropped),
         cmocka_unit_test(a_full_scratch_disk_does_not_stop_retention),
         cmocka_unit_test(rollups_outlive_profiles),
+        cmocka_unit_test_prestate(rollups_outlive_profiles, &keys),
         cmocka_unit_test(a_broken_block_holds_up_no_other),
         cmocka_unit_test(broken_block_is_tried_for_a_day),
     };
 
     fg_log_set_level(FG_LOG_ERROR);
+    made_keys_init(&keys, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,11 @@ void world_open(struct world *world, uint64_t seed)
     start(world);
 }
 
+void world_encrypt(struct world *world, const struct fg_keys *keys)
+{
+    world->memory->keys = world->mortal.bucket.keys = keys;
+}
+
 static size_t files_in(const char *path)
 {
     DIR *folder = opendir(path);

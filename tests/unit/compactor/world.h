@@ -50,6 +50,8 @@ struct world {
 
 void world_open(struct world *world, uint64_t seed); /* at WORLD_NOW, with a compactor */
 void world_close(struct world *world);
+/* From now on blocks are encrypted with these keys; NULL: they are not. */
+void world_encrypt(struct world *world, const struct fg_keys *keys);
 void world_restart(struct world *world); /* the compactor, by what settings and config say now */
 void world_pass_time(struct world *world, int64_t by_ns);
 void world_must(enum fg_code code, const struct fg_err *err);

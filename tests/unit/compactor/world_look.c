@@ -15,7 +15,7 @@ static void read_object(struct world *world, const char *name, uint32_t tenant,
     struct fg_buf object;
 
     world_get(world, name, &object);
-    made_read(fg_buf_slice(&object), made_tenant(tenant), found);
+    made_read(fg_buf_slice(&object), world->memory->keys, made_tenant(tenant), found);
     fg_buf_done(&object);
 }
 
@@ -53,7 +53,7 @@ static uint64_t profiles_in(struct world *world, const struct fg_blocks *blocks,
     world_get(world, name, &object);
     world_must(fg_block_directory_parse(
                    fg_slice_sub(fg_buf_slice(&object), block->directory_offset, SIZE_MAX),
-                   object.len, arena, &directory, &err),
+                   object.len, world->memory->keys, arena, &directory, &err),
                &err);
     part = fg_block_part_find(&directory, blocks->tenant, service);
     assert_true(part < directory.n_parts && fg_slice_eq(directory.parts[part].service, service));
@@ -77,7 +77,7 @@ static void look_at_nodes(struct world *world, const struct fg_blocks *blocks,
     world_get(world, name, &object);
     world_must(fg_block_directory_parse(
                    fg_slice_sub(fg_buf_slice(&object), entry->directory_offset, SIZE_MAX),
-                   object.len, arena, &directory, &err),
+                   object.len, world->memory->keys, arena, &directory, &err),
                &err);
     assert_int_equal(entry->profiles, directory.n_profiles);
     assert_int_equal(entry->rollup_offset, directory.rollup_offset);

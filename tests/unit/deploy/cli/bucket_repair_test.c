@@ -78,7 +78,7 @@ static struct fg_block_directory parse(struct fg_slice file, struct fg_arena *ar
     struct fg_err err;
 
     world_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    world_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, arena,
+    world_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL, arena,
                                         &directory, &err),
                &err);
     return directory;

@@ -49,8 +49,8 @@ static void open_file(struct opened *opened, struct fg_slice file)
     must(fg_block_directory_offset(fg_slice_sub(file, file.len - FG_BLOCK_TRAILER_BYTES, SIZE_MAX),
                                    file.len, &offset, &err),
          &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, opened->arena,
-                                  &opened->directory, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL,
+                                  opened->arena, &opened->directory, &err),
          &err);
 }
 
@@ -515,7 +515,7 @@ static enum fg_code verify(struct fg_slice file, struct fg_err *err)
 {
     struct fg_block_verified verified;
 
-    return fg_block_verify(file, ARENA_MAX_BYTES, &verified, err);
+    return fg_block_verify(file, NULL, ARENA_MAX_BYTES, &verified, err);
 }
 
 static void good_blocks_verify(void **state)
@@ -529,7 +529,7 @@ static void good_blocks_verify(void **state)
         uint64_t profiles = 0;
 
         write_block(block, seed, &file);
-        must(fg_block_verify(fg_buf_slice(&file), ARENA_MAX_BYTES, &verified, &err), &err);
+        must(fg_block_verify(fg_buf_slice(&file), NULL, ARENA_MAX_BYTES, &verified, &err), &err);
         for (uint32_t i = 0; i < block->n_parts; i++)
             for (uint32_t s = 0; s < block->parts[i].n_series; s++)
                 profiles += block->parts[i].series[s].n_profiles;
@@ -596,7 +596,7 @@ static void too_little_memory_is_an_error(void **state)
         struct fg_block_verified verified;
         struct fg_err err;
 
-        if (fg_block_verify(fg_buf_slice(&file), limit, &verified, &err) == FG_OK)
+        if (fg_block_verify(fg_buf_slice(&file), NULL, limit, &verified, &err) == FG_OK)
             break;
         if (err.code != FG_E_LIMIT)
             fail_msg("%zu: %s", limit, err.msg);

@@ -120,7 +120,7 @@ static void function_tree_equals_that_of_the_stacks(void **state)
         write_block(seed, &bytes, &named);
         file = fg_buf_slice(&bytes);
         must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-        must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, arena,
+        must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL, arena,
                                       &directory, &err),
              &err);
         for (uint32_t i = 0; i < directory.n_parts; i++) {
@@ -158,7 +158,7 @@ static enum fg_code verify(const struct repack *repack, struct fg_err *err)
 
     fg_buf_init(&file, 1 << 26);
     repack_write(repack, &file);
-    code = fg_block_verify(fg_buf_slice(&file), ARENA_MAX_BYTES, &verified, err);
+    code = fg_block_verify(fg_buf_slice(&file), NULL, ARENA_MAX_BYTES, &verified, err);
     fg_buf_done(&file);
     return code;
 }

@@ -102,8 +102,8 @@ static enum fg_code read_index(struct fg_slice file, struct fg_arena *arena,
     uint64_t offset;
 
     must(fg_block_directory_offset(file, file.len, &offset, err), err);
-    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, arena, directory,
-                                  err),
+    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, NULL, arena,
+                                  directory, err),
          err);
     range = fg_block_part_range(&directory->parts[0], FG_BLOCK_WANT_SERIES);
     return fg_block_part_parse(&directory->parts[0], fg_slice_sub(file, range.offset, range.len),
@@ -142,7 +142,7 @@ static void series_chunks_are_read_back(void **state)
 
     (void)state;
     write_good(&file);
-    must(fg_block_verify(fg_buf_slice(&file), MAX_BYTES, &verified, &err), &err);
+    must(fg_block_verify(fg_buf_slice(&file), NULL, MAX_BYTES, &verified, &err), &err);
     must(read_index(fg_buf_slice(&file), arena, &index, &err), &err);
     assert_int_equal(index.n_series, FG_COUNT(pods));
     for (uint32_t s = 0; s < index.n_series; s++) {

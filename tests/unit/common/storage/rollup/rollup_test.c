@@ -321,8 +321,8 @@ static void open_block(const struct made *made, struct opened *opened)
     assert_int_equal(fg_block_directory_offset(opened->file, opened->file.len, &offset, &err),
                      FG_OK);
     assert_int_equal(fg_block_directory_parse(fg_slice_sub(opened->file, offset, SIZE_MAX),
-                                              opened->file.len, made->arena, &opened->directory,
-                                              &err),
+                                              opened->file.len, NULL, made->arena,
+                                              &opened->directory, &err),
                      FG_OK);
     part = &opened->directory.parts[0];
     assert_int_equal(
@@ -477,7 +477,7 @@ static void rollups_are_read_back(void **state)
     make(&made, 1, false, 1 << 20);
     write_block(&made);
     open_block(&made, &opened);
-    assert_int_equal(fg_block_verify(opened.file, 64 << 20, &verified, &err), FG_OK);
+    assert_int_equal(fg_block_verify(opened.file, NULL, 64 << 20, &verified, &err), FG_OK);
     assert_int_equal(opened.nodes.n_types, TYPES);
     assert_int_equal(opened.nodes.groups.n_groups, 2);
     assert_true(fg_slice_is(opened.nodes.groups.names[0], "region"));
@@ -566,7 +566,8 @@ static bool verifies(const struct made *made, const struct opened *opened)
 {
     struct fg_block_verified verified;
     struct fg_err err;
-    bool good = fg_block_verify(fg_buf_slice(&made->file), 64 << 20, &verified, &err) == FG_OK;
+    bool good =
+        fg_block_verify(fg_buf_slice(&made->file), NULL, 64 << 20, &verified, &err) == FG_OK;
 
     assert_int_equal(good, fg_rollup_verify(&opened->directory.parts[0], fg_buf_slice(&made->file),
                                             64 << 20, &err) == FG_OK);
@@ -672,7 +673,7 @@ static void the_smallest_rollup_is_read_back(void **state)
     fg_tree_init(&tree);
     assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
     assert_int_equal(fg_rollup_add(writer, &key, &value, 1, &err), FG_OK);
-    assert_int_equal(fg_rollup_finish(writer, &sections, &err), FG_OK);
+    assert_int_equal(fg_rollup_finish(writer, NULL, &sections, &err), FG_OK);
     assert_int_equal(
         fg_rollups_parse(&(const struct fg_block_part){0}, sections.nod, arena, &nodes, &err),
         FG_OK);
@@ -717,7 +718,7 @@ static void invalid_rollups_are_refused(void **state)
     key.end_ns = 1;
     assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_OK);
     assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_OK);
-    assert_int_equal(fg_rollup_finish(writer, &sections, &err), FG_E_INVALID);
+    assert_int_equal(fg_rollup_finish(writer, NULL, &sections, &err), FG_E_INVALID);
     fg_rollup_writer_destroy(writer);
     fg_tree_done(&tree);
 }
@@ -780,7 +781,8 @@ static void derived_parts_have_no_profiles(void **state)
     assert_int_equal(opened.directory.n_profiles, 160);
     assert_int_equal(opened.directory.parts[1].t_max_ns, 180);
     assert_int_equal(opened.index.n_series, 0);
-    assert_int_equal(fg_block_verify(fg_buf_slice(&made.file), 64 << 20, &verified, &err), FG_OK);
+    assert_int_equal(fg_block_verify(fg_buf_slice(&made.file), NULL, 64 << 20, &verified, &err),
+                     FG_OK);
     for (uint32_t i = 0; i < 2; i++) {
         struct fg_rollup_ranges ranges = fg_rollup_ranges(&opened.directory.parts[i]);
 

@@ -153,10 +153,10 @@ static struct fg_rollups read_file(const struct fixture *f, struct fg_arena *are
     struct fg_err err;
     uint64_t offset;
 
-    must(fg_block_verify(file, MAX_BYTES, &verified, &err), &err);
+    must(fg_block_verify(file, NULL, MAX_BYTES, &verified, &err), &err);
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
-                                  directory, &err),
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, NULL,
+                                  arena, directory, &err),
          &err);
     must(fg_rollup_verify(&directory->parts[0], file, MAX_BYTES, &err), &err);
     must(fg_rollup_verify_sums(&directory->parts[0], file, MAX_BYTES, &err), &err);

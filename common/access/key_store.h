@@ -1,0 +1,68 @@
+/*
+ * The keys of tenants of a process: finds them in the registry of access, unwraps each once, and
+ * keeps them in locked memory (common/storage/seal). It is what bucket->keys refers to.
+ *
+ * encryption.mode:
+ *   off          nothing new is encrypted. What was encrypted before can be read as long as there
+ * is what wraps its keys per_tenant   new blocks are encrypted. A tenant without a key gets one
+ * when its first block is written
+ *
+ * Thread: any that may wait for the bucket and for what wraps keys, unless said otherwise.
+ */
+#ifndef FG_COMMON_ACCESS_KEY_STORE_H
+#define FG_COMMON_ACCESS_KEY_STORE_H
+
+#include "common/access/registry.h"
+#include "common/runtime/config.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/seal/keys.h"
+
+enum fg_encryption_mode { FG_ENCRYPTION_OFF, FG_ENCRYPTION_PER_TENANT };
+
+struct fg_encryption_settings {
+    unsigned mode;       /* enum fg_encryption_mode */
+    char *key_file;      /* "": none */
+    char *old_key_files; /* separated by commas */
+    char *vault_address; /* "": none */
+    char *vault_mount, *vault_key, *vault_token_file, *vault_ca_file;
+};
+
+extern const struct fg_conf_field fg_encryption_fields[];
+extern const size_t fg_encryption_n_fields;
+
+struct fg_key_store;
+
+struct fg_key_store_config {
+    const struct fg_encryption_settings *settings; /* borrowed */
+    struct fg_bucket *bucket;                      /* has the registry; borrowed */
+    const char *by;                                /* who makes keys, for the registry */
+    struct fg_registry *registry;                  /* of metrics; NULL: none */
+};
+
+/* Creates a store, and sets bucket->keys; does neither and sets *ret_store to NULL without a key
+ * file and with mode off. FG_E_INVALID: a setting is wrong. */
+enum fg_code fg_key_store_create(const struct fg_key_store_config *config,
+                                 struct fg_key_store **ret_store, struct fg_err *err) fg_must_check;
+
+/* Resets bucket->keys, overwrites all keys and frees the store. Nobody uses the keys any more.
+ * Accepts NULL. */
+void fg_key_store_destroy(struct fg_key_store *store);
+
+/* Takes note of a newer registry: keys that were shredded are overwritten. Takes a reference of its
+ * own. Never waits. store NULL: does nothing. */
+void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry);
+
+/* Makes the next version of a tenant's key, also if the ones before were shredded. */
+enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
+                                 uint32_t *ret_version, struct fg_err *err) fg_must_check;
+
+/* Removes all keys of a tenant from the registry of the bucket. Needs no store. */
+enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
+                                struct fg_err *err) fg_must_check;
+
+/* Wraps all keys with encryption.key_file that are wrapped otherwise. *ret_count: how many. */
+enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count,
+                                 struct fg_err *err) fg_must_check;
+
+#endif

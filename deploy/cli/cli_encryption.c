@@ -1,0 +1,257 @@
+/* `flamegrid encryption VERB`: the keys of tenants in the bucket of a server with these settings,
+ * whether one runs or not. A verb is a row of the table at the end. */
+#include "common/access/key_store.h"
+#include "common/access/registry_object.h"
+#include "common/access/tenant_keys.h"
+#include "deploy/cli/args.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
+#include "deploy/single/server.h"
+
+struct encryption_command {
+    const struct fg_encryption_settings *settings;
+    const char *tenant; /* "": none */
+    bool json, yes;
+    struct fg_bucket *bucket;
+    struct fg_key_store *keys;
+    struct fg_err err;
+};
+
+struct encryption_verb {
+    const char *name;
+    bool needs_tenant;
+    enum fg_code (*run)(struct encryption_command *command);
+};
+
+static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS; /* of a read */
+
+static const char by[] = "flamegrid encryption";
+
+static const char help[] =
+    "usage: flamegrid encryption list [--json] [settings]\n"
+    "       flamegrid encryption rotate TENANT [settings]\n"
+    "       flamegrid encryption shred TENANT --yes [settings]\n"
+    "       flamegrid encryption rewrap [settings]\n"
+    "\n"
+    "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
+    "--bucket.type s3 and so on, or FG_... in the environment. The server may run or not. How\n"
+    "encryption works: deploy/operations/encryption.md.\n"
+    "\n"
+    "  list    lists the keys of all tenants: versions, since when, what encrypts them\n"
+    "  rotate  makes the next version of a tenant's key. New blocks are encrypted with it; those\n"
+    "          that are there keep theirs and stay readable\n"
+    "  shred   removes all keys of a tenant for good: nothing of it that is encrypted can be read\n"
+    "          any more, here and in copies. Old versions of the object access/registry, and "
+    "copies\n"
+    "          of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
+    "          file (see rewrap) and destroy the old one\n"
+    "  rewrap  encrypts the keys of all tenants with encryption.key_file, or Vault, that are\n"
+    "          encrypted with one of encryption.old_key_files\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
+    "  flamegrid encryption rotate shop --config /etc/flamegrid/server.yaml\n"
+    "  flamegrid encryption shred shop --yes --config /etc/flamegrid/server.yaml\n";
+
+/* ---- list ---- */
+
+static void print_key(const Access__TenantKey *key, const Access__TenantKey *newest)
+{
+    char date[32] = "";
+    time_t seconds = (time_t)((key->shredded_ms != 0 ? key->shredded_ms : key->created_ms) / 1000);
+    struct tm parts;
+
+    if (gmtime_r(&seconds, &parts) != NULL)
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    if (key->shredded_ms != 0)
+        printf("%-40s %4u  shredded %s by %s\n", key->tenant, key->version, date, key->shredded_by);
+    else
+        printf("%-40s %4u  %s since %s, encrypted with %s\n", key->tenant, key->version,
+               key == newest ? "newest" : "old   ", date, key->wrapped_by);
+}
+
+static json_t *key_json(const Access__TenantKey *key)
+{
+    json_t *json =
+        json_pack("{s:s,s:i,s:s,s:o,s:s}", "tenant", key->tenant, "version", (int)key->version,
+                  "state", key->shredded_ms != 0 ? "shredded" : "usable", "created",
+                  cli_json_time(key->created_ms * FG_MS_NS), "encrypted_with", key->wrapped_by);
+
+    if (key->shredded_ms != 0) {
+        (void)json_object_set_new(json, "shredded", cli_json_time(key->shredded_ms * FG_MS_NS));
+        (void)json_object_set_new(json, "shredded_by", cli_json_text(fg_cstr(key->shredded_by)));
+    }
+    return json;
+}
+
+static enum fg_code list(struct encryption_command *command)
+{
+    struct fg_access_registry *registry = NULL;
+    const Access__Registry *message;
+    json_t *keys = json_array();
+    enum fg_code code = FG_OK;
+
+    if (fg_access_read(command->bucket, fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, &registry,
+                       &command->err) != FG_OK) {
+        json_decref(keys);
+        return command->err.code;
+    }
+    message = registry->message;
+    for (size_t i = 0; i < message->n_keys; i++)
+        if (command->json)
+            (void)json_array_append_new(keys, key_json(message->keys[i]));
+        else
+            print_key(message->keys[i],
+                      fg_tenant_key_newest(message, fg_cstr(message->keys[i]->tenant)));
+    fg_access_registry_unref(registry);
+    if (command->json)
+        code = cli_json_print(json_pack("{s:o}", "keys", json_incref(keys)), stdout, &command->err);
+    json_decref(keys);
+    return code;
+}
+
+/* ---- changes ---- */
+
+static enum fg_code need_keys(struct encryption_command *command)
+{
+    if (command->keys != NULL)
+        return FG_OK;
+    return fg_fail(
+        &command->err, FG_E_INVALID,
+        "one of the settings encryption.key_file and encryption.vault_address is needed");
+}
+
+static enum fg_code rotate(struct encryption_command *command)
+{
+    uint32_t version = 0;
+
+    if (need_keys(command) != FG_OK || fg_key_store_rotate(command->keys, fg_cstr(command->tenant),
+                                                           &version, &command->err) != FG_OK)
+        return command->err.code;
+    printf("tenant %s has key %u; running servers use it for new blocks after access.poll\n",
+           command->tenant, version);
+    return FG_OK;
+}
+
+static enum fg_code shred(struct encryption_command *command)
+{
+    if (!command->yes)
+        return fg_fail(&command->err, FG_E_INVALID,
+                       "this cannot be undone: nothing of tenant %s that is encrypted can be read "
+                       "afterwards. Repeat it with --yes",
+                       command->tenant);
+    if (fg_key_store_shred(command->bucket, by, fg_cstr(command->tenant), &command->err) != FG_OK)
+        return command->err.code;
+    printf("the keys of tenant %s are shredded; running servers forget them after access.poll\n",
+           command->tenant);
+    return FG_OK;
+}
+
+static enum fg_code rewrap(struct encryption_command *command)
+{
+    uint32_t count = 0;
+
+    if (need_keys(command) != FG_OK ||
+        fg_key_store_rewrap(command->keys, &count, &command->err) != FG_OK)
+        return command->err.code;
+    printf("%u keys are encrypted anew\n", count);
+    return FG_OK;
+}
+
+/* ---- the command ---- */
+
+static const struct encryption_verb verbs[] = {
+    {"list", false, list},
+    {"rotate", true, rotate},
+    {"shred", true, shred},
+    {"rewrap", false, rewrap},
+};
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid encryption", verbs);
+
+static enum fg_code run_on_bucket(const struct encryption_verb *verb,
+                                  struct encryption_command *command)
+{
+    enum fg_code code = single_open_bucket(&command->bucket, &command->err);
+
+    if (code == FG_OK)
+        code = fg_key_store_create(&(struct fg_key_store_config){.settings = command->settings,
+                                                                 .bucket = command->bucket,
+                                                                 .by = by},
+                                   &command->keys, &command->err);
+    if (code == FG_OK)
+        code = verb->run(command);
+    fg_key_store_destroy(command->keys);
+    fg_bucket_close(command->bucket);
+    return code;
+}
+
+/* Takes the command's own words out of argv; what remains are settings. */
+static int take_words(struct encryption_command *command, int argc, char **argv)
+{
+    int kept = 0;
+
+    for (int i = 0; i < argc; i++) {
+        if (i == 0 && argv[i][0] != '-')
+            command->tenant = argv[i];
+        else if (strcmp(argv[i], "--json") == 0)
+            command->json = true;
+        else if (strcmp(argv[i], "--yes") == 0)
+            command->yes = true;
+        else
+            argv[kept++] = argv[i];
+    }
+    return kept;
+}
+
+static enum fg_code check_words(const struct encryption_verb *verb,
+                                struct encryption_command *command)
+{
+    bool has_tenant = command->tenant[0] != '\0';
+
+    if (verb->needs_tenant && !has_tenant)
+        return fg_fail(&command->err, FG_E_INVALID, "the name of a tenant has to follow");
+    if (!verb->needs_tenant && has_tenant)
+        return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
+                       command->tenant);
+    return FG_OK;
+}
+
+static int run(const struct fg_program_def *def, int argc, char **argv)
+{
+    const struct encryption_verb *verb = cli_args_find_verb(&all_verbs, argv[0]);
+    struct fg_program program;
+    struct encryption_command command = {.settings = &program.encryption, .tenant = ""};
+    int n_flags = take_words(&command, argc - 1, argv + 1), code = CLI_OK;
+
+    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) != FG_OK ||
+        check_words(verb, &command) != FG_OK)
+        code = CLI_USAGE;
+    else if (run_on_bucket(verb, &command) != FG_OK)
+        code = CLI_FAILED;
+    if (code != CLI_OK)
+        fprintf(stderr, "flamegrid encryption %s: %s\n", verb->name, command.err.msg);
+    fg_program_forget(&program);
+    return code;
+}
+
+int cli_encryption(int argc, char **argv)
+{
+    const struct cli_args_command page = {"encryption", "VERB", help, "", NULL, 0};
+
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            (void)fputs(help, stdout);
+            return CLI_OK;
+        }
+    if (cli_args_complete_verbs(&all_verbs, argc, argv))
+        return CLI_OK;
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0)
+        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
+    if (argc > 0 && cli_args_find_verb(&all_verbs, argv[0]) == NULL)
+        return cli_args_unknown_verb(&all_verbs, argv[0]);
+    if (argc == 0) {
+        (void)fputs(help, stderr);
+        return CLI_USAGE;
+    }
+    return single_with_def(run, argc, argv);
+}

@@ -1,0 +1,265 @@
+"""Encryption at rest of a server, with a key file: answers are those without it, keys are renewed, wrapped again and destroyed,
+and what cannot be read is said to be so."""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+
+import flamegrid
+import versions
+from transit import Transit
+from flamegrid import check
+
+make = versions.make
+OLD = 2 * 2 * make.HOUR_S // make.STEP_S  # profiles of two services in two hours
+POLL_S = 0.2
+
+
+def write_key(folder, name):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="ascii") as out:
+        out.write(os.urandom(32).hex() + "\n")
+    os.chmod(path, 0o600)
+    return path
+
+
+def settings(key_file, *more):
+    return [*versions.QUICK, "--access.poll", "%dms" % (1000 * POLL_S), "--encryption.mode", "per_tenant",
+            "--encryption.key_file", key_file, *more]
+
+
+def command(data, *words):
+    """`flamegrid WORDS` on the server's folder: (exit code, both outputs)."""
+    done = subprocess.run([flamegrid.binary(), *words, "--data", data], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def must(data, *words):
+    """Its output."""
+    done = subprocess.run([flamegrid.binary(), *words, "--data", data], capture_output=True, text=True, check=False)
+    check(done.returncode == 0, "%s: %d %s%s", " ".join(words), done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def objects(data, *key):
+    """Names of segments and blocks."""
+    names = [line.split()[-1] for line in must(data, "bucket", "ls", "-r", *key).splitlines()]
+    return [name for name in names if name.startswith("segments/") or "/blocks/" in name]
+
+
+def keys_of(data, *key):
+    """(tenant, key) of every part of every segment and block."""
+    found = set()
+    for name in objects(data):
+        for part in json.loads(must(data, "bucket", "inspect", name, "--json", *key))["parts"]:
+            found.add((part["tenant"], part["key"]))
+    return found
+
+
+def wait_for(what, holds):
+    deadline = time.monotonic() + versions.WAIT_S
+    while not holds():
+        check(time.monotonic() < deadline, "%s not after %d s", what, versions.WAIT_S)
+        time.sleep(POLL_S)
+
+
+def all_in_blocks(data, tenants, profiles):
+    return all(versions.usage_of(data, tenant)[0] == profiles for tenant in tenants)
+
+
+def plain_answers():
+    with flamegrid.Server(*versions.QUICK) as server:
+        server.start().wait_ready()
+        make.push(server, *versions.HOURS)
+        return make.answers(server)
+
+
+def everywhere(data, text):
+    """Names of files below the bucket that have the text."""
+    found = []
+    for folder, _, files in os.walk(os.path.join(data, "bucket")):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as content:
+                if text in content.read():
+                    found.append(name)
+    return found
+
+
+def answers_are_the_same():
+    """Of the head, of segments and of blocks; also after a restart, and with a key for each tenant."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        key_file = write_key(folder, "key")
+        key = ("--encryption.key_file", key_file)
+        expected = plain_answers()
+        with flamegrid.Server(*settings(key_file)) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            make.flush(server)
+            check(make.answers(server) == expected, "other answers from segments")
+            wait_for("in blocks", lambda: all_in_blocks(server.data, make.TENANTS, OLD))
+            check(make.answers(server) == expected, "other answers from blocks")
+            check(server.terminate() == 0, "%s", server.log_tail())
+            check(keys_of(server.data, *key) == {(tenant, 1) for tenant in make.TENANTS}, "%s", keys_of(server.data, *key))
+            server.start().wait_ready()
+            check(make.answers(server) == expected, "other answers after a restart")
+            check("flamegrid_encryption_keys_unwrapped_total 2" in server.metrics(), "%s", server.metrics())
+            check(server.terminate() == 0, "%s", server.log_tail())
+            must(server.data, "bucket", "verify", *key)
+            with open(key_file, "rb") as secret:
+                check(not everywhere(server.data, secret.read().strip()), "the key file is in the bucket")
+            stacks = must(server.data, "bucket", "export", "shop", "--tenant", "acme", "--from", str(make.START_S), "--until",
+                          str(make.START_S + make.HOUR_S), "--type", "cpu", "--format", "folded", *key)
+            check("main;work;step_1" in stacks, "%s", stacks)
+
+
+def what_cannot_be_read_is_no_damage():
+    """Without the key file, or with another one."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        key_file, other = write_key(folder, "key"), write_key(folder, "other")
+        with flamegrid.Server(*settings(key_file)) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            make.flush(server)
+            wait_for("in blocks", lambda: all_in_blocks(server.data, make.TENANTS, OLD))
+            check(server.terminate() == 0, "%s", server.log_tail())
+            for more, why in (((), "this program has no keys (setting encryption.mode)"),
+                              (("--encryption.key_file", other), "which this program does not have")):
+                server.arguments = [*versions.QUICK, *more]
+                server.start().wait_ready()
+                client = make.client_of(server, "acme")
+                fields = {"profileTypeID": make.CPU, "labelSelector": "{}", "start": versions.HOURS[0] * 1000,
+                          "end": versions.HOURS[1] * 1000}
+                status, body = client.send("POST", "/querier.v1.QuerierService/SelectMergeStacktraces?partial=false",
+                                           json.dumps(fields), {"Content-Type": "application/json"})
+                check(status == 503 and why in body.decode(), "%d %s", status, body)
+                ready = server.operate("GET", "/ready")[1].decode()
+                check("objects_unreadable" in ready and "objects_damaged" not in ready, "%s", ready)
+                check(server.terminate() == 0, "%s", server.log_tail())
+                code, text = command(server.data, "bucket", "verify", *more)
+                check(code == 1 and "not damaged, but unreadable" in text and "quarantine" not in text, "%d %s", code, text)
+            must(server.data, "bucket", "verify", "--encryption.key_file", key_file)
+            code, text = command(server.data, "bucket", "verify", "--encryption.key_file", os.path.join(folder, "none"))
+            check(code != 0 and "encryption.key_file" in text, "%d %s", code, text)
+            os.chmod(key_file, 0o644)
+            code, text = command(server.data, "bucket", "verify", "--encryption.key_file", key_file)
+            check(code != 0 and "everybody may read it" in text, "%d %s", code, text)
+
+
+def keys_are_renewed():
+    """A new version for new objects while the server runs; then another key file."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        first, second = write_key(folder, "first"), write_key(folder, "second")
+        with flamegrid.Server(*settings(first)) as server:
+            server.start().wait_ready()
+            make.push(server, *make.RANGES[0])
+            make.flush(server)
+            expected = make.answers(server)
+            text = must(server.data, "encryption", "rotate", "acme", "--encryption.key_file", first)
+            check("tenant acme has key 2" in text, "%s", text)
+            time.sleep(5 * POLL_S)
+            check(make.answers(server) == expected, "other answers after a rotation")
+            make.push(server, *make.RANGES[1])
+            make.flush(server)
+            key = ("--encryption.key_file", first)
+            wait_for("key 2", lambda: ("acme", 2) in keys_of(server.data, *key))
+            check(("zeta", 2) not in keys_of(server.data, *key), "%s", keys_of(server.data, *key))
+            expected = make.answers(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            both = ("--encryption.key_file", second, "--encryption.old_key_files", first)
+            check("3 keys are encrypted anew" in must(server.data, "encryption", "rewrap", *both), "keys were not wrapped again")
+            check("0 keys are encrypted anew" in must(server.data, "encryption", "rewrap", *both), "twice")
+            server.arguments = settings(second)
+            server.start().wait_ready()
+            check(make.answers(server) == expected, "other answers with the new key file")
+            check(server.terminate() == 0, "%s", server.log_tail())
+            must(server.data, "bucket", "verify", "--encryption.key_file", second)
+            listed = json.loads(must(server.data, "encryption", "list", "--json"))["keys"]
+            check([(one["tenant"], one["version"], one["state"]) for one in listed] ==
+                  [("acme", 1, "usable"), ("acme", 2, "usable"), ("zeta", 1, "usable")], "%s", listed)
+
+
+def a_tenant_is_shredded():
+    """While the server runs: nothing of it can be read any more, and the other tenant notices nothing."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        key_file = write_key(folder, "key")
+        key = ("--encryption.key_file", key_file)
+        with flamegrid.Server(*settings(key_file)) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            make.flush(server)
+            wait_for("in blocks", lambda: all_in_blocks(server.data, make.TENANTS, OLD))
+            before = make.client_of(server, "acme").flame_total(make.CPU, "{}", versions.HOURS[0] * 1000,
+                                                                versions.HOURS[1] * 1000)
+            code, text = command(server.data, "encryption", "shred", "zeta", *key)
+            check(code != 0 and "--yes" in text, "%d %s", code, text)
+            must(server.data, "encryption", "shred", "zeta", "--yes", *key)
+            time.sleep(5 * POLL_S)
+            fields = {"profileTypeID": make.CPU, "labelSelector": '{pod="p0"}', "start": versions.HOURS[0] * 1000,
+                      "end": versions.HOURS[1] * 1000 - 1000}
+            # What is in memory has been decrypted; a restart ends that.
+            check(server.terminate() == 0, "%s", server.log_tail())
+            server.start().wait_ready()
+            status, body = make.client_of(server, "zeta").send(
+                "POST", "/querier.v1.QuerierService/SelectMergeStacktraces?partial=false", json.dumps(fields),
+                {"Content-Type": "application/json"})
+            check(status == 503 and b"was shredded on" in body, "%d %s", status, body)
+            after = make.client_of(server, "acme").flame_total(make.CPU, "{}", versions.HOURS[0] * 1000,
+                                                               versions.HOURS[1] * 1000)
+            check(after == before, "%d, not %d", after, before)
+            # The other tenant's profiles go on to blocks although this one has some in the head.
+            now = int(time.time()) - 600
+            make.push(server, now, now + 2 * make.STEP_S)
+            make.flush(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            code, text = command(server.data, "bucket", "verify", *key)
+            check(code == 1 and "was shredded on" in text and "not damaged, but unreadable" in text, "%d %s", code, text)
+            check(("zeta", 2) not in keys_of_readable(server.data, key), "written after it was shredded")
+
+
+def keys_are_in_a_vault():
+    """A transit engine encrypts the keys; it is asked once for each, and may be away for a while."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder, Transit("the-token") as transit:
+        token_file, old = os.path.join(folder, "token"), write_key(folder, "old")
+        with open(token_file, "w", encoding="ascii") as out:
+            out.write("the-token\n")
+        key = ("--encryption.vault_address", transit.url, "--encryption.vault_token_file", token_file)
+        with flamegrid.Server(*versions.QUICK, "--encryption.mode", "per_tenant", *key) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            transit.sealed = True
+            flusher = threading.Thread(target=make.flush, args=(server,))
+            flusher.start()
+            wait_for("an attempt", lambda: "Vault is sealed" in server.log())
+            check(not objects(server.data), "%s", objects(server.data))  # profiles wait in the head
+            transit.sealed = False
+            flusher.join()
+            expected = make.answers(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            transit.calls.clear()
+            server.start().wait_ready()
+            for _ in range(3):
+                check(make.answers(server) == expected, "other answers after a restart")
+            check(transit.calls == {"/v1/transit/decrypt/flamegrid": 2}, "%s", transit.calls)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            with open(token_file, "w", encoding="ascii") as out:
+                out.write("another\n")
+            code, text = command(server.data, "bucket", "verify", *key)
+            check(code != 0 and "permission denied" in text and "quarantine" not in text, "%d %s", code, text)
+            check(not everywhere(server.data, b"the-token"), "the token is in the bucket")
+            code, text = command(server.data, "bucket", "verify", "--encryption.key_file", old, *key)
+            check(code != 0 and "encryption.old_key_files" in text, "%d %s", code, text)
+
+
+def keys_of_readable(data, key):
+    """(tenant, key) of the parts of all objects that can be read."""
+    found = set()
+    for name in objects(data):
+        done = subprocess.run([flamegrid.binary(), "bucket", "inspect", name, "--json", *key, "--data", data],
+                              capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            found |= {(part["tenant"], part["key"]) for part in json.loads(done.stdout)["parts"]}
+    return found
