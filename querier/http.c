@@ -278,6 +278,18 @@ static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *e
     return FG_OK;
 }
 
+/* Copies the names: they are of the request or of the registry of access, which the answer frees,
+ * and what the query took is counted after it. */
+static enum fg_code keep_tenants(struct qry_query *query, struct fg_err *err)
+{
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        query->tenants.ids[i] = fg_arena_copy(query->arena, query->tenants.ids[i]);
+        if (query->tenants.ids[i].ptr == NULL)
+            return fg_fail(err, FG_E_LIMIT, "no memory left for the query");
+    }
+    return FG_OK;
+}
+
 /* Finds the tenants of the request, and their limits. */
 static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
@@ -289,7 +301,7 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
             err->code = FG_E_NO_TENANT;
         return err->code;
     }
-    if (restrict_to_caller(query, err) != FG_OK)
+    if (keep_tenants(query, err) != FG_OK || restrict_to_caller(query, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < query->tenants.n; i++) {
         struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);

@@ -76,6 +76,7 @@ def everything(ids):
         "/api/profiles/*": [plain("/api/profiles/" + each) for each in ids["profiles"]],
         "/api/compare": [plain("/api/compare", query=query, baseFrom="now-1h", baseUntil="now"),
                          plain("/api/compare", leftQuery=query, rightQuery=query)],
+        "/api/usage": [("GET", "/api/usage?by=service", None)],
         "/api/status": [("GET", "/api/status", None)],
         "/api/metrics": [("GET", "/api/metrics", None)],
         "/api/adhoc": [("GET", "/api/adhoc", None)],

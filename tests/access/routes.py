@@ -25,7 +25,6 @@ CLIENTS = BOTH + """
 /v1development/profiles           POST      PUSH
 /opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export  ANY  PUSH
 /push.v1.PusherService/Push       ANY       PUSH
-/targets                          GET       admin
 /api/v1/targets                   GET       admin
 /querier.v1.QuerierService/{ProfileTypes,LabelNames,LabelValues,Series,SelectMergeStacktraces,SelectMergeSpanProfile}  ANY  read
 /querier.v1.QuerierService/{SelectMergeProfile,SelectSeries,SelectHeatmap,Diff,GetProfileStats,AnalyzeQuery}  ANY  read
@@ -38,7 +37,7 @@ CLIENTS = BOTH + """
 /vcs.v1.VCSService/{GithubApp,GithubLogin,GithubRefresh,GetFile,GetCommit,GetCommits}  ANY  read
 /debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload  ANY  debuginfo
 /pyroscope/{render,render-diff,label-values}  GET  read
-/api/{functions,sandwich,status,profiles,labels,metrics,adhoc}  GET  read
+/api/{functions,sandwich,status,usage,profiles,labels,metrics,adhoc}  GET  read
 /api/{profiles,labels,adhoc}/*    GET       read
 /api/compare                      GET,POST  read
 /adhocprofiles.v1.AdHocProfileService/{Get,List,Diff}  ANY  read
@@ -50,13 +49,14 @@ CLIENTS = BOTH + """
 /api/tenants                      POST      admin
 /api/tenants/*                    GET       GOVERN
 /api/tenants/*                    POST,PUT  admin
+/api/audit                        GET       GOVERN
 /api/tokens                       GET       GOVERN
 /api/tokens                       POST      GOVERN
 /api/tokens/*                     GET       GOVERN
 /api/tokens/*                     POST      GOVERN
 /api/{openapi.json,reference}     GET       open
 /                                 GET       open
-/{labels,spans,compare,diff,adhoc,pull,status,comparison,comparison-diff,explore,embed}  GET  open
+/{targets,labels,spans,compare,diff,adhoc,status,comparison,comparison-diff,explore,embed}  GET  open
 /assets/FILE                      GET       open
 """
 

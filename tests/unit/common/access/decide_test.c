@@ -540,6 +540,71 @@ static void matchers_come_with_the_token(void **state)
     fg_arena_destroy(arena);
 }
 
+static void a_label_leads_to_tenants_of_the_token_only(void **state)
+{
+    static const struct {
+        const char *value, *tenant; /* NULL: it is refused */
+    } cases[] = {
+        {"shop", "team-shop"}, /* prefix and value */
+        {"web", "rest"},       /* team-web is there, and none of the token */
+        {"special", "other"},  /* by the list, which comes first */
+        {"", "rest"},          /* without the label */
+        {"team-shop", "rest"}, /* the prefix stands before the whole value */
+        {"closed", NULL},      /* suspended */
+        {"nobody", "rest"},
+    };
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    char text[FG_TOKEN_CHARS + 1], header[FG_TOKEN_CHARS + 16];
+    Access__TenantLabel label;
+    Access__TenantOfValue special, *listed[] = {&special};
+    char name[] = "team", prefix[] = "team-", rest[] = "rest", value[] = "special",
+         other[] = "other";
+    struct access_make make;
+    struct fixture f;
+    struct fg_grant grant;
+
+    (void)state;
+    access_make_init(&make, arena, NOW_MS);
+    access_make_tenant(&make, "team-shop", ACCESS__TENANT__STATE__ACTIVE);
+    access_make_tenant(&make, "team-web", ACCESS__TENANT__STATE__ACTIVE);
+    access_make_tenant(&make, "team-closed", ACCESS__TENANT__STATE__SUSPENDED);
+    access_make_tenant(&make, "other", ACCESS__TENANT__STATE__ACTIVE);
+    access_make_tenant(&make, "rest", ACCESS__TENANT__STATE__ACTIVE);
+    access_make_token(&make,
+                      &(struct access_token){.tenants = "team-shop,team-closed,other,rest",
+                                             .scopes = FG_SCOPE_PUSH,
+                                             .seed = 1},
+                      text);
+    access__tenant_of_value__init(&special);
+    special.value = value;
+    special.tenant = other;
+    access__tenant_label__init(&label);
+    label.name = name;
+    label.prefix = prefix;
+    label.otherwise = rest;
+    label.tenants = listed;
+    label.n_tenants = 1;
+    make.message.tokens[0]->tenant_label = &label;
+    f.registry = access_make_registry(&make.message);
+    (void)snprintf(header, sizeof header, "Bearer %s", text);
+    assert_int_equal(decide(&f, header, &grant), FG_OK);
+    assert_true(fg_grant_splits(&grant));
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_label item = {FG_LIT("team"), fg_cstr(cases[i].value)};
+        const struct fg_labels labels = {&item, cases[i].value[0] == '\0' ? 0 : 1};
+        struct fg_slice tenant = FG_LIT("");
+        struct fg_err err;
+        enum fg_code code = fg_grant_tenant_of(&grant, FG_LIT("rest"), &labels, &tenant, &err);
+
+        print_message("  %s\n", cases[i].value);
+        assert_int_equal(code, cases[i].tenant == NULL ? FG_E_DENIED : FG_OK);
+        if (cases[i].tenant != NULL)
+            assert_true(fg_slice_is(tenant, cases[i].tenant));
+    }
+    fg_access_registry_unref(f.registry);
+    fg_arena_destroy(arena);
+}
+
 static void roles_of_people_are_about_tenants(void **state)
 {
     static const struct fg_access_role roles[] = {
@@ -667,6 +732,7 @@ int main(void)
         cmocka_unit_test(the_id_of_a_refused_token_is_for_the_log),
         cmocka_unit_test(a_refusal_of_a_known_caller_names_scope_and_tenant),
         cmocka_unit_test(matchers_come_with_the_token),
+        cmocka_unit_test(a_label_leads_to_tenants_of_the_token_only),
         cmocka_unit_test(roles_of_people_are_about_tenants),
         cmocka_unit_test(a_decision_allocates_nothing),
     };
