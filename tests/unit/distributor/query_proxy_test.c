@@ -190,7 +190,7 @@ static void a_query_and_its_answer_pass_unchanged(void **state)
     assert_non_null(strstr(request, "GET /pyroscope/render?query=a%7Bb%3D%22c%22%7D&from=now-1h "));
     assert_non_null(strstr(request, "X-Scope-OrgID: acme\r\n"));
     assert_non_null(strstr(request, "Accept: text/x\r\n"));
-    assert_null(strstr(request, "Cookie")); /* not for queriers */
+    assert_non_null(strstr(request, "Cookie: secret=1\r\n")); /* who asks, the querier decides */
     assert_string_equal(http_ask_body(&f->served.answer), "flames");
     assert_true(http_ask_head_has(&f->served.answer, "Content-Type: application/x-flame\r\n"));
     assert_true(http_ask_head_has(&f->served.answer, "X-Flamegrid-Complete: yes\r\n"));
