@@ -779,13 +779,15 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
     access->away = fg_condition_create(config->conditions, "access_registry_away");
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
-    access->guard = (struct fg_http_guard){admit, release, log_in, access};
+    access->guard = (struct fg_http_guard){admit, release, log_in, access, NULL};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
     atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));
     if (choose_mode(access, err) != FG_OK || create_people(access, err) != FG_OK) {
         fg_access_destroy(access);
         return err->code;
     }
+    if (access->mode == FG_ACCESS_TOKEN)
+        access->guard.log_in_path = fg_people_log_in_path(access->people);
     *ret_access = access;
     return FG_OK;
 }

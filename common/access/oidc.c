@@ -26,7 +26,6 @@ enum {
 static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = 10 * FG_SECOND_NS;
 
-#define LOGIN_PATH    "/auth/login"
 #define CALLBACK_PATH "/auth/callback"
 #define RESOURCE_PATH "/.well-known/oauth-protected-resource"
 #define CSRF_HEADER   "X-Flamegrid-Csrf"
@@ -170,7 +169,7 @@ void fg_oidc_go_log_in(struct fg_http_request *req)
     fg_buf_put(&back, fg_http_path(req));
     if (query.len > 0)
         fg_buf_printf(&back, "?%.*s", FG_S(query));
-    fg_buf_puts(&url, LOGIN_PATH "?return=");
+    fg_buf_puts(&url, FG_OIDC_LOGIN_PATH "?return=");
     if (!back.full) /* else to the start page */
         fg_buf_url(&url, fg_buf_slice(&back));
     fg_buf_putc(&url, '\0');
@@ -558,7 +557,7 @@ void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server)
 {
     const struct fg_http_route routes[] = {
         {.methods = FG_HTTP_GET,
-         .path = LOGIN_PATH,
+         .path = FG_OIDC_LOGIN_PATH,
          .handler = on_login,
          .kind = FG_HTTP_READS,
          .name = "login"},

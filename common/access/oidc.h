@@ -24,6 +24,8 @@
 #include "common/access/session_keys.h"
 #include "common/net/http.h"
 
+#define FG_OIDC_LOGIN_PATH "/auth/login"
+
 struct fg_oidc;
 
 /* Texts are copied, the rest is borrowed. */

@@ -332,6 +332,11 @@ static bool is_navigation(const struct fg_http_request *req)
            (into.ptr == NULL || fg_slice_is(into, "document"));
 }
 
+const char *fg_people_log_in_path(const struct fg_people *people)
+{
+    return people != NULL && people->oidc != NULL ? FG_OIDC_LOGIN_PATH : NULL;
+}
+
 bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req)
 {
     struct fg_session session;

@@ -62,6 +62,9 @@ enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request
  * whether it has, which answers the request. On the loop of the request. people NULL: false. */
 bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req) fg_must_check;
 
+/* Returns the path where people log in, or NULL: there is no log-in. Accepts NULL. */
+const char *fg_people_log_in_path(const struct fg_people *people);
+
 /* Adds to an answer 401 where a program learns which issuer's tokens are taken (RFC 9728, 5.1), if
  * there is a log-in. people NULL: does nothing. */
 void fg_people_challenge(struct fg_people *people, struct fg_http_request *req);

@@ -44,6 +44,8 @@ struct fg_http_guard {
      * nobody has to log in for that, and the request is as before. NULL: there is no log-in. */
     bool (*log_in)(void *arg, struct fg_http_request *req);
     void *arg;
+    /* The path where people log in, which bodies of 401 name as `login` for pages; NULL: none. */
+    const char *log_in_path;
 };
 
 #endif

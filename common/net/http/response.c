@@ -132,7 +132,9 @@ void fg_http_count_answer(struct fg_http_request *req)
         fg_http_stats_refused(owner->stats, req->refusal);
 }
 
-static void error_body(struct fg_buf *body, const char *code, const char *message)
+/* login: where one logs in; NULL: it is not said. */
+static void denial_body(struct fg_buf *body, const char *code, const char *message,
+                        const char *login)
 {
     struct fg_json_writer json = fg_json_writer(body);
 
@@ -140,7 +142,14 @@ static void error_body(struct fg_buf *body, const char *code, const char *messag
     fg_json_begin_object(&json, NULL);
     fg_json_put_cstr(&json, "code", code);
     fg_json_put_cstr(&json, "message", message);
+    if (login != NULL)
+        fg_json_put_cstr(&json, "login", login);
     fg_json_end(&json);
+}
+
+static void error_body(struct fg_buf *body, const char *code, const char *message)
+{
+    denial_body(body, code, message, NULL);
 }
 
 /* Replaces an answer that does not fit the budget by a 503, which is small and therefore always
@@ -292,8 +301,9 @@ void fg_http_refuse(struct fg_http_request *req)
     struct fg_buf body;
 
     if (req->refusal == HTTP_DENIED) {
-        error_body(&body, fg_code_name(req->denial->code), req->denial->msg);
         status = fg_code_http(req->denial->code);
+        denial_body(&body, fg_code_name(req->denial->code), req->denial->msg,
+                    status == 401 ? req->conn->owner->lent.guard->log_in_path : NULL);
         if (status == 401) /* RFC 9110, 11.6.1; browsers are not to ask for a password themselves */
             put_header(&req->extra, "WWW-Authenticate", "Bearer realm=\"flamegrid\"");
         respond(req, status, "application/json", &body);

@@ -67,7 +67,7 @@ static void release(void *arg, void *granted)
     atomic_fetch_add(&counts.released, 1);
 }
 
-static const struct fg_http_guard guard = {admit, release, NULL, &counts};
+static const struct fg_http_guard guard = {admit, release, NULL, &counts, "/auth/login"};
 
 static int set_up(void **state)
 {
@@ -101,7 +101,9 @@ static const struct {
     unsigned status;
     const char *body;
 } refusals[] = {
-    {NULL, 401, "{\"code\":\"unauthenticated\",\"message\":\"because it is nobody\"}"},
+    {NULL, 401,
+     "{\"code\":\"unauthenticated\",\"message\":\"because it is "
+     "nobody\",\"login\":\"/auth/login\"}"},
     {"denied", 403, "{\"code\":\"permission_denied\",\"message\":\"because it is denied\"}"},
     {"often", 429, "{\"code\":\"resource_exhausted\",\"message\":\"because it is often\"}"},
     {"away", 503, "{\"code\":\"unavailable\",\"message\":\"because it is away\"}"},
