@@ -103,13 +103,15 @@ int cli_completion(const struct cli_command *commands, size_t n, int argc, char 
 int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv)
 {
     const struct cli_command *command = argc == 1 ? find(commands, n, argv[0]) : NULL;
-    const char *known[16];
-    size_t n_known = 0;
+    const char **known;
+    int code;
 
     if (command != NULL)
         return ask_form(command, NULL, ARGS_FORM_MAN);
-    fg_assert(n <= FG_COUNT(known));
+    known = fg_calloc(n, sizeof(const char *));
     for (size_t i = 0; i < n; i++)
-        known[n_known++] = commands[i].name;
-    return cli_args_unknown("flamegrid man", "command", argc > 0 ? argv[0] : "", known, n_known);
+        known[i] = commands[i].name;
+    code = cli_args_unknown("flamegrid man", "command", argc > 0 ? argv[0] : "", known, n);
+    free(known);
+    return code;
 }
