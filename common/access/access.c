@@ -750,6 +750,7 @@ static enum fg_code create_people(struct fg_access *access, struct fg_err *err)
     const struct fg_people_config people = {.settings = access->config.settings,
                                             .login = access->config.login,
                                             .clock = access->config.clock,
+                                            .audit = access->config.audit,
                                             .registry = access->config.registry,
                                             .conditions = access->config.conditions,
                                             .known = known_registry,

@@ -6,6 +6,7 @@
  */
 #include "common/access/oidc.h"
 
+#include "common/access/audit.h"
 #include "common/access/oidc_core.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
@@ -194,6 +195,27 @@ static void exchange_free(struct exchange *exchange)
     free(exchange);
 }
 
+/* Records a log-in or its end. Strangers can make log-ins fail, so these are summed up. */
+static void record(struct fg_oidc *oidc, const struct fg_http_request *req, struct fg_slice subject,
+                   const char *detail, unsigned status)
+{
+    const struct fg_audit_event event = {
+        .kind = FG_AUDIT_LOGIN,
+        .who = subject.len > 0 ? subject : FG_LIT("nobody"),
+        .session = subject,
+        .method = fg_http_method(req) == FG_HTTP_POST ? FG_LIT("POST") : FG_LIT("GET"),
+        .route = fg_http_path(req),
+        .detail = fg_cstr(detail),
+        .source = fg_http_peer(req),
+        .status = status,
+    };
+
+    if (status < 400)
+        fg_audit_note(oidc->config.audit, &event);
+    else
+        fg_audit_count(oidc->config.audit, &event);
+}
+
 static enum fg_code make_session(struct exchange *exchange, struct fg_slice token,
                                  struct fg_arena *arena, struct fg_err *err)
 {
@@ -221,6 +243,7 @@ static enum fg_code make_session(struct exchange *exchange, struct fg_slice toke
         return err->code;
     fg_log_info("somebody has logged in", fg_lb("subject", session.subject),
                 fg_lb("peer", fg_http_peer(exchange->req)));
+    record(oidc, exchange->req, session.subject, "logged in", 303);
     return FG_OK;
 }
 
@@ -255,6 +278,7 @@ static void on_home(struct fg_msg *msg)
     } else {
         fg_log_warn("log-in refused", fg_lb("peer", fg_http_peer(exchange->req)),
                     fg_ls("err", err.msg));
+        record(oidc, exchange->req, FG_LIT(""), err.msg, fg_code_http(err.code));
         fail(exchange->req, &err);
     }
     exchange_free(exchange);
@@ -507,6 +531,8 @@ static void on_logout(struct fg_http_request *req, void *arg)
         fail(req, &err);
         return;
     }
+    if (session.subject.len > 0)
+        record(oidc, req, session.subject, "logged out", 303);
     /* Whoever has no session any more is logged out, too. */
     fg_buf_init(&url, URL_MAX_BYTES);
     put_logout_url(oidc, req, &url);

@@ -24,6 +24,8 @@
 #include "common/access/session_keys.h"
 #include "common/net/http.h"
 
+struct fg_audit;
+
 #define FG_OIDC_LOGIN_PATH "/auth/login"
 
 struct fg_oidc;
@@ -33,7 +35,8 @@ struct fg_oidc_config {
     struct fg_issuers *issuers;
     struct fg_session_keys *keys;
     struct fg_clock *clock;
-    const char *issuer; /* one of the issuers', with `discover` */
+    struct fg_audit *audit; /* records who logs in and out; NULL: nobody does */
+    const char *issuer;     /* one of the issuers', with `discover` */
     const char *client_id;
     const char *client_secret;
     const char *scopes;           /* "openid profile email" */

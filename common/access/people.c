@@ -95,6 +95,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
         code = fg_oidc_create(&(struct fg_oidc_config){.issuers = people->issuers,
                                                        .keys = people->keys,
                                                        .clock = people->config.clock,
+                                                       .audit = people->config.audit,
                                                        .issuer = login->issuer,
                                                        .client_id = login->client_id,
                                                        .client_secret = (const char *)secret.ptr,

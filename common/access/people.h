@@ -18,6 +18,7 @@ struct fg_people_config {
     const struct fg_access_settings *settings;    /* borrowed */
     const struct fg_access_login_settings *login; /* borrowed */
     struct fg_clock *clock;
+    struct fg_audit *audit;           /* NULL: nobody records log-ins */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
     /* Returns the registry of access with a reference, NULL: none is known. */

@@ -107,7 +107,7 @@ class World:
         secret = os.path.join(self.folder.name, "secret")
         with open(secret, "w", encoding="utf-8") as file:
             file.write(SECRET + "\n")
-        self.asking = world.Asking()
+        self.asking = world.Asking("--audit.flush", "1s")
         self.url = "http://127.0.0.1:%d" % self.asking.server.port
         self.provider = Provider(self.driver, self.url).__enter__()
         bindings = [{"issuer": self.provider.issuer, "claim": "groups", "value": "dev", "tenants": "team-*", "role": "editor"},
@@ -179,6 +179,12 @@ class World:
         flamegrid.check(answer.status == 303, "callback: %d %s", answer.status, answer.body)
         return answer
 
+    def audited(self, name):
+        """What the audit has of somebody's log-ins."""
+        status, body = self.asking.send("GET", "/api/audit?kind=login&who=" + name, self.asking.admin)
+        flamegrid.check(status == 200, "audit: %d %s", status, body)
+        return json.loads(body)["records"] if isinstance(body, (str, bytes)) else body["records"]
+
     def whoami(self, browser):
         answer = browser.send("GET", self.url + "/api/whoami")
         return answer.status, json.loads(answer.body)
@@ -186,7 +192,8 @@ class World:
 
 def log_in(here):
     browser = Browser()
-    flamegrid.check(here.whoami(browser)[0] == 401, "without a session")
+    status, said = here.whoami(browser)
+    flamegrid.check(status == 401 and said["login"] == "/auth/login", "without a session: %d %s", status, said)
     answer = here.log_in(browser, "ada", "/ui/?query=a%26b")
     flamegrid.check(answer.location == here.url + "/ui/?query=a%26b", "back to %s", answer.location)
     cookie = [line for line in answer.cookies if line.startswith("flamegrid=")][0]
@@ -306,6 +313,10 @@ def log_out(here):
     flamegrid.check(answer.status == 303 and answer.location.startswith(here.provider.issuer + "/session/end?"), "%d %s", answer.status, answer.location)
     flamegrid.check(here.whoami(browser)[0] == 401, "still logged in")
     flamegrid.check(browser.send("GET", answer.location).status == 200, "the provider does not know its own log-out")
+    deadline = time.monotonic() + WAIT_S
+    while not {"logged in", "logged out"} <= {record["detail"] for record in here.audited("ada")}:
+        flamegrid.check(time.monotonic() < deadline, "the audit has %s", here.audited("ada"))
+        time.sleep(0.1)
 
 
 def survive_a_restart(here):
