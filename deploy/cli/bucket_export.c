@@ -306,6 +306,7 @@ static int run_with(const struct fg_program_def *def, const struct cli_args_comm
         code = run(export, command);
     else
         code = cli_args_refuse(command, &err);
+    export->encryption = NULL; /* it ends here */
     fg_program_forget(&program);
     return code;
 }

@@ -147,7 +147,8 @@ static void create(struct fixture *f)
 
 static void serve(struct fixture *f)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
+    static const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_QUERY] = {.threads = 1, .queue_max = 16}};
     static const struct {
         const char *path;
         unsigned scopes;
