@@ -467,8 +467,8 @@ static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg
     return code;
 }
 
-/* What is left when no job is due. Series are counted in the blocks of a day, so jobs come first.
- */
+/* Does the work that waits until no job is due: bills. They count the series in the blocks of a
+ * day, which jobs make. */
 static enum fg_code conclude(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
     struct cmp_billing billing = {.env = looking->env,

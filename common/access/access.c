@@ -375,7 +375,7 @@ static void tick(void *arg)
 
 /* ---- the guard ---- */
 
-/* What is attached to a request, in its arena. */
+/* The decision about a request, attached to it and in its arena. */
 struct attached {
     struct fg_grant grant;               /* first: handlers get it */
     struct fg_access_registry *registry; /* a reference; NULL: none */

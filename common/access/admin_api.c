@@ -128,7 +128,8 @@ static const char *token_state(const struct admin_call *call, const Access__Toke
     return token->not_before_ms > call->now_ms ? "not yet valid" : "active";
 }
 
-/* What is known of a token; its text only when it was made: secret NULL, else. */
+/* Writes a token without its text. secret: the text, right after it was made; NULL at any other
+ * time, since only its hash is stored. */
 static void put_token(struct fg_json_writer *json, const struct admin_call *call,
                       const Access__Token *token, const char *secret)
 {
@@ -790,7 +791,8 @@ static enum fg_code whoami(struct admin_call *call, struct fg_err *err)
 
 /* ---- requests ---- */
 
-/* What is asked of a path, by method and by what follows the id. verb NULL: there is no id. */
+/* The action of each path, chosen by the method and by the text behind the id. verb NULL: the path
+ * has no id. */
 static const struct {
     const char *path;
     unsigned method;

@@ -332,7 +332,8 @@ static void move_durable(struct fg_audit *audit, uint64_t ticket)
     (void)pthread_mutex_unlock(&audit->lock);
 }
 
-/* What has a ticket up to this one could not be made durable. */
+/* Records with a ticket up to this one could not be made durable: wakes those that wait for them.
+ */
 static void tell_failure(struct fg_audit *audit, uint64_t ticket, const struct fg_err *err)
 {
     int64_t ns = mono_ns(audit);

@@ -36,7 +36,7 @@ struct fg_audit_config {
     struct fg_conditions *conditions; /* NULL: none */
 };
 
-/* Creates it. What is noted before fg_audit_open() waits in the queue. Never fails. */
+/* Creates it. Events that are noted before fg_audit_open() wait in the queue. Never fails. */
 struct fg_audit *fg_audit_create(const struct fg_audit_config *config);
 /* Frees it. Accepts NULL. */
 void fg_audit_destroy(struct fg_audit *audit);

@@ -13,9 +13,9 @@
  *
  * The first record of an object is of kind `object` and belongs to the chain like any other. So a
  * record that was changed, removed or moved shows by the hash, and an object that was removed by
- * the numbers. What was cut off at the end of a chain shows if the chain ended in order (kind
- * `end`), or if a process began on the same data folder later: the first record of its chain names
- * the last one of the chain that it continues.
+ * the numbers. If records are missing at the end of a chain, that shows in two cases: the chain had
+ * ended in order (kind `end`), or a later process began on the same data folder. The first record
+ * of that process names the last record of the chain that it continues.
  *
  * Whoever can write to the bucket could compute all later hashes again, or cut the end off. Heads
  * that were kept elsewhere show that, too (`flamegrid audit verify --json`, then --known FILE).
@@ -164,7 +164,7 @@ size_t fg_audit_whole(struct fg_slice lines, struct fg_audit_link *ret_link,
 
 /* ---- verifying ---- */
 
-/* What is known of a chain after some of its objects. Zeroed: none was looked at. */
+/* The state of verifying a chain, object by object. Starts zeroed. */
 struct fg_audit_chain {
     struct fg_audit_link head; /* the last record that was read */
     bool begun, ended;

@@ -1,41 +1,29 @@
 #include "common/access/base64url.h"
 
+#include "common/base/str.h"
+
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* The six bits of a character; -1: it has none. */
-static int digit(uint8_t c)
+/* Returns whether the bits of the last character that belong to no byte are zero. */
+static bool ends_clean(struct fg_slice text)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '-')
-        return 62;
-    return c == '_' ? 63 : -1;
+    const char *last;
+    unsigned unused = text.len % 4 == 2 ? 0xf : text.len % 4 == 3 ? 0x3 : 0;
+
+    if (unused == 0)
+        return true;
+    last = strchr(alphabet, text.ptr[text.len - 1]);
+    return last != NULL && ((unsigned)(last - alphabet) & unused) == 0;
 }
 
 bool fg_base64url_parse(struct fg_slice text, uint8_t *out)
 {
-    unsigned bits = 0, n_bits = 0;
-    size_t n = 0;
+    size_t len;
 
-    if (text.len % 4 == 1) /* six bits do not make a byte */
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        int six = digit(text.ptr[i]);
-
-        if (six < 0)
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '\0' || strchr(alphabet, text.ptr[i]) == NULL)
             return false;
-        bits = (bits << 6 | (unsigned)six) & 0xffffff;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[n++] = (uint8_t)(bits >> n_bits);
-        }
-    }
-    return (bits & ((1U << n_bits) - 1)) == 0;
+    return fg_parse_base64(text, out, &len) && ends_clean(text);
 }
 
 struct fg_slice fg_base64url_decode(struct fg_slice text, struct fg_arena *arena)

@@ -58,7 +58,7 @@ static bool check_members(struct checker *checker, unsigned depth)
     }
 }
 
-/* What was needed for one object is free for the next: the memory is bounded by the depth. */
+/* Frees the names of an object at its end, so the depth bounds the memory, not the length. */
 static bool check_object(struct checker *checker, unsigned depth)
 {
     struct fg_arena_mark mark = fg_arena_mark(checker->arena);

@@ -2,10 +2,10 @@
  * The keys of tenants of a process: finds them in the registry of access, unwraps each once, and
  * keeps them in locked memory (common/storage/seal). It is what bucket->keys refers to.
  *
- * encryption.mode:
- *   off          nothing new is encrypted. What was encrypted before can be read as long as there
- * is what wraps its keys per_tenant   new blocks are encrypted. A tenant without a key gets one
- * when its first block is written
+ * With the setting encryption.mode per_tenant new blocks are encrypted, and a tenant without a key
+ * gets one when its first block is written. With off, new blocks are not encrypted. Blocks that
+ * were encrypted before can still be read while the key file, or Vault, that wraps their keys is
+ * there.
  *
  * Thread: any that may wait for the bucket and for what wraps keys, unless said otherwise.
  */

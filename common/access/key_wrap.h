@@ -1,6 +1,6 @@
 /*
- * What wraps the keys of tenants: encrypts them so that they can be stored in the bucket, and
- * decrypts them. One table of functions for each kind.
+ * Wraps the keys of tenants and of sessions: encrypts them, so that they can be stored in the
+ * bucket, and decrypts them. One table of functions for each kind of key that wraps.
  *
  * Thread: any that may wait.
  */
@@ -15,19 +15,20 @@ enum { FG_KEY_WRAP_NAME_MAX_BYTES = 400 };
 struct fg_key_wrap {
     char name[FG_KEY_WRAP_NAME_MAX_BYTES]; /* of the key that wraps, stored with what it wraps:
                                               "file:3f2a..." */
-    /* Appends the key in wrapped form. It can be unwrapped for the same tenant only. */
-    enum fg_code (*wrap)(struct fg_key_wrap *wrap, struct fg_slice tenant,
+    /* Appends the key in wrapped form. It can be unwrapped for the same owner only: a tenant, or a
+     * text that is no name of a tenant. */
+    enum fg_code (*wrap)(struct fg_key_wrap *wrap, struct fg_slice owner,
                          const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err);
-    /* Unwraps a key. FG_E_CORRUPT: it was changed, or is of another tenant. FG_E_UNAVAILABLE: what
+    /* Unwraps a key. FG_E_CORRUPT: it was changed, or is of another owner. FG_E_UNAVAILABLE: what
      * wraps cannot be reached, or refuses us. */
-    enum fg_code (*unwrap)(struct fg_key_wrap *wrap, struct fg_slice tenant,
-                           struct fg_slice wrapped, struct fg_seal_key *ret_key,
-                           struct fg_err *err);
+    enum fg_code (*unwrap)(struct fg_key_wrap *wrap, struct fg_slice owner, struct fg_slice wrapped,
+                           struct fg_seal_key *ret_key, struct fg_err *err);
     void (*destroy)(struct fg_key_wrap *wrap);
 };
 
-/* Makes one of a file with 32 bytes, as they are or as 64 hexadecimal digits: AES-256-GCM with a
- * random nonce. FG_E_INVALID: the file cannot be read, others may read it, or has something else.
+/* Makes one of a file with 32 bytes, as they are, as 64 hexadecimal digits or in base64:
+ * AES-256-GCM with a random nonce. FG_E_INVALID: the file cannot be read, others may read it, or
+ * has something else.
  */
 enum fg_code fg_key_wrap_file(const char *path, struct fg_key_wrap **ret_wrap,
                               struct fg_err *err) fg_must_check;

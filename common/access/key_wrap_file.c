@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NONCE_BYTES = 12, WRAPPED_BYTES = 1 + NONCE_BYTES + FG_SEAL_KEY_BYTES + FG_SEAL_TAG_BYTES };
-enum { FORM = 1, FILE_MAX_BYTES = 256, ID_BYTES = 8, TENANT_MAX_BYTES = 1024 };
+enum {
+    NONCE_BYTES = FG_SEAL_NONCE_BYTES,
+    WRAPPED_BYTES = 1 + NONCE_BYTES + FG_SEAL_KEY_BYTES + FG_SEAL_TAG_BYTES
+};
+enum { FORM = 1, FILE_MAX_BYTES = 256, ID_BYTES = 8, OWNER_MAX_BYTES = 1024 };
 
 struct wrap_file {
     struct fg_key_wrap wrap; /* first */
@@ -22,16 +25,16 @@ static struct wrap_file *file_of(struct fg_key_wrap *wrap)
     return fg_container(wrap, struct wrap_file, wrap);
 }
 
-/* What is authenticated with a wrapped key: "flamegrid tenant key", and the tenant. */
-static void associate(struct fg_slice tenant, struct fg_buf *out)
+/* Writes the associated data of a wrapped key, which binds it to its owner. */
+static void associate(struct fg_slice owner, struct fg_buf *out)
 {
-    fg_buf_init(out, TENANT_MAX_BYTES);
-    fg_buf_puts(out, "flamegrid tenant key ");
-    fg_buf_put(out, tenant);
+    fg_buf_init(out, OWNER_MAX_BYTES);
+    fg_buf_puts(out, "flamegrid key of ");
+    fg_buf_put(out, owner);
 }
 
 /* u8 form 1; nonce 12 bytes; the key, encrypted; tag 16 bytes */
-static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
+static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                              const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err)
 {
     uint8_t wrapped[WRAPPED_BYTES] = {FORM}, *sealed = wrapped + 1 + NONCE_BYTES;
@@ -39,7 +42,7 @@ static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
 
     if (RAND_bytes(wrapped + 1, NONCE_BYTES) != 1)
         return fg_fail(err, FG_E_INTERNAL, "no random numbers");
-    associate(tenant, &associated);
+    associate(owner, &associated);
     fg_seal_gcm(file_of(wrap)->key, wrapped + 1, fg_buf_slice(&associated),
                 fg_bytes(key->bytes, sizeof key->bytes), sealed, sealed + sizeof key->bytes);
     fg_buf_done(&associated);
@@ -47,7 +50,7 @@ static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
     return FG_OK;
 }
 
-static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
+static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                                struct fg_slice wrapped, struct fg_seal_key *ret_key,
                                struct fg_err *err)
 {
@@ -58,13 +61,13 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
 
     if (wrapped.len != WRAPPED_BYTES || wrapped.ptr[0] != FORM)
         return fg_fail(err, FG_E_CORRUPT, "a wrapped key of %zu bytes", wrapped.len);
-    associate(tenant, &associated);
+    associate(owner, &associated);
     good =
         fg_seal_gcm_open(file_of(wrap)->key, wrapped.ptr + 1, fg_buf_slice(&associated),
                          fg_bytes(sealed, sizeof key.bytes), sealed + sizeof key.bytes, key.bytes);
     fg_buf_done(&associated);
     if (!good)
-        return fg_fail(err, FG_E_CORRUPT, "the wrapped key was changed, or is of another tenant");
+        return fg_fail(err, FG_E_CORRUPT, "the wrapped key was changed, or is of another owner");
     *ret_key = key;
     fg_seal_wipe(&key);
     return FG_OK;
@@ -102,25 +105,41 @@ static enum fg_code read_file(const char *path, uint8_t text[FILE_MAX_BYTES], si
     return FG_OK;
 }
 
+/* Returns whether the text is a key in one of its three forms. */
+static bool parse_key(struct fg_slice text, struct fg_seal_key *key)
+{
+    uint8_t decoded[FILE_MAX_BYTES];
+    size_t len = 0;
+    bool good;
+
+    if (text.len == sizeof key->bytes) {
+        memcpy(key->bytes, text.ptr, text.len);
+        return true;
+    }
+    text = fg_trim(text);
+    if (fg_parse_hex(text, key->bytes, sizeof key->bytes))
+        return true;
+    good = fg_parse_base64(text, decoded, &len) && len == sizeof key->bytes;
+    if (good)
+        memcpy(key->bytes, decoded, len);
+    OPENSSL_cleanse(decoded, sizeof decoded);
+    return good;
+}
+
 static enum fg_code read_key(const char *path, struct fg_seal_key *key, struct fg_err *err)
 {
     uint8_t text[FILE_MAX_BYTES];
     size_t len = 0;
-    bool good = true;
+    enum fg_code code = read_file(path, text, &len, err);
 
-    if (read_file(path, text, &len, err) != FG_OK) {
-        OPENSSL_cleanse(text, sizeof text);
-        return err->code;
-    }
-    if (len == sizeof key->bytes)
-        memcpy(key->bytes, text, len);
-    else
-        good = fg_parse_hex(fg_trim(fg_bytes(text, len)), key->bytes, sizeof key->bytes);
+    if (code == FG_OK && !parse_key(fg_bytes(text, len), key))
+        code = fg_fail(err, FG_E_INVALID,
+                       "%s: a key is 32 bytes, as they are, as 64 hexadecimal digits (openssl rand "
+                       "-hex 32) or "
+                       "in base64",
+                       path);
     OPENSSL_cleanse(text, sizeof text);
-    return good ? FG_OK
-                : fg_fail(err, FG_E_INVALID,
-                          "%s: a key is 32 bytes, or 64 hexadecimal digits (openssl rand -hex 32)",
-                          path);
+    return code;
 }
 
 enum fg_code fg_key_wrap_file(const char *path, struct fg_key_wrap **ret_wrap, struct fg_err *err)

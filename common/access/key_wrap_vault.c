@@ -185,19 +185,19 @@ static enum fg_code ask(struct wrap_vault *vault, const char *verb, struct fg_sl
     return code;
 }
 
-static void put_associated(struct fg_json_writer *json, struct fg_slice tenant)
+static void put_associated(struct fg_json_writer *json, struct fg_slice owner)
 {
     struct fg_buf text;
 
     fg_buf_init(&text, TEXT_MAX_BYTES);
-    fg_buf_puts(&text, "flamegrid tenant key ");
-    fg_buf_put(&text, tenant);
+    fg_buf_puts(&text, "flamegrid key of ");
+    fg_buf_put(&text, owner);
     put_base64(json, "associated_data", fg_buf_slice(&text));
     fg_buf_done(&text);
 }
 
 /* The wrapped form is the ciphertext as Vault writes it: "vault:v1:...". */
-static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
+static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                              const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err)
 {
     struct fg_json_writer json;
@@ -208,7 +208,7 @@ static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
     json = fg_json_writer(&body);
     fg_json_begin_object(&json, NULL);
     put_base64(&json, "plaintext", fg_bytes(key->bytes, sizeof key->bytes));
-    put_associated(&json, tenant);
+    put_associated(&json, owner);
     fg_json_end(&json);
     code = ask(vault_of(wrap), "encrypt", fg_buf_slice(&body), "ciphertext", out, err);
     OPENSSL_cleanse(body.ptr, body.len);
@@ -229,7 +229,7 @@ static bool read_key(struct fg_slice text, struct fg_seal_key *ret_key)
     return good;
 }
 
-static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
+static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                                struct fg_slice wrapped, struct fg_seal_key *ret_key,
                                struct fg_err *err)
 {
@@ -242,7 +242,7 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice tenant,
     json = fg_json_writer(&body);
     fg_json_begin_object(&json, NULL);
     fg_json_put_text(&json, "ciphertext", wrapped);
-    put_associated(&json, tenant);
+    put_associated(&json, owner);
     fg_json_end(&json);
     code = ask(vault_of(wrap), "decrypt", fg_buf_slice(&body), "plaintext", &text, err);
     if (code == FG_OK && !read_key(fg_buf_slice(&text), ret_key))

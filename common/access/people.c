@@ -17,8 +17,8 @@ struct fg_people {
     struct fg_session_keys *keys; /* NULL: no log-in */
     struct fg_oidc *oidc;         /* NULL: no log-in */
     struct fg_bindings bindings;  /* of the settings */
-    uint8_t master[FG_GCM_KEY_BYTES];
-    bool has_master, started;
+    struct fg_key_wrap *master;   /* of the keys of sessions; NULL: none */
+    bool started;
 };
 
 /* ---- settings ---- */
@@ -66,10 +66,9 @@ static enum fg_code read_master(struct fg_people *people, struct fg_err *err)
 
     if (path[0] == '\0')
         return FG_OK;
-    if (fg_master_key_read(path, people->master, err) != FG_OK)
-        return fg_wrap(err, "setting access.master_key_file");
-    people->has_master = true;
-    return FG_OK;
+    return fg_key_wrap_file(path, &people->master, err) == FG_OK
+               ? FG_OK
+               : fg_wrap(err, "setting access.master_key_file");
 }
 
 static enum fg_code claims_of(void *arg, const struct fg_jwt_verified *verified,
@@ -85,7 +84,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
     people->keys = fg_session_keys_create(
         &(struct fg_session_keys_config){.clock = people->config.clock,
                                          .conditions = people->config.conditions,
-                                         .master = people->has_master ? people->master : NULL});
+                                         .master = people->master});
     fg_buf_init(&file, SECRET_MAX_BYTES);
     fg_buf_init(&secret, SECRET_MAX_BYTES + 1);
     code = fg_conf_read_file(login->client_secret_file, &file, err);
@@ -163,6 +162,7 @@ void fg_people_destroy(struct fg_people *people)
     fg_assert(!people->started);
     fg_oidc_destroy(people->oidc);
     fg_session_keys_destroy(people->keys);
+    fg_key_wrap_destroy(people->master);
     fg_issuers_destroy(people->issuers);
     fg_arena_destroy(people->arena);
     OPENSSL_cleanse(people, sizeof *people);

@@ -1,7 +1,6 @@
 #include "common/access/sealed_cookie.h"
 
 #include "common/access/base64url.h"
-#include "common/access/gcm.h"
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 
@@ -10,7 +9,7 @@
 enum {
     FORM = 1, /* of the head and of both contents */
     HEAD_BYTES = 6,
-    SEALED_MIN_BYTES = HEAD_BYTES + FG_COOKIE_NONCE_BYTES + FG_GCM_TAG_BYTES,
+    SEALED_MIN_BYTES = HEAD_BYTES + FG_COOKIE_NONCE_BYTES + FG_SEAL_TAG_BYTES,
 };
 
 enum purpose { SESSION = 1, LOGIN = 2 };
@@ -32,7 +31,7 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
                          const struct fg_cookie_keys *keys, const uint8_t *nonce,
                          struct fg_buf *out, struct fg_err *err)
 {
-    uint8_t tag[FG_GCM_TAG_BYTES];
+    uint8_t tag[FG_SEAL_TAG_BYTES];
     struct fg_buf sealed;
 
     if (keys->n == 0)
@@ -45,7 +44,8 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
     fg_buf_putc(&sealed, FORM);
     fg_buf_putc(&sealed, (uint8_t)purpose);
     fg_buf_le32(&sealed, keys->list[0].id);
-    fg_gcm_seal(keys->list[0].bytes, nonce, fg_buf_slice(&sealed), content->ptr, content->len, tag);
+    fg_seal_gcm(&keys->list[0].key, nonce, fg_buf_slice(&sealed), fg_buf_slice(content),
+                content->ptr, tag);
     fg_buf_append(&sealed, nonce, FG_COOKIE_NONCE_BYTES);
     fg_buf_put(&sealed, fg_buf_slice(content));
     fg_buf_append(&sealed, tag, sizeof tag);
@@ -69,7 +69,7 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
 {
     size_t len = fg_base64url_size(cookie.len) - SEALED_MIN_BYTES;
     const struct fg_cookie_key *key;
-    uint8_t *bytes, *nonce;
+    uint8_t *bytes, *nonce, *content;
     struct fg_cur head;
 
     if (cookie.len > FG_COOKIE_MAX_BYTES || fg_base64url_size(cookie.len) < SEALED_MIN_BYTES)
@@ -86,10 +86,11 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
     if (key == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "the key of the cookie is not known");
     nonce = bytes + HEAD_BYTES;
-    if (!fg_gcm_open(key->bytes, nonce, fg_bytes(bytes, HEAD_BYTES), nonce + FG_COOKIE_NONCE_BYTES,
-                     len, nonce + FG_COOKIE_NONCE_BYTES + len))
+    content = nonce + FG_COOKIE_NONCE_BYTES;
+    if (!fg_seal_gcm_open(&key->key, nonce, fg_bytes(bytes, HEAD_BYTES), fg_bytes(content, len),
+                          content + len, content))
         return denied(err);
-    *ret_content = fg_cur(fg_bytes(nonce + FG_COOKIE_NONCE_BYTES, len));
+    *ret_content = fg_cur(fg_bytes(content, len));
     return FG_OK;
 }
 

@@ -26,15 +26,14 @@
 #define FG_COMMON_ACCESS_SEALED_COOKIE_H
 
 #include "common/access/bindings.h"
-#include "common/access/gcm.h"
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/storage/seal/seal.h"
 
 enum {
     FG_COOKIE_MAX_BYTES = 3584, /* browsers take 4,096 with name and attributes (RFC 6265, 6.1) */
-    FG_COOKIE_KEY_BYTES = FG_GCM_KEY_BYTES,
-    FG_COOKIE_NONCE_BYTES = FG_GCM_NONCE_BYTES,
+    FG_COOKIE_NONCE_BYTES = FG_SEAL_NONCE_BYTES,
     FG_COOKIE_KEYS_MAX = 2,
     FG_SESSION_CSRF_BYTES = 16,
     FG_LOGIN_RANDOM_BYTES = 16,
@@ -49,7 +48,7 @@ enum {
 
 struct fg_cookie_key {
     uint32_t id;
-    uint8_t bytes[FG_COOKIE_KEY_BYTES];
+    struct fg_seal_key key;
 };
 
 /* The first seals; all open. */

@@ -15,8 +15,7 @@
 enum {
     OBJECT_MAX_BYTES = 64 * 1024, /* two keys have 250; room for later fields */
     ARENA_MAX_BYTES = 1024 * 1024,
-    FILE_MAX_BYTES = 4096, /* of a master key */
-    WRAPPED_BYTES = FG_GCM_NONCE_BYTES + FG_GCM_KEY_BYTES + FG_GCM_TAG_BYTES,
+    WRAPPED_MAX_BYTES = 1024,
 };
 
 static const int64_t LOOK_NS = 5 * FG_MINUTE_NS;
@@ -27,7 +26,6 @@ static const int64_t ROTATE_MS = INT64_C(7) * 24 * 3600 * 1000;
 
 struct fg_session_keys {
     struct fg_session_keys_config config;
-    uint8_t master[FG_GCM_KEY_BYTES];
     struct fg_bucket *bucket; /* of the thread */
     struct fg_ticker *ticker; /* NULL: not started */
     struct fg_condition *unread;
@@ -36,67 +34,15 @@ struct fg_session_keys {
     struct fg_cookie_keys known; /* under lock */
 };
 
-/* ---- the master key ---- */
+/* ---- wrapping ---- */
 
-enum fg_code fg_master_key_read(const char *path, uint8_t out[FG_GCM_KEY_BYTES], struct fg_err *err)
+enum { OWNER_MAX_BYTES = 32 };
+
+/* Names the owner of a key: with blanks, so that no tenant has that name. */
+static struct fg_slice owner_of(uint32_t id, char out[OWNER_MAX_BYTES])
 {
-    uint8_t decoded[FG_GCM_KEY_BYTES + 2];
-    struct fg_slice text;
-    struct fg_buf file;
-    enum fg_code code;
-    size_t len = 0;
-
-    fg_buf_init(&file, FILE_MAX_BYTES);
-    code = fg_conf_read_file(path, &file, err);
-    text = fg_trim(fg_buf_slice(&file));
-    if (code == FG_OK && !fg_parse_hex(text, out, FG_GCM_KEY_BYTES)) {
-        if (text.len <= 44 && fg_parse_base64(text, decoded, &len) && len == FG_GCM_KEY_BYTES)
-            memcpy(out, decoded, FG_GCM_KEY_BYTES);
-        else
-            code = fg_fail(err, FG_E_INVALID,
-                           "%s: expected 32 bytes, as 64 hexadecimal digits or in base64", path);
-    }
-    OPENSSL_cleanse(decoded, sizeof decoded);
-    if (file.ptr != NULL)
-        OPENSSL_cleanse(file.ptr, file.cap);
-    fg_buf_done(&file);
-    return code;
-}
-
-/* What binds a wrapped key to its place. */
-struct label {
-    uint8_t bytes[16];
-};
-
-static struct label label_of(uint32_t id)
-{
-    return (struct label){{'s', 'e', 's', 's', 'i', 'o', 'n', '-', 'k', 'e', 'y', '-', (uint8_t)id,
-                           (uint8_t)(id >> 8), (uint8_t)(id >> 16), (uint8_t)(id >> 24)}};
-}
-
-static bool unwrap(const struct fg_session_keys *keys, const Access__SessionKey *stored,
-                   uint8_t out[FG_GCM_KEY_BYTES])
-{
-    struct label label = label_of(stored->id);
-    const uint8_t *wrapped = stored->wrapped.data;
-
-    if (keys->config.master == NULL || stored->wrapped.len != WRAPPED_BYTES)
-        return false;
-    memcpy(out, wrapped + FG_GCM_NONCE_BYTES, FG_GCM_KEY_BYTES);
-    return fg_gcm_open(keys->master, wrapped, fg_bytes(label.bytes, sizeof label.bytes), out,
-                       FG_GCM_KEY_BYTES, wrapped + FG_GCM_NONCE_BYTES + FG_GCM_KEY_BYTES);
-}
-
-static void wrap(const struct fg_session_keys *keys, uint32_t id, const uint8_t *key,
-                 uint8_t out[WRAPPED_BYTES])
-{
-    struct label label = label_of(id);
-
-    fg_assert(RAND_bytes(out, FG_GCM_NONCE_BYTES) == 1);
-    memcpy(out + FG_GCM_NONCE_BYTES, key, FG_GCM_KEY_BYTES);
-    fg_gcm_seal(keys->master, out, fg_bytes(label.bytes, sizeof label.bytes),
-                out + FG_GCM_NONCE_BYTES, FG_GCM_KEY_BYTES,
-                out + FG_GCM_NONCE_BYTES + FG_GCM_KEY_BYTES);
+    (void)snprintf(out, OWNER_MAX_BYTES, "session key %u", (unsigned)id);
+    return fg_cstr(out);
 }
 
 /* ---- reading ---- */
@@ -109,11 +55,15 @@ static int64_t now_ms(const struct fg_session_keys *keys)
 static enum fg_code read_key(const struct fg_session_keys *keys, const Access__SessionKey *stored,
                              struct fg_cookie_key *ret_key, struct fg_err *err)
 {
+    struct fg_key_wrap *master = keys->config.master;
     struct fg_cookie_key key = {.id = stored->id};
+    char owner[OWNER_MAX_BYTES];
 
-    if (stored->key.len == FG_GCM_KEY_BYTES)
-        memcpy(key.bytes, stored->key.data, FG_GCM_KEY_BYTES);
-    else if (!unwrap(keys, stored, key.bytes))
+    if (stored->key.len == FG_SEAL_KEY_BYTES)
+        memcpy(key.key.bytes, stored->key.data, FG_SEAL_KEY_BYTES);
+    else if (master == NULL || master->unwrap(master, owner_of(stored->id, owner),
+                                              fg_bytes(stored->wrapped.data, stored->wrapped.len),
+                                              &key.key, err) != FG_OK)
         return fg_fail(err, FG_E_CORRUPT,
                        FG_SESSION_KEYS_NAME " was written with another master key "
                                             "(access.master_key_file)");
@@ -155,6 +105,27 @@ static bool is_due(const struct fg_session_keys *keys, const Access__SessionKeys
     return stored->n_keys == 0 || now_ms(keys) - stored->keys[0]->created_ms >= ROTATE_MS;
 }
 
+static enum fg_code wrap(const struct fg_session_keys *keys, struct fg_arena *arena,
+                         Access__SessionKey *made, struct fg_seal_key *key, struct fg_err *err)
+{
+    struct fg_key_wrap *master = keys->config.master;
+    struct fg_slice copied = fg_bytes(NULL, 0);
+    char owner[OWNER_MAX_BYTES];
+    struct fg_buf wrapped;
+    enum fg_code code;
+
+    fg_buf_init(&wrapped, WRAPPED_MAX_BYTES);
+    code = master->wrap(master, owner_of(made->id, owner), key, &wrapped, err);
+    fg_seal_wipe(key);
+    if (code == FG_OK)
+        copied = fg_arena_copy(arena, fg_buf_slice(&wrapped));
+    fg_buf_done(&wrapped);
+    if (code == FG_OK && copied.ptr == NULL)
+        code = fg_fail(err, FG_E_LIMIT, "no memory for the keys of sessions");
+    made->wrapped = (ProtobufCBinaryData){copied.len, (uint8_t *)(uintptr_t)copied.ptr};
+    return code;
+}
+
 /* Adds a key and drops all but one of those before it. Made again, it finds its own and does
  * nothing.
  */
@@ -165,24 +136,20 @@ static enum fg_code add_key(void *arg, struct fg_arena *arena, ProtobufCMessage 
     Access__SessionKeys *stored = (Access__SessionKeys *)message;
     Access__SessionKey *made = fg_arena_new(arena, Access__SessionKey, 1);
     Access__SessionKey **list = fg_arena_new(arena, Access__SessionKey *, FG_COOKIE_KEYS_MAX);
-    uint8_t *key = fg_arena_alloc(arena, FG_GCM_KEY_BYTES);
-    uint8_t *wrapped = fg_arena_alloc(arena, WRAPPED_BYTES);
+    struct fg_seal_key *key = fg_arena_new(arena, struct fg_seal_key, 1);
 
     if (!is_due(keys, stored))
         return FG_OK;
-    if (made == NULL || list == NULL || key == NULL || wrapped == NULL)
+    if (made == NULL || list == NULL || key == NULL)
         return fg_fail(err, FG_E_LIMIT, "no memory for the keys of sessions");
-    fg_assert(RAND_bytes(key, FG_GCM_KEY_BYTES) == 1);
+    fg_assert(RAND_bytes(key->bytes, FG_SEAL_KEY_BYTES) == 1);
     access__session_key__init(made);
     made->id = stored->n_keys == 0 ? 1 : stored->keys[0]->id + 1;
     made->created_ms = now_ms(keys);
-    if (keys->config.master == NULL) {
-        made->key = (ProtobufCBinaryData){FG_GCM_KEY_BYTES, key};
-    } else {
-        wrap(keys, made->id, key, wrapped);
-        made->wrapped = (ProtobufCBinaryData){WRAPPED_BYTES, wrapped};
-        OPENSSL_cleanse(key, FG_GCM_KEY_BYTES);
-    }
+    if (keys->config.master == NULL)
+        made->key = (ProtobufCBinaryData){FG_SEAL_KEY_BYTES, key->bytes};
+    else if (wrap(keys, arena, made, key, err) != FG_OK)
+        return err->code;
     list[0] = made;
     if (stored->n_keys > 0)
         list[1] = stored->keys[0];
@@ -248,8 +215,6 @@ struct fg_session_keys *fg_session_keys_create(const struct fg_session_keys_conf
     struct fg_session_keys *keys = fg_new(struct fg_session_keys);
 
     keys->config = *config;
-    if (config->master != NULL)
-        memcpy(keys->master, config->master, sizeof keys->master);
     fg_assert(pthread_mutex_init(&keys->lock, NULL) == 0);
     keys->unread = fg_condition_create(config->conditions, "session_keys_unread");
     return keys;

@@ -13,6 +13,7 @@
 #ifndef FG_COMMON_ACCESS_SESSION_KEYS_H
 #define FG_COMMON_ACCESS_SESSION_KEYS_H
 
+#include "common/access/key_wrap.h"
 #include "common/access/sealed_cookie.h"
 #include "common/base/time.h"
 #include "common/runtime/condition.h"
@@ -25,7 +26,7 @@ struct fg_session_keys;
 struct fg_session_keys_config {
     struct fg_clock *clock;           /* borrowed; wall time */
     struct fg_conditions *conditions; /* borrowed; NULL: none */
-    const uint8_t *master;            /* FG_GCM_KEY_BYTES, copied; NULL: none */
+    struct fg_key_wrap *master; /* wraps the keys; borrowed; NULL: they are stored as they are */
 };
 
 /* Creates it, without a thread and without keys. */
@@ -52,10 +53,5 @@ void fg_session_keys_want(struct fg_session_keys *keys);
  * object is damaged, or was written with another master key. Errors of the bucket. */
 enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_bucket *bucket,
                                   struct fg_err *err);
-
-/* Reads a master key: a file with 64 hexadecimal digits, or 32 bytes in base64. FG_E_INVALID names
- * the file and the fault. */
-enum fg_code fg_master_key_read(const char *path, uint8_t out[FG_GCM_KEY_BYTES],
-                                struct fg_err *err) fg_must_check;
 
 #endif

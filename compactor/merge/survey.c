@@ -103,7 +103,8 @@ static enum fg_code count_used(struct surveying *surveying, const struct cmp_mer
     return FG_OK;
 }
 
-/* What is billed has to be what was stored: rows and directory have checksums of their own. */
+/* Compares the usage in the directory with the sum over the rows. The two have separate checksums,
+ * and the bill is made of the directory. */
 static enum fg_code check_used(const struct surveying *surveying, struct fg_err *err)
 {
     const struct fg_usage *said = &surveying->part->part->usage, *seen = &surveying->usage;

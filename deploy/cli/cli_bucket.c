@@ -8,6 +8,7 @@
 #include "deploy/cli/bucket_quarantine.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_repair.h"
+#include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/bucket_verify.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
@@ -376,14 +377,6 @@ static int take_words(struct bucket_command *command, const struct bucket_verb *
     return from;
 }
 
-static bool wants_help(int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    return false;
-}
-
 static int run_with(const struct fg_program_def *def, int argc, char **argv)
 {
     const struct bucket_verb *verb = cli_args_find_verb(&all_verbs, argv[0]);
@@ -411,25 +404,9 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
 
 int cli_bucket(int argc, char **argv)
 {
+    static const struct cli_bucket_verbs command = {"bucket", help, &all_verbs, run_with};
+
     if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
         return single_with_def(cli_bucket_export, argc - 1, argv + 1);
-    /* Help and completion before the settings are read: they have to work without a bucket. */
-    if (argc > 0 && wants_help(argc, argv)) {
-        (void)fputs(help, stdout);
-        return CLI_OK;
-    }
-    if (cli_args_complete_verbs(&all_verbs, argc, argv))
-        return CLI_OK;
-    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0) {
-        const struct cli_args_command page = {"bucket", "VERB", help, "", NULL, 0};
-
-        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
-    }
-    if (argc > 0 && cli_args_find_verb(&all_verbs, argv[0]) == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
-    if (argc == 0) {
-        (void)fputs(help, stderr);
-        return CLI_USAGE;
-    }
-    return single_with_def(run_with, argc, argv);
+    return cli_bucket_verbs_main(&command, argc, argv);
 }

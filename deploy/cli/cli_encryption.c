@@ -4,6 +4,7 @@
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys.h"
 #include "deploy/cli/args.h"
+#include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/single/server.h"
@@ -236,22 +237,7 @@ static int run(const struct fg_program_def *def, int argc, char **argv)
 
 int cli_encryption(int argc, char **argv)
 {
-    const struct cli_args_command page = {"encryption", "VERB", help, "", NULL, 0};
+    static const struct cli_bucket_verbs command = {"encryption", help, &all_verbs, run};
 
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            (void)fputs(help, stdout);
-            return CLI_OK;
-        }
-    if (cli_args_complete_verbs(&all_verbs, argc, argv))
-        return CLI_OK;
-    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0)
-        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
-    if (argc > 0 && cli_args_find_verb(&all_verbs, argv[0]) == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
-    if (argc == 0) {
-        (void)fputs(help, stderr);
-        return CLI_USAGE;
-    }
-    return single_with_def(run, argc, argv);
+    return cli_bucket_verbs_main(&command, argc, argv);
 }

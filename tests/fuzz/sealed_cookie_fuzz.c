@@ -7,7 +7,7 @@
 
 #include <openssl/evp.h>
 
-static const struct fg_cookie_keys keys = {.list = {{.id = 1, .bytes = {1}}}, .n = 1};
+static const struct fg_cookie_keys keys = {.list = {{.id = 1, .key = {{1}}}}, .n = 1};
 
 static void seal(uint8_t purpose, const uint8_t *content, size_t size, struct fg_buf *out)
 {
@@ -17,7 +17,8 @@ static void seal(uint8_t purpose, const uint8_t *content, size_t size, struct fg
     int n;
 
     memcpy(sealed, head, sizeof head);
-    fg_assert(EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, keys.list[0].bytes, head + 6) == 1 &&
+    fg_assert(EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, keys.list[0].key.bytes, head + 6) ==
+                  1 &&
               EVP_EncryptUpdate(ctx, NULL, &n, head, 6) == 1 &&
               EVP_EncryptUpdate(ctx, sealed + sizeof head, &n, content, (int)size) == 1 &&
               EVP_EncryptFinal_ex(ctx, sealed + sizeof head + size, &n) == 1 &&

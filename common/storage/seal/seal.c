@@ -4,7 +4,7 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 
-enum { HASH_BYTES = 32, BLOCK_BYTES = 64 /* of SHA-256 */, NONCE_BYTES = 12, EXPANDS_MAX = 255 };
+enum { HASH_BYTES = 32, BLOCK_BYTES = 64 /* of SHA-256 */, EXPANDS_MAX = 255 };
 
 /* Fetched once: OpenSSL looks an algorithm up under a lock each time it is named. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -98,8 +98,8 @@ static void gcm_associate(EVP_CIPHER_CTX *cipher, struct fg_slice bytes)
         fg_assert(EVP_CipherUpdate(cipher, NULL, &len, bytes.ptr, (int)bytes.len) == 1);
 }
 
-static EVP_CIPHER_CTX *gcm_begin(const struct fg_seal_key *key, const uint8_t nonce[NONCE_BYTES],
-                                 int encrypt)
+static EVP_CIPHER_CTX *gcm_begin(const struct fg_seal_key *key,
+                                 const uint8_t nonce[FG_SEAL_NONCE_BYTES], int encrypt)
 {
     EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
 
@@ -141,7 +141,7 @@ static bool gcm_decrypt(EVP_CIPHER_CTX *cipher, struct fg_slice ciphertext,
     return good;
 }
 
-void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[NONCE_BYTES],
+void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
                  struct fg_slice associated, struct fg_slice content, uint8_t *out,
                  uint8_t ret_tag[FG_SEAL_TAG_BYTES])
 {
@@ -151,7 +151,7 @@ void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[NONCE_BYTES]
     gcm_encrypt(cipher, content, out, ret_tag);
 }
 
-bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[NONCE_BYTES],
+bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
                       struct fg_slice associated, struct fg_slice ciphertext,
                       const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out)
 {
@@ -211,7 +211,10 @@ static EVP_CIPHER_CTX *page_begin(const struct fg_seal_key *key, const uint8_t h
                                   const struct fg_seal_place *place,
                                   const uint8_t iv[FG_SEAL_IV_BYTES], int encrypt)
 {
-    enum { LABEL_BYTES = sizeof "flamegrid page" - 1, SALT_BYTES = FG_SEAL_IV_BYTES - NONCE_BYTES };
+    enum {
+        LABEL_BYTES = sizeof "flamegrid page" - 1,
+        SALT_BYTES = FG_SEAL_IV_BYTES - FG_SEAL_NONCE_BYTES
+    };
     const struct fg_slice label = FG_LIT("flamegrid page");
     uint8_t info[LABEL_BYTES + SALT_BYTES];
     struct fg_seal_key page_key;

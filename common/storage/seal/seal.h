@@ -12,7 +12,7 @@
  * them, and no counter, random number or name of an object has to be unique. Two different pages
  * get the same key and nonce only if 192 bits of a hash collide.
  *
- * Thread: any. No I/O. What cannot fail (OpenSSL without memory) ends the program.
+ * Thread: any. No I/O. If OpenSSL has no memory, the program ends.
  */
 #ifndef FG_COMMON_STORAGE_SEAL_SEAL_H
 #define FG_COMMON_STORAGE_SEAL_SEAL_H
@@ -23,6 +23,7 @@
 
 enum {
     FG_SEAL_KEY_BYTES = 32,
+    FG_SEAL_NONCE_BYTES = 12, /* of AES-GCM */
     FG_SEAL_IV_BYTES = 24,
     FG_SEAL_TAG_BYTES = 16,
     FG_SEAL_MORE_BYTES = FG_SEAL_IV_BYTES + FG_SEAL_TAG_BYTES, /* by which a page grows */
@@ -47,11 +48,14 @@ struct fg_seal_place {
 /* HKDF-Expand of RFC 5869 with SHA-256. key: the pseudorandom key. len: at most 255 * 32. */
 void fg_seal_expand(const struct fg_seal_key *key, struct fg_slice info, uint8_t *out, size_t len);
 
-/* AES-256-GCM with a nonce of 12 bytes (NIST SP 800-38D). out has the length of `content`. */
-void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[12], struct fg_slice associated,
-                 struct fg_slice content, uint8_t *out, uint8_t ret_tag[FG_SEAL_TAG_BYTES]);
-/* Undoes it. Returns false if the tag is not that of these bytes; out is zeroed then. */
-bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[12],
+/* Encrypts by AES-256-GCM (NIST SP 800-38D). out has the length of `content`, and may be the same
+ * memory. */
+void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
+                 struct fg_slice associated, struct fg_slice content, uint8_t *out,
+                 uint8_t ret_tag[FG_SEAL_TAG_BYTES]);
+/* Decrypts it. out as above. Returns false if the tag is not that of these bytes; out is zeroed
+ * then. */
+bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
                       struct fg_slice associated, struct fg_slice ciphertext,
                       const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out) fg_must_check;
 

@@ -130,6 +130,18 @@ static void without_settings_there_are_no_keys(void **state)
 
 static void key_files_are_checked(void **state)
 {
+    static const struct {
+        const char *text;
+        bool ok;
+    } texts[] = {
+        {"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n", true},
+        {"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", true},
+        {"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", true},
+        {"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", false},
+        {"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e", false},
+        {"my secret", false},
+        {"", false},
+    };
     static const char raw[32] = {1, 2, 3};
     char nowhere[] = "/nowhere/key";
     struct fixture f;
@@ -138,7 +150,15 @@ static void key_files_are_checked(void **state)
     open_fixture(&f);
     f.settings.key_file = f.paths[2];
     assert_int_equal(create(&f), FG_E_INVALID);
-    assert_non_null(strstr(f.err.msg, "a key is 32 bytes, or 64 hexadecimal digits"));
+    assert_non_null(strstr(f.err.msg, "a key is 32 bytes, as they are"));
+    for (size_t i = 0; i < FG_COUNT(texts); i++) {
+        write_file(f.paths[2], texts[i].text, strlen(texts[i].text), 0640);
+        assert_int_equal(create(&f), texts[i].ok ? FG_OK : FG_E_INVALID);
+        if (texts[i].ok)
+            fg_key_store_destroy(f.store);
+        else if (texts[i].text[0] != '\0')
+            assert_null(strstr(f.err.msg, texts[i].text));
+    }
     write_file(f.paths[2], raw, sizeof raw, 0640);
     must(create(&f), &f.err);
     fg_key_store_destroy(f.store);

@@ -31,7 +31,7 @@ static int set_up(void **state)
     f->keys.n = 2;
     for (unsigned i = 0; i < 2; i++) {
         f->keys.list[i].id = 7 + i;
-        memset(f->keys.list[i].bytes, (int)(0x40 + i), FG_COOKIE_KEY_BYTES);
+        memset(f->keys.list[i].key.bytes, (int)(0x40 + i), FG_SEAL_KEY_BYTES);
     }
     f->claims[0] = (struct fg_claim){FG_LIT("groups"), FG_LIT("dev")};
     f->claims[1] = (struct fg_claim){FG_LIT("/a/b"), FG_LIT("")};
@@ -171,7 +171,7 @@ static void keys_take_turns(void **state)
     /* A new key seals, the old one still opens. */
     f->keys.list[1] = old;
     f->keys.list[0].id = 9;
-    memset(f->keys.list[0].bytes, 0x55, FG_COOKIE_KEY_BYTES);
+    memset(f->keys.list[0].key.bytes, 0x55, FG_SEAL_KEY_BYTES);
     assert_int_equal(open_at(f, NOW_S, &got), FG_OK);
     /* Then it is gone. */
     f->keys.n = 1;
