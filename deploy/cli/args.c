@@ -333,3 +333,38 @@ int cli_args_fail(const struct cli_args_command *command, const struct fg_err *e
     fprintf(stderr, "flamegrid %s: %s\n", command->name, err->msg);
     return CLI_FAILED;
 }
+
+/* "list, create or delete has to follow" */
+static int refuse_no_verb(const struct cli_args_command *command,
+                          const struct cli_args_verbs *verbs)
+{
+    struct fg_buf text;
+    struct fg_err err;
+
+    fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
+    for (size_t i = 0; i < verbs->n; i++) {
+        fg_buf_puts(&text, i == 0 ? "" : i + 1 < verbs->n ? ", " : " or ");
+        fg_buf_puts(&text, verb_name(verbs, i));
+    }
+    (void)fg_fail(&err, FG_E_INVALID, "%.*s has to follow", FG_S(fg_buf_slice(&text)));
+    fg_buf_done(&text);
+    return cli_args_refuse(command, &err);
+}
+
+const void *cli_args_begin_verb(const struct cli_args_command *command,
+                                const struct cli_args_verbs *verbs, int argc, char **argv,
+                                int *ret_words, int *ret_exit)
+{
+    const void *verb = NULL;
+
+    /* Shell completion asks for words: verbs come from here, options from cli_args_begin(). */
+    (void)cli_args_complete_verbs(verbs, argc, argv);
+    if (!cli_args_begin(command, argc, argv, ret_words, ret_exit))
+        return NULL;
+    if (*ret_words > 0)
+        verb = cli_args_find_verb(verbs, argv[0]);
+    if (verb == NULL)
+        *ret_exit = *ret_words == 0 ? refuse_no_verb(command, verbs)
+                                    : cli_args_unknown_verb(verbs, argv[0]);
+    return verb;
+}

@@ -100,6 +100,15 @@ int cli_args_unknown_verb(const struct cli_args_verbs *verbs, const char *word);
  * each, and returns true. Options are printed by cli_args_wants_help(). */
 bool cli_args_complete_verbs(const struct cli_args_verbs *verbs, int argc, char **argv);
 
+/*
+ * Does cli_args_begin() for a command whose first word is a verb, and completes verbs. Returns the
+ * entry of the verb; NULL: the command ends here with *ret_exit, because help was printed, or the
+ * verb is missing or unknown, which is said on standard error.
+ */
+const void *cli_args_begin_verb(const struct cli_args_command *command,
+                                const struct cli_args_verbs *verbs, int argc, char **argv,
+                                int *ret_words, int *ret_exit) fg_must_check;
+
 /* Prints "flamegrid push: <err>; see flamegrid push --help" to standard error. Returns CLI_USAGE.
  */
 int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err);

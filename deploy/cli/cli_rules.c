@@ -495,17 +495,11 @@ int cli_rules(int argc, char **argv)
                                           options, FG_COUNT(options)};
     int words, code;
 
-    /* Shell completion asks for words: verbs come from here, options from cli_args_begin(). */
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
-    if (!cli_args_begin(&args, argc, argv, &words, &code))
+    const struct rules_verb *verb =
+        cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+
+    if (verb == NULL)
         return code;
-    const struct rules_verb *verb = words == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
-    if (verb == NULL && words > 0)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
-    if (verb == NULL) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "list, get, create or delete has to follow");
-        return cli_args_refuse(&args, &command.err);
-    }
     command.arena = fg_arena_create(ARENA_MAX_BYTES);
     code = run(&command, &args, verb, words, argv);
     cli_client_destroy(command.client);

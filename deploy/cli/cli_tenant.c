@@ -221,17 +221,9 @@ int cli_tenant(int argc, char **argv)
     const struct tenant_verb *verb;
     int words, code;
 
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
-    if (!cli_args_begin(&args, argc, argv, &words, &code))
-        return code;
-    if (words == 0) {
-        (void)fg_fail(&command.err, FG_E_INVALID,
-                      "list, create, suspend, resume or limits has to follow");
-        return cli_args_refuse(&args, &command.err);
-    }
-    verb = cli_args_find_verb(&all_verbs, argv[0]);
+    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
     if (verb == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
+        return code;
     command.words = argv + 1;
     command.n_words = words - 1;
     return run(&command, &args, verb);
