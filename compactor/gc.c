@@ -309,7 +309,7 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
         }
         /* page.next is copied: it belongs to the request, which is cleared below. */
         free(after);
-        after = code == FG_OK && page.next != NULL ? strdup(page.next) : NULL;
+        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
         fg_bucket_clear(&page);
     } while (after != NULL);
     return code;

@@ -470,6 +470,14 @@ static enum fg_code send_service(struct dist_upload *upload, const struct fg_bat
     return send_part(upload, &part, err);
 }
 
+static void swap(struct fg_profile *profiles, uint32_t i, uint32_t j)
+{
+    struct fg_profile other = profiles[i];
+
+    profiles[i] = profiles[j];
+    profiles[j] = other;
+}
+
 /* Moves the profiles of the first one's service to the front and returns their number. */
 static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
 {
@@ -477,15 +485,8 @@ static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
     uint32_t front = 1;
 
     for (uint32_t i = 1; i < n; i++) {
-        if (!fg_slice_eq(service_of(&profiles[i]), service))
-            continue;
-        if (i != front) {
-            struct fg_profile other = profiles[front];
-
-            profiles[front] = profiles[i];
-            profiles[i] = other;
-        }
-        front++;
+        if (fg_slice_eq(service_of(&profiles[i]), service))
+            swap(profiles, i, front++);
     }
     return front;
 }
@@ -669,53 +670,52 @@ static enum fg_code set_sizes(const struct dist_upload *upload, struct fg_batch 
     return FG_OK;
 }
 
-/* Moves the profiles of the first one's tenant to the front and returns their number; 0: an error.
- */
+/* Moves the profiles of one tenant to the front and returns their number. Says in refusal, if it
+ * says nothing yet, why profiles stay that belong to no tenant of the token. */
 static uint32_t gather_tenant(const struct dist_upload *upload, struct fg_profile *profiles,
-                              uint32_t n, struct fg_slice *ret_tenant, struct fg_err *err)
+                              uint32_t n, struct fg_slice *ret_tenant, struct fg_err *refusal)
 {
     const struct fg_grant *grant = fg_access_grant(upload->req);
     uint32_t front = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         struct fg_slice tenant;
+        struct fg_err err;
 
-        if (fg_grant_tenant_of(grant, upload->asked_tenant, &profiles[i].labels, &tenant, err) !=
-            FG_OK)
-            return 0;
-        if (i == 0)
-            *ret_tenant = tenant;
-        if (!fg_slice_eq(tenant, *ret_tenant))
+        if (fg_grant_tenant_of(grant, upload->asked_tenant, &profiles[i].labels, &tenant, &err) !=
+            FG_OK) {
+            if (refusal->code == FG_OK)
+                *refusal = err;
             continue;
-        if (i != front) {
-            struct fg_profile other = profiles[front];
-
-            profiles[front] = profiles[i];
-            profiles[i] = other;
         }
-        front++;
+        if (front == 0)
+            *ret_tenant = tenant;
+        if (fg_slice_eq(tenant, *ret_tenant))
+            swap(profiles, i, front++);
     }
     return front;
 }
 
-/* Sends a batch whose profiles may be of several tenants, tenant by tenant. */
+/* Sends a batch whose profiles may be of several tenants, tenant by tenant. A node sends what all
+ * of its pods do: those that belong to no tenant do not keep the others from theirs. */
 static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_batch *batch,
                                  bool has_time, struct fg_err *err)
 {
+    struct fg_err refusal = {.code = FG_OK};
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
 
-    while (left > 0) {
-        part.n_profiles = gather_tenant(upload, part.profiles, left, &upload->tenant, err);
-        if (part.n_profiles == 0)
-            return err->code;
+    while ((part.n_profiles =
+                gather_tenant(upload, part.profiles, left, &upload->tenant, &refusal)) > 0) {
         identify(upload, &part, has_time);
         if (send_all(upload, &part, err) != FG_OK)
             return err->code;
         left -= part.n_profiles;
         part.profiles += part.n_profiles;
     }
-    return FG_OK;
+    if (refusal.code != FG_OK)
+        *err = refusal;
+    return refusal.code;
 }
 
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
@@ -736,7 +736,12 @@ enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch,
 
 enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err)
 {
-    return dist_upload_add(upload, batch, false, err);
+    enum fg_code code = dist_upload_add(upload, batch, false, err);
+
+    if (code != FG_E_DENIED)
+        return code;
+    dist_upload_note(upload, err);
+    return FG_OK;
 }
 
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
@@ -752,7 +757,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
-    if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
+    if (fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
                       fg_mono_ns(distributor->clock), err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;

@@ -48,7 +48,7 @@ struct dist_upload {
     struct fg_http_request *req;     /* NULL: no request waits for the result, as in pull mode */
     struct fg_slice body;            /* as received; borrowed, as the next three */
     struct fg_slice tenant;          /* of the profiles that are sent just now */
-    struct fg_slice asked_tenant;    /* of the request; limits and rate are those of this one */
+    struct fg_slice asked_tenant;    /* of the request; limits and rate are of this one */
     struct fg_slice sender;          /* address */
     struct fg_slice idempotency_key; /* as the client sent it; empty: none */
 
@@ -116,12 +116,14 @@ void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64
  * may be freed afterwards. has_time: the profiles have times of their own, so equal content is the
  * same profile from any sender. Equal profiles within one upload stay separate: idle processes look
  * alike. An upload that is sent again has the same ids. Replaces times in 1970 with the time of
- * arrival. FG_E_INVALID: a time is outside the tenant's window.
+ * arrival. FG_E_INVALID: a time is outside the tenant's window; nothing was sent. FG_E_DENIED: some
+ * profiles belong to no tenant of the token, or to one that is suspended; the others were sent.
  */
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err) fg_must_check;
 
-/* Does the same as a fg_batch_sink, for formats without times. upload: the struct dist_upload. */
+/* Does the same as a fg_batch_sink, for formats without times. upload: the struct dist_upload.
+ * Notes FG_E_DENIED and returns FG_OK, so that the format's other batches are sent. */
 enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload,
                               struct fg_err *err) fg_must_check;
 

@@ -152,16 +152,17 @@ static bool read_token_file(const char *path, struct fg_token *ret_token)
 {
     struct fg_buf text;
     struct fg_err err;
-    bool good;
+    bool good = false;
 
     fg_buf_init(&text, TOKEN_FILE_MAX_BYTES);
-    good = fg_conf_read_file(path, &text, &err) == FG_OK;
-    if (!good)
+    if (fg_conf_read_file(path, &text, &err) != FG_OK) {
         fg_log_error("access.bootstrap_token_file cannot be read", fg_ls("err", err.msg));
-    else if (!fg_token_read(fg_trim(fg_buf_slice(&text)), ret_token))
-        fg_log_error("access.bootstrap_token_file has no token, or one with a typing error",
-                     fg_ls("file", path));
-    good = good && fg_token_read(fg_trim(fg_buf_slice(&text)), ret_token);
+    } else {
+        good = fg_token_read(fg_trim(fg_buf_slice(&text)), ret_token);
+        if (!good)
+            fg_log_error("access.bootstrap_token_file has no token, or one with a typing error",
+                         fg_ls("file", path));
+    }
     fg_buf_done(&text);
     return good;
 }
@@ -409,7 +410,8 @@ static struct fg_slice method_of(const struct fg_http_request *req)
     }
 }
 
-/* Refusals may come as fast as requests, so equal ones are summed up. */
+/* Refusals may come as fast as requests, so equal ones are summed up. The route stands for the
+ * path, since a stranger can think of any number of paths. */
 static void record_refusal(struct fg_access *access, const struct fg_http_request *req,
                            const char *id, const struct fg_err *err)
 {
@@ -417,7 +419,7 @@ static void record_refusal(struct fg_access *access, const struct fg_http_reques
                    &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED,
                                             .token = fg_cstr(id),
                                             .method = method_of(req),
-                                            .route = fg_http_path(req),
+                                            .route = fg_http_route_path(req),
                                             .detail = fg_cstr(err->msg),
                                             .source = fg_http_peer(req),
                                             .status = fg_code_http(err->code)});
@@ -458,19 +460,23 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
            age_ns > access->config.settings->stale_max_ns;
 }
 
-/* Returns since when these credentials have been used without success; a fixed number of them is
- * remembered. */
-static int64_t stranger_since(struct fg_access *access, struct fg_slice authorization,
+/*
+ * Returns since when these credentials have been used without success, or INT64_MIN: for too long
+ * to be new. A fixed number of them is remembered, and the first use of each is an attempt of its
+ * address: whoever thinks of ever new ones is refused like anybody with wrong ones.
+ */
+static int64_t stranger_since(struct fg_access *access, const struct fg_http_request *req,
                               int64_t now_ns)
 {
-    uint64_t key = fg_mix64(fg_hash64(authorization) ^ access->seed);
+    uint64_t key = fg_mix64(fg_hash64(fg_http_header(req, "Authorization")) ^ access->seed);
     struct stranger *stranger = &access->strangers[key % STRANGERS];
-    int64_t since_ns;
+    int64_t since_ns = INT64_MIN;
 
     (void)pthread_mutex_lock(&access->lock);
-    if (stranger->key != key)
+    if (stranger->key != key && fg_attempts_take(access->attempts, fg_http_peer(req), now_ns))
         *stranger = (struct stranger){key, now_ns};
-    since_ns = stranger->since_mono_ns;
+    if (stranger->key == key)
+        since_ns = stranger->since_mono_ns;
     (void)pthread_mutex_unlock(&access->lock);
     return since_ns;
 }
@@ -484,13 +490,11 @@ static bool may_be_new(struct fg_access *access, const struct fg_http_request *r
                        const struct fg_access_registry *registry, const char *id)
 {
     const Access__Token *token = fg_access_find_token(registry, fg_cstr(id), NULL);
-    int64_t now_ns = fg_mono_ns(access->config.clock);
 
-    if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))) ||
-        !fg_attempts_are_left(access->attempts, fg_http_peer(req), now_ns))
+    if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))))
         return false;
     return atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) <
-           stranger_since(access, fg_http_header(req, "Authorization"), now_ns);
+           stranger_since(access, req, fg_mono_ns(access->config.clock));
 }
 
 /* Has the registry read again, once a second at most, also while the bucket does not answer. */
@@ -644,9 +648,28 @@ struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
         .token = grant->kind == FG_GRANT_TOKEN ? fg_cstr(grant->token->id) : FG_LIT(""),
         .session = grant->kind == FG_GRANT_IDENTITY ? grant->identity.subject : FG_LIT(""),
         .method = method_of(req),
-        .route = fg_http_path(req),
+        .route = kind == FG_AUDIT_REFUSED ? fg_http_route_path(req) : fg_http_path(req),
         .source = fg_http_peer(req),
     };
+}
+
+/* Writes those of the tenants that exist, as "a|b": a stranger can think of any number of others.
+ * The texts of what is counted are cut anyway. */
+static struct fg_slice known_tenants(const struct fg_access_registry *registry,
+                                     struct fg_slice header, char *out, size_t size)
+{
+    struct fg_tenant_ids ids;
+    struct fg_err ignored;
+    size_t len = 0;
+
+    out[0] = '\0';
+    if (registry == NULL || fg_tenant_ids_parse(header, &ids, &ignored) != FG_OK)
+        return fg_cstr(out);
+    for (size_t i = 0; i < ids.n; i++)
+        if (fg_access_find_tenant(registry, ids.ids[i]) != NULL && len + ids.ids[i].len + 2 < size)
+            len += (size_t)snprintf(out + len, size - len, "%s%.*s", len == 0 ? "" : "|",
+                                    FG_S(ids.ids[i]));
+    return fg_cstr(out);
 }
 
 /* Records that a caller asked for a tenant that it has no access to. */
@@ -656,11 +679,13 @@ static enum fg_code record_denied(const struct fg_http_request *req, enum fg_cod
     const struct attached *attached = fg_http_grant(req);
     struct fg_access_who who;
     struct fg_audit_event event;
+    char tenants[2 * (FG_TENANT_MAX_BYTES + 1)];
 
     if (code != FG_E_DENIED || attached == NULL)
         return code;
     event = fg_access_audit_event(req, FG_AUDIT_REFUSED, &who);
-    event.tenant = fg_http_header(req, FG_TENANT_HEADER);
+    event.tenant = known_tenants(attached->registry, fg_http_header(req, FG_TENANT_HEADER), tenants,
+                                 sizeof tenants);
     event.detail = fg_cstr(err->msg);
     event.status = fg_code_http(code);
     fg_audit_count(attached->access->config.audit, &event);
@@ -751,6 +776,7 @@ static enum fg_code create_people(struct fg_access *access, struct fg_err *err)
                                             .login = access->config.login,
                                             .clock = access->config.clock,
                                             .audit = access->config.audit,
+                                            .attempts = access->attempts,
                                             .registry = access->config.registry,
                                             .conditions = access->config.conditions,
                                             .known = known_registry,

@@ -64,6 +64,12 @@ struct tally {
     char method[TEXT_BYTES], route[TEXT_BYTES], source[TEXT_BYTES];
 };
 
+struct tallies {
+    struct tally *all; /* NULL: none yet */
+    unsigned n;
+    int64_t begin_mono_ns; /* of the first one */
+};
+
 struct fg_audit {
     struct fg_audit_config config;
     struct fg_metrics *metrics;
@@ -72,18 +78,16 @@ struct fg_audit {
 
     pthread_mutex_t lock; /* of those up to the next line */
     pthread_cond_t durable_moved;
-    struct fg_buf queue;      /* of entries: u32 length, i64 ms, event */
-    uint64_t noted;           /* tickets given */
-    uint64_t durable;         /* all up to this one are */
-    uint64_t failed;          /* all up to this one were tried in vain */
-    struct fg_err why;        /* of that */
-    uint64_t ops;             /* numbers of changes */
-    uint64_t lost;            /* since the last record about it */
-    bool urgent;              /* somebody waits */
-    struct fg_ticker *ticker; /* NULL: whoever waits does the work */
-    struct tally *tallies;
-    unsigned n_tallies;
-    int64_t tallies_mono_ns; /* of the first one */
+    struct fg_buf queue;           /* of entries: u32 length, i64 ms, event */
+    uint64_t noted;                /* tickets given */
+    uint64_t durable;              /* all up to this one are */
+    uint64_t failed;               /* all up to this one were tried in vain */
+    struct fg_err why;             /* of that */
+    uint64_t ops;                  /* numbers of changes */
+    uint64_t lost;                 /* since the last record about it */
+    bool urgent;                   /* somebody waits */
+    struct fg_ticker *ticker;      /* NULL: whoever waits does the work */
+    struct tallies counted, reads; /* apart, so that refusals do not fill the room of reads */
 
     /* Of the thread. */
     struct fg_bucket *bucket; /* NULL: not opened */
@@ -189,34 +193,34 @@ static void begin_tally(struct tally *tally, uint64_t key, const struct fg_audit
     };
 }
 
-/* Under the lock. Returns the events like this one; of others if there are too many different ones.
- * *ret_first: it is the first of them. */
-static struct tally *tally_of(struct fg_audit *audit, const struct fg_audit_event *event,
-                              bool *ret_first)
+/* Returns the events like this one; of others if there are too many different ones. *ret_first: it
+ * is the first of them. Under the lock. */
+static struct tally *tally_of(struct tallies *tallies, const struct fg_audit_event *event,
+                              int64_t now_mono_ns, bool *ret_first)
 {
     uint64_t key = key_of(event);
 
-    if (audit->tallies == NULL)
-        audit->tallies = fg_calloc(TALLIES_MAX, sizeof *audit->tallies);
+    if (tallies->all == NULL)
+        tallies->all = fg_calloc(TALLIES_MAX, sizeof *tallies->all);
     *ret_first = false;
-    for (unsigned i = 0; i < audit->n_tallies; i++)
-        if (audit->tallies[i].key == key)
-            return &audit->tallies[i];
-    if (audit->n_tallies == 0)
-        audit->tallies_mono_ns = mono_ns(audit);
-    if (audit->n_tallies == TALLIES_MAX)
-        return &audit->tallies[TALLIES_MAX - 1];
+    for (unsigned i = 0; i < tallies->n; i++)
+        if (tallies->all[i].key == key)
+            return &tallies->all[i];
+    if (tallies->n == 0)
+        tallies->begin_mono_ns = now_mono_ns;
+    if (tallies->n == TALLIES_MAX)
+        return &tallies->all[TALLIES_MAX - 1];
     *ret_first = true;
-    if (audit->n_tallies == TALLIES_MAX - 1)
-        begin_tally(&audit->tallies[audit->n_tallies], 0,
+    if (tallies->n == TALLIES_MAX - 1)
+        begin_tally(&tallies->all[tallies->n], 0,
                     &(struct fg_audit_event){.kind = event->kind, .who = FG_LIT("(others)")});
     else
-        begin_tally(&audit->tallies[audit->n_tallies], key, event);
-    return &audit->tallies[audit->n_tallies++];
+        begin_tally(&tallies->all[tallies->n], key, event);
+    return &tallies->all[tallies->n++];
 }
 
-static bool add_to_tally(struct fg_audit *audit, const struct fg_audit_event *event,
-                         bool count_first)
+static bool add_to_tally(struct fg_audit *audit, struct tallies *tallies,
+                         const struct fg_audit_event *event, bool count_first)
 {
     struct tally *tally;
     int64_t ms;
@@ -224,7 +228,7 @@ static bool add_to_tally(struct fg_audit *audit, const struct fg_audit_event *ev
 
     (void)pthread_mutex_lock(&audit->lock);
     ms = now_ms(audit);
-    tally = tally_of(audit, event, &first);
+    tally = tally_of(tallies, event, mono_ns(audit), &first);
     if (first)
         tally->event.from_ms = ms;
     if (!first || count_first) {
@@ -238,7 +242,7 @@ static bool add_to_tally(struct fg_audit *audit, const struct fg_audit_event *ev
 
 void fg_audit_count(struct fg_audit *audit, const struct fg_audit_event *event)
 {
-    if (audit != NULL && add_to_tally(audit, event, false))
+    if (audit != NULL && add_to_tally(audit, &audit->counted, event, false))
         (void)take_event(audit, event, false);
 }
 
@@ -258,31 +262,37 @@ void fg_audit_read_query(struct fg_audit *audit, const struct fg_audit_event *ev
                                          .session = event->session,
                                          .tenant = event->tenant,
                                          .bytes = event->bytes};
-        (void)add_to_tally(audit, &summed, true);
+        (void)add_to_tally(audit, &audit->reads, &summed, true);
     }
 }
 
-/* Turns sums into events of the queue. */
-static void flush_tallies(struct fg_audit *audit)
+/* Turns sums into events of the queue. Under the lock. */
+static void flush_tallies(struct fg_audit *audit, struct tallies *tallies)
 {
     struct fg_buf text;
 
+    if (tallies->n == 0 ||
+        (!audit->ending && tallies->n < TALLIES_MAX &&
+         mono_ns(audit) - tallies->begin_mono_ns < audit->config.settings->flush_ns))
+        return;
     fg_buf_init(&text, FG_AUDIT_LINE_MAX_BYTES);
-    (void)pthread_mutex_lock(&audit->lock);
-    if (audit->n_tallies > 0 &&
-        (audit->ending || audit->n_tallies == TALLIES_MAX ||
-         mono_ns(audit) - audit->tallies_mono_ns >= audit->config.settings->flush_ns)) {
-        for (unsigned i = 0; i < audit->n_tallies; i++) {
-            if (audit->tallies[i].event.count == 0)
-                continue;
-            fg_buf_clear(&text);
-            fg_audit_write_event(&audit->tallies[i].event, &text);
-            (void)enqueue(audit, fg_buf_slice(&text));
-        }
-        audit->n_tallies = 0;
+    for (unsigned i = 0; i < tallies->n; i++) {
+        if (tallies->all[i].event.count == 0)
+            continue;
+        fg_buf_clear(&text);
+        fg_audit_write_event(&tallies->all[i].event, &text);
+        (void)enqueue(audit, fg_buf_slice(&text));
     }
-    (void)pthread_mutex_unlock(&audit->lock);
+    tallies->n = 0;
     fg_buf_done(&text);
+}
+
+static void flush_sums(struct fg_audit *audit)
+{
+    (void)pthread_mutex_lock(&audit->lock);
+    flush_tallies(audit, &audit->counted);
+    flush_tallies(audit, &audit->reads);
+    (void)pthread_mutex_unlock(&audit->lock);
 }
 
 /* ---- objects ---- */
@@ -624,7 +634,7 @@ void fg_audit_turn(struct fg_audit *audit)
     struct fg_err err;
     bool again, urgent, chained;
 
-    flush_tallies(audit);
+    flush_sums(audit);
     again = audit->taken.len > 0; /* of a turn that failed; the queue waits behind it */
     urgent = take_queue(audit);
     chained = chain(audit, &err) == FG_OK;
@@ -762,7 +772,8 @@ void fg_audit_destroy(struct fg_audit *audit)
     fg_condition_destroy(audit->unstored);
     fg_buf_done(&audit->taken);
     fg_buf_done(&audit->queue);
-    free(audit->tallies);
+    free(audit->reads.all);
+    free(audit->counted.all);
     (void)pthread_cond_destroy(&audit->durable_moved);
     (void)pthread_mutex_destroy(&audit->lock);
     free(audit);
@@ -853,7 +864,7 @@ void fg_audit_close(struct fg_audit *audit)
     audit->stop = NULL;
     audit->ending = true;
     /* A process that recorded nothing leaves nothing, not even an end. */
-    flush_tallies(audit);
+    flush_sums(audit);
     (void)pthread_mutex_lock(&audit->lock);
     any = audit->writer.next_seq > 0 || audit->queue.len > 0 || audit->taken.len > 0;
     (void)pthread_mutex_unlock(&audit->lock);

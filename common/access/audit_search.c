@@ -20,12 +20,13 @@ struct audit_search {
     const struct fg_audit_wanted *wanted;
     int64_t deadline_mono_ns;
     struct fg_arena *arena, *line_arena;
+    struct fg_arena *kept, *spare; /* kept: the lines of hits */
     struct fg_err *err;
     enum fg_code code;
     int64_t hour_ms;     /* of the last object that was read */
     int64_t complete_ms; /* records before this time are all there; INT64_MAX: all are */
     struct hit *hits;
-    uint32_t n, cap;
+    uint32_t n, cap, prune_at;    /* prune_at: so many hits are too many */
     struct fg_audit_found *found; /* gets what is unreadable */
 };
 
@@ -83,6 +84,52 @@ static bool is_wanted(const struct fg_audit_wanted *wanted, const struct fg_audi
            wanted->may_see(wanted->arg, event->tenant);
 }
 
+static int compare_hits(const void *a, const void *b)
+{
+    const struct hit *left = a, *right = b;
+    int order;
+
+    if (left->ms != right->ms)
+        return left->ms < right->ms ? -1 : 1;
+    order = fg_slice_cmp(left->chain, right->chain);
+    return order != 0 ? order : (left->seq > right->seq) - (left->seq < right->seq);
+}
+
+/* Sorts the hits and returns how many of the first ones make a page: the limit, and those of the
+ * last one's millisecond. */
+static uint32_t sort_page(struct audit_search *search)
+{
+    uint32_t end = FG_MIN((uint32_t)search->wanted->limit, search->n);
+
+    if (search->n > 1)
+        qsort(search->hits, search->n, sizeof *search->hits, compare_hits);
+    while (end < search->n && end > 0 && search->hits[end].ms == search->hits[end - 1].ms)
+        end++;
+    return end;
+}
+
+/* Forgets hits that another page will have: whoever floods the audit must not hide what was
+ * recorded in the same hour. */
+static enum fg_code prune(struct audit_search *search)
+{
+    struct fg_arena *spare = search->spare;
+    uint32_t end = sort_page(search);
+
+    if (end < search->n)
+        search->complete_ms = search->hits[end].ms;
+    search->n = end;
+    search->prune_at = 2 * FG_MAX(end, (uint32_t)search->wanted->limit) + 1;
+    for (uint32_t i = 0; i < end; i++) {
+        search->hits[i].line = fg_arena_copy(spare, search->hits[i].line);
+        if (search->hits[i].line.ptr == NULL)
+            return fg_fail(search->err, FG_E_LIMIT, "too many records in a millisecond");
+    }
+    fg_arena_reset(search->kept);
+    search->spare = search->kept;
+    search->kept = spare;
+    return FG_OK;
+}
+
 /* Lines that are no records are for `flamegrid audit verify` to name. */
 static enum fg_code take_line(struct audit_search *search, struct fg_slice chain,
                               struct fg_slice line)
@@ -93,13 +140,14 @@ static enum fg_code take_line(struct audit_search *search, struct fg_slice chain
 
     fg_arena_reset(search->line_arena);
     if (fg_audit_read(line, search->line_arena, &record, &ignored) != FG_OK ||
-        !is_wanted(search->wanted, &record))
+        record.ms >= search->complete_ms || !is_wanted(search->wanted, &record))
         return FG_OK;
-    line = fg_arena_copy(search->arena, line);
+    if (search->n >= search->prune_at && prune(search) != FG_OK)
+        return search->err->code;
+    line = fg_arena_copy(search->kept, line);
     if (line.ptr == NULL || !fg_arena_grow(search->arena, &search->hits, search->n, 1, &search->cap,
                                            sizeof *search->hits))
-        return fg_fail(search->err, FG_E_LIMIT,
-                       "too many records in an hour: ask for one tenant, one kind, or less time");
+        return fg_fail(search->err, FG_E_LIMIT, "too many records: ask for fewer (limit)");
     hit = &search->hits[search->n++];
     *hit = (struct hit){record.ms, record.seq, chain, line};
     return FG_OK;
@@ -150,6 +198,8 @@ static enum fg_code take_object(struct audit_search *search, const char *object_
 /* Returns whether there are enough records from before an hour or day that begins now. */
 static bool has_enough(struct audit_search *search, int64_t begin_ms)
 {
+    if (begin_ms >= search->complete_ms)
+        return true;
     if (search->n <= search->wanted->limit || begin_ms <= search->wanted->from_ms)
         return false;
     search->complete_ms = begin_ms;
@@ -174,52 +224,55 @@ static bool look_at(const struct fg_bucket_entry *entry, void *arg)
     return search->code == FG_OK;
 }
 
-static int compare_hits(const void *a, const void *b)
-{
-    const struct hit *left = a, *right = b;
-    int order;
-
-    if (left->ms != right->ms)
-        return left->ms < right->ms ? -1 : 1;
-    order = fg_slice_cmp(left->chain, right->chain);
-    return order != 0 ? order : (left->seq > right->seq) - (left->seq < right->seq);
-}
-
-/* Cuts before what is not complete, and after the limit or later, where another millisecond
- * begins. */
-static void cut(const struct audit_search *search, struct fg_audit_found *found)
+/* Cuts before what is not complete, and behind the page. */
+static void cut(struct audit_search *search, struct fg_audit_found *found)
 {
     const struct hit *hits = search->hits;
-    size_t n = search->n, end = search->wanted->limit;
+    uint32_t end = sort_page(search), n = search->n;
 
     while (n > 0 && hits[n - 1].ms >= search->complete_ms)
         n--;
-    found->n = n;
+    found->n = FG_MIN(n, end);
     found->next_ms = search->complete_ms == INT64_MAX ? 0 : search->complete_ms;
-    while (end < n && end > 0 && hits[end].ms == hits[end - 1].ms)
-        end++;
-    if (end < n) {
-        found->n = end;
+    if (end < n)
         found->next_ms = hits[end].ms;
-    }
 }
 
 static enum fg_code deliver(struct audit_search *search, struct fg_audit_found *ret_found)
 {
-    struct fg_slice *lines = fg_arena_new(search->arena, struct fg_slice, search->n);
     struct fg_audit_found found = *search->found;
+    struct fg_slice *lines;
 
-    found.lines = lines;
-    if (lines == NULL)
-        return fg_fail(search->err, FG_E_LIMIT, "too many records");
-    fg_assert(search->n == 0 || search->hits != NULL);
-    if (search->n > 1)
-        qsort(search->hits, search->n, sizeof *search->hits, compare_hits);
     cut(search, &found);
-    fg_assert(found.n <= search->n);
-    for (size_t i = 0; i < found.n; i++)
-        lines[i] = search->hits[i].line;
+    lines = fg_arena_new(search->arena, struct fg_slice, found.n);
+    for (size_t i = 0; lines != NULL && i < found.n; i++) {
+        lines[i] = fg_arena_copy(search->arena, search->hits[i].line);
+        if (lines[i].ptr == NULL)
+            lines = NULL;
+    }
+    if (lines == NULL)
+        return fg_fail(search->err, FG_E_LIMIT, "too many records: ask for fewer (limit)");
+    found.lines = lines;
     *ret_found = found;
+    return FG_OK;
+}
+
+/* Reads objects until there are enough records. */
+static enum fg_code look(struct audit_search *search)
+{
+    const struct fg_audit_wanted *wanted = search->wanted;
+
+    for (int64_t day_ms = FG_MAX(wanted->from_ms - SPAN_MAX_MS, 0) / DAY_MS * DAY_MS;
+         day_ms <= wanted->to_ms && !has_enough(search, day_ms); day_ms += DAY_MS) {
+        char prefix[FG_AUDIT_NAME_MAX_BYTES];
+
+        fg_audit_write_day(day_ms, prefix);
+        if (fg_bucket_each(search->bucket, prefix, false, search->deadline_mono_ns, look_at, search,
+                           search->err) != FG_OK)
+            return search->err->code;
+        if (search->code != FG_OK)
+            return search->code;
+    }
     return FG_OK;
 }
 
@@ -227,16 +280,16 @@ enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wan
                              int64_t deadline_mono_ns, struct fg_arena *arena,
                              struct fg_audit_found *ret_found, struct fg_err *err)
 {
-    fg_auto(fg_arena) *line_arena = fg_arena_create(LINE_ARENA_BYTES);
     struct fg_audit_found found = {.n = 0};
     struct audit_search search = {.bucket = bucket,
                                   .wanted = wanted,
                                   .deadline_mono_ns = deadline_mono_ns,
                                   .arena = arena,
-                                  .line_arena = line_arena,
                                   .err = err,
                                   .complete_ms = INT64_MAX,
+                                  .prune_at = 2 * (uint32_t)wanted->limit + 1,
                                   .found = &found};
+    enum fg_code code;
 
     if (wanted->from_ms < 0 || wanted->to_ms < wanted->from_ms ||
         wanted->to_ms - wanted->from_ms > FG_AUDIT_SEARCH_MAX_DAYS * DAY_MS)
@@ -244,17 +297,14 @@ enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wan
                        "the range has to begin before it ends and be at most %d "
                        "days",
                        FG_AUDIT_SEARCH_MAX_DAYS);
-    for (int64_t day_ms = FG_MAX(wanted->from_ms - SPAN_MAX_MS, 0) / DAY_MS * DAY_MS;
-         day_ms <= wanted->to_ms && !has_enough(&search, day_ms); day_ms += DAY_MS) {
-        char prefix[FG_AUDIT_NAME_MAX_BYTES];
-
-        fg_audit_write_day(day_ms, prefix);
-        if (fg_bucket_each(bucket, prefix, false, deadline_mono_ns, look_at, &search, err) != FG_OK)
-            return err->code;
-        if (search.code != FG_OK)
-            return search.code;
-        if (search.complete_ms != INT64_MAX)
-            break;
-    }
-    return deliver(&search, ret_found);
+    search.line_arena = fg_arena_create(LINE_ARENA_BYTES);
+    search.kept = fg_arena_create(fg_arena_limit_bytes(arena));
+    search.spare = fg_arena_create(fg_arena_limit_bytes(arena));
+    code = look(&search);
+    if (code == FG_OK)
+        code = deliver(&search, ret_found);
+    fg_arena_destroy(search.spare);
+    fg_arena_destroy(search.kept);
+    fg_arena_destroy(search.line_arena);
+    return code;
 }

@@ -39,8 +39,8 @@ struct fg_audit_found {
 
 /*
  * Finds records. Those of one millisecond stay together, so `n` may exceed the limit. FG_E_INVALID:
- * more than FG_AUDIT_SEARCH_MAX_DAYS. FG_E_LIMIT: an hour has more records than the arena holds.
- * Errors of the bucket.
+ * more than FG_AUDIT_SEARCH_MAX_DAYS. FG_E_LIMIT: the arena does not hold twice the limit. Uses up
+ * to twice the arena's limit besides. Errors of the bucket.
  */
 enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wanted *wanted,
                              int64_t deadline_mono_ns, struct fg_arena *arena,

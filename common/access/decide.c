@@ -6,8 +6,7 @@ enum { BASIC_MAX_BYTES = 512 }; /* of a user name and a token, in base64 */
 
 /* ---- who it is ---- */
 
-/* Returns what follows the scheme; ptr NULL: it is another one. */
-static struct fg_slice credentials_of(struct fg_slice header, const char *scheme)
+struct fg_slice fg_credentials_of(struct fg_slice header, const char *scheme)
 {
     size_t len = strlen(scheme);
 
@@ -40,10 +39,10 @@ static bool read_basic(struct fg_slice encoded, struct fg_grant *grant, struct f
 static bool read_token(struct fg_slice authorization, struct fg_grant *grant,
                        struct fg_token *token)
 {
-    struct fg_slice bearer = credentials_of(authorization, "Bearer");
+    struct fg_slice bearer = fg_credentials_of(authorization, "Bearer");
 
     return bearer.ptr != NULL ? fg_token_read(bearer, token)
-                              : read_basic(credentials_of(authorization, "Basic"), grant, token);
+                              : read_basic(fg_credentials_of(authorization, "Basic"), grant, token);
 }
 
 /* What a stranger is compared with, so that it takes as long as an id that is known. */
@@ -211,12 +210,10 @@ static struct fg_slice only_tenant(const struct fg_grant *grant)
                : fg_bytes(NULL, 0);
 }
 
-static enum fg_code check_tenant(const struct fg_grant *grant, bool several, struct fg_slice id,
+static enum fg_code check_scopes(const struct fg_grant *grant, struct fg_slice id,
                                  struct fg_err *err)
 {
     unsigned scopes = fg_grant_scopes(grant, id);
-    const Access__Tenant *tenant =
-        grant->registry == NULL ? NULL : fg_access_find_tenant(grant->registry, id);
     char who[FG_ACCESS_NAME_MAX_BYTES + 1];
 
     if (scopes == 0) {
@@ -225,6 +222,15 @@ static enum fg_code check_tenant(const struct fg_grant *grant, bool several, str
     }
     if (grant->demanded != FG_SCOPE_KNOWN && !(scopes & grant->demanded))
         return lacks_scope(grant, err);
+    return FG_OK;
+}
+
+static enum fg_code check_state(const struct fg_grant *grant, bool several, struct fg_slice id,
+                                struct fg_err *err)
+{
+    const Access__Tenant *tenant =
+        grant->registry == NULL ? NULL : fg_access_find_tenant(grant->registry, id);
+
     if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
     if (tenant != NULL && tenant->state != ACCESS__TENANT__STATE__ACTIVE)
@@ -252,9 +258,15 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
     } else if (fg_tenant_ids_parse(header, ret_ids, err) != FG_OK) {
         return err->code;
     }
-    for (size_t i = 0; i < ret_ids->n; i++)
-        if (check_tenant(grant, several, ret_ids->ids[i], err) != FG_OK)
+    for (size_t i = 0; i < ret_ids->n; i++) {
+        if (check_scopes(grant, ret_ids->ids[i], err) != FG_OK)
             return err->code;
+        /* Where labels say the tenant, each series is checked: one tenant that is suspended does
+         * not shut out the others of a node. */
+        if (!(fg_grant_splits(grant) && (grant->demanded & FG_SCOPE_PUSH)) &&
+            check_state(grant, several, ret_ids->ids[i], err) != FG_OK)
+            return err->code;
+    }
     return FG_OK;
 }
 
@@ -307,5 +319,7 @@ enum fg_code fg_grant_tenant_of(const struct fg_grant *grant, struct fg_slice te
     if (ret_tenant->len == 0)
         return fg_fail(err, FG_E_DENIED, "token %s has no tenant for %s=\"%.*s\"", grant->token->id,
                        label->name, FG_S(fg_slice_sub(value, 0, FG_TENANT_MAX_BYTES)));
-    return check_tenant(grant, true, *ret_tenant, err);
+    if (check_scopes(grant, *ret_tenant, err) != FG_OK)
+        return err->code;
+    return check_state(grant, true, *ret_tenant, err);
 }

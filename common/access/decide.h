@@ -75,7 +75,8 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
  * tenant is FG_TENANT_ONLY. header: X-Scope-OrgID; ptr NULL: none, which is
  * enough where only one tenant is possible. FG_E_NO_TENANT, FG_E_INVALID: as of
  * fg_tenant_ids_parse(). FG_E_DENIED names the tenant and why: the caller has no access to it, it
- * is suspended, or it does not exist.
+ * is suspended, or it does not exist. Pushes whose labels say the tenant may name one that is
+ * suspended: fg_grant_tenant_of() decides.
  */
 enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct fg_slice header,
                               struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
@@ -90,10 +91,13 @@ static inline bool fg_grant_splits(const struct fg_grant *grant)
     return grant->kind == FG_GRANT_TOKEN && grant->token->tenant_label != NULL;
 }
 
+/* Returns what follows the scheme in Authorization; ptr NULL: it is another one. */
+struct fg_slice fg_credentials_of(struct fg_slice header, const char *scheme);
+
 /*
  * Returns the tenant that a profile of such labels goes to: `tenant`, which is that of the request,
  * or what the token's tenant_label makes of a label (registry.proto). FG_E_DENIED names the label
- * and its value if that is no tenant of the token.
+ * and its value if that is no tenant of the token, or the tenant if it is suspended.
  */
 enum fg_code fg_grant_tenant_of(const struct fg_grant *grant, struct fg_slice tenant,
                                 const struct fg_labels *labels, struct fg_slice *ret_tenant,

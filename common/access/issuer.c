@@ -217,13 +217,6 @@ static void publish(struct issuer *issuer)
     issuer->arena = old != NULL ? old : fg_arena_create(FG_DISCOVERY_ARENA_BYTES);
 }
 
-static char *copy(const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    return memcpy(fg_malloc(size), text, size);
-}
-
 static char *concat(const char *a, const char *b)
 {
     size_t size = strlen(a) + strlen(b) + 1;
@@ -247,7 +240,7 @@ static void on_discovery(struct fg_client_request *request)
         return;
     }
     url = issuer->keys_url[0] != '\0' ? issuer->keys_url : issuer->found.keys;
-    fetch(issuer, copy(url), FG_JWKS_MAX_BYTES, on_keys);
+    fetch(issuer, fg_strdup(url), FG_JWKS_MAX_BYTES, on_keys);
     publish(issuer);
 }
 
@@ -257,7 +250,7 @@ static void begin(struct issuer *issuer)
     bool slash = len > 0 && issuer->name[len - 1] == '/';
 
     if (issuer->keys_url[0] != '\0' && !issuer->discover)
-        fetch(issuer, copy(issuer->keys_url), FG_JWKS_MAX_BYTES, on_keys);
+        fetch(issuer, fg_strdup(issuer->keys_url), FG_JWKS_MAX_BYTES, on_keys);
     else /* OpenID Connect Discovery, 4.1: a slash at the end does not count */
         fetch(issuer, concat(issuer->name, &FG_DISCOVERY_PATH[slash ? 1 : 0]),
               FG_DISCOVERY_MAX_BYTES, on_discovery);
@@ -525,12 +518,12 @@ static void add(struct fg_issuers *issuers, const struct fg_issuer_config *confi
 
     *issuer = (struct issuer){
         .issuers = issuers,
-        .name = copy(config->issuer),
-        .audience = copy(config->audience),
-        .keys_url = copy(config->keys_url),
-        .ca_file = copy(config->ca_file),
-        .token_file = copy(config->token_file),
-        .tenant_claim = copy(config->tenant_claim),
+        .name = fg_strdup(config->issuer),
+        .audience = fg_strdup(config->audience),
+        .keys_url = fg_strdup(config->keys_url),
+        .ca_file = fg_strdup(config->ca_file),
+        .token_file = fg_strdup(config->token_file),
+        .tenant_claim = fg_strdup(config->tenant_claim),
         .discover = config->discover,
         .arena = fg_arena_create(FG_DISCOVERY_ARENA_BYTES),
         .core = fg_issuer_core(now_ns),

@@ -6,6 +6,7 @@
  */
 #include "common/access/oidc.h"
 
+#include "common/access/attempts.h"
 #include "common/access/audit.h"
 #include "common/access/oidc_core.h"
 #include "common/base/json_writer.h"
@@ -276,6 +277,9 @@ static void on_home(struct fg_msg *msg)
     if (end_exchange(exchange, arena, &err) == FG_OK) {
         redirect(exchange->req, path);
     } else {
+        if (err.code != FG_E_UNAVAILABLE)
+            (void)fg_attempts_take(oidc->config.attempts, fg_http_peer(exchange->req),
+                                   fg_mono_ns(oidc->config.clock));
         fg_log_warn("log-in refused", fg_lb("peer", fg_http_peer(exchange->req)),
                     fg_ls("err", err.msg));
         record(oidc, exchange->req, FG_LIT(""), err.msg, fg_code_http(err.code));
@@ -352,13 +356,6 @@ static void on_exchange(struct fg_msg *msg)
 
 /* ---- GET /auth/callback: what the browser brings ---- */
 
-static char *copy(const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    return memcpy(fg_malloc(size), text, size);
-}
-
 static enum fg_code open_login(struct fg_oidc *oidc, struct fg_http_request *req,
                                struct fg_login *ret_login, struct fg_err *err)
 {
@@ -366,11 +363,18 @@ static enum fg_code open_login(struct fg_oidc *oidc, struct fg_http_request *req
     struct fg_slice cookie = fg_http_cookie(req, oidc->login_cookie);
     enum fg_code code = FG_E_DENIED;
 
+    if (cookie.ptr != NULL && keys.n == 0)
+        return fg_fail(err, FG_E_UNAVAILABLE, "the keys of sessions are not known yet, try again");
     if (cookie.ptr != NULL)
         code = fg_login_open(cookie, &keys, now_s(oidc), fg_http_arena(req), ret_login, err);
-    if (code == FG_E_NOT_FOUND)
+    if (code == FG_E_NOT_FOUND) {
+        /* Another process may have made the key a moment ago. */
         fg_session_keys_want(oidc->config.keys);
-    if (code == FG_E_DENIED || code == FG_E_NOT_FOUND)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "the key of this log-in is not known yet: try again, or begin again at "
+                       "/auth/login");
+    }
+    if (code == FG_E_DENIED)
         return fg_fail(err, FG_E_INVALID,
                        "this log-in has ended, or was begun in another browser; begin again at "
                        "/auth/login");
@@ -414,12 +418,17 @@ static enum fg_code begin_exchange(struct fg_oidc *oidc, struct fg_http_request 
         return err->code;
     if (discovery.token == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "%.200s has no log-in for people", oidc->issuer);
+    if (!fg_attempts_are_left(oidc->config.attempts, fg_http_peer(req),
+                              fg_mono_ns(oidc->config.clock)))
+        return fg_fail(err, FG_E_LIMIT,
+                       "too many log-ins from this address have failed "
+                       "(access.failures_per_minute)");
     exchange = fg_new(struct exchange);
     exchange->oidc = oidc;
     exchange->req = req;
     exchange->home = fg_http_loop(req);
     exchange->login = login;
-    exchange->url = copy(discovery.token);
+    exchange->url = fg_strdup(discovery.token);
     exchange->msg.run = on_exchange;
     fg_buf_init(&exchange->body, SIZE_MAX);
     fg_buf_init(&exchange->authorization, SIZE_MAX);
@@ -440,7 +449,8 @@ static void on_callback(struct fg_http_request *req, void *arg)
 
     if (begin_exchange(oidc, req, &err) == FG_OK)
         return;
-    set_cookie(oidc, req, oidc->login_cookie, FG_LIT(""), 0);
+    if (err.code != FG_E_UNAVAILABLE && err.code != FG_E_LIMIT) /* else the browser may try again */
+        set_cookie(oidc, req, oidc->login_cookie, FG_LIT(""), 0);
     fail(req, &err);
 }
 
@@ -643,12 +653,12 @@ enum fg_code fg_oidc_create(const struct fg_oidc_config *config, struct fg_oidc 
         return err->code;
     oidc = fg_new(struct fg_oidc);
     oidc->config = *config;
-    oidc->issuer = copy(config->issuer);
-    oidc->client_id = copy(config->client_id);
-    oidc->client_secret = copy(config->client_secret);
-    oidc->scopes = copy(config->scopes);
-    oidc->public_url = copy(config->public_url);
-    oidc->device_client_id = copy(config->device_client_id);
+    oidc->issuer = fg_strdup(config->issuer);
+    oidc->client_id = fg_strdup(config->client_id);
+    oidc->client_secret = fg_strdup(config->client_secret);
+    oidc->scopes = fg_strdup(config->scopes);
+    oidc->public_url = fg_strdup(config->public_url);
+    oidc->device_client_id = fg_strdup(config->device_client_id);
     size = strlen(config->public_url) + sizeof CALLBACK_PATH;
     oidc->redirect_url = fg_malloc(size);
     (void)snprintf(oidc->redirect_url, size, "%s%s", config->public_url, CALLBACK_PATH);

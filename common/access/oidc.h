@@ -2,12 +2,15 @@
  * People log in at an identity provider: the authorization code flow with PKCE, as a confidential
  * client (OpenID Connect Core 1.0, RFC 6749, RFC 7636).
  *
- *   GET  /auth/login?return=PATH   303 to the provider, with a sealed cookie that lives ten
- * minutes: state, nonce, verifier and the path to come back to GET  /auth/callback compares the
- * state, exchanges the code, verifies the ID token, and 303 to that path with the cookie of a
- * session POST /auth/logout              ends the session, with its csrf value (X-Flamegrid-Csrf,
- * or csrf in a form); 303 to the provider's log-out GET  /.well-known/oauth-protected-resource
- * which issuers' tokens this server takes (RFC 9728)
+ * - GET /auth/login?return=PATH: 303 to the provider, with a sealed cookie that lives ten minutes
+ *   (state, nonce, verifier, and the path to come back to).
+ * - GET /auth/callback: compares the state, exchanges the code, verifies the ID token; 303 to that
+ *   path with the cookie of a session. An exchange that fails is an attempt of its address
+ *   (attempts.h), since each is a request to the provider.
+ * - POST /auth/logout: takes the cookie of the session from the browser, with its csrf value
+ *   (X-Flamegrid-Csrf, or csrf in a form); 303 to the provider's log-out. Copies of the cookie are
+ *   good until it expires, or until the subject's sessions are revoked.
+ * - GET /.well-known/oauth-protected-resource: which issuers' tokens this server takes (RFC 9728).
  *
  * Cookies are HttpOnly and SameSite=Lax. Under https they are Secure and named __Host-…, so no
  * other host of the domain can set them; without https only a loopback address has log-ins.
@@ -24,6 +27,7 @@
 #include "common/access/session_keys.h"
 #include "common/net/http.h"
 
+struct fg_attempts;
 struct fg_audit;
 
 #define FG_OIDC_LOGIN_PATH "/auth/login"
@@ -36,6 +40,7 @@ struct fg_oidc_config {
     struct fg_session_keys *keys;
     struct fg_clock *clock;
     struct fg_audit *audit; /* records who logs in and out; NULL: nobody does */
+    struct fg_attempts *attempts;
     const char *issuer;     /* one of the issuers', with `discover` */
     const char *client_id;
     const char *client_secret;

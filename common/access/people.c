@@ -95,6 +95,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
                                                        .keys = people->keys,
                                                        .clock = people->config.clock,
                                                        .audit = people->config.audit,
+                                                       .attempts = people->config.attempts,
                                                        .issuer = login->issuer,
                                                        .client_id = login->client_id,
                                                        .client_secret = (const char *)secret.ptr,
@@ -258,7 +259,7 @@ static bool is_revoked(const struct fg_access_registry *registry, const struct f
         const Access__RevokedSession *revoked = registry->message->revoked_sessions[i];
 
         if (fg_slice_is(session->subject, revoked->subject) &&
-            session->issued_s < revoked->before_ms / 1000)
+            session->issued_s * 1000 <= revoked->before_ms)
             return true;
     }
     return false;
@@ -299,20 +300,12 @@ static enum fg_code identify_session(struct fg_people *people, struct fg_http_re
     return FG_OK;
 }
 
-/* What follows "Bearer "; ptr NULL: another scheme. */
-static struct fg_slice bearer_of(struct fg_slice authorization)
-{
-    if (!fg_slice_is_nocase(fg_slice_sub(authorization, 0, 7), "Bearer "))
-        return fg_bytes(NULL, 0);
-    return fg_trim(fg_slice_sub(authorization, 7, authorization.len));
-}
-
 enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request *req,
                                 const struct fg_access_registry *registry, unsigned scopes,
                                 struct fg_person *ret_person, struct fg_err *err)
 {
     struct fg_slice authorization = fg_http_header(req, "Authorization");
-    struct fg_slice bearer = bearer_of(authorization);
+    struct fg_slice bearer = fg_credentials_of(authorization, "Bearer");
     struct fg_bindings all = bindings_of(people, registry);
 
     *ret_person = (struct fg_person){.verified = NULL};

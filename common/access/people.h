@@ -19,6 +19,7 @@ struct fg_people_config {
     const struct fg_access_login_settings *login; /* borrowed */
     struct fg_clock *clock;
     struct fg_audit *audit;           /* NULL: nobody records log-ins */
+    struct fg_attempts *attempts;     /* borrowed */
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* NULL: none */
     /* Returns the registry of access with a reference, NULL: none is known. */

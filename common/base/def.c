@@ -42,3 +42,10 @@ void *fg_realloc(void *ptr, size_t size)
         out_of_memory(size);
     return grown;
 }
+
+char *fg_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    return memcpy(fg_malloc(size), text, size);
+}

@@ -56,6 +56,7 @@ void fg_assert_failed(const char *cond, const char *file, int line) __attribute_
 void *fg_malloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_calloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_realloc(void *ptr, size_t size) __attribute__((returns_nonnull));
+char *fg_strdup(const char *text) __attribute__((malloc, returns_nonnull));
 
 /* Allocates a zeroed struct, to be released with free(): struct x *x = fg_new(struct x); */
 #define fg_new(type) ((type *)fg_calloc(1, sizeof(type)))

@@ -206,7 +206,9 @@ void fg_http_server_stop(struct fg_http_server *server);
 /* --- in a handler (slices live until the answer is given) --- */
 
 enum fg_http_method fg_http_method(const struct fg_http_request *req);
-struct fg_slice fg_http_path(const struct fg_http_request *req);  /* decoded, without the query */
+struct fg_slice fg_http_path(const struct fg_http_request *req); /* decoded, without the query */
+struct fg_slice
+fg_http_route_path(const struct fg_http_request *req); /* as the route has it; empty: none */
 struct fg_slice fg_http_query(const struct fg_http_request *req); /* behind '?', as received */
 struct fg_slice
 fg_http_body(const struct fg_http_request *req); /* as received, transfer coding undone */

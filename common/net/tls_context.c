@@ -239,10 +239,7 @@ static void free_context(struct fg_tls_context *context)
 
 static char *copy_name(const char *name)
 {
-    char *copy = strdup(name == NULL ? "" : name);
-
-    fg_assert(copy != NULL);
-    return copy;
+    return fg_strdup(name == NULL ? "" : name);
 }
 
 static struct fg_tls_context *new_context(const struct fg_tls_config *config,

@@ -119,8 +119,7 @@ static bool take_name(const struct fg_bucket_entry *entry, void *arg)
         on_fault(verifying, "-", entry->name); /* nobody else writes below audit/ */
         return true;
     }
-    object->text = strdup(entry->name);
-    fg_assert(object->text != NULL);
+    object->text = fg_strdup(entry->name);
     verifying->n_objects++;
     return true;
 }

@@ -52,7 +52,7 @@ struct otlp_decoder {
     struct fg_otlp_result result;
     struct fg_err first; /* why the first was rejected */
     uint32_t n_batches;
-    bool sink_failed;
+    bool sink_failed, any_taken; /* any_taken: a batch, by the sink */
 
     /* Of the resource and the scope at hand. */
     struct fg_labels resource, series; /* sorted; series: with those of the scope */
@@ -468,7 +468,8 @@ static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span,
     code = build_batch(decoder, span, &batch, err);
     if (code == FG_OK && batch.n_profiles > 0) {
         code = decoder->sink(&batch, decoder->arg, err);
-        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID;
+        decoder->any_taken |= code == FG_OK;
+        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID && code != FG_E_DENIED;
     }
     fg_arena_release(decoder->arena, mark);
     return code;
@@ -577,6 +578,7 @@ static enum fg_code complete_profile(struct otlp_decoder *decoder, struct fg_err
 static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice in,
                                    struct fg_err *err)
 {
+    struct fg_err denied = {.code = FG_OK};
     struct span span = {0, 0};
 
     if (decoder->fault.code != FG_OK)
@@ -586,10 +588,17 @@ static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice
         return err->code;
     while (span.to < decoder->n_samples) {
         span = next_service(decoder, span.to);
-        if (decode_batch(decoder, span, err) != FG_OK)
+        if (decode_batch(decoder, span, err) == FG_OK)
+            continue;
+        if (err->code != FG_E_DENIED)
             return err->code;
+        denied = *err; /* another service of the profile may belong to somebody else */
     }
     decoder->counts->samples_dangling += decoder->n_lost;
+    if (denied.code != FG_OK) {
+        *err = denied;
+        return err->code;
+    }
     if (decoder->n_lost == 0 || decoder->n_lost < decoder->n_samples)
         return FG_OK;
     *err = decoder->dangle; /* nothing is left of the profile */
@@ -802,7 +811,7 @@ static enum fg_code decode_all(struct otlp_decoder *decoder, struct fg_slice in,
     while (fg_pb_next(&cur, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource))
         if (decode_resource(decoder, resource, n_resources++, err) != FG_OK)
             return err->code;
-    if (decoder->result.rejected > 0 && decoder->result.accepted == 0) {
+    if (decoder->result.rejected > 0 && decoder->result.accepted == 0 && !decoder->any_taken) {
         *err = decoder->first;
         return err->code;
     }

@@ -4,10 +4,10 @@
  * dictionary, which is looked through once; a batch costs what it uses of it (dict.h).
  *
  * The decoder rejects a profile that is wrong and goes on with the others: OTLP's partial success.
- * It refuses the whole request if it cannot read the request or its dictionary, or if all profiles
- * are rejected; the error is then that of the first. It drops and counts a sample that refers to a
- * missing entry, if other samples of the profile stay. A profile is wrong if a text is not UTF-8,
- * it has no sample type, a sum exceeds 64 bits, or it exceeds a limit.
+ * It refuses the whole request if it cannot read the request or its dictionary, or if nothing of it
+ * is accepted; the error is then that of the first profile. It drops and counts a sample that
+ * refers to a missing entry, if other samples of the profile stay. A profile is wrong if a text is
+ * not UTF-8, it has no sample type, a sum exceeds 64 bits, or it exceeds a limit.
  *
  * What is made of a profile:
  *
@@ -52,16 +52,19 @@ struct fg_otlp_request {
 };
 
 struct fg_otlp_result {
-    enum fg_otlp_version version;       /* of the request, or the oldest that it may be of */
-    uint64_t accepted, rejected;        /* profiles, whether there was anything in them or not */
+    enum fg_otlp_version version; /* of the request, or the oldest that it may be of */
+    /* Profiles, whether there was anything in them or not. One of which a part was denied is
+     * rejected. */
+    uint64_t accepted, rejected;
     char message[FG_ERR_MSG_MAX_BYTES]; /* why the first was rejected */
 };
 
 /*
  * in: an ExportProfilesServiceRequest, uncompressed. The batches' memory is in the arena, one after
  * the other in the same. The sink keeps the batches that it got before an error. If the sink
- * returns FG_E_INVALID (a profile is too old, for example), that profile is rejected; other errors
- * of the sink end the decoding.
+ * returns FG_E_INVALID (a profile is too old, for example), that profile is rejected; FG_E_DENIED
+ * rejects a batch, and the profile's other services are decoded; other errors of the sink end the
+ * decoding.
  */
 enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
                             struct fg_arena *arena, fg_batch_sink sink, void *arg,

@@ -230,6 +230,59 @@ def case_a_label_says_which_tenant_a_series_goes_to():
             check(all(mark(text) in said for text in has) and not any(mark(text) in said for text in lacks), "%s: %s", tenant, said)
 
 
+def otlp(*namespaces):
+    """A request of a node agent: a profile of each namespace, whose service has its mark."""
+    def attribute(key, value):
+        return {"key": key, "value": {"stringValue": value}}
+
+    return {"resourceProfiles": [
+                {"resource": {"attributes": [attribute("service.name", mark(each)), attribute("k8s.namespace.name", each)]},
+                 "scopeProfiles": [{"profiles": [{
+                     "sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": 1, "values": [3]}],
+                     "timeUnixNano": str(int(time.time() - 20) * 10**9), "durationNano": str(10**10),
+                     "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": 10_000_000}]}]}
+                for each in namespaces],
+            "dictionary": {"stringTable": ["", "samples", "count", "cpu", "nanoseconds", "main"],
+                           "functionTable": [{}, {"nameStrindex": 5}], "locationTable": [{}, {"lines": [{"functionIndex": 1}]}],
+                           "stackTable": [{}, {"locationIndices": [1]}]}}
+
+
+def rejects(said, n):
+    """Whether an answer of OTLP, which is protobuf, says so in rejected_profiles, before the message."""
+    return "\x08%c\x12" % n in said
+
+
+def case_what_a_node_may_not_send_does_not_keep_the_rest_from_its_tenant():
+    label = {"name": "k8s.namespace.name", "tenants": [{"value": "x", "tenant": "team-x"}, {"value": "y", "tenant": "team-y"}]}
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        strict = server.caller(["push"], ["team-x", "team-y"], tenantLabel=label)
+        node = server.caller(["push"], ["team-x", "team-y", "rest"], tenantLabel={**label, "otherwise": "rest"})
+        readers = {tenant: server.caller(["read"], [tenant]) for tenant in server.tenants}
+
+        def stored(tenant):
+            said = readers[tenant].send(*plain("/api/labels/service_name"))[1]
+            return {text for text in "xyz" if mark(text) in said}
+
+        # Kubernetes' own namespaces are nobody's, wherever they are in the request.
+        for order in ("zx", "xz", "zxz"):
+            status, said = strict.send("POST", "/v1development/profiles", otlp(*order))
+            check(status == 200 and rejects(said, order.count("z")) and "no tenant for" in said, "%s: %d %r", order, status, said)
+        check(stored("team-x") == {"x"}, "%s", stored("team-x"))
+        status, said = strict.send("POST", "/v1development/profiles", otlp("z", "z"))
+        check(status == 403, "nothing of it is anybody's: %d %s", status, said)
+        # A tenant that is suspended shuts out itself alone, also the one that the rest goes to.
+        for suspended in ("rest", "team-x"):
+            server.govern.must("POST", "/api/tenants/%s:suspend" % suspended)
+            server.settled()
+            for order in ("zxy", "yxz"):
+                status, said = node.send("POST", "/v1development/profiles", otlp(*order))
+                check(status == 200 and rejects(said, 1), "%s: %d %r", order, status, said)
+            server.govern.must("POST", "/api/tenants/%s:resume" % suspended)
+            server.settled()
+        check(list(map(stored, server.tenants)) == [{"x"}, {"y"}, {"z"}], "%s", list(map(stored, server.tenants)))
+
+
 def case_a_suspended_tenant_is_closed():
     with servers.Governed() as server:
         server.begin()

@@ -232,6 +232,11 @@ struct fg_slice fg_http_path(const struct fg_http_request *req)
     return req->path;
 }
 
+struct fg_slice fg_http_route_path(const struct fg_http_request *req)
+{
+    return req->route == NULL ? fg_bytes(NULL, 0) : fg_cstr(req->route->path);
+}
+
 struct fg_slice fg_http_body(const struct fg_http_request *req)
 {
     return fg_buf_slice(&req->body);

@@ -107,8 +107,8 @@ static int config_server(nng_tls_engine_config *config, const char *name)
         X509_VERIFY_PARAM_set1_host(param, name, 0) != 1)
         return NNG_EINVAL;
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    config->server_name = strdup(name);
-    return config->server_name == NULL ? NNG_ENOMEM : 0;
+    config->server_name = fg_strdup(name);
+    return 0;
 }
 
 static int config_ca_chain(nng_tls_engine_config *config, const char *pem, const char *revoked)

@@ -617,6 +617,28 @@ static void too_many_wrong_ones_lock_only_wrong_ones(void **state)
     assert_int_equal(metric(f, "flamegrid_access_refused_total{reason=\"no_scope\"}"), 1);
 }
 
+/* Not everybody can be new: the first use of each unknown token is an attempt of its address. */
+static void ever_new_strangers_are_wrong_ones(void **state)
+{
+    struct fixture *f = *state;
+    char stranger[FG_TOKEN_CHARS + 1];
+
+    (void)access_make_secret(77, NULL, stranger);
+    put(f);
+    start(f);
+    fg_bucket_faulty_set(f->faulty, &away);
+    fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
+    for (unsigned i = 0; i < 100; i++) /* one of them may come as often as it likes */
+        assert_int_equal(ask(f, "/read", stranger), 503);
+    for (unsigned i = 1; i < 20; i++) {
+        (void)access_make_secret(100 + i, NULL, stranger);
+        assert_int_equal(ask(f, "/read", stranger), 503);
+    }
+    (void)access_make_secret(200, NULL, stranger);
+    assert_int_equal(ask(f, "/read", stranger), 429);
+    assert_int_equal(ask(f, "/read", f->read), 200);
+}
+
 /* ---- modes ---- */
 
 static enum fg_code try_mode(struct fixture *f, unsigned mode, const char *listen,
@@ -838,6 +860,7 @@ int main(void)
         TEST(a_revoked_token_is_refused_at_once),
         TEST(strangers_make_it_look_once_a_second_at_most),
         TEST(too_many_wrong_ones_lock_only_wrong_ones),
+        TEST(ever_new_strangers_are_wrong_ones),
         TEST(a_server_that_others_can_reach_wants_a_mode),
         TEST(the_mode_header_believes_trusted_networks_only),
         TEST(without_a_mode_a_suspended_tenant_is_refused_too),

@@ -144,6 +144,69 @@ static void pages_have_each_record_once(void **state)
     }
 }
 
+/* Records of an hour in several chains: a flood, and one change that somebody wants to see. The
+ * arena has room for a page, and not for the hour. */
+static void a_flood_hides_nothing(void **state)
+{
+    enum { FLOOD = 2000, CHAINS = 4, LIMIT = 100 };
+    struct fixture *f = *state;
+    struct fg_audit_wanted wanted = everything(f);
+    fg_auto(fg_arena) *small = fg_arena_create(256 * 1024);
+    struct fg_bucket *bucket = fg_bucket_memory();
+    struct fg_audit *audits[CHAINS];
+    struct fg_audit_found found;
+    struct fg_err err;
+    size_t n = 0, changes = 0;
+
+    for (size_t i = 0; i < CHAINS; i++) {
+        audits[i] = fg_audit_create(&(struct fg_audit_config){.settings = &f->settings,
+                                                              .program = "flamegrid-querier",
+                                                              .clock = &f->clock.clock,
+                                                              .registry = f->registry});
+        assert_int_equal(fg_audit_open(audits[i], bucket, "", &err), FG_OK);
+    }
+    wanted.from_ms = fg_wall_ns(&f->clock.clock) / FG_MS_NS;
+    for (size_t step = 0; step < FLOOD; step++) {
+        for (size_t i = 0; i < CHAINS; i++) {
+            struct fg_audit_event event = {
+                .kind = FG_AUDIT_REFUSED, .who = FG_LIT("nobody"), .source = FG_LIT("192.0.2.1")};
+
+            if (i == 2 && step == FLOOD / 2)
+                event = (struct fg_audit_event){.kind = FG_AUDIT_ADMIN, .who = FG_LIT("anna")};
+            fg_audit_note(audits[i], &event);
+            fg_audit_turn(audits[i]);
+        }
+        fg_clock_manual_advance(&f->clock, 100 * FG_MS_NS);
+    }
+    for (size_t i = 0; i < CHAINS; i++)
+        fg_audit_destroy(audits[i]);
+    wanted.to_ms = fg_wall_ns(&f->clock.clock) / FG_MS_NS;
+    wanted.limit = LIMIT;
+    do {
+        int64_t last_ms = wanted.from_ms;
+
+        fg_arena_reset(small);
+        if (fg_audit_search(bucket, &wanted, 0, small, &found, &err) != FG_OK)
+            fail_msg("%s", err.msg);
+        assert_in_range(found.n, 1, LIMIT + 2 * CHAINS);
+        for (size_t i = 0; i < found.n; i++) {
+            struct fg_audit_record record;
+
+            fg_arena_reset(f->arena);
+            assert_int_equal(fg_audit_read(found.lines[i], f->arena, &record, &err), FG_OK);
+            assert_true(record.ms >= last_ms);
+            last_ms = record.ms;
+            changes += record.event.kind == FG_AUDIT_ADMIN;
+            n += record.event.kind == FG_AUDIT_REFUSED;
+        }
+        assert_true(found.next_ms == 0 || found.next_ms > last_ms);
+        wanted.from_ms = found.next_ms;
+    } while (found.next_ms != 0);
+    assert_int_equal(changes, 1);
+    assert_int_equal(n, CHAINS * FLOOD - 1);
+    fg_bucket_close(bucket);
+}
+
 static void a_range_is_inclusive(void **state)
 {
     struct fixture *f = *state;
@@ -225,9 +288,10 @@ int main(void)
 {
 #define SEARCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        SEARCH_TEST(all_records_come_in_order),   SEARCH_TEST(pages_have_each_record_once),
-        SEARCH_TEST(a_range_is_inclusive),        SEARCH_TEST(only_what_is_wanted_comes),
-        SEARCH_TEST(only_what_may_be_seen_comes), SEARCH_TEST(what_cannot_be_answered_is_said),
+        SEARCH_TEST(all_records_come_in_order),       SEARCH_TEST(pages_have_each_record_once),
+        SEARCH_TEST(a_flood_hides_nothing),           SEARCH_TEST(a_range_is_inclusive),
+        SEARCH_TEST(only_what_is_wanted_comes),       SEARCH_TEST(only_what_may_be_seen_comes),
+        SEARCH_TEST(what_cannot_be_answered_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -501,6 +501,28 @@ static void many_different_refusals_are_bounded(void **state)
     assert_int_equal(verify(f, "\"count\":744"), 1);
 }
 
+/* Whoever is refused must not decide how exactly reads are recorded. */
+static void refusals_take_no_room_of_reads(void **state)
+{
+    struct fixture *f = *state;
+    char route[32];
+
+    f->settings.reads = FG_AUDIT_READS_SUMMARY;
+    begin(f, f->bucket, false);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(route, sizeof route, "/%d", i);
+        fg_audit_count(f->audit,
+                       &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED, .route = fg_cstr(route)});
+    }
+    for (int i = 0; i < 3; i++)
+        fg_audit_read_query(f->audit, &(struct fg_audit_event){.kind = FG_AUDIT_READ,
+                                                               .who = FG_LIT("anna"),
+                                                               .tenant = FG_LIT("shop")});
+    end(f);
+    assert_int_equal(verify(f, "\"who\":\"anna\""), 1);
+    assert_int_equal(verify(f, "\"count\":3"), 1);
+}
+
 static void reads_are_recorded_as_the_setting_says(void **state)
 {
     static const struct {
@@ -573,6 +595,7 @@ int main(void)
         AUDIT_TEST(memory_is_bounded_while_the_bucket_is_away),
         AUDIT_TEST(equal_refusals_become_two_records),
         AUDIT_TEST(many_different_refusals_are_bounded),
+        AUDIT_TEST(refusals_take_no_room_of_reads),
         AUDIT_TEST(reads_are_recorded_as_the_setting_says),
         AUDIT_TEST(it_works_on_a_thread),
     };

@@ -554,6 +554,8 @@ static void a_label_leads_to_tenants_of_the_token_only(void **state)
         {"nobody", "rest"},
     };
     struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_tenant_ids ids;
+    struct fg_err err;
     char text[FG_TOKEN_CHARS + 1], header[FG_TOKEN_CHARS + 16];
     Access__TenantLabel label;
     Access__TenantOfValue special, *listed[] = {&special};
@@ -593,13 +595,30 @@ static void a_label_leads_to_tenants_of_the_token_only(void **state)
         struct fg_label item = {FG_LIT("team"), fg_cstr(cases[i].value)};
         const struct fg_labels labels = {&item, cases[i].value[0] == '\0' ? 0 : 1};
         struct fg_slice tenant = FG_LIT("");
-        struct fg_err err;
         enum fg_code code = fg_grant_tenant_of(&grant, FG_LIT("rest"), &labels, &tenant, &err);
 
         print_message("  %s\n", cases[i].value);
         assert_int_equal(code, cases[i].tenant == NULL ? FG_E_DENIED : FG_OK);
         if (cases[i].tenant != NULL)
             assert_true(fg_slice_is(tenant, cases[i].tenant));
+    }
+    /* A tenant that is suspended shuts out its own series alone. */
+    for (size_t i = 0; i < make.message.n_tenants; i++)
+        if (strcmp(make.message.tenants[i]->id, "rest") == 0)
+            make.message.tenants[i]->state = ACCESS__TENANT__STATE__SUSPENDED;
+    fg_access_registry_unref(f.registry);
+    f.registry = access_make_registry(&make.message);
+    assert_int_equal(decide_at(&f, header, FG_SCOPE_PUSH | FG_SCOPE_FORWARD, NOW_MS, &grant, &err),
+                     FG_OK);
+    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("rest"), &ids, &err), FG_OK);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_label item = {FG_LIT("team"), fg_cstr(cases[i].value)};
+        const struct fg_labels labels = {&item, cases[i].value[0] == '\0' ? 0 : 1};
+        struct fg_slice tenant;
+        bool open = cases[i].tenant != NULL && strcmp(cases[i].tenant, "rest") != 0;
+
+        assert_int_equal(fg_grant_tenant_of(&grant, FG_LIT("rest"), &labels, &tenant, &err),
+                         open ? FG_OK : FG_E_DENIED);
     }
     fg_access_registry_unref(f.registry);
     fg_arena_destroy(arena);

@@ -167,6 +167,55 @@ static void errors_of_the_sink_are_passed_on(void **state)
     decoded_done(&decoded);
 }
 
+/* One sender has what belongs to several. */
+static void what_the_sink_denies_leaves_the_others(void **state)
+{
+    struct decoded decoded = {0};
+
+    (void)state;
+    for (unsigned denied = 1; denied <= 3; denied++) {
+        decoded = (struct decoded){.fail_at = denied, .fail_code = FG_E_DENIED};
+        decode(&decoded, REQUEST(RESOURCE(SHOP, CPU_ONE) "," RESOURCE(SHOP, CPU_ONE "," CPU_ONE)));
+        decoded_expect_text(&decoded, HEAD "main 100\n" HEAD "main 100\n");
+        assert_int_equal(decoded.result.accepted, 2);
+        assert_int_equal(decoded.result.rejected, 1);
+        assert_non_null(strstr(decoded.result.message, "the sink says no"));
+        decoded_done(&decoded);
+    }
+}
+
+/* A profile with services of two is rejected, and what belongs to the sender is taken. */
+static void services_of_a_profile_are_denied_one_by_one(void **state)
+{
+    static const char two[] = ONE(SAMPLES("{'stackIndex':2,'values':[1]},"
+                                          "{'stackIndex':2,'attributeIndices':[2],'values':[1]}"));
+
+    (void)state;
+    for (unsigned denied = 0; denied <= 2; denied++) {
+        struct decoded decoded = {.fail_at = denied, .fail_code = FG_E_DENIED};
+
+        decode(&decoded, two);
+        assert_int_equal(decoded.code, FG_OK);
+        assert_int_equal(decoded.batches, 2);
+        assert_int_equal(decoded.result.rejected, denied > 0);
+        assert_int_equal(strstr((const char *)decoded.text.ptr, "service_name=\"shop\"") != NULL,
+                         denied != 2);
+        assert_int_equal(strstr((const char *)decoded.text.ptr, "service_name=\"other\"") != NULL,
+                         denied != 1);
+        decoded_done(&decoded);
+    }
+}
+
+static void a_request_of_which_everything_is_denied_is_refused(void **state)
+{
+    (void)state;
+    struct decoded decoded = {.fail_at = 1, .fail_code = FG_E_DENIED};
+
+    decode(&decoded, REQUEST(RESOURCE(SHOP, CPU_ONE)));
+    assert_int_equal(decoded.code, FG_E_DENIED);
+    decoded_done(&decoded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +225,9 @@ int main(void)
         cmocka_unit_test(malformed_requests_are_refused),
         cmocka_unit_test(requests_without_profiles_are_fine),
         cmocka_unit_test(errors_of_the_sink_are_passed_on),
+        cmocka_unit_test(what_the_sink_denies_leaves_the_others),
+        cmocka_unit_test(services_of_a_profile_are_denied_one_by_one),
+        cmocka_unit_test(a_request_of_which_everything_is_denied_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
