@@ -14,7 +14,10 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct cli_client_config {
-    const char *url;    /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    const char *url; /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    /* PEM file with authorities that are trusted besides those of the system; NULL:
+     * FLAMEGRID_CA_FILE, else none */
+    const char *ca_file;
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
     /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else that of `flamegrid login`, else none */
     const char *token;
@@ -22,11 +25,15 @@ struct cli_client_config {
     bool bare;          /* send neither tenant nor token: it is another's server */
 };
 
-/* Lines of an options table that fill a struct cli_client_config. */
+/* Lines of an options table that fill a struct cli_client_config: where the server is, and all. */
 /* clang-format off */
-#define CLIENT_OPTIONS(config)                                                             \
-    {"url",    0, ARGS_TEXT, &(config).url,    "URL",    "URL of the server; else FLAMEGRID_URL, "    \
+#define CLIENT_SERVER_OPTIONS(config)                                                      \
+    {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
                                                          "else http://127.0.0.1:4040", 0, 0}, \
+    {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \
+                                                         "else FLAMEGRID_CA_FILE", 0, 0}
+#define CLIENT_OPTIONS(config)                                                             \
+    CLIENT_SERVER_OPTIONS(config),                                                         \
     {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}, \
     {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
 /* clang-format on */

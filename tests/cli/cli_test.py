@@ -21,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import canary  # noqa: E402
+import certs  # noqa: E402
 import examples  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -193,6 +194,42 @@ def case_slips_of_the_fingers(cli):
                         (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
                         (("server", "--dta", "x"), r'did you mean "--data"\?')):
         cli.bad(2, want, *words)
+
+
+class SecureServer(flamegrid.Server):
+    """A server with TLS, which its operators' port, on a loopback address, does without."""
+
+    def ready(self):
+        try:
+            return self.operate("GET", "/ready")[0]
+        except (OSError, http.client.HTTPException):
+            return 0
+
+
+def case_tls_of_an_authority_of_ones_own(cli):
+    made = certs.Certificates(cli.folder)
+    made.make("ca")
+    made.make("secure", "ca")
+    made.make("stranger")
+    with SecureServer("--tls_cert_file", made.path("secure.pem"), "--tls_key_file", made.path("secure.key")) as server:
+        server.start().wait_ready()
+        url = "https://127.0.0.1:%d" % server.port
+        whoami = ("whoami", "--url", url)
+        cli.bad(1, "certificate problem.*name its certificate with --ca-file", *whoami)
+        cli.bad(1, "certificate problem.*name its certificate with --ca-file", *whoami, "--ca-file", made.path("stranger.pem"))
+        cli.bad(1, "--ca-file nowhere.pem: no certificate can be read", *whoami, "--ca-file", "nowhere.pem")
+        cli.bad(1, r"only TLS \(https", "whoami", "--url", "http" + url[len("https"):])
+        cli.bad(1, "its URL begins with http://", "whoami", "--url", "https" + cli.environment["FLAMEGRID_URL"][len("http"):])
+        check("mode     none" in cli.lines(*whoami, "--ca-file", made.path("ca.pem")), "--ca-file")
+        cli.good("push", "a.folded", "--name", "secure.cpu", "--url", url, "--ca-file", "ca.pem")
+        trusting = Cli(url, cli.folder)
+        trusting.environment["FLAMEGRID_CA_FILE"] = "ca.pem"
+        check(trusting.lines("labels", "service_name") == ["secure"], "FLAMEGRID_CA_FILE")
+        trusting.bad(1, "no log-in for people", "login")
+        trusting.bad(1, "certificate problem", "whoami", "--ca-file", "stranger.pem")
+    for command in ("push", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "login", "whoami", "usage",
+                    "cost", "audit"):
+        check("--ca-file" in cli.lines("completion", "words", command), "%s has no --ca-file", command)
 
 
 def case_completion(cli):
