@@ -253,7 +253,7 @@ static int verify(const struct fg_program_def *def, struct audit_command *comman
 
 struct audit_verb {
     const char *name;
-    enum fg_code (*run)(struct audit_command *command);
+    enum fg_code (*run)(struct audit_command *command); /* NULL: verify(), which has settings */
 };
 
 static const struct audit_verb verbs[] = {
@@ -299,19 +299,18 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     const struct audit_verb *verb;
     int words, code;
 
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
+    /* It comes first, since unknown words after it are settings of the program. */
     if (argc > 0 && strcmp(argv[0], "verify") == 0)
         return cli_args_wants_help(&args, argc, argv) ? CLI_OK
                                                       : verify(def, &command, argc - 1, argv + 1);
-    if (!cli_args_begin(&args, argc, argv, &words, &code))
+    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+    if (verb == NULL)
         return code;
-    if (words != 1) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "list, tail, export or verify has to follow");
+    if (words > 1 || verb->run == NULL) {
+        (void)fg_fail(&command.err, FG_E_INVALID,
+                      words > 1 ? "%s: too many words" : "%s comes before its options", verb->name);
         return cli_args_refuse(&args, &command.err);
     }
-    verb = cli_args_find_verb(&all_verbs, argv[0]);
-    if (verb == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
     return run(&command, &args, verb);
 }
 
