@@ -1,6 +1,7 @@
 #include "deploy/cli/admin.h"
 
 #include "common/base/str.h"
+#include "common/model/tenant_id.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
 
@@ -82,6 +83,74 @@ enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char
                            const char *rest, json_t *body, json_t **ret_document)
 {
     return ask_with(admin, send_put, root, id, rest, body, ret_document);
+}
+
+/* ---- warnings ---- */
+
+/* Returns false if the server has said that it has one tenant only. */
+static bool has_tenancy(struct cli_admin *admin)
+{
+    json_t *document = NULL;
+    bool one = cli_admin_get(admin, "/api/whoami", NULL, "", &document) == FG_OK &&
+               json_is_false(json_object_get(document, "tenancy"));
+
+    json_decref(document);
+    return !one;
+}
+
+static void warn_of_one(const char *name)
+{
+    if (strcmp(name, "*") != 0 && strcmp(name, FG_TENANT_ONLY) != 0)
+        (void)fprintf(
+            stderr,
+            "flamegrid: nobody reaches tenant %s: the server has one tenant, " FG_TENANT_ONLY
+            ", until it is started with --multitenancy_enabled true\n",
+            name);
+}
+
+void cli_admin_warn_tenancy(struct cli_admin *admin, const char *name)
+{
+    if (!has_tenancy(admin))
+        warn_of_one(name);
+}
+
+static bool is_among(const json_t *tenants, const char *name)
+{
+    const json_t *tenant;
+    bool found = false;
+    size_t i;
+
+    json_array_foreach(tenants, i, tenant)
+    {
+        const char *id = json_string_value(json_object_get(tenant, "id"));
+
+        found = found || (id != NULL && strcmp(id, name) == 0);
+    }
+    return found;
+}
+
+void cli_admin_warn_tenants(struct cli_admin *admin, const json_t *names)
+{
+    bool tenancy = has_tenancy(admin);
+    json_t *document = NULL;
+    const json_t *name;
+    size_t i;
+
+    if (tenancy && cli_admin_get(admin, CLI_ADMIN_TENANTS, NULL, "", &document) != FG_OK)
+        return;
+    json_array_foreach(names, i, name)
+    {
+        const char *text = json_string_value(name);
+
+        if (!tenancy)
+            warn_of_one(text);
+        else if (strcmp(text, "*") != 0 && !is_among(json_object_get(document, "tenants"), text))
+            (void)fprintf(stderr,
+                          "flamegrid: the server does not know tenant %s: flamegrid tenant create "
+                          "%s makes it\n",
+                          text, text);
+    }
+    json_decref(document);
 }
 
 /* ---- the command ---- */

@@ -42,7 +42,8 @@ int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args,
 /*
  * Send a request to root, or root/ID with the id escaped, and what follows it as it stands
  * (":suspend", "?tenant=a"). The answer is a document that the caller frees. A body is consumed.
- * FG_E_INVALID: the id is too long. Errors of the client and of the server. admin->err has all.
+ * FG_E_INVALID: the id is too long, or the body is NULL, because a text was not UTF-8. Errors of
+ * the client and of the server. admin->err has all.
  */
 enum fg_code cli_admin_get(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t **ret_document) fg_must_check;
@@ -50,5 +51,13 @@ enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const cha
                             const char *rest, json_t *body, json_t **ret_document) fg_must_check;
 enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t *body, json_t **ret_document) fg_must_check;
+
+/*
+ * Warn on standard error, after a change that succeeded: if the server has one tenant only, which
+ * is not this one; and if it has no tenant of a name in the list. "*" stands for all. What the
+ * caller may not ask, or the server does not answer, is no warning.
+ */
+void cli_admin_warn_tenancy(struct cli_admin *admin, const char *name);
+void cli_admin_warn_tenants(struct cli_admin *admin, const json_t *names);
 
 #endif

@@ -59,8 +59,12 @@ static enum fg_code change(struct cli_admin *admin, const char *id, const char *
 
 static enum fg_code create(struct cli_admin *admin)
 {
-    return change(admin, NULL, "",
-                  json_pack("{s:o}", "id", cli_json_text(fg_cstr(admin->words[0]))));
+    json_t *body = json_pack("{s:o}", "id", cli_json_text(fg_cstr(admin->words[0])));
+
+    if (change(admin, NULL, "", body) != FG_OK)
+        return admin->err.code;
+    cli_admin_warn_tenancy(admin, admin->words[0]);
+    return FG_OK;
 }
 
 static enum fg_code suspend(struct cli_admin *admin)

@@ -125,34 +125,45 @@ static enum fg_code print_secret(struct cli_admin *admin, json_t *document)
     return FG_OK;
 }
 
+static const char *or_nothing(const char *option)
+{
+    return option == NULL ? "" : option;
+}
+
+/* Returns what POST /api/tokens wants; NULL: an option is not UTF-8. */
+static json_t *create_body(const struct token_options *options)
+{
+    json_t *body = json_pack("{s:s,s:o,s:o,s:s,s:s}", "name", options->name, "tenants",
+                             split(options->tenants), "scopes", split(options->scopes), "matchers",
+                             or_nothing(options->matchers), "expiresIn",
+                             options->forever ? "0" : or_nothing(options->expires));
+
+    if (body != NULL && options->label != NULL &&
+        json_object_set_new(body, "tenantLabel",
+                            json_pack("{s:s,s:s,s:s}", "name", options->label, "prefix",
+                                      or_nothing(options->prefix), "otherwise",
+                                      or_nothing(options->otherwise))) != 0) {
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
 static enum fg_code create(struct cli_admin *admin)
 {
     const struct token_options *options = admin->options;
-    json_t *body, *document = NULL;
+    json_t *document = NULL, *names;
 
     if (options->name == NULL || options->tenants == NULL || options->scopes == NULL)
         return fg_fail(&admin->err, FG_E_INVALID, "create needs --name, --tenants and --scopes");
     if (options->expires != NULL && strcmp(options->expires, "0") == 0 && !options->forever)
         return fg_fail(&admin->err, FG_E_INVALID,
                        "a token without an end needs --forever: nobody notices when it is lost");
-    body = json_pack("{s:s,s:o,s:o,s:s,s:s}", "name", options->name, "tenants",
-                     split(options->tenants), "scopes", split(options->scopes), "matchers",
-                     options->matchers == NULL ? "" : options->matchers, "expiresIn",
-                     options->forever           ? "0"
-                     : options->expires == NULL ? ""
-                                                : options->expires);
-    if (body == NULL)
-        return fg_fail(&admin->err, FG_E_INVALID, "options have to be UTF-8");
-    if (options->label != NULL &&
-        json_object_set_new(body, "tenantLabel",
-                            json_pack("{s:s,s:s,s:s}", "name", options->label, "prefix",
-                                      options->prefix == NULL ? "" : options->prefix, "otherwise",
-                                      options->otherwise == NULL ? "" : options->otherwise)) != 0) {
-        json_decref(body);
-        return fg_fail(&admin->err, FG_E_INVALID, "options have to be UTF-8");
-    }
-    if (cli_admin_post(admin, CLI_ADMIN_TOKENS, NULL, "", body, &document) != FG_OK)
+    if (cli_admin_post(admin, CLI_ADMIN_TOKENS, NULL, "", create_body(options), &document) != FG_OK)
         return admin->err.code;
+    names = split(options->tenants);
+    cli_admin_warn_tenants(admin, names);
+    json_decref(names);
     return print_secret(admin, document);
 }
 
@@ -161,10 +172,9 @@ static enum fg_code rotate(struct cli_admin *admin)
     const struct token_options *options = admin->options;
     json_t *document = NULL;
 
-    if (cli_admin_post(
-            admin, CLI_ADMIN_TOKENS, admin->words[0], ":rotate",
-            json_pack("{s:s}", "overlap", options->overlap == NULL ? "" : options->overlap),
-            &document) != FG_OK)
+    if (cli_admin_post(admin, CLI_ADMIN_TOKENS, admin->words[0], ":rotate",
+                       json_pack("{s:s}", "overlap", or_nothing(options->overlap)),
+                       &document) != FG_OK)
         return admin->err.code;
     return print_secret(admin, document);
 }

@@ -235,6 +235,29 @@ def case_the_command_line_governs():
         run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "0", code=1)
 
 
+def case_the_command_line_warns_of_tenants_that_nobody_reaches():
+    def warnings(server, *words):
+        code, _, said = servers.command(*words, FLAMEGRID_URL="http://127.0.0.1:%d" % server.port, FLAMEGRID_TOKEN=server.admin)
+        check(code == 0, "%s: %d %s", words, code, said)
+        return [line for line in said.splitlines() if line.startswith("flamegrid:")]
+
+    def tokens_for(server, tenants, scopes="push"):
+        return warnings(server, "token", "create", "--name", "x", "--tenants", tenants, "--scopes", scopes)
+
+    with servers.Governed() as server:
+        server.begin()
+        check(warnings(server, "tenant", "create", "c") == [], "c")
+        check(tokens_for(server, "a,c") == [] and tokens_for(server, "*", "metrics") == [], "tenants that there are")
+        said = tokens_for(server, "a, shpo")
+        check(len(said) == 1 and "does not know tenant shpo: flamegrid tenant create shpo" in said[0], "%s", said)
+    with servers.Governed("--multitenancy_enabled", "false", tenants=()) as server:
+        server.begin()
+        for said in (warnings(server, "tenant", "create", "shop"), warnings(server, "tenant", "create", "shop", "--json"),
+                     tokens_for(server, "shop,anonymous")):
+            check(len(said) == 1 and "nobody reaches tenant shop" in said[0] and "--multitenancy_enabled true" in said[0], "%s", said)
+        check(tokens_for(server, "anonymous") == [] and tokens_for(server, "*", "metrics") == [], "the tenant that there is")
+
+
 def case_a_tenant_admin_governs_its_tenants_only():
     with servers.Governed() as server:
         server.begin()

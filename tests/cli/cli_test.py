@@ -97,8 +97,8 @@ def case_version_and_help(cli):
         check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
 
 
-def build_with(folder, cmake):
-    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+def make_tree(folder, cmake):
+    """A tree with deploy/run and nothing to build, with this in the place of cmake. Returns the environment to run it in."""
     tools = os.path.join(folder, "tools")
     os.makedirs(os.path.join(folder, "deploy"))
     os.makedirs(tools)
@@ -107,8 +107,14 @@ def build_with(folder, cmake):
         with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\n%s\n" % text)
         os.chmod(os.path.join(folder, path), 0o755)
-    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]}, timeout=TIMEOUT_S)
+    return {**os.environ, "PATH": tools + ":" + os.environ["PATH"]}
+
+
+def build_with(folder, cmake):
+    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+    environment = make_tree(folder, cmake)
+    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True, env=environment,
+                          timeout=TIMEOUT_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -981,6 +987,35 @@ def case_examples_of_the_documents_work(cli):
         found, _ = json.JSONDecoder().raw_decode(said)  # the next answer follows
         shown = json.loads(examples.blocks("querier/API.md", "json")[0])
         check(found == shown, "%s", said)
+
+
+def case_the_example_of_tokens_works_as_it_is_copied(cli):
+    """From README.md: its two terminals, with another port."""
+    folder = os.path.join(cli.folder, "tokens")
+    environment = {**make_tree(folder, "echo '[1/1] all'"), **cli.environment}
+    environment["PATH"] = os.path.join(folder, "tools") + ":" + environment["PATH"]
+    os.makedirs(os.path.join(folder, "build", "release"))
+    os.symlink(PROGRAM, os.path.join(folder, "build", "release", "flamegrid"))
+    page = examples.blocks("README.md", "")
+    first = next(i for i, block in enumerate(page) if "access init" in block)
+    init, run = page[first].splitlines()
+    with flamegrid.Server() as place:  # for its ports
+        address = "127.0.0.1:%d" % place.port
+        environment.update(FLAMEGRID_URL="http://" + address, NO_PROXY="127.0.0.1")
+        subprocess.run(["bash", "-c", init], cwd=folder, env=environment, check=True, capture_output=True, timeout=TIMEOUT_S)
+        here = ["--listen", address, "--admin_listen", "127.0.0.1:%d" % place.admin_port]
+        with open(place.log_path, "wb") as log:
+            place.process = subprocess.Popen(shlex.split(run, comments=True) + here, cwd=folder, env=environment, stdout=log, stderr=log,
+                                             stdin=subprocess.DEVNULL)
+        try:
+            place.wait_ready()
+            done = subprocess.run(["bash", "-c", "set -euo pipefail\n" + page[first + 1]], cwd=folder, env=environment,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+        finally:
+            code = place.terminate()
+    check(done.returncode == 0 and "flamegrid:" not in done.stderr, "%d %s%s", done.returncode, done.stdout, done.stderr)
+    check(re.fullmatch(r"tenant shop is active\n-: ok 200, .*\nmain;work \d+\n", done.stdout), "%s", done.stdout)
+    check(code == 0, "deploy/run ended with %d", code)
 
 
 def main():
