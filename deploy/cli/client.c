@@ -24,6 +24,7 @@ struct cli_client {
     char *ca_file;                   /* NULL: none */
     struct curl_slist *headers;      /* of every request */
     char missing[MISSING_MAX_BYTES]; /* of the last answer; "": nothing */
+    char lacking[MISSING_MAX_BYTES]; /* of the first one that lacked something */
     char fault[CURL_ERROR_SIZE];     /* of the last transfer, in libcurl's words; "": none */
 };
 
@@ -145,6 +146,8 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
         curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
     add_header(&client->headers, "Expect", "");
+    if (config->partial)
+        add_header(&client->headers, "X-Flamegrid-Partial", "true");
     if (!config->bare) {
         add_header(&client->headers, "X-Scope-OrgID", tenant);
         if (add_token(client, or_env(config->token, "FLAMEGRID_TOKEN"), err) != FG_OK)
@@ -267,6 +270,13 @@ static void read_missing(struct cli_client *client)
     client->missing[n] = '\0';
 }
 
+/* A command may ask several times, and its result is made of all answers. */
+static void keep_lacking(struct cli_client *client)
+{
+    if (client->lacking[0] == '\0')
+        memcpy(client->lacking, client->missing, sizeof client->lacking);
+}
+
 const char *cli_client_missing(const struct cli_client *client)
 {
     return client->missing[0] == '\0' ? NULL : client->missing;
@@ -274,8 +284,8 @@ const char *cli_client_missing(const struct cli_client *client)
 
 void cli_client_warn_missing(const struct cli_client *client)
 {
-    if (client != NULL && client->missing[0] != '\0')
-        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->missing);
+    if (client != NULL && client->lacking[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->lacking);
 }
 
 static void read_meta(CURL *curl, struct cli_client_reply *reply)
@@ -313,6 +323,7 @@ static enum fg_code perform(struct cli_client *client, const char *path,
     }
     read_meta(client->curl, &reply);
     read_missing(client);
+    keep_lacking(client);
     *ret_reply = reply;
     return FG_OK;
 }
@@ -428,9 +439,25 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_er
 
 /* ---- texts ---- */
 
+/* Servers speak of headers and parameters; people at a terminal have options. */
+static void put_hint(struct fg_slice text, struct fg_buf *out)
+{
+    static const struct {
+        const char *said, *hint;
+    } hints[] = {
+        {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
+        {"set partial=true", "; --partial does that"},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(hints); i++)
+        if (memmem(text.ptr, text.len, hints[i].said, strlen(hints[i].said)) != NULL)
+            fg_buf_puts(out, hints[i].hint);
+}
+
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
     cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
+    put_hint(text, out);
 }
 
 void cli_client_message(struct fg_slice body, struct fg_buf *out)

@@ -210,6 +210,35 @@ def case_slips_of_the_fingers(cli):
         cli.bad(2, want, *words)
 
 
+def case_partial_answers_say_what_they_lack(cli):
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for name in ("torn", "whole"):
+            check(client.send("POST", "/ingest?name=%s.cpu&from=now-20s&until=now-10s" % name, b"main;work 7\n")[0] == 200, "push")
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        held, = [line.split()[-1] for line in cli.lines("bucket", "ls", "segments/", "-r", "--data", server.data)]
+        with open(os.path.join(server.data, "bucket", "objects", held), "r+b") as file:  # the first service is torn
+            byte = file.read(101)[-1]
+            file.seek(100)
+            file.write(bytes([byte ^ 4]))
+        server.start().wait_ready()
+        lame = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        incomplete = r"flamegrid: the answer is not complete: %s: part anonymous/torn" % re.escape(held)
+        for words in (("query", "{}"), ("query", "torn"), ("query", "whole", "--diff", "{}"), ("compare", "torn", "whole")):
+            lame.bad(1, r"503: set partial=true .*part anonymous/torn.*; --partial does that", *words)
+        check(lame.lines("query", "whole", "--partial") == ["main;work 70000000"], "whole")
+        for words, want in ((("query", "{}"), "main;work 70000000"), (("query", "{}", "--output", "json"), '"numTicks":70000000'),
+                            (("query", "whole", "--diff", "{}"), "100.00%"), (("compare", "torn", "whole"), "0 and 1 instances")):
+            code, out, err = lame.run(*words, "--partial")
+            check(code == 0 and want in out.decode() and re.match(incomplete, err), "%s: %d %s %s", words, code, out, err)
+            check(err.count("\n") == 1, "%s said more than a line: %s", words, err)
+        code, out, err = lame.run("query", "torn", "--partial")
+        check(code == 1 and out == b"" and re.match(r"flamegrid query: nothing of .*torn.* can be read\n" + incomplete, err), "%s", err)
+        lame.good("labels", "service_name", "--partial")
+
+
 class SecureServer(flamegrid.Server):
     """A server with TLS, which its operators' port, on a loopback address, does without."""
 
