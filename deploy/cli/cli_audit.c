@@ -45,13 +45,14 @@ static const char notes[] =
     "verify works on the bucket that a server with the same settings has: --config FILE,\n"
     "--data DIR, --bucket.type s3 and so on, or FG_... in the environment. It reads all records.\n"
     "It exits with 1 if there are faults, which it prints with chain, object and line, and with 2\n"
-    "if the bucket cannot be read. Keep what --json prints at a safe place: with it, --known\n"
-    "finds also what somebody cut off the end of a chain, or wrote again with new hashes.\n"
+    "if the bucket cannot be read. Keep what --json prints at a safe place: from the second run\n"
+    "on, --known finds with it also what somebody cut off the end of a chain, or wrote again with\n"
+    "new hashes.\n"
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid audit list --from 7d --who 4uJc0TqZ\n"
     "  flamegrid audit export --from 2026-01-01 --to 2026-02-01 --kind delete\n"
-    "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json > heads.json\n"
+    "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json >heads.json\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --known heads.json\n";
 
 /* ---- records from a server ---- */
