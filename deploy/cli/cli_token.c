@@ -216,7 +216,7 @@ int cli_token(int argc, char **argv)
         {"tenant-label",  0, ARGS_TEXT, &own.label,     "LABEL",  "create: each series goes to the tenant that this label names", 0, 0},
         {"tenant-prefix", 0, ARGS_TEXT, &own.prefix,    "PREFIX", "create: stands before the value of that label", 0, 0},
         {"otherwise",     0, ARGS_TEXT, &own.otherwise, "TENANT", "create: for series whose label names no tenant of the token", 0, 0},
-        {"expires-in", 0, ARGS_TEXT, &own.expires,  "DURATION", "create: 90d; else a year", 0, 0},
+        {"expires-in", 0, ARGS_TEXT, &own.expires,  "DURATION", "create: so long, as 90d or 2y; else a year", 0, 0},
         {"forever",    0, ARGS_FLAG, &own.forever,  NULL,       "create: it does not expire", 0, 0},
         {"overlap",    0, ARGS_TEXT, &own.overlap,  "DURATION", "rotate: the old secret is valid so long; else 24h", 0, 0},
         {"json",       0, ARGS_FLAG, &admin.json,     NULL,       "print JSON", 0, 0},

@@ -238,6 +238,10 @@ def case_the_command_line_governs():
         check("suspended" in run("tenant", "list"), "suspend")
         run("tenant", "resume", "shop")
         run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "0", code=1)
+        made = json.loads(run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "2y", "--json"))
+        check(made["expiresMs"] - made["createdMs"] == 2 * 365 * 86_400_000, "%s", made)
+        said = run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "2 years", code=1)
+        check("needs a unit (ns us ms s m h d w y)" in said, "%s", said)
 
 
 def case_the_command_line_warns_of_tenants_that_nobody_reaches():

@@ -206,7 +206,12 @@ def case_slips_of_the_fingers(cli):
                         (("token", "lst"), r'did you mean "list"\?'),
                         (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
                         (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
-                        (("server", "--dta", "x"), r'did you mean "--data"\?')):
+                        (("server", "--dta", "x"), r'did you mean "--data"\?'),
+                        (("server", "--frobnicate"), r'unknown flag "--frobnicate"$'),
+                        (("bucket", "verify", "--frobnicate"), r'unknown flag "--frobnicate"$'),
+                        (("access", "init", "--agian"), r'unknown flag "--agian"'),
+                        (("audit", "verify", "--frobnicate"), r'unknown flag "--frobnicate"; see flamegrid audit --help'),
+                        (("whoami", "--frobnicate"), "unknown option --frobnicate; see flamegrid whoami --help")):
         cli.bad(2, want, *words)
 
 
