@@ -23,7 +23,7 @@ const struct fg_conf_field fg_access_fields[] = {
     {"bindings", FG_CONF_YAML, CONF(bindings), .def = "", .max = "1000000",
      .doc = "What people and workloads of the issuers may do: a list of maps with issuer, claim (a name, or a JSON pointer such as /realm_access/roles), value (* for any), tenants (a name, `team-*`, * or `{value}`) and role (sender, viewer, editor, admin, cluster-admin)."},
     {"master_key_file", FG_CONF_STRING, CONF(master_key_file), .def = "", .max = "4000",
-     .doc = "File with 32 random bytes, as 64 hexadecimal digits or in base64, that encrypts the keys of sessions in the bucket. All servers have the same. Empty: whoever can read the bucket can make sessions."},
+     .doc = "File with 32 random bytes, as 64 hexadecimal digits or in base64, that encrypts the keys of sessions in the bucket. All servers have the same. Others than owner and group may not read it. Empty: whoever can read the bucket can make sessions."},
 };
 /* clang-format on */
 const size_t fg_access_n_fields = FG_COUNT(fg_access_fields);

@@ -288,6 +288,8 @@ static void set_always(struct fg_client_slot *slot)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    /* The path goes as it came: "/a/../b" is not to reach another route than the one that was
+     * checked. */
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
@@ -355,9 +357,6 @@ static enum fg_code set_up(struct fg_client_slot *slot)
     set_method(slot->easy, request);
     set_bounds(slot->easy, request);
     curl_easy_setopt(slot->easy, CURLOPT_URL, request->url);
-    /* The path goes as it came: "/a/../b" is not to reach another route than the one that was
-     * checked. */
-    curl_easy_setopt(slot->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(slot->easy, CURLOPT_FRESH_CONNECT, request->once ? 1L : 0L);
     add_header(slot, "Expect:"); /* none: waiting for "100 Continue" would cost a second */
     if (request->body.ptr != NULL)

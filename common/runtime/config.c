@@ -130,21 +130,19 @@ static enum fg_code set_from_env(struct fg_conf *conf, char *const *env, struct 
 }
 
 /* name is without the dashes in front. */
-static enum fg_code set_from_flag(struct fg_conf *conf, struct fg_slice name, struct fg_slice value,
-                                  struct fg_err *err)
+static enum fg_code find_flag(struct fg_conf *conf, struct fg_slice name, struct fg_conf_at *ret_at,
+                              struct fg_err *err)
 {
-    char path[FG_CONF_PATH_MAX_BYTES], where[FG_CONF_PATH_MAX_BYTES];
-    struct fg_conf_at at;
+    char path[FG_CONF_PATH_MAX_BYTES];
 
     if (name.len >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "a flag of %zu bytes", name.len);
     /* --log-level and --log_level are the same flag. */
     for (size_t i = 0; i < name.len; i++)
         path[i] = (char)(name.ptr[i] == '-' ? '_' : name.ptr[i]);
-    if (!fg_conf_find(conf, fg_bytes(path, name.len), &at))
+    if (!fg_conf_find(conf, fg_bytes(path, name.len), ret_at))
         return fg_conf_unknown(conf, name, FG_CONF_STYLE_FLAG, "", err);
-    (void)snprintf(where, sizeof where, "--%.*s", FG_S(name));
-    return fg_conf_set(&at, value, where, err);
+    return FG_OK;
 }
 
 static enum fg_code set_from_flags(struct fg_conf *conf, char *const *flags, size_t n_flags,
@@ -152,20 +150,25 @@ static enum fg_code set_from_flags(struct fg_conf *conf, char *const *flags, siz
 {
     for (size_t i = 0; i < n_flags; i++) {
         struct fg_slice flag = fg_cstr(flags[i]);
-        struct fg_slice name = fg_slice_sub(flag, 2, flag.len), value;
-        size_t equals = fg_slice_find(name, '=');
+        struct fg_slice text = fg_slice_sub(flag, 2, flag.len), value;
+        size_t equals = fg_slice_find(text, '=');
+        struct fg_slice name = fg_slice_sub(text, 0, equals);
+        char where[FG_CONF_PATH_MAX_BYTES];
+        struct fg_conf_at at;
 
         if (!fg_slice_starts(flag, "--") || flag.len == 2)
             return fg_fail(err, FG_E_INVALID, "unexpected argument \"%.100s\"", flags[i]);
+        if (find_flag(conf, name, &at, err) != FG_OK)
+            return err->code;
         if (equals != SIZE_MAX) {
-            value = fg_slice_sub(name, equals + 1, name.len);
-            name = fg_slice_sub(name, 0, equals);
+            value = fg_slice_sub(text, equals + 1, text.len);
         } else if (i + 1 < n_flags && !fg_slice_starts(fg_cstr(flags[i + 1]), "--")) {
             value = fg_cstr(flags[++i]);
         } else {
             return fg_fail(err, FG_E_INVALID, "flag %.100s needs a value", flags[i]);
         }
-        if (set_from_flag(conf, name, value, err) != FG_OK)
+        (void)snprintf(where, sizeof where, "--%.*s", FG_S(name));
+        if (fg_conf_set(&at, value, where, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

@@ -31,10 +31,11 @@ static const struct {
     const char *name;
     int64_t ns;
 } time_units[] = {
-    {"w", 7 * DAY_NS},   {"d", DAY_NS},    {"h", FG_HOUR_NS}, {"m", FG_MINUTE_NS},
-    {"s", FG_SECOND_NS}, {"ms", FG_MS_NS}, {"us", 1000},      {"ns", 1},
+    {"y", 365 * DAY_NS}, {"w", 7 * DAY_NS}, {"d", DAY_NS}, {"h", FG_HOUR_NS}, {"m", FG_MINUTE_NS},
+    {"s", FG_SECOND_NS}, {"ms", FG_MS_NS},  {"us", 1000},  {"ns", 1},
 };
-enum { TIME_UNIT_DAY = 1 }; /* weeks are read but not written: 14d says more than 2w */
+/* Years and weeks are read but not written: 14d says more than 2w. */
+enum { TIME_UNIT_DAY = 2 };
 
 union value {
     bool b;
@@ -106,7 +107,7 @@ const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns)
             return "is not a duration such as 250us, 10s, 1h30m or 7d";
         unit = take_time_unit(&text);
         if (unit == SIZE_MAX)
-            return "needs a unit (ns us ms s m h d w)";
+            return "needs a unit (ns us ms s m h d w y)";
         if (unit < next)
             return "has its units in the wrong order";
         if (__builtin_mul_overflow(number, time_units[unit].ns, &part) ||

@@ -93,8 +93,11 @@ static enum fg_code load_known(struct verifying *verifying, const char *path, st
     bool good = json_is_array(chains);
     size_t i;
 
+    if (document == NULL && json_error_code(&fault) == json_error_cannot_open_file)
+        return fg_fail(err, FG_E_INVALID, "--known: %s; the first run goes without it, with --json",
+                       fault.text);
     if (document == NULL)
-        return fg_fail(err, FG_E_INVALID, "%s: %s", path, fault.text);
+        return fg_fail(err, FG_E_INVALID, "--known %s: %s", path, fault.text);
     json_array_foreach(chains, i, item) good = good && read_known(verifying, item);
     json_decref(document);
     return good ? FG_OK

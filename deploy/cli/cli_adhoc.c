@@ -288,20 +288,11 @@ static const struct adhoc_verb verbs[] = {
 
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid adhoc", verbs);
 
-static int run(struct adhoc_command *command, const struct cli_args_command *args, int words,
-               char **argv)
+static int run(struct adhoc_command *command, const struct cli_args_command *args,
+               const struct adhoc_verb *verb)
 {
-    const struct adhoc_verb *verb = words == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
     struct fg_err err;
 
-    if (words == 0) {
-        (void)fg_fail(&err, FG_E_INVALID, "upload, list, get or delete has to follow");
-        return cli_args_refuse(args, &err);
-    }
-    if (verb == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
-    command->n_words = words - 1;
-    command->words = argv + 1;
     if (command->n_words < verb->least || (verb->most >= 0 && command->n_words > verb->most)) {
         (void)fg_fail(&err, FG_E_INVALID, "%s", verb->lacks);
         return cli_args_refuse(args, &err);
@@ -328,12 +319,15 @@ int cli_adhoc(int argc, char **argv)
     const struct cli_args_command args = {"adhoc", "upload FILE...|list|get ID|delete ID [options]",
                                           about,   notes,
                                           options, FG_COUNT(options)};
+    const struct adhoc_verb *verb;
     int words, code;
 
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
-    if (!cli_args_begin(&args, argc, argv, &words, &code))
+    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+    if (verb == NULL)
         return code;
-    code = run(&command, &args, words, argv);
+    command.n_words = words - 1;
+    command.words = argv + 1;
+    code = run(&command, &args, verb);
     cli_client_destroy(command.client);
     return code;
 }

@@ -45,13 +45,14 @@ static const char notes[] =
     "verify works on the bucket that a server with the same settings has: --config FILE,\n"
     "--data DIR, --bucket.type s3 and so on, or FG_... in the environment. It reads all records.\n"
     "It exits with 1 if there are faults, which it prints with chain, object and line, and with 2\n"
-    "if the bucket cannot be read. Keep what --json prints at a safe place: with it, --known\n"
-    "finds also what somebody cut off the end of a chain, or wrote again with new hashes.\n"
+    "if the bucket cannot be read. Keep what --json prints at a safe place: from the second run\n"
+    "on, --known finds with it also what somebody cut off the end of a chain, or wrote again with\n"
+    "new hashes.\n"
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid audit list --from 7d --who 4uJc0TqZ\n"
     "  flamegrid audit export --from 2026-01-01 --to 2026-02-01 --kind delete\n"
-    "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json > heads.json\n"
+    "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json >heads.json\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --known heads.json\n";
 
 /* ---- records from a server ---- */
@@ -253,7 +254,7 @@ static int verify(const struct fg_program_def *def, struct audit_command *comman
 
 struct audit_verb {
     const char *name;
-    enum fg_code (*run)(struct audit_command *command);
+    enum fg_code (*run)(struct audit_command *command); /* NULL: verify(), which has settings */
 };
 
 static const struct audit_verb verbs[] = {
@@ -299,19 +300,18 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     const struct audit_verb *verb;
     int words, code;
 
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
+    /* It comes first, since unknown words after it are settings of the program. */
     if (argc > 0 && strcmp(argv[0], "verify") == 0)
         return cli_args_wants_help(&args, argc, argv) ? CLI_OK
                                                       : verify(def, &command, argc - 1, argv + 1);
-    if (!cli_args_begin(&args, argc, argv, &words, &code))
+    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+    if (verb == NULL)
         return code;
-    if (words != 1) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "list, tail, export or verify has to follow");
+    if (words > 1 || verb->run == NULL) {
+        (void)fg_fail(&command.err, FG_E_INVALID,
+                      words > 1 ? "%s: too many words" : "%s comes before its options", verb->name);
         return cli_args_refuse(&args, &command.err);
     }
-    verb = cli_args_find_verb(&all_verbs, argv[0]);
-    if (verb == NULL)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
     return run(&command, &args, verb);
 }
 

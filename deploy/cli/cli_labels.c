@@ -264,6 +264,7 @@ int cli_labels(int argc, char **argv)
         {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "begin the range here; default now-1h", 0, 0},
         {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "end the range here; default now", 0, 0},
         {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "print a JSON array", 0, 0},
+        CLIENT_PARTIAL_OPTION(labels.server),
         CLIENT_OPTIONS(labels.server),
     };
     /* clang-format on */

@@ -92,12 +92,15 @@ static enum fg_code ask_server(struct login_command *command)
     return FG_OK;
 }
 
-/* Requests to the provider carry nothing that is for the server. */
+/* Requests to the provider carry nothing that is for the server. Who is trusted may be the
+ * authority of both. */
 static enum fg_code open_provider(struct login_command *command, const char *url,
                                   struct cli_client **ret_client)
 {
-    const struct cli_client_config config = {
-        .url = url, .timeout_s = REQUEST_TIMEOUT_S, .bare = true};
+    const struct cli_client_config config = {.url = url,
+                                             .ca_file = command->server.ca_file,
+                                             .timeout_s = REQUEST_TIMEOUT_S,
+                                             .bare = true};
 
     return cli_client_create(&config, ret_client, &command->err);
 }
@@ -310,8 +313,7 @@ int cli_login(int argc, char **argv)
     struct login_command command = {0};
     const struct cli_args_option options[] = {
         {"forget", 0, ARGS_FLAG, &command.forget, NULL, "remove the token of the server", 0, 0},
-        {"url", 0, ARGS_TEXT, &command.server.url, "URL",
-         "URL of the server; else FLAMEGRID_URL, else http://127.0.0.1:4040", 0, 0},
+        CLIENT_SERVER_OPTIONS(command.server),
     };
     const struct cli_args_command args = {
         "login",

@@ -40,6 +40,9 @@ static const char notes[] =
     "\n"
     "--call-site, --function and --regex show a part of the flame graph. It is taken from all\n"
     "data, before --max-nodes cuts. Not for table and pprof.\n"
+    "\n"
+    "A query fails if data that it needs cannot be read. With --partial it takes what there is,\n"
+    "and standard error says what is missing.\n"
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid query shop\n"
@@ -88,6 +91,10 @@ enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *
     struct cli_selection_range when = {0};
     struct fg_err ignored;
 
+    /* With --partial: then a hint at other times would be wrong. */
+    if (cli_client_missing(query->client) != NULL)
+        return fg_fail(err, FG_E_NOT_FOUND, "nothing of %.*s from %s until %s can be read",
+                       FG_S(query->selection.labels), query->from, query->until);
     if (cli_ask_stats(query->client, query->arena, &stats, &ignored) == FG_OK &&
         stats.newest_ms == 0)
         return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s: the server has none at all",
@@ -471,6 +478,7 @@ int cli_query(int argc, char **argv)
         {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write to this file, not to standard output", 0, 0},
         {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "print so many rows of a table; default 30, 0 prints all", 0, UINT32_MAX},
         {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, for json and svg 8192", 1, FG_FLAME_NODES_MAX},
+        CLIENT_PARTIAL_OPTION(query.server),
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */

@@ -6,6 +6,7 @@
 
 #include <curl/curl.h>
 #include <jansson.h>
+#include <openssl/x509_vfy.h>
 
 enum {
     CONNECT_TIMEOUT_S = 10,
@@ -20,8 +21,11 @@ static const char default_url[] = "http://127.0.0.1:4040";
 struct cli_client {
     CURL *curl;
     char *url;                       /* without a slash at the end */
+    char *ca_file;                   /* NULL: none */
     struct curl_slist *headers;      /* of every request */
     char missing[MISSING_MAX_BYTES]; /* of the last answer; "": nothing */
+    char lacking[MISSING_MAX_BYTES]; /* of the first one that lacked something */
+    char fault[CURL_ERROR_SIZE];     /* of the last transfer, in libcurl's words; "": none */
 };
 
 /* ---- life ---- */
@@ -57,16 +61,22 @@ static enum fg_code check_value(const char *what, const char *value, struct fg_e
     return FG_OK;
 }
 
+static char *copy_text(const char *text, size_t len)
+{
+    char *copy = fg_malloc(len + 1);
+
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
 static char *copy_url(const char *url)
 {
     size_t len = strlen(url);
 
     while (len > 0 && url[len - 1] == '/')
         len--;
-    char *copy = fg_malloc(len + 1);
-    memcpy(copy, url, len);
-    copy[len] = '\0';
-    return copy;
+    return copy_text(url, len);
 }
 
 static void set_defaults(struct cli_client *client)
@@ -81,6 +91,17 @@ static void set_defaults(struct cli_client *client)
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)REQUEST_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "flamegrid/" FG_VERSION);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->fault);
+}
+
+/* The file comes on top of the system's folder of authorities, which libcurl reads in any case: a
+ * command may talk to an identity provider of the public network, too. */
+static void trust(struct cli_client *client, const char *ca_file)
+{
+    if (ca_file == NULL)
+        return;
+    client->ca_file = copy_text(ca_file, strlen(ca_file));
+    curl_easy_setopt(client->curl, CURLOPT_CAINFO, client->ca_file);
 }
 
 /* given NULL: the token of a log-in, if there is one. */
@@ -120,10 +141,13 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
     fg_assert(client->curl != NULL); /* memory is gone */
     client->url = copy_url(url == NULL ? default_url : url);
     set_defaults(client);
+    trust(client, or_env(config->ca_file, "FLAMEGRID_CA_FILE"));
     if (config->timeout_s > 0)
         curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
     add_header(&client->headers, "Expect", "");
+    if (config->partial)
+        add_header(&client->headers, "X-Flamegrid-Partial", "true");
     if (!config->bare) {
         add_header(&client->headers, "X-Scope-OrgID", tenant);
         if (add_token(client, or_env(config->token, "FLAMEGRID_TOKEN"), err) != FG_OK)
@@ -145,6 +169,7 @@ void cli_client_destroy(struct cli_client *client)
     curl_slist_free_all(client->headers);
     curl_easy_cleanup(client->curl);
     free(client->url);
+    free(client->ca_file);
     free(client);
 }
 
@@ -165,10 +190,40 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     return body->full ? 0 : size * count;
 }
 
+/* A character of what came over the network, for a terminal. */
+static char harmless(char c)
+{
+    return (char)(c >= ' ' && c <= '~' ? c : '?');
+}
+
+/* A certificate is refused for what it says (a name, a date), or because nobody vouches for it:
+ * only that can be cured by naming an authority. */
+static enum fg_code fail_certificate(const struct cli_client *client, struct fg_err *err)
+{
+    long verified = X509_V_OK;
+
+    curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+    switch (verified) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "%s: %s; if the authority that signed it is your own, name its certificate "
+                       "with --ca-file",
+                       client->url, client->fault);
+    default:
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url, client->fault);
+    }
+}
+
 /* The cases that users meet get a sentence of ours with a way out; all others the text of
  * libcurl. */
-static enum fg_code fail_transfer(const struct cli_client *client, CURLcode rc, struct fg_err *err)
+static enum fg_code fail_transfer(struct cli_client *client, CURLcode rc, struct fg_err *err)
 {
+    for (char *c = client->fault; *c != '\0'; c++)
+        *c = harmless(*c); /* names in certificates are in it */
     switch (rc) {
     case CURLE_WRITE_ERROR:
         return fg_fail(err, FG_E_LIMIT, "the answer exceeds %d bytes: ask for less",
@@ -180,13 +235,22 @@ static enum fg_code fail_transfer(const struct cli_client *client, CURLcode rc, 
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "no server at %s: start one with flamegrid server, or say where with --url",
                        client->url);
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return fail_certificate(client, err);
+    case CURLE_SSL_CONNECT_ERROR:
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "%s: %s; if the server has no TLS, its URL begins with http://", client->url,
+                       client->fault);
+    case CURLE_SSL_CACERT_BADFILE:
+        return fg_fail(err, FG_E_INVALID, "--ca-file %s: no certificate can be read from it",
+                       client->ca_file);
     default:
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url, curl_easy_strerror(rc));
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url,
+                       client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
     }
 }
 
-/* Keeps the reason why the answer is incomplete. Replaces control characters, which would reach the
- * terminal. */
+/* Keeps the reason why the answer is incomplete. */
 static void read_missing(struct cli_client *client)
 {
     struct curl_header *complete, *missing;
@@ -202,8 +266,15 @@ static void read_missing(struct cli_client *client)
         CURLHE_OK)
         return;
     for (const char *c = missing->value; *c != '\0' && n < sizeof client->missing - 1; c++)
-        client->missing[n++] = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
+        client->missing[n++] = harmless(*c);
     client->missing[n] = '\0';
+}
+
+/* A command may ask several times, and its result is made of all answers. */
+static void keep_lacking(struct cli_client *client)
+{
+    if (client->lacking[0] == '\0')
+        memcpy(client->lacking, client->missing, sizeof client->lacking);
 }
 
 const char *cli_client_missing(const struct cli_client *client)
@@ -213,8 +284,8 @@ const char *cli_client_missing(const struct cli_client *client)
 
 void cli_client_warn_missing(const struct cli_client *client)
 {
-    if (client != NULL && client->missing[0] != '\0')
-        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->missing);
+    if (client != NULL && client->lacking[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->lacking);
 }
 
 static void read_meta(CURL *curl, struct cli_client_reply *reply)
@@ -243,6 +314,7 @@ static enum fg_code perform(struct cli_client *client, const char *path,
     curl_easy_setopt(client->curl, CURLOPT_URL, (const char *)url.ptr);
     curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, &reply.body);
+    client->fault[0] = '\0';
     CURLcode rc = curl_easy_perform(client->curl);
     fg_buf_done(&url);
     if (rc != CURLE_OK) {
@@ -251,6 +323,7 @@ static enum fg_code perform(struct cli_client *client, const char *path,
     }
     read_meta(client->curl, &reply);
     read_missing(client);
+    keep_lacking(client);
     *ret_reply = reply;
     return FG_OK;
 }
@@ -366,9 +439,25 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_er
 
 /* ---- texts ---- */
 
+/* Servers speak of headers and parameters; people at a terminal have options. */
+static void put_hint(struct fg_slice text, struct fg_buf *out)
+{
+    static const struct {
+        const char *said, *hint;
+    } hints[] = {
+        {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
+        {"set partial=true", "; --partial does that"},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(hints); i++)
+        if (memmem(text.ptr, text.len, hints[i].said, strlen(hints[i].said)) != NULL)
+            fg_buf_puts(out, hints[i].hint);
+}
+
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
     cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
+    put_hint(text, out);
 }
 
 void cli_client_message(struct fg_slice body, struct fg_buf *out)

@@ -14,21 +14,33 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct cli_client_config {
-    const char *url;    /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    const char *url; /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    /* PEM file with authorities that are trusted besides those of the system; NULL:
+     * FLAMEGRID_CA_FILE, else none */
+    const char *ca_file;
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
     /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else that of `flamegrid login`, else none */
     const char *token;
     unsigned timeout_s; /* of a request; 0: minutes, because large queries take long */
     bool bare;          /* send neither tenant nor token: it is another's server */
+    bool partial;       /* take answers that are not complete, where the server has such */
 };
 
-/* Lines of an options table that fill a struct cli_client_config. */
+/* Lines of an options table that fill a struct cli_client_config: where the server is, and all. */
 /* clang-format off */
-#define CLIENT_OPTIONS(config)                                                             \
-    {"url",    0, ARGS_TEXT, &(config).url,    "URL",    "URL of the server; else FLAMEGRID_URL, "    \
+#define CLIENT_SERVER_OPTIONS(config)                                                      \
+    {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
                                                          "else http://127.0.0.1:4040", 0, 0}, \
+    {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \
+                                                         "else FLAMEGRID_CA_FILE", 0, 0}
+#define CLIENT_OPTIONS(config)                                                             \
+    CLIENT_SERVER_OPTIONS(config),                                                         \
     {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}, \
     {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
+
+/* The line of commands that query. */
+#define CLIENT_PARTIAL_OPTION(config)                                                      \
+    {"partial", 0, ARGS_FLAG, &(config).partial, NULL, "take an answer that is not complete, and say what it lacks", 0, 0}
 /* clang-format on */
 
 struct cli_client;
@@ -82,7 +94,8 @@ enum fg_code cli_client_call(struct cli_client *client, const char *method,
  * the next request. */
 const char *cli_client_missing(const struct cli_client *client);
 
-/* Prints to standard error what the last response lacks, if anything. client may be NULL. */
+/* Prints to standard error what the first of all responses that was not complete lacks, if there
+ * was one. client may be NULL. */
 void cli_client_warn_missing(const struct cli_client *client);
 
 /* Returns FG_OK for status 200, else a failure with the server's message. */
@@ -91,7 +104,8 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply,
 
 /*
  * Appends the error message of an answer: "message" of our error JSON, else the first line of a
- * text, without control characters, because it goes to a terminal.
+ * text, without control characters, because it goes to a terminal. Where it tells what to put into
+ * a request, the option of our commands that does it follows.
  */
 void cli_client_message(struct fg_slice body, struct fg_buf *out);
 

@@ -226,10 +226,45 @@ def case_the_command_line_governs():
         run("tenant", "limits", "shop", "max_query_length=31d")
         check(re.search(r"max_query_length +31d +registry", run("tenant", "limits", "shop")), "limits")
         check("no_such" in run("tenant", "limits", "shop", "no_such=1", code=1), "an unknown limit")
+        check(json.loads(run("tenant", "limits", "shop", "max_query_length=30d", "--json")) == {"id": "shop"}, "limits --json")
+        both = run("token", "create", "--name", "both", "--tenants", "a,shop", "--scopes", "read").strip()
+        said = run("labels", code=1, FLAMEGRID_TOKEN=both)
+        check("401: no org id" in said and "--tenant or FLAMEGRID_TENANT" in said, "%s", said)
+        run("labels", FLAMEGRID_TOKEN=both, FLAMEGRID_TENANT="a")
+        run("labels", "--tenant", "a|shop", FLAMEGRID_TOKEN=both)
+        check("404" in run("token", "revoke", "a/../%s:revoke?#" % token[4:12], code=1), "an id that is none")
+        check("too long" in run("tenant", "suspend", "x" * 5000, code=1), "an id that is too long")
         run("tenant", "suspend", "shop")
         check("suspended" in run("tenant", "list"), "suspend")
         run("tenant", "resume", "shop")
         run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "0", code=1)
+        made = json.loads(run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "2y", "--json"))
+        check(made["expiresMs"] - made["createdMs"] == 2 * 365 * 86_400_000, "%s", made)
+        said = run("token", "create", "--name", "x", "--tenants", "shop", "--scopes", "push", "--expires-in", "2 years", code=1)
+        check("needs a unit (ns us ms s m h d w y)" in said, "%s", said)
+
+
+def case_the_command_line_warns_of_tenants_that_nobody_reaches():
+    def warnings(server, *words):
+        code, _, said = servers.command(*words, FLAMEGRID_URL="http://127.0.0.1:%d" % server.port, FLAMEGRID_TOKEN=server.admin)
+        check(code == 0, "%s: %d %s", words, code, said)
+        return [line for line in said.splitlines() if line.startswith("flamegrid:")]
+
+    def tokens_for(server, tenants, scopes="push"):
+        return warnings(server, "token", "create", "--name", "x", "--tenants", tenants, "--scopes", scopes)
+
+    with servers.Governed() as server:
+        server.begin()
+        check(warnings(server, "tenant", "create", "c") == [], "c")
+        check(tokens_for(server, "a,c") == [] and tokens_for(server, "*", "metrics") == [], "tenants that there are")
+        said = tokens_for(server, "a, shpo")
+        check(len(said) == 1 and "does not know tenant shpo: flamegrid tenant create shpo" in said[0], "%s", said)
+    with servers.Governed("--multitenancy_enabled", "false", tenants=()) as server:
+        server.begin()
+        for said in (warnings(server, "tenant", "create", "shop"), warnings(server, "tenant", "create", "shop", "--json"),
+                     tokens_for(server, "shop,anonymous")):
+            check(len(said) == 1 and "nobody reaches tenant shop" in said[0] and "--multitenancy_enabled true" in said[0], "%s", said)
+        check(tokens_for(server, "anonymous") == [] and tokens_for(server, "*", "metrics") == [], "the tenant that there is")
 
 
 def case_a_tenant_admin_governs_its_tenants_only():

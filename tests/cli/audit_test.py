@@ -14,6 +14,7 @@ import time
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import examples  # noqa: E402
 import faulty_disk  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -235,6 +236,34 @@ def case_edits_and_removals_are_found():
         restore(-1)
         check("no faults" in world.verify("--known", heads), "the objects are whole again")
         check(cli("audit", "verify", "--data", os.path.join(folder, "nowhere"), wanted=2) == "", "no bucket")
+
+
+def case_the_heads_of_the_manual_are_kept_as_it_says():
+    """audit.md, as it is copied: the first run, the daily one twice, and one that finds a fault."""
+    *_, first, daily = examples.blocks("deploy/operations/audit.md", "sh")
+    with World() as world, tempfile.TemporaryDirectory() as folder:
+        check(world.server.terminate() == 0, "%s", world.server.log_tail())
+        os.symlink(PROGRAM, os.path.join(folder, "flamegrid"))
+        with open(os.path.join(folder, "server.yaml"), "w", encoding="utf-8") as out:
+            out.write("data: %s\n" % world.server.data)
+
+        def run(script):
+            done = subprocess.run(["bash", "-euc", script], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
+            return done.returncode, done.stderr
+
+        code, said = run(daily)
+        check(code == 2 and "No such file" in said and "the first run goes without it" in said, "%d %s", code, said)
+        for script in (first, daily, daily):
+            check(run(script) == (0, ""), "%s: %s", script, run(script))
+        for path in world.objects("flamegrid_server"):
+            os.remove(path)
+        with open(os.path.join(folder, "heads.json"), encoding="utf-8") as file:
+            kept = file.read()
+        code, said = run(daily)
+        check(code == 1 and "faults" in said, "%d %s", code, said)
+        with open(os.path.join(folder, "heads.json"), encoding="utf-8") as file:
+            check(file.read() == kept, "the heads were overwritten")
 
 
 def case_a_change_that_cannot_be_recorded_is_refused():

@@ -21,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import canary  # noqa: E402
+import certs  # noqa: E402
 import examples  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
@@ -96,8 +97,8 @@ def case_version_and_help(cli):
         check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
 
 
-def build_with(folder, cmake):
-    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+def make_tree(folder, cmake):
+    """A tree with deploy/run and nothing to build, with this in the place of cmake. Returns the environment to run it in."""
     tools = os.path.join(folder, "tools")
     os.makedirs(os.path.join(folder, "deploy"))
     os.makedirs(tools)
@@ -106,8 +107,14 @@ def build_with(folder, cmake):
         with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\n%s\n" % text)
         os.chmod(os.path.join(folder, path), 0o755)
-    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]}, timeout=TIMEOUT_S)
+    return {**os.environ, "PATH": tools + ":" + os.environ["PATH"]}
+
+
+def build_with(folder, cmake):
+    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+    environment = make_tree(folder, cmake)
+    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True, env=environment,
+                          timeout=TIMEOUT_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -189,10 +196,88 @@ def case_slips_of_the_fingers(cli):
                         (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
                         (("ring", "forgt"), r'did you mean "forget"\?'),
                         (("rules", "crate"), r'did you mean "create"\?'),
+                        (("audit", "lst"), r'unknown verb "lst"; did you mean "list"\?'),
+                        (("audit", "list", "x"), "list: too many words"),
+                        (("audit", "--json", "verify"), "verify comes before its options"),
+                        (("audit",), "list, tail, export or verify has to follow"),
+                        (("tenant", "create"), "create: an ID has to follow"),
+                        (("tenant", "create", "a", "b"), "create: too many words"),
+                        (("token", "rotate", "--overlap", "1h"), "rotate: an ID has to follow"),
+                        (("token", "lst"), r'did you mean "list"\?'),
                         (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
                         (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
-                        (("server", "--dta", "x"), r'did you mean "--data"\?')):
+                        (("server", "--dta", "x"), r'did you mean "--data"\?'),
+                        (("server", "--frobnicate"), r'unknown flag "--frobnicate"$'),
+                        (("bucket", "verify", "--frobnicate"), r'unknown flag "--frobnicate"$'),
+                        (("access", "init", "--agian"), r'unknown flag "--agian"'),
+                        (("audit", "verify", "--frobnicate"), r'unknown flag "--frobnicate"; see flamegrid audit --help'),
+                        (("whoami", "--frobnicate"), "unknown option --frobnicate; see flamegrid whoami --help")):
         cli.bad(2, want, *words)
+
+
+def case_partial_answers_say_what_they_lack(cli):
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for name in ("torn", "whole"):
+            check(client.send("POST", "/ingest?name=%s.cpu&from=now-20s&until=now-10s" % name, b"main;work 7\n")[0] == 200, "push")
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        held, = [line.split()[-1] for line in cli.lines("bucket", "ls", "segments/", "-r", "--data", server.data)]
+        with open(os.path.join(server.data, "bucket", "objects", held), "r+b") as file:  # the first service is torn
+            byte = file.read(101)[-1]
+            file.seek(100)
+            file.write(bytes([byte ^ 4]))
+        server.start().wait_ready()
+        lame = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        incomplete = r"flamegrid: the answer is not complete: %s: part anonymous/torn" % re.escape(held)
+        for words in (("query", "{}"), ("query", "torn"), ("query", "whole", "--diff", "{}"), ("compare", "torn", "whole")):
+            lame.bad(1, r"503: set partial=true .*part anonymous/torn.*; --partial does that", *words)
+        check(lame.lines("query", "whole", "--partial") == ["main;work 70000000"], "whole")
+        for words, want in ((("query", "{}"), "main;work 70000000"), (("query", "{}", "--output", "json"), '"numTicks":70000000'),
+                            (("query", "whole", "--diff", "{}"), "100.00%"), (("compare", "torn", "whole"), "0 and 1 instances")):
+            code, out, err = lame.run(*words, "--partial")
+            check(code == 0 and want in out.decode() and re.match(incomplete, err), "%s: %d %s %s", words, code, out, err)
+            check(err.count("\n") == 1, "%s said more than a line: %s", words, err)
+        code, out, err = lame.run("query", "torn", "--partial")
+        check(code == 1 and out == b"" and re.match(r"flamegrid query: nothing of .*torn.* can be read\n" + incomplete, err), "%s", err)
+        lame.good("labels", "service_name", "--partial")
+
+
+class SecureServer(flamegrid.Server):
+    """A server with TLS, which its operators' port, on a loopback address, does without."""
+
+    def ready(self):
+        try:
+            return self.operate("GET", "/ready")[0]
+        except (OSError, http.client.HTTPException):
+            return 0
+
+
+def case_tls_of_an_authority_of_ones_own(cli):
+    made = certs.Certificates(cli.folder)
+    made.make("ca")
+    made.make("secure", "ca")
+    made.make("stranger")
+    with SecureServer("--tls_cert_file", made.path("secure.pem"), "--tls_key_file", made.path("secure.key")) as server:
+        server.start().wait_ready()
+        url = "https://127.0.0.1:%d" % server.port
+        whoami = ("whoami", "--url", url)
+        cli.bad(1, "certificate problem.*name its certificate with --ca-file", *whoami)
+        cli.bad(1, "certificate problem.*name its certificate with --ca-file", *whoami, "--ca-file", made.path("stranger.pem"))
+        cli.bad(1, "--ca-file nowhere.pem: no certificate can be read", *whoami, "--ca-file", "nowhere.pem")
+        cli.bad(1, r"only TLS \(https", "whoami", "--url", "http" + url[len("https"):])
+        cli.bad(1, "its URL begins with http://", "whoami", "--url", "https" + cli.environment["FLAMEGRID_URL"][len("http"):])
+        check("mode     none" in cli.lines(*whoami, "--ca-file", made.path("ca.pem")), "--ca-file")
+        cli.good("push", "a.folded", "--name", "secure.cpu", "--url", url, "--ca-file", "ca.pem")
+        trusting = Cli(url, cli.folder)
+        trusting.environment["FLAMEGRID_CA_FILE"] = "ca.pem"
+        check(trusting.lines("labels", "service_name") == ["secure"], "FLAMEGRID_CA_FILE")
+        trusting.bad(1, "no log-in for people", "login")
+        trusting.bad(1, "certificate problem", "whoami", "--ca-file", "stranger.pem")
+    for command in ("push", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "login", "whoami", "usage",
+                    "cost", "audit"):
+        check("--ca-file" in cli.lines("completion", "words", command), "%s has no --ca-file", command)
 
 
 def case_completion(cli):
@@ -936,6 +1021,35 @@ def case_examples_of_the_documents_work(cli):
         found, _ = json.JSONDecoder().raw_decode(said)  # the next answer follows
         shown = json.loads(examples.blocks("querier/API.md", "json")[0])
         check(found == shown, "%s", said)
+
+
+def case_the_example_of_tokens_works_as_it_is_copied(cli):
+    """From README.md: its two terminals, with another port."""
+    folder = os.path.join(cli.folder, "tokens")
+    environment = {**make_tree(folder, "echo '[1/1] all'"), **cli.environment}
+    environment["PATH"] = os.path.join(folder, "tools") + ":" + environment["PATH"]
+    os.makedirs(os.path.join(folder, "build", "release"))
+    os.symlink(PROGRAM, os.path.join(folder, "build", "release", "flamegrid"))
+    page = examples.blocks("README.md", "")
+    first = next(i for i, block in enumerate(page) if "access init" in block)
+    init, run = page[first].splitlines()
+    with flamegrid.Server() as place:  # for its ports
+        address = "127.0.0.1:%d" % place.port
+        environment.update(FLAMEGRID_URL="http://" + address, NO_PROXY="127.0.0.1")
+        subprocess.run(["bash", "-c", init], cwd=folder, env=environment, check=True, capture_output=True, timeout=TIMEOUT_S)
+        here = ["--listen", address, "--admin_listen", "127.0.0.1:%d" % place.admin_port]
+        with open(place.log_path, "wb") as log:
+            place.process = subprocess.Popen(shlex.split(run, comments=True) + here, cwd=folder, env=environment, stdout=log, stderr=log,
+                                             stdin=subprocess.DEVNULL)
+        try:
+            place.wait_ready()
+            done = subprocess.run(["bash", "-c", "set -euo pipefail\n" + page[first + 1]], cwd=folder, env=environment,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+        finally:
+            code = place.terminate()
+    check(done.returncode == 0 and "flamegrid:" not in done.stderr, "%d %s%s", done.returncode, done.stdout, done.stderr)
+    check(re.fullmatch(r"tenant shop is active\n-: ok 200, .*\nmain;work \d+\n", done.stdout), "%s", done.stdout)
+    check(code == 0, "deploy/run ended with %d", code)
 
 
 def main():

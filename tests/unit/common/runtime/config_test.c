@@ -162,10 +162,10 @@ static const struct {
     {"ingester:\n  head_max_bytes: 1XiB\n", "ingester.head_max_bytes: \"1XiB\" has an unknown unit (B kB MB GB TB KiB MiB GiB TiB) (f.yaml:2)"},
     {"ingester:\n  head_max_bytes: MiB\n", "ingester.head_max_bytes: \"MiB\" is not a size such as 64KiB, 512MiB, 10MB or 4096 (f.yaml:2)"},
     {"ingester:\n  head_max_bytes: 16777216TiB\n", "ingester.head_max_bytes: \"16777216TiB\" is too large for a size (f.yaml:2)"},
-    {"ingester:\n  delay: 10\n", "ingester.delay: \"10\" needs a unit (ns us ms s m h d w) (f.yaml:2)"},
+    {"ingester:\n  delay: 10\n", "ingester.delay: \"10\" needs a unit (ns us ms s m h d w y) (f.yaml:2)"},
     {"ingester:\n  delay: 1m1h\n", "ingester.delay: \"1m1h\" has its units in the wrong order (f.yaml:2)"},
     {"ingester:\n  delay: soon\n", "ingester.delay: \"soon\" is not a duration such as 250us, 10s, 1h30m or 7d (f.yaml:2)"},
-    {"ingester:\n  delay: 1h30\n", "ingester.delay: \"1h30\" needs a unit (ns us ms s m h d w) (f.yaml:2)"},
+    {"ingester:\n  delay: 1h30\n", "ingester.delay: \"1h30\" needs a unit (ns us ms s m h d w y) (f.yaml:2)"},
     {"ingester:\n  delay: 300000000000w\n", "ingester.delay: \"300000000000w\" is too long for a duration (f.yaml:2)"},
     {"ingester:\n  delay: 1w1ns\n", "ingester.delay: 1w1ns is above the maximum 7d (f.yaml:2)"},
     {"ingester:\n  delay:\n", "ingester.delay: \"\" is not a duration such as 250us, 10s, 1h30m or 7d (f.yaml:2)"},
@@ -335,6 +335,18 @@ static void durations(void **state)
     }
 }
 
+static void durations_have_years(void **state)
+{
+    int64_t ns = 0;
+
+    (void)state;
+    assert_null(fg_conf_read_duration(FG_LIT("2y1w"), &ns));
+    assert_true(ns == (2 * 365 + 7) * 24 * FG_HOUR_NS);
+    assert_string_equal(fg_conf_read_duration(FG_LIT("293y"), &ns), "is too long for a duration");
+    assert_string_equal(fg_conf_read_duration(FG_LIT("1w2y"), &ns),
+                        "has its units in the wrong order");
+}
+
 static void bools(void **state)
 {
     static const char *const words[2][5] = {{"false", "no", "off", "0", "False"},
@@ -425,10 +437,12 @@ static const struct {
     {NULL, {"--ingester.path", "p"}, NULL},
     {NULL, {"--ingester.path=x", "--ingester.path=p"}, NULL},
     {"FG_INGESTER_PATH=p", {"--ingester.head-max-bytes=1GB"}, NULL},
-    {"FG_INGESTER_DELAY=3", {NULL}, "ingester.delay: \"3\" needs a unit (ns us ms s m h d w) (FG_INGESTER_DELAY)"},
+    {"FG_INGESTER_DELAY=3", {NULL}, "ingester.delay: \"3\" needs a unit (ns us ms s m h d w y) (FG_INGESTER_DELAY)"},
     {"FG_INGESTER_PATH=\xff", {NULL}, "ingester.path: \"\xff\" is not UTF-8 (FG_INGESTER_PATH)"},
     {"FG_LOG_TOKEN=\xff", {NULL}, "log.token: \"***\" is not UTF-8 (FG_LOG_TOKEN)"},
     {NULL, {"--log.levle=info"}, "unknown flag \"--log.levle\"; did you mean \"--log.level\"?"},
+    {NULL, {"--log.levle"}, "unknown flag \"--log.levle\"; did you mean \"--log.level\"?"},
+    {NULL, {"--nothing", "--log.level=info"}, "unknown flag \"--nothing\""},
     {NULL, {"--log.level=loud"}, "log.level: \"loud\" is not one of debug|info|warn|error (--log.level)"},
     {NULL, {"--log.level"}, "flag --log.level needs a value"},
     {NULL, {"--log.level", "--port=1"}, "flag --log.level needs a value"},
@@ -662,6 +676,7 @@ int main(void)
         CLEARED(values_may_be_yaml),
         CLEARED(sizes),
         CLEARED(durations),
+        CLEARED(durations_have_years),
         CLEARED(bools),
         CLEARED(later_sources_win),
         CLEARED(files_that_cannot_be_read),

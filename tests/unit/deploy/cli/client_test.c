@@ -21,6 +21,11 @@ static void messages_are_one_harmless_line(void **state)
         {"{\"message\":\"two\\nlines \\u001b[2J\"}", "two lines  [2J"},
         {"{\"code\":\"unknown\"}", "{\"code\":\"unknown\"}"},
         {"404 page not found\nmore\n", "404 page not found"},
+        {"{\"message\":\"no org id: you have access to several tenants\"}",
+         "no org id: you have access to several tenants; --tenant or FLAMEGRID_TENANT names the "
+         "tenant"},
+        {"set partial=true to get a response without it",
+         "set partial=true to get a response without it; --partial does that"},
         {"", "nothing more"},
         {" \n", "nothing more"},
     };

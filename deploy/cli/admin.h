@@ -1,0 +1,63 @@
+/*
+ * What the commands share that govern a server over /api/tenants and /api/tokens: verbs with an id
+ * behind them, and requests in JSON.
+ *
+ * Thread: one. Every call blocks.
+ */
+#ifndef FG_DEPLOY_CLI_ADMIN_H
+#define FG_DEPLOY_CLI_ADMIN_H
+
+#include "deploy/cli/client.h"
+
+#include <jansson.h>
+
+#define CLI_ADMIN_TENANTS "/api/tenants"
+#define CLI_ADMIN_TOKENS  "/api/tokens"
+
+/* A command on its way. */
+struct cli_admin {
+    struct cli_client_config server;
+    const void *options; /* of the command alone; NULL: none */
+    bool json;
+    char *const *words; /* behind the verb */
+    int n_words;
+    struct cli_client *client;
+    struct fg_err err;
+};
+
+/* A row of a command's table of verbs (cli_args_verbs). */
+struct cli_admin_verb {
+    const char *name;
+    int words_min, words_max; /* that have to follow, and may; the first one is an id */
+    enum fg_code (*run)(struct cli_admin *admin); /* leaves the error in admin->err */
+};
+
+/*
+ * Runs the command: parses argv into the options and server, finds the verb, connects and runs it.
+ * Returns the exit code. verbs: a table of struct cli_admin_verb.
+ */
+int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args,
+                   const struct cli_args_verbs *verbs, int argc, char **argv);
+
+/*
+ * Send a request to root, or root/ID with the id escaped, and what follows it as it stands
+ * (":suspend", "?tenant=a"). The answer is a document that the caller frees. A body is consumed.
+ * FG_E_INVALID: the id is too long, or the body is NULL, because a text was not UTF-8. Errors of
+ * the client and of the server. admin->err has all.
+ */
+enum fg_code cli_admin_get(struct cli_admin *admin, const char *root, const char *id,
+                           const char *rest, json_t **ret_document) fg_must_check;
+enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const char *id,
+                            const char *rest, json_t *body, json_t **ret_document) fg_must_check;
+enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,
+                           const char *rest, json_t *body, json_t **ret_document) fg_must_check;
+
+/*
+ * Warn on standard error, after a change that succeeded: if the server has one tenant only, which
+ * is not this one; and if it has no tenant of a name in the list. "*" stands for all. What the
+ * caller may not ask, or the server does not answer, is no warning.
+ */
+void cli_admin_warn_tenancy(struct cli_admin *admin, const char *name);
+void cli_admin_warn_tenants(struct cli_admin *admin, const json_t *names);
+
+#endif
