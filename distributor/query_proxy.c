@@ -1,6 +1,5 @@
 #include "distributor/query_proxy.h"
 
-#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/client.h"
@@ -17,7 +16,6 @@ enum {
     WAITING_PER_RUNNING = 4,       /* requests beyond running_max that wait for their turn */
     MEMORY_SHARE = 8,              /* an eighth of the process's memory is for responses */
     EVENT_MAX_BYTES = 1024,        /* of progress; queriers send 200 */
-    ERROR_MAX_BYTES = 6 * FG_ERR_MSG_MAX_BYTES + 256, /* an escape has six characters */
 };
 
 static const int64_t AVOID_NS = 10 * FG_SECOND_NS; /* a querier that did not answer */
@@ -176,34 +174,22 @@ static void tell(struct fg_msg *msg)
     atomic_store_explicit(&forwarded->telling, false, memory_order_release);
 }
 
-/* The status has been sent: an error is an event (querier/API.md#progress). */
-static void end_with_error(struct fg_http_request *req, const struct fg_err *err)
-{
-    struct fg_json_writer json;
-    struct fg_buf body;
-
-    fg_buf_init(&body, ERROR_MAX_BYTES);
-    json = fg_json_writer(&body);
-    fg_buf_puts(&body, "event: error\ndata: ");
-    fg_json_begin_object(&json, NULL);
-    fg_json_put_u64(&json, "status", fg_code_http(err->code));
-    fg_json_put_cstr(&json, "code", fg_code_name(err->code));
-    fg_json_put_cstr(&json, "message", err->msg);
-    fg_json_end(&json);
-    fg_buf_puts(&body, "\n\n");
-    fg_assert(!body.full && fg_http_stream_end(req, &body)); /* small ones always fit */
-}
-
 /* Ends an answer that has begun, with the last event. */
 static void end_stream(struct forwarded *forwarded)
 {
     struct fg_err err = forwarded->err;
+    struct fg_slice last = fg_buf_slice(&forwarded->body);
 
+    /* Another querier was asked after the first progress, and has none to tell. */
+    if (err.code == FG_OK && (forwarded->status != 200 || !fg_slice_starts(last, "event: ")))
+        (void)fg_fail(&err, forwarded->status == 429 ? FG_E_LIMIT : FG_E_UNAVAILABLE,
+                      "a querier went away, and the next one answered with status %u, try again",
+                      forwarded->status);
     if (err.code == FG_OK && fg_http_stream_end(forwarded->req, &forwarded->body))
         return;
     if (err.code == FG_OK)
         (void)fg_fail(&err, FG_E_UNAVAILABLE, "no memory left for responses, try again");
-    end_with_error(forwarded->req, &err);
+    fg_http_stream_fail(forwarded->req, &err);
 }
 
 static void respond(struct fg_msg *msg)
@@ -488,6 +474,7 @@ static bool take_headers(struct forwarded *forwarded)
     fg_buf_init(&line, SIZE_MAX);
     for (size_t i = 0; i < FG_COUNT(names) && fits; i++) {
         struct fg_slice value = fg_http_header(forwarded->req, names[i]);
+        bool cookie = strcmp(names[i], "Cookie") == 0;
 
         /* Events are read here, so they come as they are and get their coding from our server. */
         if (value.ptr == NULL || (forwarded->events && strcmp(names[i], "Accept-Encoding") == 0))
@@ -495,7 +482,10 @@ static bool take_headers(struct forwarded *forwarded)
         fg_buf_clear(&line);
         /* libcurl takes "Name:" as a header that is not to be sent; "Name;" is an empty one. */
         fg_buf_printf(&line, value.len == 0 ? "%s;" : "%s: ", names[i]);
-        fg_buf_put(&line, value);
+        if (cookie)
+            fg_http_put_cookies(forwarded->req, &line);
+        else
+            fg_buf_put(&line, value);
         forwarded->headers[n] = fg_arena_text(fg_http_arena(forwarded->req), fg_buf_slice(&line));
         fits = forwarded->headers[n++] != NULL;
     }
@@ -557,16 +547,9 @@ static bool is_grpc(struct fg_http_request *req)
 /* Of HEAD the server sends the head of GET's answer. */
 static const char *method_of(const struct fg_http_request *req)
 {
-    switch (fg_http_method(req)) {
-    case FG_HTTP_POST:
-        return "POST";
-    case FG_HTTP_PUT:
-        return "PUT";
-    case FG_HTTP_DELETE:
-        return "DELETE";
-    default:
-        return "GET";
-    }
+    enum fg_http_method method = fg_http_method(req);
+
+    return fg_http_method_name(method == FG_HTTP_HEAD ? FG_HTTP_GET : method);
 }
 
 static bool wants_events(struct fg_http_request *req)
@@ -595,7 +578,8 @@ static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy,
         return;
     }
     if (!take_path(forwarded) || !take_headers(forwarded)) {
-        refuse(forwarded, fg_code_http(FG_E_NOT_FOUND), FG_E_NOT_FOUND, "there is no such path");
+        refuse(forwarded, fg_code_http(FG_E_UNAVAILABLE), FG_E_UNAVAILABLE,
+               "no memory left for requests, try again");
         return;
     }
     fg_buf_init(&forwarded->url, SIZE_MAX);

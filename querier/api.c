@@ -168,21 +168,21 @@ Types__V1__Exemplar **qry_api_exemplars(struct fg_arena *arena, const struct fg_
 
 /* clang-format off */
 const struct qry_endpoint qry_api_endpoints[] = {
-    {METHOD("ProfileTypes"), &querier__v1__profile_types_request__descriptor, qry_api_profile_types, 0},
-    {METHOD("LabelNames"), &types__v1__label_names_request__descriptor, qry_api_label_names, 0},
-    {METHOD("LabelValues"), &types__v1__label_values_request__descriptor, qry_api_label_values, 0},
-    {METHOD("Series"), &querier__v1__series_request__descriptor, qry_api_series, 0},
+    {METHOD("ProfileTypes"), &querier__v1__profile_types_request__descriptor, qry_api_profile_types, 0, false},
+    {METHOD("LabelNames"), &types__v1__label_names_request__descriptor, qry_api_label_names, 0, false},
+    {METHOD("LabelValues"), &types__v1__label_values_request__descriptor, qry_api_label_values, 0, false},
+    {METHOD("Series"), &querier__v1__series_request__descriptor, qry_api_series, 0, false},
     {METHOD("SelectMergeStacktraces"),
-     &querier__v1__select_merge_stacktraces_request__descriptor, qry_api_select_merge_stacktraces, 0},
+     &querier__v1__select_merge_stacktraces_request__descriptor, qry_api_select_merge_stacktraces, 0, false},
     {METHOD("SelectMergeSpanProfile"),
-     &querier__v1__select_merge_span_profile_request__descriptor, qry_api_select_merge_span_profile, 0},
+     &querier__v1__select_merge_span_profile_request__descriptor, qry_api_select_merge_span_profile, 0, false},
     {METHOD("SelectMergeProfile"),
-     &querier__v1__select_merge_profile_request__descriptor, qry_api_select_merge_profile, 0},
-    {METHOD("SelectSeries"), &querier__v1__select_series_request__descriptor, qry_api_select_series, 0},
-    {METHOD("SelectHeatmap"), &querier__v1__select_heatmap_request__descriptor, qry_api_select_heatmap, 0},
-    {METHOD("Diff"), &querier__v1__diff_request__descriptor, qry_api_diff_method, 0},
-    {METHOD("GetProfileStats"), &types__v1__get_profile_stats_request__descriptor, qry_api_profile_stats, 0},
-    {METHOD("AnalyzeQuery"), &querier__v1__analyze_query_request__descriptor, qry_api_analyze_query, 0},
+     &querier__v1__select_merge_profile_request__descriptor, qry_api_select_merge_profile, 0, false},
+    {METHOD("SelectSeries"), &querier__v1__select_series_request__descriptor, qry_api_select_series, 0, false},
+    {METHOD("SelectHeatmap"), &querier__v1__select_heatmap_request__descriptor, qry_api_select_heatmap, 0, false},
+    {METHOD("Diff"), &querier__v1__diff_request__descriptor, qry_api_diff_method, 0, false},
+    {METHOD("GetProfileStats"), &types__v1__get_profile_stats_request__descriptor, qry_api_profile_stats, 0, true},
+    {METHOD("AnalyzeQuery"), &querier__v1__analyze_query_request__descriptor, qry_api_analyze_query, 0, false},
 };
 /* clang-format on */
 const size_t qry_n_api_endpoints = FG_COUNT(qry_api_endpoints);

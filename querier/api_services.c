@@ -148,18 +148,18 @@ static enum fg_code no_debug_info(struct qry_query *query, const ProtobufCMessag
 
 /* clang-format off */
 const struct qry_endpoint qry_service_endpoints[] = {
-    {"/settings.v1.SettingsService/Get", "SettingsGet", &settings__v1__get_settings_request__descriptor, settings_get, 0},
-    {"/settings.v1.SettingsService/Set", "SettingsSet", &settings__v1__set_settings_request__descriptor, settings_set, FG_SCOPE_RULES},
-    {"/settings.v1.SettingsService/Delete", "SettingsDelete", &settings__v1__delete_settings_request__descriptor, settings_delete, FG_SCOPE_RULES},
-    {"/capabilities.v1.FeatureFlagsService/GetFeatureFlags", "GetFeatureFlags", &capabilities__v1__get_feature_flags_request__descriptor, feature_flags, 0},
-    {"/version.v1.Version/Version", "Version", &capabilities__v1__version_request__descriptor, version, 0},
-    {"/vcs.v1.VCSService/GithubApp", "GithubApp", ANY, no_source_code, 0},
-    {"/vcs.v1.VCSService/GithubLogin", "GithubLogin", ANY, no_source_code, 0},
-    {"/vcs.v1.VCSService/GithubRefresh", "GithubRefresh", ANY, no_source_code, 0},
-    {"/vcs.v1.VCSService/GetFile", "GetFile", ANY, no_session, 0},
-    {"/vcs.v1.VCSService/GetCommit", "GetCommit", ANY, no_session, 0},
-    {"/vcs.v1.VCSService/GetCommits", "GetCommits", ANY, no_session, 0},
-    {"/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload", "ShouldInitiateUpload", ANY, no_debug_info, FG_SCOPE_DEBUGINFO},
+    {"/settings.v1.SettingsService/Get", "SettingsGet", &settings__v1__get_settings_request__descriptor, settings_get, 0, true},
+    {"/settings.v1.SettingsService/Set", "SettingsSet", &settings__v1__set_settings_request__descriptor, settings_set, FG_SCOPE_RULES, true},
+    {"/settings.v1.SettingsService/Delete", "SettingsDelete", &settings__v1__delete_settings_request__descriptor, settings_delete, FG_SCOPE_RULES, true},
+    {"/capabilities.v1.FeatureFlagsService/GetFeatureFlags", "GetFeatureFlags", &capabilities__v1__get_feature_flags_request__descriptor, feature_flags, 0, false},
+    {"/version.v1.Version/Version", "Version", &capabilities__v1__version_request__descriptor, version, 0, false},
+    {"/vcs.v1.VCSService/GithubApp", "GithubApp", ANY, no_source_code, 0, false},
+    {"/vcs.v1.VCSService/GithubLogin", "GithubLogin", ANY, no_source_code, 0, false},
+    {"/vcs.v1.VCSService/GithubRefresh", "GithubRefresh", ANY, no_source_code, 0, false},
+    {"/vcs.v1.VCSService/GetFile", "GetFile", ANY, no_session, 0, false},
+    {"/vcs.v1.VCSService/GetCommit", "GetCommit", ANY, no_session, 0, false},
+    {"/vcs.v1.VCSService/GetCommits", "GetCommits", ANY, no_session, 0, false},
+    {"/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload", "ShouldInitiateUpload", ANY, no_debug_info, FG_SCOPE_DEBUGINFO, false},
 };
 /* clang-format on */
 const size_t qry_n_service_endpoints = FG_COUNT(qry_service_endpoints);

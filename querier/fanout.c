@@ -259,6 +259,9 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
     struct fanout_tally begun;
     unsigned snapshots = 1;
 
+    /* qry_fanout_selection() has seen to it that a selector is restricted. */
+    if (query->restriction != NULL && fanout->head.selector == NULL)
+        return fg_fail(err, FG_E_INTERNAL, "the answer is about more than the caller may see");
     if (begin(query, false, err) != FG_OK)
         return err->code;
     begun = tally_of(query);

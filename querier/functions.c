@@ -285,7 +285,7 @@ static enum fg_code one_function(struct qry_query *query, const ProtobufCMessage
 }
 
 const struct qry_endpoint qry_function_endpoints[] = {
-    {"/api/functions", "functions", NULL, table, 0},
-    {"/api/sandwich", "sandwich", NULL, one_function, 0},
+    {"/api/functions", "functions", NULL, table, 0, false},
+    {"/api/sandwich", "sandwich", NULL, one_function, 0, false},
 };
 const size_t qry_n_function_endpoints = FG_COUNT(qry_function_endpoints);

@@ -57,7 +57,7 @@ struct qry_http_binding {
     struct querier *querier;
     const struct qry_endpoint *endpoint;
     uint64_t body_max_bytes;
-    bool scraped, streams, whole;
+    bool scraped, streams;
     enum fg_audit_kind change; /* what requests are that do not read; READ: all do */
 };
 
@@ -240,7 +240,6 @@ static struct qry_query *query_create(const struct qry_http_binding *binding,
                      fg_slice_is(fg_http_param(req, "partial"), "true");
     query->statistics = fg_slice_is(fg_http_header(req, "x-flamegrid-statistics"), "true") ||
                         fg_slice_is(fg_http_param(req, "statistics"), "true");
-    query->whole = binding->whole;
     query->audited.kind = FG_AUDIT_READ;
     if (binding->endpoint->type != NULL || !(fg_http_method(req) & (FG_HTTP_GET | FG_HTTP_HEAD)))
         query->audited.kind = binding->change;
@@ -270,7 +269,7 @@ static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *e
 
     if (grant->kind != FG_GRANT_TOKEN || grant->token->matchers[0] == '\0')
         return FG_OK;
-    if (query->whole)
+    if (query->endpoint->whole)
         return fg_fail(err, FG_E_DENIED,
                        "token %s may see profiles with %s only, and this answer is about all",
                        grant->token->id, grant->token->matchers);
@@ -482,20 +481,20 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     const struct {
         const struct qry_endpoint *endpoints;
         size_t n;
-        bool scraped, posts, streams, whole;
+        bool scraped, posts, streams;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, false, false, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, false, false, false, false},
-        {qry_render_endpoints, qry_n_render_endpoints, false, false, true, false},
-        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, false, false, true, false},
-        {qry_label_endpoints, qry_n_label_endpoints, false, false, true, false},
-        {qry_status_endpoints, qry_n_status_endpoints, false, false, false, true},
-        {qry_usage_endpoints, qry_n_usage_endpoints, false, false, false, true},
+        {qry_api_endpoints, qry_n_api_endpoints, false, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, false, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, false, false, true},
+        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, false, false, true},
+        {qry_label_endpoints, qry_n_label_endpoints, false, false, true},
+        {qry_status_endpoints, qry_n_status_endpoints, false, false, false},
+        {qry_usage_endpoints, qry_n_usage_endpoints, false, false, false},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, false, true, true, false},
-        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false, true},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false, true},
+        {qry_change_endpoints, qry_n_change_endpoints, false, true, true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -509,10 +508,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
             add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].posts);
             binding->scraped = tables[t].scraped;
             binding->streams = tables[t].streams;
-            binding->whole = tables[t].whole;
         }
-    for (size_t i = 0; i < qry_n_adhoc_endpoints; i++, binding++) {
+    for (size_t i = 0; i < qry_n_adhoc_endpoints; i++, binding++)
         add_adhoc_route(querier, server, binding, &qry_adhoc_endpoints[i]);
-        binding->whole = true;
-    }
 }

@@ -376,7 +376,7 @@ static enum fg_code values(struct qry_query *query, const ProtobufCMessage *in, 
 }
 
 const struct qry_endpoint qry_label_endpoints[] = {
-    {"/api/labels", "labels", NULL, names, 0},
-    {PATH, "label", NULL, values, 0},
+    {"/api/labels", "labels", NULL, names, 0, false},
+    {PATH, "label", NULL, values, 0, false},
 };
 const size_t qry_n_label_endpoints = FG_COUNT(qry_label_endpoints);

@@ -197,7 +197,7 @@ static enum fg_code one(struct qry_query *query, const ProtobufCMessage *in, str
 }
 
 const struct qry_endpoint qry_profile_endpoints[] = {
-    {"/api/profiles", "profiles", NULL, list, 0},
-    {PATH, "profile", NULL, one, 0},
+    {"/api/profiles", "profiles", NULL, list, 0, false},
+    {PATH, "profile", NULL, one, 0, false},
 };
 const size_t qry_n_profile_endpoints = FG_COUNT(qry_profile_endpoints);

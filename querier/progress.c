@@ -1,6 +1,5 @@
 #include "querier/progress.h"
 
-#include "common/base/json_writer.h"
 #include "common/base/str.h"
 
 #include <inttypes.h>
@@ -8,7 +7,6 @@
 enum {
     EVENT_EVERY_MS = 200,
     EVENT_MAX_BYTES = 1024,
-    ERROR_MAX_BYTES = 6 * FG_ERR_MSG_MAX_BYTES + 256, /* an escape has six characters */
     /* Proxies close what is silent for long: an event is sent although nothing has changed. */
     SILENT_MAX_EVENTS = 50,
 };
@@ -179,28 +177,11 @@ void qry_progress_start(struct qry_query *query)
     fg_assert(uv_timer_start(&progress->timer, on_timer, EVENT_EVERY_MS, EVENT_EVERY_MS) == 0);
 }
 
-/* As the body of an error, with its status, which the answer has spent. */
-static void write_error(const struct fg_err *err, struct fg_buf *out)
-{
-    struct fg_json_writer json = fg_json_writer(out);
-
-    fg_buf_puts(out, "event: error\ndata: ");
-    fg_json_begin_object(&json, NULL);
-    fg_json_put_u64(&json, "status", fg_code_http(err->code));
-    fg_json_put_cstr(&json, "code", fg_code_name(err->code));
-    fg_json_put_cstr(&json, "message", err->msg);
-    fg_json_end(&json);
-    fg_buf_puts(out, "\n\n");
-}
-
 static void end_with_error(struct fg_http_request *req, const struct fg_err *err)
 {
     const struct fg_err known = fg_connect_known(err);
-    struct fg_buf body;
 
-    fg_buf_init(&body, ERROR_MAX_BYTES);
-    write_error(&known, &body);
-    fg_assert(!body.full && fg_http_stream_end(req, &body)); /* small ones always fit */
+    fg_http_stream_fail(req, &known);
 }
 
 void qry_progress_finish(struct qry_query *query)

@@ -98,6 +98,9 @@ struct qry_endpoint {
     enum fg_code (*answer)(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err);
     unsigned changes; /* it changes something, for callers with this scope (enum fg_scope); 0: it
                          reads */
+    /* It is about all of a tenant, so callers that may see some series only do not get it. Without,
+     * every answer comes from a selection, which is restricted to those series. */
+    bool whole;
 };
 
 struct qry_query {
@@ -141,7 +144,6 @@ struct qry_query {
     bool exported; /* the answer is a file with profiles */
 
     bool scraped;   /* by a program, at an interval */
-    bool whole;     /* the answer is about all of a tenant, whatever series it has */
     bool refine;    /* the client wants exact flame graphs, whatever they cost */
     bool inexact;   /* some flame graph may differ from that of a full merge, */
     uint64_t bound; /* by at most so much */

@@ -593,8 +593,8 @@ static enum fg_code render_label_values(struct qry_query *query, const ProtobufC
 }
 
 const struct qry_endpoint qry_render_endpoints[] = {
-    {"/pyroscope/render", "render", NULL, render, 0},
-    {"/pyroscope/render-diff", "render_diff", NULL, render_diff, 0},
-    {"/pyroscope/label-values", "render_label_values", NULL, render_label_values, 0},
+    {"/pyroscope/render", "render", NULL, render, 0, false},
+    {"/pyroscope/render-diff", "render_diff", NULL, render_diff, 0, false},
+    {"/pyroscope/label-values", "render_label_values", NULL, render_label_values, 0, false},
 };
 const size_t qry_n_render_endpoints = FG_COUNT(qry_render_endpoints);

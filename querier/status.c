@@ -179,6 +179,6 @@ static enum fg_code status(struct qry_query *query, const ProtobufCMessage *in, 
 }
 
 const struct qry_endpoint qry_status_endpoints[] = {
-    {"/api/status", "status", NULL, status, 0},
+    {"/api/status", "status", NULL, status, 0, true},
 };
 const size_t qry_n_status_endpoints = FG_COUNT(qry_status_endpoints);

@@ -248,6 +248,6 @@ static enum fg_code usage(struct qry_query *query, const ProtobufCMessage *in, s
 }
 
 const struct qry_endpoint qry_usage_endpoints[] = {
-    {"/api/usage", "usage", NULL, usage, 0},
+    {"/api/usage", "usage", NULL, usage, 0, true},
 };
 const size_t qry_n_usage_endpoints = FG_COUNT(qry_usage_endpoints);

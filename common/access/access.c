@@ -390,39 +390,20 @@ static bool is_trusted(const struct fg_access *access, const struct fg_http_requ
            (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req)));
 }
 
-static struct fg_slice method_of(const struct fg_http_request *req)
-{
-    switch (fg_http_method(req)) {
-    case FG_HTTP_GET:
-        return FG_LIT("GET");
-    case FG_HTTP_HEAD:
-        return FG_LIT("HEAD");
-    case FG_HTTP_POST:
-        return FG_LIT("POST");
-    case FG_HTTP_PUT:
-        return FG_LIT("PUT");
-    case FG_HTTP_DELETE:
-        return FG_LIT("DELETE");
-    case FG_HTTP_OPTIONS:
-        return FG_LIT("OPTIONS");
-    default:
-        return FG_LIT("other");
-    }
-}
-
 /* Refusals may come as fast as requests, so equal ones are summed up. The route stands for the
  * path, since a stranger can think of any number of paths. */
 static void record_refusal(struct fg_access *access, const struct fg_http_request *req,
                            const char *id, const struct fg_err *err)
 {
-    fg_audit_count(access->config.audit,
-                   &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED,
-                                            .token = fg_cstr(id),
-                                            .method = method_of(req),
-                                            .route = fg_http_route_path(req),
-                                            .detail = fg_cstr(err->msg),
-                                            .source = fg_http_peer(req),
-                                            .status = fg_code_http(err->code)});
+    fg_audit_count(
+        access->config.audit,
+        &(struct fg_audit_event){.kind = FG_AUDIT_REFUSED,
+                                 .token = fg_cstr(id),
+                                 .method = fg_cstr(fg_http_method_name(fg_http_method(req))),
+                                 .route = fg_http_route_path(req),
+                                 .detail = fg_cstr(err->msg),
+                                 .source = fg_http_peer(req),
+                                 .status = fg_code_http(err->code)});
 }
 
 /* Counts, records and logs a refusal. Too many of one address become 429. */
@@ -647,7 +628,7 @@ struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
         .who = fg_cstr(who->text),
         .token = grant->kind == FG_GRANT_TOKEN ? fg_cstr(grant->token->id) : FG_LIT(""),
         .session = grant->kind == FG_GRANT_IDENTITY ? grant->identity.subject : FG_LIT(""),
-        .method = method_of(req),
+        .method = fg_cstr(fg_http_method_name(fg_http_method(req))),
         .route = kind == FG_AUDIT_REFUSED ? fg_http_route_path(req) : fg_http_path(req),
         .source = fg_http_peer(req),
     };

@@ -204,7 +204,7 @@ static void record(struct fg_oidc *oidc, const struct fg_http_request *req, stru
         .kind = FG_AUDIT_LOGIN,
         .who = subject.len > 0 ? subject : FG_LIT("nobody"),
         .session = subject,
-        .method = fg_http_method(req) == FG_HTTP_POST ? FG_LIT("POST") : FG_LIT("GET"),
+        .method = fg_cstr(fg_http_method_name(fg_http_method(req))),
         .route = fg_http_path(req),
         .detail = fg_cstr(detail),
         .source = fg_http_peer(req),

@@ -206,6 +206,8 @@ void fg_http_server_stop(struct fg_http_server *server);
 /* --- in a handler (slices live until the answer is given) --- */
 
 enum fg_http_method fg_http_method(const struct fg_http_request *req);
+/* Returns "GET", or "other". */
+const char *fg_http_method_name(enum fg_http_method method);
 struct fg_slice fg_http_path(const struct fg_http_request *req); /* decoded, without the query */
 struct fg_slice
 fg_http_route_path(const struct fg_http_request *req); /* as the route has it; empty: none */
@@ -219,6 +221,9 @@ bool fg_http_takes_gzip(const struct fg_http_request *req);
 
 /* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
+
+/* Appends all cookies, as one header Cookie would have them. */
+void fg_http_put_cookies(const struct fg_http_request *req, struct fg_buf *out);
 
 /* Returns the value of the first cookie of that name, in any of the headers Cookie: HTTP/2 may have
  * one for each (RFC 9113, 8.2.3). ptr NULL: none. */
@@ -311,6 +316,10 @@ bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece);
  * fg_http_respond() does. Returns false if there is no memory for it in the budget of answers:
  * nothing has happened then. A piece of at most 4 KiB always fits. */
 bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last) fg_must_check;
+
+/* Ends an answer of server-sent events with the event `error`: status, code and message in JSON,
+ * since the status of the answer has been sent (querier/API.md#progress). */
+void fg_http_stream_fail(struct fg_http_request *req, const struct fg_err *err);
 
 /* Answers {"code":"…","message":"…"} with the status of the code: the form of errors of all routes.
  */

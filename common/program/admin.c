@@ -108,16 +108,10 @@ static void get_config(struct fg_http_request *req, void *arg)
 
 static void put_methods(struct fg_json_writer *json, unsigned methods)
 {
-    static const struct {
-        unsigned method;
-        const char *name;
-    } names[] = {{FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
-                 {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OPTIONS, "OPTIONS"}};
-
     fg_json_begin_array(json, "methods");
-    for (size_t i = 0; i < FG_COUNT(names); i++)
-        if (methods & names[i].method)
-            fg_json_put_cstr(json, NULL, names[i].name);
+    for (unsigned method = FG_HTTP_GET; method <= FG_HTTP_OPTIONS; method <<= 1)
+        if (methods & method)
+            fg_json_put_cstr(json, NULL, fg_http_method_name((enum fg_http_method)method));
     fg_json_end(json);
 }
 

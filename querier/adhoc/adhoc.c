@@ -618,12 +618,12 @@ ENDPOINT(plain_one)
 
 /* clang-format off */
 const struct qry_adhoc_endpoint qry_adhoc_endpoints[] = {
-    {{METHOD("Upload"), &adhocprofiles__v1__upload_request__descriptor, answer_connect_upload, 0}, QRY_ADHOC_UPLOADS},
-    {{METHOD("Get"), &adhocprofiles__v1__get_request__descriptor, answer_connect_get, 0}, QRY_ADHOC_READS},
-    {{METHOD("List"), &adhocprofiles__v1__list_request__descriptor, answer_connect_list, 0}, QRY_ADHOC_READS},
-    {{METHOD("Diff"), &adhocprofiles__v1__diff_request__descriptor, answer_connect_diff, 0}, QRY_ADHOC_READS},
-    {{ROOT, "adhoc", NULL, answer_plain_root, 0}, QRY_ADHOC_UPLOADS},
-    {{PATH, "adhoc_one", NULL, answer_plain_one, 0}, QRY_ADHOC_DELETES},
+    {{METHOD("Upload"), &adhocprofiles__v1__upload_request__descriptor, answer_connect_upload, 0, true}, QRY_ADHOC_UPLOADS},
+    {{METHOD("Get"), &adhocprofiles__v1__get_request__descriptor, answer_connect_get, 0, true}, QRY_ADHOC_READS},
+    {{METHOD("List"), &adhocprofiles__v1__list_request__descriptor, answer_connect_list, 0, true}, QRY_ADHOC_READS},
+    {{METHOD("Diff"), &adhocprofiles__v1__diff_request__descriptor, answer_connect_diff, 0, true}, QRY_ADHOC_READS},
+    {{ROOT, "adhoc", NULL, answer_plain_root, 0, true}, QRY_ADHOC_UPLOADS},
+    {{PATH, "adhoc_one", NULL, answer_plain_one, 0, true}, QRY_ADHOC_DELETES},
 };
 /* clang-format on */
 const size_t qry_n_adhoc_endpoints = FG_COUNT(qry_adhoc_endpoints);

@@ -470,6 +470,6 @@ static enum fg_code answer(struct qry_query *query, const ProtobufCMessage *in, 
 }
 
 const struct qry_endpoint qry_change_endpoints[] = {
-    {"/api/compare", "compare", NULL, answer, 0},
+    {"/api/compare", "compare", NULL, answer, 0, false},
 };
 const size_t qry_n_change_endpoints = FG_COUNT(qry_change_endpoints);

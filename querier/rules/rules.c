@@ -468,15 +468,15 @@ static enum fg_code metrics(struct qry_query *query, const ProtobufCMessage *in,
 
 /* clang-format off */
 const struct qry_endpoint qry_rule_endpoints[] = {
-    {"/settings.v1.RecordingRulesService/GetRecordingRule", "GetRecordingRule", &settings__v1__get_recording_rule_request__descriptor, get_rule, 0},
-    {"/settings.v1.RecordingRulesService/ListRecordingRules", "ListRecordingRules", &settings__v1__list_recording_rules_request__descriptor, list_rules, 0},
-    {"/settings.v1.RecordingRulesService/UpsertRecordingRule", "UpsertRecordingRule", &settings__v1__upsert_recording_rule_request__descriptor, upsert_rule, FG_SCOPE_RULES},
-    {"/settings.v1.RecordingRulesService/DeleteRecordingRule", "DeleteRecordingRule", &settings__v1__delete_recording_rule_request__descriptor, delete_rule, FG_SCOPE_RULES},
+    {"/settings.v1.RecordingRulesService/GetRecordingRule", "GetRecordingRule", &settings__v1__get_recording_rule_request__descriptor, get_rule, 0, true},
+    {"/settings.v1.RecordingRulesService/ListRecordingRules", "ListRecordingRules", &settings__v1__list_recording_rules_request__descriptor, list_rules, 0, true},
+    {"/settings.v1.RecordingRulesService/UpsertRecordingRule", "UpsertRecordingRule", &settings__v1__upsert_recording_rule_request__descriptor, upsert_rule, FG_SCOPE_RULES, true},
+    {"/settings.v1.RecordingRulesService/DeleteRecordingRule", "DeleteRecordingRule", &settings__v1__delete_recording_rule_request__descriptor, delete_rule, FG_SCOPE_RULES, true},
 };
 const size_t qry_n_rule_endpoints = FG_COUNT(qry_rule_endpoints);
 
 const struct qry_endpoint qry_scraped_endpoints[] = {
-    {"/api/metrics", "metrics", NULL, metrics, 0},
+    {"/api/metrics", "metrics", NULL, metrics, 0, true},
 };
 /* clang-format on */
 const size_t qry_n_scraped_endpoints = FG_COUNT(qry_scraped_endpoints);

@@ -81,15 +81,9 @@ static enum fg_http_refusal add_header(struct fg_http_request *req, struct fg_sl
 
 static enum fg_http_method method_of(struct fg_slice name)
 {
-    static const struct {
-        const char *name;
-        enum fg_http_method method;
-    } methods[] = {{"GET", FG_HTTP_GET}, {"HEAD", FG_HTTP_HEAD},     {"POST", FG_HTTP_POST},
-                   {"PUT", FG_HTTP_PUT}, {"DELETE", FG_HTTP_DELETE}, {"OPTIONS", FG_HTTP_OPTIONS}};
-
-    for (size_t i = 0; i < FG_COUNT(methods); i++)
-        if (fg_slice_is(name, methods[i].name))
-            return methods[i].method;
+    for (unsigned method = FG_HTTP_GET; method <= FG_HTTP_OPTIONS; method <<= 1)
+        if (fg_slice_is(name, fg_http_method_name((enum fg_http_method)method)))
+            return (enum fg_http_method)method;
     return FG_HTTP_OTHER;
 }
 

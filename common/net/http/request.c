@@ -222,6 +222,26 @@ enum fg_http_method fg_http_method(const struct fg_http_request *req)
     return req->method;
 }
 
+const char *fg_http_method_name(enum fg_http_method method)
+{
+    switch (method) {
+    case FG_HTTP_GET:
+        return "GET";
+    case FG_HTTP_HEAD:
+        return "HEAD";
+    case FG_HTTP_POST:
+        return "POST";
+    case FG_HTTP_PUT:
+        return "PUT";
+    case FG_HTTP_DELETE:
+        return "DELETE";
+    case FG_HTTP_OPTIONS:
+        return "OPTIONS";
+    default:
+        return "other";
+    }
+}
+
 struct fg_slice fg_http_query(const struct fg_http_request *req)
 {
     return req->query;
@@ -276,6 +296,19 @@ struct fg_slice fg_http_cookie(const struct fg_http_request *req, const char *na
         if (fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), "Cookie"))
             found = find_cookie(fg_http_span(req, req->headers[i].value), name);
     return found;
+}
+
+void fg_http_put_cookies(const struct fg_http_request *req, struct fg_buf *out)
+{
+    const char *between = "";
+
+    for (unsigned i = 0; i < req->n_headers; i++) {
+        if (!fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), "Cookie"))
+            continue;
+        fg_buf_puts(out, between);
+        fg_buf_put(out, fg_http_span(req, req->headers[i].value));
+        between = "; ";
+    }
 }
 
 unsigned fg_http_header_count(const struct fg_http_request *req, const char *name)

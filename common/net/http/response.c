@@ -276,18 +276,13 @@ static const struct {
 
 static void put_allow(struct fg_http_request *req)
 {
-    static const struct {
-        unsigned method;
-        const char *name;
-    } names[] = {{FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
-                 {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OPTIONS, "OPTIONS"}};
     const char *between = "Allow: ";
 
-    for (size_t i = 0; i < FG_COUNT(names); i++) {
-        if (!(req->allow & names[i].method))
+    for (unsigned method = FG_HTTP_GET; method <= FG_HTTP_OPTIONS; method <<= 1) {
+        if (!(req->allow & method))
             continue;
         fg_buf_puts(&req->extra, between);
-        fg_buf_puts(&req->extra, names[i].name);
+        fg_buf_puts(&req->extra, fg_http_method_name((enum fg_http_method)method));
         between = ", ";
     }
     if (req->allow != 0)

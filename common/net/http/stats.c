@@ -67,12 +67,8 @@ _Static_assert((int)HTTP_REFUSED_NOT_FOUND - (int)HTTP_EVENT_FIRST == (int)HTTP_
 /* Statuses that have a series of their own; all others share the last one. */
 static const unsigned statuses[] = {200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409, 413,
                                     415, 421, 422, 429, 431, 499, 500, 501, 503, 504, 0};
-static const struct {
-    enum fg_http_method method;
-    const char *label;
-} methods[] = {
-    {FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
-    {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OTHER, "other"},
+static const enum fg_http_method methods[] = {
+    FG_HTTP_GET, FG_HTTP_HEAD, FG_HTTP_POST, FG_HTTP_PUT, FG_HTTP_DELETE, FG_HTTP_OTHER,
 };
 
 struct http_series {
@@ -140,7 +136,7 @@ static char *series_name(const struct fg_http_stats *stats, size_t at)
 
     fg_buf_init(&name, 4096);
     fg_buf_printf(&name, "pyroscope_request_duration_seconds{method=\"%s\",route=\"%s\"",
-                  methods[rest % FG_COUNT(methods)].label, route);
+                  fg_http_method_name(methods[rest % FG_COUNT(methods)]), route);
     if (statuses[status] == 0)
         fg_buf_puts(&name, ",status_code=\"other\",ws=\"false\"}");
     else
@@ -214,7 +210,7 @@ unsigned fg_http_stats_of(const struct fg_http_stats *stats, size_t route,
     if (stats == NULL)
         return 0;
     route = FG_MIN(route, stats->n_routes - 1);
-    while (m < FG_COUNT(methods) - 1 && methods[m].method != method)
+    while (m < FG_COUNT(methods) - 1 && methods[m] != method)
         m++;
     return (unsigned)((route * FG_COUNT(methods) + m) * FG_COUNT(statuses));
 }

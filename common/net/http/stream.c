@@ -2,7 +2,10 @@
  * Answers that leave before they are complete. Pieces wait in one small buffer that never moves, so
  * that the socket can borrow it; the last piece is an answer like any other (hold.c).
  */
+#include "common/base/json_writer.h"
 #include "common/net/http/impl.h"
+
+enum { ERROR_MAX_BYTES = 6 * FG_ERR_MSG_MAX_BYTES + 256 }; /* an escape has six characters */
 
 void fg_http_stream_init(struct fg_http_request *req, struct fg_slice head)
 {
@@ -91,4 +94,21 @@ bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last)
     }
     fg_http_finish(req);
     return true;
+}
+
+void fg_http_stream_fail(struct fg_http_request *req, const struct fg_err *err)
+{
+    struct fg_json_writer json;
+    struct fg_buf body;
+
+    fg_buf_init(&body, ERROR_MAX_BYTES);
+    json = fg_json_writer(&body);
+    fg_buf_puts(&body, "event: error\ndata: ");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_u64(&json, "status", fg_code_http(err->code));
+    fg_json_put_cstr(&json, "code", fg_code_name(err->code));
+    fg_json_put_cstr(&json, "message", err->msg);
+    fg_json_end(&json);
+    fg_buf_puts(&body, "\n\n");
+    fg_assert(!body.full && fg_http_stream_end(req, &body)); /* small ones always fit */
 }
