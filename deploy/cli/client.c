@@ -447,6 +447,8 @@ static void put_hint(struct fg_slice text, struct fg_buf *out)
     } hints[] = {
         {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
         {"set partial=true", "; --partial does that"},
+        {"send Authorization: Bearer",
+         "; --token or FLAMEGRID_TOKEN does that, flamegrid login too"},
     };
 
     for (size_t i = 0; i < FG_COUNT(hints); i++)

@@ -244,6 +244,21 @@ def case_partial_answers_say_what_they_lack(cli):
         lame.good("labels", "service_name", "--partial")
 
 
+def case_usage_says_what_waits(cli):
+    with flamegrid.Server("--compactor.interval", "1h") as server:
+        server.start().wait_ready()
+        new = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        for command in ("usage", "cost"):
+            check(len(new.lines(command)) == 1, "%s of nothing", command)
+        new.good("push", "a.folded", "--name", "shop.cpu")
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
+        for words in (("usage",), ("usage", "--by", "service"), ("cost",)):
+            code, out, err = new.run(*words)
+            check(code == 0 and out.count(b"\n") == 1, "%s: %d %s", words, code, out)
+            check(err == "flamegrid: 1 profiles of tenant anonymous wait to be merged into blocks, and count for no day yet\n", "%s", err)
+        check(as_json(new, "usage")["waiting"][0]["profiles"] == 1 and as_json(new, "cost") == [], "JSON has no notes")
+
+
 class SecureServer(flamegrid.Server):
     """A server with TLS, which its operators' port, on a loopback address, does without."""
 
@@ -268,7 +283,8 @@ def case_tls_of_an_authority_of_ones_own(cli):
         cli.bad(1, "--ca-file nowhere.pem: no certificate can be read", *whoami, "--ca-file", "nowhere.pem")
         cli.bad(1, r"only TLS \(https", "whoami", "--url", "http" + url[len("https"):])
         cli.bad(1, "its URL begins with http://", "whoami", "--url", "https" + cli.environment["FLAMEGRID_URL"][len("http"):])
-        check("mode     none" in cli.lines(*whoami, "--ca-file", made.path("ca.pem")), "--ca-file")
+        said = cli.lines(*whoami, "--ca-file", made.path("ca.pem"))
+        check(said[:3] == ["you are  anyone", "mode     none", "tenants  anonymous, the only one"], "%s", said)
         cli.good("push", "a.folded", "--name", "secure.cpu", "--url", url, "--ca-file", "ca.pem")
         trusting = Cli(url, cli.folder)
         trusting.environment["FLAMEGRID_CA_FILE"] = "ca.pem"
@@ -517,7 +533,7 @@ def case_query_diff(cli):
     check([row["name"] for row in answer["functions"]] == ["b", "a"], "%s", answer)
     check(answer["functions"][1] == {"name": "a", "before": 500_000_000, "now": 1_500_000_000, "share_before": 0.5,
                                      "share_now": 0.75}, "%s", answer)
-    cli.bad(1, "no profiles of .*nobody.* to compare", "query", "differs", "--diff", "nobody")
+    cli.bad(1, "no profiles of .*nobody.* from 20.*Z until 20.*Z to compare", "query", "differs", "--diff", "nobody")
     cli.bad(2, "--diff-from and --diff-until need --diff", "query", "differs", "--diff-from", "2h")
 
 
@@ -542,7 +558,7 @@ def case_compare(cli):
     cli.bad(2, "two SELECTORs", "compare")
     cli.bad(2, "--before-from", "compare", "compares")
     cli.bad(1, "by: .*size.* is none of share, rate", *sides, "--by", "size")
-    cli.bad(1, "no profiles of .*nobody.* to compare", "compare", "compares", "nobody")
+    cli.bad(1, "no profiles of .*nobody.* from 20.*Z until 20.*Z to compare", "compare", "compares", "nobody")
 
 
 def case_query_failures(cli):
