@@ -109,4 +109,8 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply,
  */
 void cli_client_message(struct fg_slice body, struct fg_buf *out);
 
+/* Returns what follows such a message of a server or querier: "; --partial does that". "": nothing.
+ */
+const char *cli_client_hint(struct fg_slice message);
+
 #endif

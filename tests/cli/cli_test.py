@@ -242,6 +242,15 @@ def case_partial_answers_say_what_they_lack(cli):
         code, out, err = lame.run("query", "torn", "--partial")
         check(code == 1 and out == b"" and re.match(r"flamegrid query: nothing of .*torn.* can be read\n" + incomplete, err), "%s", err)
         lame.good("labels", "service_name", "--partial")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        export = ("bucket", "export", "{}", "--format", "folded", "--data", server.data)
+        cli.bad(1, "set partial=true .*part anonymous/torn.*; --partial does that", *export)
+        code, out, err = cli.run(*export, "--partial")
+        check(code == 0 and out == b"main;work 70000000\n", "%d %s %s", code, out, err)
+        check(re.fullmatch(r"flamegrid: the export is not complete: .*part anonymous/torn.*\n", err), "%s", err)
+        cli.good("bucket", "repair", held, "--apply", "--data", server.data)
+        code, out, err = cli.run(*export)
+        check(code == 0 and out == b"main;work 70000000\n" and "the export is not complete: " in err, "%d %s %s", code, out, err)
 
 
 def case_usage_says_what_waits(cli):
