@@ -19,9 +19,9 @@ enum { PATH_MAX_BYTES = 4096, PAGE = 1000, TAIL = 20, LINES_MAX = 1000000 };
 
 struct audit_command {
     struct cli_client_config server;
-    const char *from, *to, *who, *of, *kind; /* NULL: not given */
-    const char *known;                       /* of verify */
-    uint64_t lines;                          /* of tail */
+    const char *from, *until, *who, *of, *kind; /* NULL: not given */
+    const char *known;                          /* of verify */
+    uint64_t lines;                             /* of tail */
     bool json;
     int64_t from_ms, to_ms;
     struct cli_client *client;
@@ -51,7 +51,7 @@ static const char notes[] =
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid audit list --from 7d --who 4uJc0TqZ\n"
-    "  flamegrid audit export --from 2026-01-01 --to 2026-02-01 --kind delete\n"
+    "  flamegrid audit export --from 2026-01-01 --until 2026-02-01 --kind delete\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json >heads.json\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --known heads.json\n";
 
@@ -208,8 +208,8 @@ static enum fg_code read_range(struct audit_command *command)
 
     if (cli_time_parse("--from", command->from == NULL ? "1d" : command->from, now_ns, &from_ns,
                        &command->err) != FG_OK ||
-        (command->to != NULL &&
-         cli_time_parse("--to", command->to, now_ns, &to_ns, &command->err) != FG_OK))
+        (command->until != NULL &&
+         cli_time_parse("--until", command->until, now_ns, &to_ns, &command->err) != FG_OK))
         return command->err.code;
     command->from_ms = from_ns / FG_MS_NS;
     command->to_ms = to_ns / FG_MS_NS;
@@ -281,7 +281,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     struct audit_command command = {.lines = TAIL};
     const struct cli_args_option options[] = {
         {"from", 0, ARGS_TEXT, &command.from, "TIME", "from this time on; else 1d", 0, 0},
-        {"to", 0, ARGS_TEXT, &command.to, "TIME", "until this time; else now", 0, 0},
+        {"until", 0, ARGS_TEXT, &command.until, "TIME", "until this time; else now", 0, 0},
         {"who", 0, ARGS_TEXT, &command.who, "WHO", "of this token or person, or a part of it", 0,
          0},
         {"of-tenant", 0, ARGS_TEXT, &command.of, "ID", "about this tenant", 0, 0},

@@ -151,6 +151,7 @@ def case_a_tenant_admin_sees_its_tenant_only():
         check(world.ask("GET", "/api/audit", world.reader)[0] == 403, "a reader saw the audit")
         check(world.ask("GET", "/api/audit?from=now-40d", world.admin)[0] == 400, "40 days at once")
         check(world.ask("GET", "/api/audit?limit=0", world.admin)[0] == 400, "limit 0")
+        check(world.records("--until", "now-1h") == [], "records of the last hour before it")
         lines = world.cli("audit", "tail", "-n", "2").splitlines()
         check(len(lines) == 2, "%s", lines)
 
