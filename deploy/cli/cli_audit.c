@@ -23,6 +23,7 @@ struct audit_command {
     const char *known;                          /* of verify */
     uint64_t lines;                             /* of tail */
     bool json;
+    uint64_t n_records; /* that came */
     int64_t from_ms, to_ms;
     struct cli_client *client;
     struct fg_err err;
@@ -100,6 +101,7 @@ static enum fg_code each_record(struct audit_command *command,
         if (get_page(command, from_ms, &document) != FG_OK)
             return command->err.code;
         json_array_foreach(json_object_get(document, "records"), i, record) each(record, arg);
+        command->n_records += json_array_size(json_object_get(document, "records"));
         json_array_foreach(json_object_get(document, "unreadable"), i, record)(void)
             fprintf(stderr, "flamegrid audit: %s cannot be read, its records are missing\n",
                     json_string_value(record));
@@ -271,6 +273,9 @@ static int run(struct audit_command *command, const struct cli_args_command *arg
         return cli_args_refuse(args, &command->err);
     code = verb->run(command);
     cli_client_destroy(command->client);
+    if (code == FG_OK && command->n_records == 0)
+        (void)fprintf(stderr, "flamegrid: no records of this time are stored; those of the last "
+                              "minutes (audit.flush) come later\n");
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
     return code == FG_OK ? CLI_OK : cli_args_fail(args, &command->err);
@@ -291,7 +296,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print records as lines of JSON", 0, 0},
         {"known", 0, ARGS_TEXT, &command.known, "FILE", "of verify: earlier output of --json", 0,
          0},
-        CLIENT_OPTIONS(command.server),
+        CLIENT_ADMIN_OPTIONS(command.server),
     };
     const struct cli_args_command args = {
         "audit", "list|tail|export [options], or verify [--json] [--known FILE] [settings]",

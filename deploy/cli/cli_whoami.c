@@ -67,7 +67,7 @@ int cli_whoami(int argc, char **argv)
     struct whoami_command command = {0};
     const struct cli_args_option options[] = {
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print JSON", 0, 0},
-        CLIENT_OPTIONS(command.server),
+        CLIENT_ADMIN_OPTIONS(command.server),
     };
     const struct cli_args_command args = {
         "whoami", "[options]", "Says who you are for the server, and what you may do.\n",

@@ -270,6 +270,11 @@ def case_the_command_line_warns_of_tenants_that_nobody_reaches():
                      tokens_for(server, "shop,anonymous")):
             check(len(said) == 1 and "nobody reaches tenant shop" in said[0] and "--multitenancy_enabled true" in said[0], "%s", said)
         check(tokens_for(server, "anonymous") == [] and tokens_for(server, "*", "metrics") == [], "the tenant that there is")
+    with flamegrid.Server() as server:
+        server.admin = ""
+        server.start().wait_ready()
+        said = tokens_for(server, "anonymous")
+        check(len(said) == 1 and "asks nobody for a token (access.mode is none)" in said[0] and "--access.mode token" in said[0], "%s", said)
 
 
 def case_a_tenant_admin_governs_its_tenants_only():
