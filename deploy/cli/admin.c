@@ -162,7 +162,7 @@ void cli_admin_warn_token(struct cli_admin *admin, const json_t *tenants)
     const json_t *name;
     size_t i;
 
-    if (mode != NULL && strcmp(mode, "token") != 0)
+    if (mode != NULL && (strcmp(mode, "none") == 0 || strcmp(mode, "header") == 0))
         (void)fprintf(
             stderr,
             "flamegrid: the server asks nobody for a token (access.mode is %s) until it is "
