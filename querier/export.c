@@ -5,21 +5,27 @@
 
 static void begin(struct qry_query *query, struct querier *querier, const struct qry_export *what)
 {
-    /* Without a request nobody could be told that a response is incomplete, so such a query fails
-     * instead. Limits of the tenant do not apply: an export is of all that is kept. */
+    /* Limits of the tenant do not apply: an export is of all that is kept. */
     *query = (struct qry_query){
         .querier = querier,
         .tenants = {.ids = {what->tenant}, .n = 1},
         .start_mono_ns = fg_mono_ns(querier->clock),
         .deadline_mono_ns = what->deadline_mono_ns,
         .arena = fg_arena_create(querier->answer_max_bytes),
+        .partial = what->partial,
     };
+    fg_buf_init(&query->missing, MISSING_MAX_BYTES);
 }
 
-static void end(struct qry_query *query, struct qry_selection *selection)
+static void end(struct qry_query *query, struct qry_selection *selection,
+                const struct qry_export *what)
 {
+    /* Several calls for one export lack the same. */
+    if (query->incomplete && what->missing != NULL && what->missing->len == 0)
+        fg_buf_put(what->missing, fg_buf_slice(&query->missing));
     qry_selection_done(selection);
     qry_fanout_end(query);
+    fg_buf_done(&query->missing);
     fg_arena_destroy(query->arena);
 }
 
@@ -77,7 +83,7 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
     if (code == FG_OK)
         code = copy_types(&sets, arena, ret_ids, ret_n, err);
     qry_label_sets_done(&sets);
-    end(&query, &selection);
+    end(&query, &selection, what);
     return code;
 }
 
@@ -95,7 +101,7 @@ enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *w
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
         code = qry_collect_tree(&query, &selection, &all, names_only, into, err);
-    end(&query, &selection);
+    end(&query, &selection, what);
     return code;
 }
 
@@ -142,6 +148,6 @@ enum fg_code qry_export_profiles(struct querier *querier, const struct qry_expor
     if (code == FG_OK)
         *ret_profiles = query.profiles;
     fg_buf_done(&writer.pprof);
-    end(&query, &selection);
+    end(&query, &selection, what);
     return code;
 }

@@ -22,6 +22,8 @@ struct qry_export {
     const char *selector;     /* {a="b"} */
     int64_t start_ms, end_ms; /* both inclusive, neither 0 */
     int64_t deadline_mono_ns;
+    bool partial;           /* leave out what cannot be read; else that is an error */
+    struct fg_buf *missing; /* gets what is left out, or has been given up; NULL: not wanted */
 };
 
 /* Lists the ids of the profile types with data, sorted, in the arena. what->type is ignored. */

@@ -87,15 +87,17 @@ enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char
 
 /* ---- warnings ---- */
 
-/* Returns false if the server has said that it has one tenant only. */
-static bool has_tenancy(struct cli_admin *admin)
+/* Returns what the server says of itself and the caller; NULL: nothing. The caller frees it. */
+static json_t *ask_about(struct cli_admin *admin)
 {
     json_t *document = NULL;
-    bool one = cli_admin_get(admin, "/api/whoami", NULL, "", &document) == FG_OK &&
-               json_is_false(json_object_get(document, "tenancy"));
 
-    json_decref(document);
-    return !one;
+    return cli_admin_get(admin, "/api/whoami", NULL, "", &document) == FG_OK ? document : NULL;
+}
+
+static bool has_one_tenant(const json_t *about)
+{
+    return json_is_false(json_object_get(about, "tenancy"));
 }
 
 static void warn_of_one(const char *name)
@@ -108,10 +110,13 @@ static void warn_of_one(const char *name)
             name);
 }
 
-void cli_admin_warn_tenancy(struct cli_admin *admin, const char *name)
+void cli_admin_warn_tenant(struct cli_admin *admin, const char *name)
 {
-    if (!has_tenancy(admin))
+    json_t *about = ask_about(admin);
+
+    if (has_one_tenant(about))
         warn_of_one(name);
+    json_decref(about);
 }
 
 static bool is_among(const json_t *tenants, const char *name)
@@ -129,28 +134,45 @@ static bool is_among(const json_t *tenants, const char *name)
     return found;
 }
 
-void cli_admin_warn_tenants(struct cli_admin *admin, const json_t *names)
+static void warn_of_unknown(struct cli_admin *admin, const json_t *names)
 {
-    bool tenancy = has_tenancy(admin);
     json_t *document = NULL;
     const json_t *name;
     size_t i;
 
-    if (tenancy && cli_admin_get(admin, CLI_ADMIN_TENANTS, NULL, "", &document) != FG_OK)
+    if (cli_admin_get(admin, CLI_ADMIN_TENANTS, NULL, "", &document) != FG_OK)
         return;
     json_array_foreach(names, i, name)
     {
         const char *text = json_string_value(name);
 
-        if (!tenancy)
-            warn_of_one(text);
-        else if (strcmp(text, "*") != 0 && !is_among(json_object_get(document, "tenants"), text))
+        if (strcmp(text, "*") != 0 && !is_among(json_object_get(document, "tenants"), text))
             (void)fprintf(stderr,
                           "flamegrid: the server does not know tenant %s: flamegrid tenant create "
                           "%s makes it\n",
                           text, text);
     }
     json_decref(document);
+}
+
+void cli_admin_warn_token(struct cli_admin *admin, const json_t *tenants)
+{
+    json_t *about = ask_about(admin);
+    const char *mode = json_string_value(json_object_get(about, "mode"));
+    const json_t *name;
+    size_t i;
+
+    if (mode != NULL && (strcmp(mode, "none") == 0 || strcmp(mode, "header") == 0))
+        (void)fprintf(
+            stderr,
+            "flamegrid: the server asks nobody for a token (access.mode is %s) until it is "
+            "started with --access.mode token\n",
+            mode);
+    if (has_one_tenant(about))
+        json_array_foreach(tenants, i, name) warn_of_one(json_string_value(name));
+    else
+        warn_of_unknown(admin, tenants);
+    json_decref(about);
 }
 
 /* ---- the command ---- */

@@ -53,11 +53,13 @@ enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char
                            const char *rest, json_t *body, json_t **ret_document) fg_must_check;
 
 /*
- * Warn on standard error, after a change that succeeded: if the server has one tenant only, which
- * is not this one; and if it has no tenant of a name in the list. "*" stands for all. What the
- * caller may not ask, or the server does not answer, is no warning.
+ * Warn on standard error, after a change that succeeded. What the caller may not ask, or the server
+ * does not answer, is no warning.
+ *   tenant  the server has one tenant only, which is not this one
+ *   token   the same for each of its tenants; the server does not know one of them; nobody is asked
+ *           for a token. tenants: an array of names, of which "*" stands for all
  */
-void cli_admin_warn_tenancy(struct cli_admin *admin, const char *name);
-void cli_admin_warn_tenants(struct cli_admin *admin, const json_t *names);
+void cli_admin_warn_tenant(struct cli_admin *admin, const char *name);
+void cli_admin_warn_token(struct cli_admin *admin, const json_t *tenants);
 
 #endif

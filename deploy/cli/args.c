@@ -240,11 +240,13 @@ static void write_option(const struct cli_args_option *option, FILE *out)
 
 void cli_args_write_help(const struct cli_args_command *command, FILE *out)
 {
-    fprintf(out, "usage: flamegrid %s %s\n\n%s\noptions:\n", command->name, command->usage,
-            command->about);
+    fprintf(out, "usage: flamegrid %s %s\n\n%s", command->name, command->usage, command->about);
+    if (command->n_options > 0)
+        fputs("\noptions:\n", out);
     for (size_t i = 0; i < command->n_options; i++)
         write_option(&command->options[i], out);
-    fprintf(out, "\n%s", command->notes);
+    if (command->notes[0] != '\0')
+        fprintf(out, "\n%s", command->notes);
 }
 
 /* Prints the options one a line, for completion scripts: they ask the program, so they need no list
@@ -266,7 +268,8 @@ static void write_man(const struct cli_args_command *command, FILE *out)
     fg_man_text(command->usage, &page);
     fg_buf_putc(&page, '\n');
     fg_man_section("DESCRIPTION", command->about, &page);
-    fg_buf_puts(&page, ".SH OPTIONS\n");
+    if (command->n_options > 0)
+        fg_buf_puts(&page, ".SH OPTIONS\n");
     for (size_t i = 0; i < command->n_options; i++) {
         const struct cli_args_option *option = &command->options[i];
 
@@ -279,7 +282,8 @@ static void write_man(const struct cli_args_command *command, FILE *out)
         fg_man_text(option->help, &page);
         fg_buf_putc(&page, '\n');
     }
-    fg_man_section("NOTES", command->notes, &page);
+    if (command->notes[0] != '\0')
+        fg_man_section("NOTES", command->notes, &page);
     (void)fwrite(page.ptr, 1, page.len, out);
     fg_buf_done(&page);
 }

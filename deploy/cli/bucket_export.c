@@ -11,15 +11,20 @@
 #include "common/model/tenant_id.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/client.h"
 #include "deploy/cli/export_dir.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/output.h"
 #include "deploy/cli/selection.h"
+#include "deploy/cli/show.h"
 #include "deploy/single/server.h"
 
 #include <unistd.h>
 
-enum { ARENA_MAX_BYTES = 16 * 1024 * 1024 }; /* of what was asked for, and ids of types */
+enum {
+    ARENA_MAX_BYTES = 16 * 1024 * 1024, /* of what was asked for, and ids of types */
+    MISSING_TEXT_MAX_BYTES = 4096,      /* above what a querier says */
+};
 
 /* Each request has its own, shorter one, and so many tries; this is for what nobody thought of. */
 static const int64_t TIMEOUT_NS = 24 * FG_HOUR_NS;
@@ -27,10 +32,11 @@ static const int64_t TIMEOUT_NS = 24 * FG_HOUR_NS;
 struct export
 {
     const char *selector, *type, *from, *until, *tenant, *format, *file;
-    bool split, json;
+    bool split, json, partial;
 
     struct cli_selection selection;
     struct qry_export what;
+    struct fg_buf missing; /* what the export lacks; empty: nothing */
     struct fg_arena *arena;
     const struct fg_encryption_settings *encryption;
     struct fg_bucket *bucket;
@@ -59,6 +65,9 @@ static const char notes[] =
     "The settings say where the bucket is, as for all of flamegrid bucket: --config FILE, --data\n"
     "DIR, --bucket.type s3 and so on, or FG_... in the environment. --querier.answer_max_bytes\n"
     "bounds the memory of an export, for its stacks and for its output.\n"
+    "\n"
+    "An export fails if data that it needs cannot be read; --partial leaves that out. What is\n"
+    "missing then, or has been given up before (bucket repair), is said on standard error.\n"
     "\n"
     "examples:\n"
     "  flamegrid bucket export shop --from now-6h -o shop.pb.gz --data /var/lib/flamegrid\n"
@@ -211,6 +220,8 @@ static enum fg_code check(struct export *export, struct fg_err *err)
         .start_ms = range.start_ms,
         .end_ms = range.end_ms,
         .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
+        .partial = export->partial,
+        .missing = &export->missing,
     };
     return export->what.selector == NULL ? fg_fail(err, FG_E_INVALID, "the selector is too long")
                                          : FG_OK;
@@ -273,9 +284,24 @@ static void close_querier(struct export *export)
 
 /* ---- the command ---- */
 
+/* On standard error, so that the output stays what it is. */
+static void warn_missing(const struct export *export)
+{
+    struct fg_buf text;
+
+    if (export->missing.len == 0)
+        return;
+    fg_buf_init(&text, SIZE_MAX);
+    cli_show_text(fg_buf_slice(&export->missing), &text);
+    (void)fprintf(stderr, "flamegrid: the export is not complete: %.*s\n",
+                  FG_S(fg_buf_slice(&text)));
+    fg_buf_done(&text);
+}
+
 static int run(struct export *export, const struct cli_args_command *command)
 {
     struct fg_err err;
+    const char *hint;
 
     /* Options first: an invalid one must not cost a connection to the bucket. */
     if (check(export, &err) != FG_OK)
@@ -286,10 +312,16 @@ static int run(struct export *export, const struct cli_args_command *command)
     if (code == FG_OK)
         code = write_what(export, &err);
     close_querier(export);
+    warn_missing(export);
     /* The limit that was hit is the querier's, whose error does not name the setting. */
     if (code == FG_E_LIMIT)
         (void)fg_wrap(&err, "more than --querier.answer_max_bytes allows");
-    return code == FG_OK ? CLI_OK : cli_args_fail(command, &err);
+    if (code == FG_OK)
+        return CLI_OK;
+    hint = cli_client_hint(fg_cstr(err.msg));
+    if (hint[0] != '\0')
+        (void)snprintf(err.msg + strlen(err.msg), sizeof err.msg - strlen(err.msg), "%s", hint);
+    return cli_args_fail(command, &err);
 }
 
 static int run_with(const struct fg_program_def *def, const struct cli_args_command *command,
@@ -324,6 +356,7 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
         {"format", 'f', ARGS_TEXT, &export.format, "FORMAT", "write pprof or folded; default pprof", 0, 0},
         {"split",  0,   ARGS_FLAG, &export.split,  NULL,     "write each profile to a file of its own", 0, 0},
         {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write to this file, with --split to this folder", 0, 0},
+        {"partial", 0,  ARGS_FLAG, &export.partial, NULL,    "leave out what cannot be read, and say what it is", 0, 0},
         {"json",   0,   ARGS_FLAG, &export.json,   NULL,     "print what was written where as JSON; needs -o", 0, 0},
     };
     /* clang-format on */
@@ -341,7 +374,9 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
     }
     export.selector = argv[0];
     export.arena = fg_arena_create(ARENA_MAX_BYTES);
+    fg_buf_init(&export.missing, MISSING_TEXT_MAX_BYTES);
     code = run_with(def, &command, &export, argc - 1, argv + 1);
+    fg_buf_done(&export.missing);
     fg_arena_destroy(export.arena);
     return code;
 }

@@ -17,7 +17,10 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* an ingester commits n
 #define CURE_RING    "flamegrid bucket rebuild ring"
 #define CURE_TENANT  "flamegrid bucket rebuild tenant "
 #define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
-#define CURE_VERSION "use the newest version of flamegrid that writes to the bucket"
+#define CURE_VERSION                                                                               \
+    "use the newest version of flamegrid that writes to the bucket, and its keys "                 \
+    "(encryption....); "                                                                           \
+    "what was shredded is gone for good"
 #define CURE_OBJECT                                                                                \
     "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
     "flamegrid bucket quarantine"

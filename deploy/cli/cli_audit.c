@@ -19,10 +19,11 @@ enum { PATH_MAX_BYTES = 4096, PAGE = 1000, TAIL = 20, LINES_MAX = 1000000 };
 
 struct audit_command {
     struct cli_client_config server;
-    const char *from, *to, *who, *of, *kind; /* NULL: not given */
-    const char *known;                       /* of verify */
-    uint64_t lines;                          /* of tail */
+    const char *from, *until, *who, *of, *kind; /* NULL: not given */
+    const char *known;                          /* of verify */
+    uint64_t lines;                             /* of tail */
     bool json;
+    uint64_t n_records; /* that came */
     int64_t from_ms, to_ms;
     struct cli_client *client;
     struct fg_err err;
@@ -51,7 +52,7 @@ static const char notes[] =
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid audit list --from 7d --who 4uJc0TqZ\n"
-    "  flamegrid audit export --from 2026-01-01 --to 2026-02-01 --kind delete\n"
+    "  flamegrid audit export --from 2026-01-01 --until 2026-02-01 --kind delete\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --json >heads.json\n"
     "  flamegrid audit verify --config /etc/flamegrid/server.yaml --known heads.json\n";
 
@@ -100,6 +101,7 @@ static enum fg_code each_record(struct audit_command *command,
         if (get_page(command, from_ms, &document) != FG_OK)
             return command->err.code;
         json_array_foreach(json_object_get(document, "records"), i, record) each(record, arg);
+        command->n_records += json_array_size(json_object_get(document, "records"));
         json_array_foreach(json_object_get(document, "unreadable"), i, record)(void)
             fprintf(stderr, "flamegrid audit: %s cannot be read, its records are missing\n",
                     json_string_value(record));
@@ -208,8 +210,8 @@ static enum fg_code read_range(struct audit_command *command)
 
     if (cli_time_parse("--from", command->from == NULL ? "1d" : command->from, now_ns, &from_ns,
                        &command->err) != FG_OK ||
-        (command->to != NULL &&
-         cli_time_parse("--to", command->to, now_ns, &to_ns, &command->err) != FG_OK))
+        (command->until != NULL &&
+         cli_time_parse("--until", command->until, now_ns, &to_ns, &command->err) != FG_OK))
         return command->err.code;
     command->from_ms = from_ns / FG_MS_NS;
     command->to_ms = to_ns / FG_MS_NS;
@@ -271,6 +273,9 @@ static int run(struct audit_command *command, const struct cli_args_command *arg
         return cli_args_refuse(args, &command->err);
     code = verb->run(command);
     cli_client_destroy(command->client);
+    if (code == FG_OK && command->n_records == 0)
+        (void)fprintf(stderr, "flamegrid: no records of this time are stored; those of the last "
+                              "minutes (audit.flush) come later\n");
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
     return code == FG_OK ? CLI_OK : cli_args_fail(args, &command->err);
@@ -281,7 +286,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     struct audit_command command = {.lines = TAIL};
     const struct cli_args_option options[] = {
         {"from", 0, ARGS_TEXT, &command.from, "TIME", "from this time on; else 1d", 0, 0},
-        {"to", 0, ARGS_TEXT, &command.to, "TIME", "until this time; else now", 0, 0},
+        {"until", 0, ARGS_TEXT, &command.until, "TIME", "until this time; else now", 0, 0},
         {"who", 0, ARGS_TEXT, &command.who, "WHO", "of this token or person, or a part of it", 0,
          0},
         {"of-tenant", 0, ARGS_TEXT, &command.of, "ID", "about this tenant", 0, 0},
@@ -291,7 +296,7 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print records as lines of JSON", 0, 0},
         {"known", 0, ARGS_TEXT, &command.known, "FILE", "of verify: earlier output of --json", 0,
          0},
-        CLIENT_OPTIONS(command.server),
+        CLIENT_ADMIN_OPTIONS(command.server),
     };
     const struct cli_args_command args = {
         "audit", "list|tail|export [options], or verify [--json] [--known FILE] [settings]",

@@ -91,8 +91,7 @@ static enum fg_code resolve_type(struct compare *compare, struct fg_err *err)
                       compare->arena, &types, err) != FG_OK)
         return err->code;
     if (types.count == 0)
-        return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s to compare",
-                       FG_S(compare->sides[1].labels));
+        return cli_selection_fail_side(compare->sides[1].labels, &compare->ranges[1], err);
     return cli_selection_choose_type(wanted, types.items, types.count, &compare->type_id, err);
 }
 

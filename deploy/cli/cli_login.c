@@ -70,7 +70,8 @@ static enum fg_code ask_server(struct login_command *command)
     if (cli_client_create(&config, &client, &command->err) != FG_OK ||
         cli_client_get(client, RESOURCE_PATH, &reply, &command->err) != FG_OK)
         return command->err.code;
-    if (reply.status == 404) {
+    /* Where people can log in, the document is there for everybody. */
+    if (reply.status == 404 || reply.status == 401) {
         cli_client_reply_done(&reply);
         return fg_fail(&command->err, FG_E_PRECONDITION, "%s has no log-in for people",
                        cli_client_url(client));

@@ -63,7 +63,7 @@ static enum fg_code create(struct cli_admin *admin)
 
     if (change(admin, NULL, "", body) != FG_OK)
         return admin->err.code;
-    cli_admin_warn_tenancy(admin, admin->words[0]);
+    cli_admin_warn_tenant(admin, admin->words[0]);
     return FG_OK;
 }
 
@@ -135,7 +135,7 @@ int cli_tenant(int argc, char **argv)
     struct cli_admin admin = {0};
     const struct cli_args_option options[] = {
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
-        CLIENT_OPTIONS(admin.server),
+        CLIENT_ADMIN_OPTIONS(admin.server),
     };
     const struct cli_args_command args = {
         "tenant", "list|create ID|suspend ID|resume ID|limits ID [NAME=VALUE...] [options]",

@@ -162,7 +162,7 @@ static enum fg_code create(struct cli_admin *admin)
     if (cli_admin_post(admin, CLI_ADMIN_TOKENS, NULL, "", create_body(options), &document) != FG_OK)
         return admin->err.code;
     names = split(options->tenants);
-    cli_admin_warn_tenants(admin, names);
+    cli_admin_warn_token(admin, names);
     json_decref(names);
     return print_secret(admin, document);
 }
@@ -220,7 +220,7 @@ int cli_token(int argc, char **argv)
         {"forever",    0, ARGS_FLAG, &own.forever,  NULL,       "create: it does not expire", 0, 0},
         {"overlap",    0, ARGS_TEXT, &own.overlap,  "DURATION", "rotate: the old secret is valid so long; else 24h", 0, 0},
         {"json",       0, ARGS_FLAG, &admin.json,     NULL,       "print JSON", 0, 0},
-        CLIENT_OPTIONS(admin.server),
+        CLIENT_ADMIN_OPTIONS(admin.server),
     };
     /* clang-format on */
     const struct cli_args_command args = {"token", "list|create|rotate ID|revoke ID [options]",

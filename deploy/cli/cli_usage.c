@@ -126,6 +126,31 @@ static enum fg_code print_table(const struct usage_command *command, const json_
     return code;
 }
 
+/* On standard error, since tables are read by programs, too: a server that has just got its first
+ * profiles would seem to have none. */
+static void say_waiting(const json_t *answer)
+{
+    const json_t *waiting = json_object_get(answer, "waiting"), *tenant;
+    size_t i;
+
+    json_array_foreach(waiting, i, tenant)
+    {
+        uint64_t profiles = cli_usage_number(tenant, "profiles");
+        struct fg_buf name;
+
+        if (profiles == 0)
+            continue;
+        fg_buf_init(&name, SIZE_MAX);
+        put_name(tenant, "tenant", &name);
+        (void)fprintf(stderr,
+                      "flamegrid: %" PRIu64
+                      " profiles of tenant %.*s wait to be merged into blocks, "
+                      "and count for no day yet\n",
+                      profiles, FG_S(fg_buf_slice(&name)));
+        fg_buf_done(&name);
+    }
+}
+
 static enum fg_code print_csv(const struct usage_command *command, struct fg_err *err)
 {
     struct cli_client_reply reply;
@@ -153,6 +178,7 @@ static enum fg_code usage(struct usage_command *command, struct fg_err *err)
     if (command->json)
         return cli_json_print(answer, stdout, err);
     code = print_table(command, answer, err);
+    say_waiting(answer);
     json_decref(answer);
     return code;
 }
@@ -249,6 +275,8 @@ static enum fg_code cost(struct usage_command *command, struct fg_err *err)
         cli_usage_ask_json(command->client, &command->question, &answer, err) != FG_OK)
         return err->code;
     code = print_costs(command, answer, err);
+    if (!command->json)
+        say_waiting(answer);
     json_decref(answer);
     return code;
 }

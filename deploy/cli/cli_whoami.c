@@ -1,4 +1,5 @@
 /* `flamegrid whoami`: who one is for the server, and what one may do. */
+#include "common/model/tenant_id.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/client.h"
@@ -20,6 +21,18 @@ static void print_list(const char *title, const json_t *list)
     printf("\n");
 }
 
+static void print_tenants(const json_t *document)
+{
+    const char *kind = json_string_value(json_object_get(document, "kind"));
+
+    if (json_is_false(json_object_get(document, "tenancy")))
+        printf("%-9s%s, the only one\n", "tenants", FG_TENANT_ONLY);
+    else if (kind != NULL && strcmp(kind, "anyone") == 0)
+        printf("%-9sany\n", "tenants");
+    else
+        print_list("tenants", json_object_get(document, "tenants"));
+}
+
 /* Consumes the document. */
 static enum fg_code print(struct whoami_command *command, json_t *document)
 {
@@ -30,7 +43,7 @@ static enum fg_code print(struct whoami_command *command, json_t *document)
         return cli_json_print(document, stdout, &command->err);
     printf("%-9s%s\n%-9s%s\n", "you are", subject == NULL ? "" : subject, "mode",
            mode == NULL ? "" : mode);
-    print_list("tenants", json_object_get(document, "tenants"));
+    print_tenants(document);
     print_list("scopes", json_object_get(document, "scopes"));
     json_decref(document);
     return FG_OK;
@@ -54,7 +67,7 @@ int cli_whoami(int argc, char **argv)
     struct whoami_command command = {0};
     const struct cli_args_option options[] = {
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print JSON", 0, 0},
-        CLIENT_OPTIONS(command.server),
+        CLIENT_ADMIN_OPTIONS(command.server),
     };
     const struct cli_args_command args = {
         "whoami", "[options]", "Says who you are for the server, and what you may do.\n",

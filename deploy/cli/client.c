@@ -440,24 +440,27 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_er
 /* ---- texts ---- */
 
 /* Servers speak of headers and parameters; people at a terminal have options. */
-static void put_hint(struct fg_slice text, struct fg_buf *out)
+const char *cli_client_hint(struct fg_slice message)
 {
     static const struct {
         const char *said, *hint;
     } hints[] = {
         {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
         {"set partial=true", "; --partial does that"},
+        {"send Authorization: Bearer",
+         "; --token or FLAMEGRID_TOKEN does that, flamegrid login too"},
     };
 
     for (size_t i = 0; i < FG_COUNT(hints); i++)
-        if (memmem(text.ptr, text.len, hints[i].said, strlen(hints[i].said)) != NULL)
-            fg_buf_puts(out, hints[i].hint);
+        if (memmem(message.ptr, message.len, hints[i].said, strlen(hints[i].said)) != NULL)
+            return hints[i].hint;
+    return "";
 }
 
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
     cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
-    put_hint(text, out);
+    fg_buf_puts(out, cli_client_hint(text));
 }
 
 void cli_client_message(struct fg_slice body, struct fg_buf *out)

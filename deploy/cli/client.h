@@ -26,17 +26,20 @@ struct cli_client_config {
     bool partial;       /* take answers that are not complete, where the server has such */
 };
 
-/* Lines of an options table that fill a struct cli_client_config: where the server is, and all. */
+/* Lines of an options table that fill a struct cli_client_config: where the server is; and who
+ * asks; and for which tenant, for commands that are about profiles of one. */
 /* clang-format off */
 #define CLIENT_SERVER_OPTIONS(config)                                                      \
     {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
                                                          "else http://127.0.0.1:4040", 0, 0}, \
     {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \
                                                          "else FLAMEGRID_CA_FILE", 0, 0}
-#define CLIENT_OPTIONS(config)                                                             \
+#define CLIENT_ADMIN_OPTIONS(config)                                                       \
     CLIENT_SERVER_OPTIONS(config),                                                         \
-    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}, \
     {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
+#define CLIENT_OPTIONS(config)                                                             \
+    CLIENT_ADMIN_OPTIONS(config),                                                          \
+    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}
 
 /* The line of commands that query. */
 #define CLIENT_PARTIAL_OPTION(config)                                                      \
@@ -108,5 +111,9 @@ enum fg_code cli_client_check(const struct cli_client_reply *reply,
  * a request, the option of our commands that does it follows.
  */
 void cli_client_message(struct fg_slice body, struct fg_buf *out);
+
+/* Returns what follows such a message of a server or querier: "; --partial does that". "": nothing.
+ */
+const char *cli_client_hint(struct fg_slice message);
 
 #endif

@@ -145,6 +145,8 @@ def case_the_mode_none_asks_for_nothing():
             status, said = status_of(nobody, path, methods, {"X-Scope-OrgID": "a"})
             check(status not in DENIED, "%s: %d %s", path, status, said)
         check(nobody.must("GET", "/api/whoami")["kind"] == "anyone", "whoami")
+        code, text, said = servers.command("whoami", FLAMEGRID_URL="http://127.0.0.1:%d" % server.port)
+        check(code == 0 and "\ntenants  any\n" in text, "whoami: %d %s%s", code, text, said)
 
 
 def case_the_mode_header_believes_its_networks():
@@ -232,6 +234,9 @@ def case_the_command_line_governs():
         check("401: no org id" in said and "--tenant or FLAMEGRID_TENANT" in said, "%s", said)
         run("labels", FLAMEGRID_TOKEN=both, FLAMEGRID_TENANT="a")
         run("labels", "--tenant", "a|shop", FLAMEGRID_TOKEN=both)
+        said = run("whoami", code=1, FLAMEGRID_TOKEN="")
+        check("401: this server wants to know who you are" in said and "--token or FLAMEGRID_TOKEN" in said, "%s", said)
+        check("has no log-in for people" in run("login", code=1, FLAMEGRID_TOKEN=""), "login")
         check("404" in run("token", "revoke", "a/../%s:revoke?#" % token[4:12], code=1), "an id that is none")
         check("too long" in run("tenant", "suspend", "x" * 5000, code=1), "an id that is too long")
         run("tenant", "suspend", "shop")
@@ -265,6 +270,11 @@ def case_the_command_line_warns_of_tenants_that_nobody_reaches():
                      tokens_for(server, "shop,anonymous")):
             check(len(said) == 1 and "nobody reaches tenant shop" in said[0] and "--multitenancy_enabled true" in said[0], "%s", said)
         check(tokens_for(server, "anonymous") == [] and tokens_for(server, "*", "metrics") == [], "the tenant that there is")
+    with flamegrid.Server() as server:
+        server.admin = ""
+        server.start().wait_ready()
+        said = tokens_for(server, "anonymous")
+        check(len(said) == 1 and "asks nobody for a token (access.mode is none)" in said[0] and "--access.mode token" in said[0], "%s", said)
 
 
 def case_a_tenant_admin_governs_its_tenants_only():

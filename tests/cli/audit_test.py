@@ -29,14 +29,14 @@ PPROF = "/querier.v1.QuerierService/SelectMergeProfile"
 SETTINGS = ("--access.mode", "token", "--multitenancy_enabled", "true", "--audit.flush", "1s")
 
 
-def cli(*arguments, token=None, server=None, wanted=0):
+def cli(*arguments, token=None, server=None, wanted=0, errors=False):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("FLAMEGRID_") and name not in ("FG_BINARY", "FG_SHARED")}
     if token is not None:
         environment.update(FLAMEGRID_TOKEN=token, FLAMEGRID_URL="http://127.0.0.1:%d" % server.port, NO_PROXY="127.0.0.1")
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, env=environment, timeout=TIMEOUT_S)
     check(done.returncode == wanted, "%s: exit code %d: %s%s", arguments, done.returncode, done.stdout, done.stderr)
-    return done.stdout.decode()
+    return (done.stderr if errors else done.stdout).decode()
 
 
 class World:
@@ -151,6 +151,9 @@ def case_a_tenant_admin_sees_its_tenant_only():
         check(world.ask("GET", "/api/audit", world.reader)[0] == 403, "a reader saw the audit")
         check(world.ask("GET", "/api/audit?from=now-40d", world.admin)[0] == 400, "40 days at once")
         check(world.ask("GET", "/api/audit?limit=0", world.admin)[0] == 400, "limit 0")
+        check(world.records("--until", "now-1h") == [], "records of the last hour before it")
+        said = cli("audit", "list", "--until", "now-1h", token=world.admin, server=world.server, errors=True)
+        check("no records of this time are stored" in said, "%s", said)
         lines = world.cli("audit", "tail", "-n", "2").splitlines()
         check(len(lines) == 2, "%s", lines)
 
