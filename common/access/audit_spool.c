@@ -56,8 +56,8 @@ enum fg_code fg_audit_spool_open(const char *folder, struct fg_audit_spool **ret
 {
     struct fg_audit_spool *spool = fg_new(struct fg_audit_spool);
 
-    *spool =
-        (struct fg_audit_spool){.folder = fg_strdup(folder), .folder_fd = -1, .lock_fd = -1, .fd = -1};
+    *spool = (struct fg_audit_spool){
+        .folder = fg_strdup(folder), .folder_fd = -1, .lock_fd = -1, .fd = -1};
     if ((mkdir(folder, 0750) != 0 && errno != EEXIST) ||
         (spool->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
         (spool->lock_fd = openat(spool->folder_fd, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640)) < 0)

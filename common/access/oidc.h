@@ -41,7 +41,7 @@ struct fg_oidc_config {
     struct fg_clock *clock;
     struct fg_audit *audit; /* records who logs in and out; NULL: nobody does */
     struct fg_attempts *attempts;
-    const char *issuer;     /* one of the issuers', with `discover` */
+    const char *issuer; /* one of the issuers', with `discover` */
     const char *client_id;
     const char *client_secret;
     const char *scopes;           /* "openid profile email" */

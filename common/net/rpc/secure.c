@@ -264,9 +264,9 @@ static enum fg_code name_of(const struct fg_rpc_secure *secure, const char *url,
 
     if (rv != 0)
         return fg_fail(err, fg_wire_code(rv), "%s: %s", url, nng_strerror(rv));
-    *ret_name =
-        fg_strdup(fg_rpc_is_set(secure->settings->tls_server_name) ? secure->settings->tls_server_name
-                                                                : parsed->u_hostname);
+    *ret_name = fg_strdup(fg_rpc_is_set(secure->settings->tls_server_name)
+                              ? secure->settings->tls_server_name
+                              : parsed->u_hostname);
     nng_url_free(parsed);
     return FG_OK;
 }
