@@ -691,6 +691,11 @@ enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
                          err);
 }
 
+bool fg_access_has_issuer(const struct fg_access *access, struct fg_slice issuer)
+{
+    return fg_people_have_issuer(access->people, issuer);
+}
+
 enum fg_access_mode fg_access_mode(const struct fg_access *access)
 {
     return access->mode;

@@ -92,6 +92,9 @@ enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
  * empty if there is none in the bucket. Any thread. */
 struct fg_access_registry *fg_access_registry(struct fg_access *access);
 
+/* Returns whether tokens of an issuer are taken. Any thread. */
+bool fg_access_has_issuer(const struct fg_access *access, struct fg_slice issuer);
+
 /* Returns the mode, which is not UNSET. Any thread. */
 enum fg_access_mode fg_access_mode(const struct fg_access *access);
 

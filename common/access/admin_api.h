@@ -1,12 +1,12 @@
 /*
- * The HTTP interface to tenants and tokens: /api/whoami, /api/tenants, /api/tokens
- * (querier/API.md#access). Changes are made in the bucket by compare-and-swap. This process sees
- * them at once, the others within access.poll.
+ * The HTTP interface to tenants, tokens and people: /api/whoami, /api/tenants, /api/tokens,
+ * /api/bindings, /api/sessions, /api/audit (querier/API.md#access). Changes are made in the bucket
+ * by compare-and-swap. This process sees them at once, the others within access.poll.
  *
  * A change is recorded in the audit before it is made, and what came of it afterwards.
  *
  * Who has the scope tenant-admin of a tenant may see and make tokens of that tenant, but none with
- * the scopes admin and metrics. Who has admin may do all.
+ * the scopes admin and metrics, and bindings to that tenant by its name. Who has admin may do all.
  *
  * Thread: fg_admin_api_routes() before the server starts; handlers run on loops and workers.
  */

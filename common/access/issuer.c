@@ -275,6 +275,14 @@ static struct issuer *find(struct fg_issuers *issuers, struct fg_slice name)
     return NULL;
 }
 
+bool fg_issuers_have(const struct fg_issuers *issuers, struct fg_slice name)
+{
+    for (size_t i = 0; i < issuers->n; i++)
+        if (fg_slice_is(name, issuers->list[i].name))
+            return true;
+    return false;
+}
+
 static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys, struct fg_err *err)
 {
     struct fg_jwks *keys = NULL;

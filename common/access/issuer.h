@@ -88,6 +88,9 @@ enum fg_code fg_issuers_discovery(struct fg_issuers *issuers, const char *issuer
 struct fg_loop *fg_issuers_loop(struct fg_issuers *issuers);
 struct fg_client *fg_issuers_client(struct fg_issuers *issuers);
 
+/* Returns whether tokens of an issuer are taken. Any thread. */
+bool fg_issuers_have(const struct fg_issuers *issuers, struct fg_slice name);
+
 /* Returns the TLS settings for requests to an issuer, valid until destroy. */
 const struct fg_client_tls *fg_issuers_tls(struct fg_issuers *issuers, const char *issuer);
 

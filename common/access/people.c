@@ -326,6 +326,11 @@ static bool is_navigation(const struct fg_http_request *req)
            (into.ptr == NULL || fg_slice_is(into, "document"));
 }
 
+bool fg_people_have_issuer(const struct fg_people *people, struct fg_slice issuer)
+{
+    return people != NULL && fg_issuers_have(people->issuers, issuer);
+}
+
 const char *fg_people_log_in_path(const struct fg_people *people)
 {
     return people != NULL && people->oidc != NULL ? FG_OIDC_LOGIN_PATH : NULL;

@@ -64,6 +64,9 @@ enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request
  * whether it has, which answers the request. On the loop of the request. people NULL: false. */
 bool fg_people_log_in(struct fg_people *people, struct fg_http_request *req) fg_must_check;
 
+/* Returns whether tokens of an issuer are taken. Any thread. people NULL: false. */
+bool fg_people_have_issuer(const struct fg_people *people, struct fg_slice issuer);
+
 /* Returns the path where people log in, or NULL: there is no log-in. Accepts NULL. */
 const char *fg_people_log_in_path(const struct fg_people *people);
 

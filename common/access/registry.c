@@ -462,23 +462,6 @@ enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, s
     return FG_OK;
 }
 
-enum fg_code fg_access_forget_tenant(const struct fg_access_change *change, struct fg_slice id,
-                                     struct fg_err *err)
-{
-    Access__Registry *registry = change->registry;
-    size_t kept = 0;
-
-    if (tenant_of(change, id) == NULL)
-        return FG_OK;
-    if (tenant_of(change, id)->state != ACCESS__TENANT__STATE__DELETING)
-        return fg_fail(err, FG_E_PRECONDITION, "the tenant is not being deleted");
-    for (size_t i = 0; i < registry->n_tenants; i++)
-        if (!fg_slice_is(id, registry->tenants[i]->id))
-            registry->tenants[kept++] = registry->tenants[i];
-    registry->n_tenants = kept;
-    return FG_OK;
-}
-
 enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct fg_slice id,
                                  const char *name, const char *value, struct fg_err *err)
 {

@@ -91,10 +91,6 @@ enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, s
                                         Access__Tenant__State state,
                                         struct fg_err *err) fg_must_check;
 
-/* Removes a tenant that is being deleted, when nothing of it is left. */
-enum fg_code fg_access_forget_tenant(const struct fg_access_change *change, struct fg_slice id,
-                                     struct fg_err *err) fg_must_check;
-
 /* Sets a limit of a tenant by its name in the settings; value "": removes it. Creates no tenant. */
 enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct fg_slice id,
                                  const char *name, const char *value,

@@ -31,6 +31,13 @@ static enum fg_code send_put(struct cli_admin *admin, const char *path, struct f
     return cli_client_put(admin->client, path, body, ret_reply, &admin->err);
 }
 
+static enum fg_code send_delete(struct cli_admin *admin, const char *path, struct fg_slice body,
+                                struct cli_client_reply *ret_reply)
+{
+    (void)body;
+    return cli_client_delete(admin->client, path, ret_reply, &admin->err);
+}
+
 static enum fg_code ask(struct cli_admin *admin, sending send, const char *root, const char *id,
                         const char *rest, struct fg_slice body, json_t **ret_document)
 {
@@ -83,6 +90,12 @@ enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char
                            const char *rest, json_t *body, json_t **ret_document)
 {
     return ask_with(admin, send_put, root, id, rest, body, ret_document);
+}
+
+enum fg_code cli_admin_delete(struct cli_admin *admin, const char *root, const char *id,
+                              json_t **ret_document)
+{
+    return ask(admin, send_delete, root, id, "", fg_bytes(NULL, 0), ret_document);
 }
 
 /* ---- warnings ---- */

@@ -1,5 +1,6 @@
 /*
- * What the commands share that govern a server over /api/tenants and /api/tokens: verbs with an id
+ * What the commands share that govern a server over /api/tenants, /api/tokens and
+ * their like: verbs with an id
  * behind them, and requests in JSON.
  *
  * Thread: one. Every call blocks.
@@ -11,8 +12,9 @@
 
 #include <jansson.h>
 
-#define CLI_ADMIN_TENANTS "/api/tenants"
-#define CLI_ADMIN_TOKENS  "/api/tokens"
+#define CLI_ADMIN_TENANTS  "/api/tenants"
+#define CLI_ADMIN_TOKENS   "/api/tokens"
+#define CLI_ADMIN_BINDINGS "/api/bindings"
 
 /* A command on its way. */
 struct cli_admin {
@@ -51,6 +53,8 @@ enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const cha
                             const char *rest, json_t *body, json_t **ret_document) fg_must_check;
 enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t *body, json_t **ret_document) fg_must_check;
+enum fg_code cli_admin_delete(struct cli_admin *admin, const char *root, const char *id,
+                              json_t **ret_document) fg_must_check;
 
 /*
  * Warn on standard error, after a change that succeeded. What the caller may not ask, or the server

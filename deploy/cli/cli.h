@@ -33,6 +33,8 @@ int cli_access(int argc, char **argv);
 int cli_encryption(int argc, char **argv);
 int cli_tenant(int argc, char **argv);
 int cli_token(int argc, char **argv);
+int cli_binding(int argc, char **argv);
+int cli_session(int argc, char **argv);
 int cli_login(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_whoami(int argc, char **argv);

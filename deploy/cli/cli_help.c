@@ -22,6 +22,8 @@ static const char help[] =
     "            list, renew and destroy the keys of tenants in a bucket\n"
     "  tenant    list, create, suspend and resume tenants; show and set their limits\n"
     "  token     list, create, rotate and revoke tokens\n"
+    "  binding   list, create and delete roles of people and workloads in tenants\n"
+    "  session   end the sessions of a person\n"
     "  login     log in at the identity provider of a server, with a browser\n"
     "  audit     show who did what, and verify that no record was changed or removed\n"
     "  whoami    say who you are for the server, and what you may do\n"

@@ -7,25 +7,13 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-    {"server", single_run},
-    {"bucket", cli_bucket},
-    {"ring", cli_ring},
-    {"push", cli_push},
-    {"query", cli_query},
-    {"compare", cli_compare},
-    {"labels", cli_labels},
-    {"rules", cli_rules},
-    {"canary", cli_canary},
-    {"adhoc", cli_adhoc},
-    {"access", cli_access},
-    {"tenant", cli_tenant},
-    {"token", cli_token},
-    {"login", cli_login},
-    {"whoami", cli_whoami},
-    {"usage", cli_usage},
-    {"cost", cli_cost},
-    {"audit", cli_audit},
-    {"encryption", cli_encryption},
+    {"server", single_run}, {"bucket", cli_bucket},   {"ring", cli_ring},
+    {"push", cli_push},     {"query", cli_query},     {"compare", cli_compare},
+    {"labels", cli_labels}, {"rules", cli_rules},     {"canary", cli_canary},
+    {"adhoc", cli_adhoc},   {"access", cli_access},   {"tenant", cli_tenant},
+    {"token", cli_token},   {"binding", cli_binding}, {"session", cli_session},
+    {"login", cli_login},   {"whoami", cli_whoami},   {"usage", cli_usage},
+    {"cost", cli_cost},     {"audit", cli_audit},     {"encryption", cli_encryption},
 };
 
 static int completion(int argc, char **argv)

@@ -185,6 +185,17 @@ class World:
         flamegrid.check(status == 200, "audit: %d %s", status, body)
         return json.loads(body)["records"] if isinstance(body, (str, bytes)) else body["records"]
 
+    def token(self, scopes, tenants):
+        status, body = self.asking.send("POST", "/api/tokens", self.asking.admin, {"name": "test", "tenants": tenants, "scopes": scopes})
+        flamegrid.check(status == 200, "token: %d %s", status, body)
+        return json.loads(body)["token"]
+
+    def until(self, holds, what):
+        deadline = time.monotonic() + WAIT_S
+        while not holds():
+            flamegrid.check(time.monotonic() < deadline, "%s", what)
+            time.sleep(0.05)
+
     def whoami(self, browser):
         answer = browser.send("GET", self.url + "/api/whoami")
         return answer.status, json.loads(answer.body)
@@ -319,6 +330,72 @@ def log_out(here):
         time.sleep(0.1)
 
 
+def command_of(here):
+    """How an operator's commands run, and the admin's token."""
+    def command(*words, token):
+        done = subprocess.run([flamegrid.binary(), *words], env={**world.environment(), "FLAMEGRID_URL": here.url, "FLAMEGRID_TOKEN": token},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return command, here.asking.admin
+
+
+def bind_by_command(here):
+    """People get roles without a change of settings, and a tenant-admin gives them in its tenant only."""
+    run, admin = command_of(here)
+    browser = Browser()
+    here.log_in(browser, "ada")  # of the group dev, which has team-*
+    status, said = here.whoami(browser)
+    flamegrid.check(status == 200 and "shop" not in said["tenants"], "%d %s", status, said)
+    options = ("--issuer", here.provider.issuer, "--claim", "groups", "--value", "dev", "--tenants", "shop")
+    code, out, err = run("binding", "create", *options, "--role", "viewer", "--json", token=admin)
+    flamegrid.check(code == 0, "create: %s", err)
+    binding = json.loads(out)
+    here.until(lambda: "shop" in here.whoami(browser)[1]["tenants"], "the binding does not count")
+    code, out, err = run("binding", "list", token=admin)
+    flamegrid.check(code == 0 and out.startswith(binding["id"]) and "groups=dev  viewer in shop" in out, "list: %s %s", out, err)
+
+    own = here.token(["tenant-admin"], ["shop"])
+    flamegrid.check(binding["id"] in run("binding", "list", token=own)[1], "its own is hidden")
+    flamegrid.check(binding["id"] not in run("binding", "list", token=here.token(["tenant-admin"], ["user-1"]))[1], "another's is shown")
+    for tenants, role, may in (("shop", "editor", True), ("user-1", "viewer", False), ("shop*", "viewer", False), ("*", "cluster-admin", False),
+                               ("{value}", "sender", False)):
+        code, out, err = run("binding", "create", *options[:-1], tenants, "--role", role, token=own)
+        flamegrid.check((code == 0) == may and (may or "may not create such a binding" in err), "%s %s: %d %s", tenants, role, code, err)
+    for wrong, why in ((("--issuer", "https://elsewhere.example"), "not in the setting access.issuers"), (("--role", "king"), "roles are"),
+                       (("--tenants", "a*b"), "no name of a tenant"), (("--claim", ""), "claim")):
+        code, out, err = run("binding", "create", *options, "--role", "viewer", *wrong, token=admin)
+        flamegrid.check(code == 1 and why in err, "%s: %d %s", wrong, code, err)
+    for line in run("binding", "list", token=own)[1].splitlines():
+        flamegrid.check(run("binding", "delete", line.split()[0], token=own)[0] == 0, "delete %s", line)
+    flamegrid.check(run("binding", "delete", binding["id"], token=admin)[0] == 1, "twice")
+    here.until(lambda: "shop" not in here.whoami(browser)[1]["tenants"], "the binding still counts")
+
+
+def end_sessions(here):
+    """A copy of a cookie is worth nothing once the sessions of its person are ended; a new log-in is."""
+    run, admin = command_of(here)
+    ada, thief, root = Browser(), Browser(), Browser()
+    here.log_in(ada, "ada")
+    here.log_in(root, "root")
+    thief.cookies = json.loads(json.dumps(ada.cookies))
+    flamegrid.check(here.whoami(thief)[0] == 200, "the copy of a cookie")
+    code, out, err = run("session", "revoke", "ada", token=admin)
+    flamegrid.check(code == 0 and "the sessions of ada are ended" in out, "revoke: %d %s", code, err)
+    here.until(lambda: here.whoami(thief)[0] == 401, "the copy is good")
+    flamegrid.check(here.whoami(ada)[0] == 401 and here.whoami(root)[0] == 200, "whose")
+    time.sleep(1)  # sessions know the second that they began in
+    here.log_in(ada, "ada")
+    flamegrid.check(here.whoami(ada)[0] == 200, "a new session")
+    flamegrid.check(here.whoami(thief)[0] == 401, "the copy is good again")
+    flamegrid.check(run("session", "revoke", "ada", token=here.token(["tenant-admin"], ["shop"]))[0] == 1, "without admin")
+
+    def records():
+        return json.loads(here.asking.send("GET", "/api/audit?kind=admin&limit=10000", here.asking.admin)[1])["records"]
+
+    here.until(lambda: any(each.get("route") == "/api/sessions:revoke" and "ada" in each.get("detail", "") for each in records()), "it is in no record")
+
+
 def survive_a_restart(here):
     """Sessions are in browsers, their keys in the bucket."""
     browser, half = Browser(), Browser()
@@ -398,6 +475,7 @@ def hide_secrets(here):
 CASES = (("people: log in", log_in), ("people: keep to their roles", keep_to_roles), ("people: csrf", need_csrf), ("people: its own page", trust_its_own_page),
          ("people: a page sends to the log-in", send_to_the_log_in), ("people: return path", come_back_here),
          ("people: hostile callbacks", refuse_callbacks), ("people: hostile cookies", refuse_cookies), ("people: log out", log_out),
+         ("people: bind by command", bind_by_command), ("people: end sessions", end_sessions),
          ("people: restart", survive_a_restart), ("people: a command logs in", log_in_a_command), ("people: protected resource", describe_itself), ("people: no secret is shown", hide_secrets))
 
 

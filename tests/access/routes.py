@@ -54,6 +54,10 @@ CLIENTS = BOTH + """
 /api/tokens                       POST      GOVERN
 /api/tokens/*                     GET       GOVERN
 /api/tokens/*                     POST      GOVERN
+/api/bindings                     GET       GOVERN
+/api/bindings                     POST      GOVERN
+/api/bindings/*                   DELETE    GOVERN
+/api/sessions:revoke              POST      admin
 /api/{openapi.json,reference}     GET       open
 /                                 GET       open
 /{targets,labels,spans,compare,diff,adhoc,status,comparison,comparison-diff,explore,embed}  GET  open

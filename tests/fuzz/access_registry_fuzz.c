@@ -2,6 +2,7 @@
  * The message of the registry of access. What is accepted is found again, and is accepted again
  * after changes: nobody can be made to store what locks all out.
  */
+#include "common/access/people_change.h"
 #include "common/access/registry.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
@@ -62,7 +63,6 @@ static void change_all(const struct fg_access_change *change, struct fg_slice in
         fg_access_limits_yaml(message->tenants[0], &yaml);
         fg_buf_done(&yaml);
         (void)!fg_access_set_tenant_state(change, id, ACCESS__TENANT__STATE__DELETING, &err);
-        (void)!fg_access_forget_tenant(change, id, &err);
     }
     if (message->n_tokens > 0) {
         struct fg_slice id = fg_cstr(message->tokens[0]->id);
@@ -71,6 +71,11 @@ static void change_all(const struct fg_access_change *change, struct fg_slice in
         (void)!fg_access_rotate_token(change, id, hash, 1, &err);
         (void)!fg_access_revoke_token(change, id, &err);
     }
+    if (message->n_bindings > 0) {
+        (void)!fg_access_bind(change, message->bindings[0], &err);
+        (void)!fg_access_unbind(change, fg_cstr(message->bindings[0]->id), &err);
+    }
+    (void)!fg_access_revoke_sessions(change, input, &err);
     (void)fg_access_has_admin(message, change->now_ms);
 }
 

@@ -1,5 +1,7 @@
 /* The registry of access: what is refused of a message, and what changes make of it. */
+#include "common/access/people_change.h"
 #include "common/access/registry.h"
+#include "common/access/sealed_cookie.h"
 #include "common/base/str.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
@@ -23,7 +25,7 @@ static int set_up(void **state)
 {
     struct fixture *f = fg_new(struct fixture);
 
-    f->arena = fg_arena_create(64 << 20);
+    f->arena = fg_arena_create(256 << 20);
     access_make_init(&f->make, f->arena, NOW_MS);
     *state = f;
     return 0;
@@ -395,7 +397,6 @@ static void states_go_one_way_to_the_end(void **state)
     assert_int_equal(
         fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
         FG_OK);
-    assert_int_equal(fg_access_forget_tenant(change, FG_LIT("a"), &f->err), FG_E_PRECONDITION);
     assert_int_equal(
         fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__DELETING, &f->err),
         FG_OK);
@@ -403,25 +404,81 @@ static void states_go_one_way_to_the_end(void **state)
         fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
         FG_E_PRECONDITION);
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_E_EXISTS);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(fg_access_forget_tenant(change, FG_LIT("a"), &f->err), FG_OK);
-    assert_int_equal(f->make.message.n_tenants, 0);
-    assert_int_equal(
-        fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
-        FG_E_NOT_FOUND);
 }
 
-static void forgetting_one_keeps_the_others_in_order(void **state)
+/* ---- people ---- */
+
+static void a_binding_is_there_once(void **state)
 {
     struct fixture *f = *state;
+    const struct fg_access_change *change = &f->make.change;
+    char issuer[] = "https://login.example", claim[] = "groups", value[] = "dev", role[] = "editor",
+         a[] = "a", all[] = "*", id[FG_BINDING_ID_CHARS + 1];
+    Access__Binding binding;
 
-    tenant(f, "a");
-    access_make_tenant(&f->make, "b", ACCESS__TENANT__STATE__DELETING);
-    tenant(f, "c");
-    assert_int_equal(fg_access_forget_tenant(&f->make.change, FG_LIT("b"), &f->err), FG_OK);
-    assert_int_equal(f->make.message.n_tenants, 2);
-    assert_string_equal(f->make.message.tenants[0]->id, "a");
-    assert_string_equal(f->make.message.tenants[1]->id, "c");
+    access__binding__init(&binding);
+    binding.issuer = issuer;
+    binding.claim = claim;
+    binding.value = value;
+    binding.role = role;
+    assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_E_INVALID);
+    binding.tenants = a;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    fg_binding_id(&binding, id);
+    assert_string_equal(f->make.message.bindings[0]->id, id);
+    binding.tenants = all;
+    assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_bindings, 2);
+    assert_int_equal(fg_access_unbind(change, fg_cstr(id), &f->err), FG_OK);
+    assert_int_equal(fg_access_unbind(change, fg_cstr(id), &f->err), FG_E_NOT_FOUND);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    assert_string_equal(f->make.message.bindings[0]->tenants, "*");
+    assert_int_equal(f->make.message.bindings[0]->created_ms, NOW_MS);
+}
+
+static void bindings_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    char issuer[] = "https://login.example", claim[] = "groups", role[] = "viewer", a[] = "a",
+         value[16];
+    Access__Binding binding;
+    unsigned n = 0;
+
+    access__binding__init(&binding);
+    binding.issuer = issuer;
+    binding.claim = claim;
+    binding.value = value;
+    binding.tenants = a;
+    binding.role = role;
+    do
+        (void)snprintf(value, sizeof value, "%u", n++);
+    while (fg_access_bind(&f->make.change, &binding, &f->err) == FG_OK);
+    assert_int_equal(f->err.code, FG_E_LIMIT);
+    assert_int_equal(f->make.message.n_bindings, n - 1);
+}
+
+static void ended_sessions_are_forgotten_after_a_day(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char subject[32];
+
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT(""), &f->err), FG_E_INVALID);
+    for (unsigned i = 0; i < FG_REVOKED_SESSIONS_MAX; i++) {
+        (void)snprintf(subject, sizeof subject, "%u", i);
+        assert_int_equal(fg_access_revoke_sessions(change, fg_cstr(subject), &f->err), FG_OK);
+    }
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("ann"), &f->err), FG_E_LIMIT);
+    change->now_ms += 1000;
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("7"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_revoked_sessions, FG_REVOKED_SESSIONS_MAX);
+    change->now_ms = NOW_MS + FG_SESSION_MAX_S * 1000;
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("ann"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_revoked_sessions, 2);
+    assert_string_equal(f->make.message.revoked_sessions[0]->subject, "7");
+    assert_int_equal(f->make.message.revoked_sessions[0]->before_ms, NOW_MS + 1000);
 }
 
 /* ---- limits ---- */
@@ -749,7 +806,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(thousands_are_found_by_their_ids, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tenant_is_created_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(states_go_one_way_to_the_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forgetting_one_keeps_the_others_in_order, set_up,
+        cmocka_unit_test_setup_teardown(a_binding_is_there_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bindings_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ended_sessions_are_forgotten_after_a_day, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(limits_are_set_replaced_and_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_value_is_one_line, set_up, tear_down),
