@@ -39,22 +39,23 @@ struct fg_usage_day *fg_ledger_open(struct fg_ledger *ledger, int32_t day, struc
     return &ledger->open[at];
 }
 
-/* Returns what the open rows take of FG_LEDGER_MAX_BYTES. */
-static uint64_t open_bytes(const struct fg_ledger *ledger)
+/* Returns what a day's rows take of FG_LEDGER_MAX_BYTES. */
+static uint64_t day_bytes(const struct fg_usage_day *day)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < ledger->n_open; i++)
-        for (uint32_t k = 0; k < ledger->open[i].n_rows; k++)
-            bytes += FG_LEDGER_ROW_BYTES + ledger->open[i].rows[k].service.len;
+    for (uint32_t i = 0; i < day->n_rows; i++)
+        bytes += FG_LEDGER_ROW_BYTES + day->rows[i].service.len;
     return bytes;
 }
 
 bool fg_ledger_add(struct fg_ledger *ledger, const struct fg_usage_day *days, uint32_t n_days,
                    struct fg_arena *arena)
 {
-    uint64_t bytes = open_bytes(ledger);
+    uint64_t bytes = 0;
 
+    for (uint32_t i = 0; i < ledger->n_open; i++)
+        bytes += day_bytes(&ledger->open[i]);
     for (uint32_t i = 0; i < n_days; i++) {
         struct fg_usage_day *into = fg_ledger_open(ledger, days[i].day, arena);
         struct fg_usage_day rest = days[i];
@@ -114,19 +115,23 @@ static int32_t last_ended(int64_t wall_ns, int64_t delay_ns)
     return fg_usage_day_of(fg_time_add(wall_ns, -delay_ns)) - 1;
 }
 
+/* True if the days that a seal would take out now fill half of the ledger. Days that have not ended
+ * do not count: a seal leaves them, so the next swap would find the ledger as full as before. */
 static bool is_half_full(const struct fg_ledger *ledger)
 {
-    return ledger->n_open > FG_LEDGER_DAYS_MAX / 2 || open_bytes(ledger) > FG_LEDGER_MAX_BYTES / 2;
+    uint32_t n = 0;
+    uint64_t bytes = 0;
+
+    while (n < ledger->n_open && ledger->open[n].day < ledger->next_day)
+        bytes += day_bytes(&ledger->open[n++]);
+    return n > FG_LEDGER_DAYS_MAX / 2 || bytes > FG_LEDGER_MAX_BYTES / 2;
 }
 
 bool fg_ledger_is_due(const struct fg_ledger *ledger, int64_t wall_ns)
 {
     if (ledger->n_sealed > 0 || ledger->stored_wall_ns == 0)
         return false;
-    if (last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS) >= ledger->next_day)
-        return true;
-    /* A seal takes out only days that have ended: one that takes nothing would follow another. */
-    return is_half_full(ledger) && ledger->open[0].day < ledger->next_day;
+    return last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS) >= ledger->next_day || is_half_full(ledger);
 }
 
 int32_t fg_ledger_last_day(const struct fg_ledger *ledger, int64_t wall_ns)

@@ -12,7 +12,7 @@
  * before.
  *
  * Seals are once a day: SEAL_DELAY after its end, with all that came for earlier days since then.
- * Only if the ledger is half full it is sealed sooner.
+ * Only if what came for earlier days fills half of the ledger, it is sealed sooner.
  *
  * Memory: the open sums have at most FG_LEDGER_MAX_BYTES; what services beyond it use counts for
  * the service "", and what days beyond FG_LEDGER_DAYS_MAX use for the day before them that is

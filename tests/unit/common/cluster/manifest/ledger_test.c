@@ -103,6 +103,39 @@ static void a_ledger_is_bounded_and_loses_nothing(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Adds n services to a day, with names of 2 KB. */
+static void add_services(struct fg_ledger *ledger, int32_t day, int n, struct fg_arena *arena)
+{
+    char service[2048];
+
+    memset(service, 'x', sizeof service);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(service + 2000, 16, "%d", i);
+        add(ledger, day, service, 1, arena);
+    }
+}
+
+/* A seal leaves today where it is, so each late profile would make another one. */
+static void a_full_today_makes_no_seals(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_ledger ledger = {.stored_wall_ns = NOON, .next_day = TODAY};
+
+    (void)state;
+    add_services(&ledger, TODAY, 1500, arena); /* 3 MB */
+    add(&ledger, TODAY - 1, "late", 1, arena);
+    assert_false(fg_ledger_is_due(&ledger, NOON));
+    for (int32_t day = 0; day < FG_LEDGER_DAYS_MAX / 2 + 10; day++)
+        add(&ledger, TODAY + day, "early", 1, arena); /* of clocks that are fast */
+    assert_false(fg_ledger_is_due(&ledger, NOON));
+    add_services(&ledger, TODAY - 1, 700, arena);
+    assert_false(fg_ledger_is_due(&ledger, NOON)); /* 1 MB; what is beyond has no names */
+    ledger = (struct fg_ledger){.stored_wall_ns = NOON, .next_day = TODAY};
+    add_services(&ledger, TODAY - 1, 1500, arena);
+    assert_true(fg_ledger_is_due(&ledger, NOON));
+    fg_arena_destroy(arena);
+}
+
 /* ---- in a manifest ---- */
 
 static struct fg_blocks apply(const struct fg_blocks *blocks, const struct fg_usage_day *sums,
@@ -187,6 +220,7 @@ int main(void)
         cmocka_unit_test(stored_bytes_are_divided_among_days),
         cmocka_unit_test(a_day_is_sealed_two_hours_after_its_end),
         cmocka_unit_test(a_ledger_is_bounded_and_loses_nothing),
+        cmocka_unit_test(a_full_today_makes_no_seals),
         cmocka_unit_test(a_swap_counts_once_and_a_seal_is_final),
     };
 
