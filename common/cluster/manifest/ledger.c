@@ -39,44 +39,24 @@ struct fg_usage_day *fg_ledger_open(struct fg_ledger *ledger, int32_t day, struc
     return &ledger->open[at];
 }
 
-/* Returns what a day's rows take of FG_LEDGER_MAX_BYTES. */
-static uint64_t day_bytes(const struct fg_usage_day *day)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < day->n_rows; i++)
-        bytes += FG_LEDGER_ROW_BYTES + day->rows[i].service.len;
-    return bytes;
-}
-
 bool fg_ledger_add(struct fg_ledger *ledger, const struct fg_usage_day *days, uint32_t n_days,
                    struct fg_arena *arena)
 {
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < ledger->n_open; i++)
-        bytes += day_bytes(&ledger->open[i]);
+        bytes += fg_usage_day_bytes(&ledger->open[i]);
     for (uint32_t i = 0; i < n_days; i++) {
         struct fg_usage_day *into = fg_ledger_open(ledger, days[i].day, arena);
-        struct fg_usage_day rest = days[i];
 
         if (into == NULL)
             return false;
-        for (uint32_t k = 0; k < days[i].n_rows; k++) {
-            struct fg_usage_row row = days[i].rows[k];
-            uint32_t before = into->n_rows;
-
-            /* The row "" of each day fits beyond the limit: there are not many days. */
-            if (bytes + FG_LEDGER_ROW_BYTES + row.service.len > FG_LEDGER_MAX_BYTES)
-                row.service = FG_LIT("");
-            if (!fg_usage_day_add_row(into, &row, arena))
-                return false;
-            if (into->n_rows > before)
-                bytes += FG_LEDGER_ROW_BYTES + row.service.len;
-        }
-        rest.n_rows = 0;
-        if (!fg_usage_day_add(into, &rest, arena))
+        bytes -= fg_usage_day_bytes(into); /* what the other days have */
+        /* The row "" of each day fits beyond the limit: there are not many days. */
+        if (!fg_usage_day_add_within(
+                into, &days[i], FG_LEDGER_MAX_BYTES - FG_MIN(bytes, FG_LEDGER_MAX_BYTES), arena))
             return false;
+        bytes += fg_usage_day_bytes(into);
     }
     return true;
 }
@@ -123,7 +103,7 @@ static bool is_half_full(const struct fg_ledger *ledger)
     uint64_t bytes = 0;
 
     while (n < ledger->n_open && ledger->open[n].day < ledger->next_day)
-        bytes += day_bytes(&ledger->open[n++]);
+        bytes += fg_usage_day_bytes(&ledger->open[n++]);
     return n > FG_LEDGER_DAYS_MAX / 2 || bytes > FG_LEDGER_MAX_BYTES / 2;
 }
 

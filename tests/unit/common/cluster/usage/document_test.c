@@ -89,6 +89,54 @@ static void the_newest_version_has_all(void **state)
     close_it(&f);
 }
 
+/* Corrections that bring a full ledger of other services each, again and again. */
+static void documents_are_bounded_and_lose_nothing(void **state)
+{
+    enum { SERVICES = 80, CORRECTIONS = 8, NAME_BYTES = 50000 }; /* names of 32 MB */
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_document document, next;
+    char name[NAME_BYTES + 1];
+    struct fg_usage_row total;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    memset(name, 'x', sizeof name);
+    fg_buf_init(&bytes, FG_USAGE_DOCUMENT_MAX_BYTES);
+    for (uint64_t version = 1; version <= CORRECTIONS; version++) {
+        struct fg_usage_day more = {.day = DAY};
+
+        for (uint64_t i = 0; i < SERVICES; i++) {
+            (void)snprintf(name, sizeof name, "%02u/%u", (unsigned)i, (unsigned)version);
+            name[strlen(name)] = 'x';
+            const struct fg_usage_row row = {
+                fg_bytes(i == 0 ? "first" : name, i == 0 ? 5 : NAME_BYTES), 1, {1, 1, 1, 1}, 1};
+
+            assert_true(fg_usage_day_add_row(&more, &row, arena));
+        }
+        must(fg_usage_document_next(version == 1 ? NULL : &document, FG_LIT("acme"), version, &more,
+                                    arena, &next, &err),
+             &err);
+        document = next;
+        fg_buf_clear(&bytes);
+        must(fg_usage_document_encode(&document, &bytes, &err), &err);
+        must(fg_usage_document_decode(fg_buf_slice(&bytes), FG_LIT("acme"), DAY, version, arena,
+                                      &next, &err),
+             &err);
+    }
+    total = fg_usage_day_total(&document.sums);
+    assert_int_equal(total.profiles, SERVICES * CORRECTIONS);
+    assert_int_equal(total.usage.raw_bytes, SERVICES * CORRECTIONS);
+    assert_true(document.sums.rows[0].service.len == 0 && document.sums.rows[0].profiles > 0);
+    assert_in_range(fg_usage_day_bytes(&document.sums), FG_USAGE_DOCUMENT_ROWS_MAX_BYTES / 2,
+                    FG_USAGE_DOCUMENT_ROWS_MAX_BYTES + FG_USAGE_ROW_BYTES);
+    for (uint32_t i = 0; i < document.sums.n_rows; i++)
+        if (fg_slice_is(document.sums.rows[i].service, "first")) /* also when it is full */
+            assert_int_equal(document.sums.rows[i].profiles, CORRECTIONS);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 static void a_document_is_that_of_its_name(void **state)
 {
     struct fixture f;
@@ -131,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_version_has_all),
+        cmocka_unit_test(documents_are_bounded_and_lose_nothing),
         cmocka_unit_test(a_document_is_that_of_its_name),
     };
 
