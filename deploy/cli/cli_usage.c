@@ -23,7 +23,9 @@ struct usage_command {
 static const char usage_about[] =
     "Prints what the tenant used, day by day: profiles, bytes as sent and uncompressed, samples,\n"
     "series, bytes stored over time, and queries. Days are those of UTC and of the profiles' own\n"
-    "times. A day is final about two hours after its end; * marks days whose numbers still grow.\n";
+    "times. A day is final about two hours after its end; * marks days whose numbers still grow, "
+    "and\n"
+    "the last line says what is not in yet.\n";
 
 static const char usage_notes[] =
     CLI_TIMES_HELP "\n"
@@ -126,6 +128,18 @@ static enum fg_code print_table(const struct usage_command *command, const json_
     return code;
 }
 
+/* Not on standard output, where programs read rows. */
+static void print_missing(const json_t *answer)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, SIZE_MAX);
+    cli_usage_missing(answer, &text);
+    if (text.len > 0)
+        (void)fprintf(stderr, "flamegrid usage: %.*s\n", FG_S(fg_buf_slice(&text)));
+    fg_buf_done(&text);
+}
+
 static enum fg_code print_csv(const struct usage_command *command, struct fg_err *err)
 {
     struct cli_client_reply reply;
@@ -153,6 +167,8 @@ static enum fg_code usage(struct usage_command *command, struct fg_err *err)
     if (command->json)
         return cli_json_print(answer, stdout, err);
     code = print_table(command, answer, err);
+    if (code == FG_OK)
+        print_missing(answer);
     json_decref(answer);
     return code;
 }
