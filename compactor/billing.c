@@ -208,10 +208,11 @@ enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_ch
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
     int64_t wall_ns = fg_wall_ns(billing->env->clock);
+    int64_t due_ns = billing->settled ? wall_ns : fg_time_add(wall_ns, -BILLING_PATIENCE_NS);
     enum fg_code code = FG_OK;
 
     *ret_changed =
-        ledger->n_sealed > 0 || has_to_begin(billing->blocks) || fg_ledger_is_due(ledger, wall_ns);
+        ledger->n_sealed > 0 || has_to_begin(billing->blocks) || fg_ledger_is_due(ledger, due_ns);
     if (ledger->n_sealed > 0)
         code = write_documents(billing, err);
     else if (has_to_begin(billing->blocks))

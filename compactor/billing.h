@@ -24,9 +24,15 @@
 
 enum { BILLING_BLOCKS_MAX = 64 }; /* of a day, whose series are counted */
 
+/* A seal counts the series of blocks that jobs make and has to have what they merge, so it comes
+ * after them. If they fail, or do not come to an end, it comes so much later: what they merge then
+ * is a correction. */
+#define BILLING_PATIENCE_NS (6 * FG_HOUR_NS)
+
 struct cmp_billing {
     struct cmp_env *env;
-    const struct fg_blocks *blocks; /* as read now, after all jobs that were due */
+    const struct fg_blocks *blocks; /* as read now */
+    bool settled; /* all jobs that were due are done; false: a seal waits for BILLING_PATIENCE_NS */
     struct cmp_query_list *queries;
     struct fg_arena *arena;
 };

@@ -36,7 +36,7 @@ struct shown {
     bool own;             /* not another compactor's */
     struct cmp_tenant_counts counts;
     unsigned failures;
-    struct fg_err err;
+    struct fg_err err, unbilled;
     char waits_for[COMPLETION_TEXT_MAX_BYTES];
     bool hurry; /* not copied: the next pass has to look at the tenant */
 };
@@ -44,7 +44,7 @@ struct shown {
 struct cmp_compaction {
     struct cmp_config config;
     struct fg_membership *membership;
-    struct fg_condition *failing, *tenants_failing;
+    struct fg_condition *failing, *tenants_failing, *usage_undocumented;
     struct cmp_env env;
     struct cmp_gc_config gc;
 
@@ -219,6 +219,7 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
     shown->counts = tenant->counts;
     shown->failures = tenant->failures;
     shown->err = tenant->err;
+    shown->unbilled = tenant->bills.err;
     memcpy(shown->waits_for, tenant->waits_for, sizeof shown->waits_for);
     compaction->job_begun_wall_ns = 0;
     (void)pthread_mutex_unlock(&compaction->lock);
@@ -440,7 +441,7 @@ static void count_all(struct cmp_compaction *compaction)
 {
     struct fg_metrics *metrics = compaction->env.metrics;
     struct cmp_tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
-    int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0, own = 0;
+    int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0, unbilled = 0, own = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
         const struct cmp_tenant_counts *counts = &compaction->tenants[i]->counts;
@@ -455,12 +456,14 @@ static void count_all(struct cmp_compaction *compaction)
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
+        unbilled += compaction->tenants[i]->bills.failures > 0;
         own += fg_membership_owns(compaction->membership, compaction->tenants[i]->name);
     }
     /* Sums of this process only; a dashboard adds up those of all compactors. */
     fg_metric_set(metrics, COMPACTOR_TENANTS, own);
     fg_metric_set(metrics, COMPACTOR_MEMBERS, fg_membership_count(compaction->membership));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
+    fg_metric_set(metrics, COMPACTOR_UNBILLED, unbilled);
     fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
     fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
     fg_metric_set(metrics, COMPACTOR_OTHER_BLOCKS, sum.others);
@@ -474,25 +477,41 @@ static void count_all(struct cmp_compaction *compaction)
                       : FG_MAX(now_ns - sum.oldest_entered_wall_ns, 0) / FG_SECOND_NS);
 }
 
-/* Raises conditions for failures that last: a race or a slow bucket passes within some attempts. */
-static void tell_failing(struct cmp_compaction *compaction)
+static unsigned compaction_failures(const struct cmp_tenant *tenant, const char **ret_why)
+{
+    *ret_why = tenant->err.msg;
+    return tenant->failures;
+}
+
+static unsigned usage_failures(const struct cmp_tenant *tenant, const char **ret_why)
+{
+    *ret_why = tenant->bills.err.msg;
+    return tenant->bills.failures;
+}
+
+/* Raises a condition for failures that last: a race or a slow bucket passes within some attempts.
+ */
+static void tell_failing(const struct cmp_compaction *compaction, struct fg_condition *condition,
+                         const char *what,
+                         unsigned (*failures_of)(const struct cmp_tenant *, const char **))
 {
     const struct cmp_tenant *first = NULL;
+    const char *why, *first_why = NULL;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        const struct cmp_tenant *tenant = compaction->tenants[i];
-
-        if (tenant->failures < FAILURES_TO_TELL)
+        if (failures_of(compaction->tenants[i], &why) < FAILURES_TO_TELL)
             continue;
-        n++;
-        first = first == NULL ? tenant : first;
+        if (n++ == 0) {
+            first = compaction->tenants[i];
+            first_why = why;
+        }
     }
     if (first == NULL)
-        fg_condition_clear(compaction->tenants_failing);
+        fg_condition_clear(condition);
     else
-        fg_condition_raise(compaction->tenants_failing, "compaction fails for %u tenants; %.*s: %s",
-                           n, FG_S(first->name), first->err.msg);
+        fg_condition_raise(condition, "%s for %u tenants; %.*s: %s", what, n, FG_S(first->name),
+                           first_why);
 }
 
 /* The kinds of garbage do not depend on each other: tries all, and reports the first failure. */
@@ -535,7 +554,9 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
             code = look(compaction, i, err);
     }
     count_all(compaction);
-    tell_failing(compaction);
+    tell_failing(compaction, compaction->tenants_failing, "compaction fails", compaction_failures);
+    tell_failing(compaction, compaction->usage_undocumented, "usage cannot be documented",
+                 usage_failures);
     /* Not after a failed pass: without all manifests, is_covered() would find less to retire and
      * the sweep would ask a bucket that just failed. */
     return code == FG_OK && is_keeper(compaction) ? collect_garbage(compaction, err) : code;
@@ -600,6 +621,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
     compaction->membership = membership;
     compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
     compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
+    compaction->usage_undocumented = fg_condition_create(config->conditions, "usage_undocumented");
     cmp_ingester_list_init(&compaction->ingesters, config->store);
     compaction->env =
         (struct cmp_env){.bucket = config->bucket,
@@ -670,6 +692,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     free(compaction->shown);
     fg_condition_destroy(compaction->failing);
     fg_condition_destroy(compaction->tenants_failing);
+    fg_condition_destroy(compaction->usage_undocumented);
     fg_manifest_unref(compaction->l0);
     cmp_ingester_list_done(&compaction->ingesters);
     cmp_query_list_done(&compaction->queries);
@@ -704,6 +727,7 @@ static void put_tenant(struct fg_json_writer *json, const struct shown *shown, i
     fg_json_put_u64(json, "failures", shown->failures);
     fg_json_put_cstr(json, "deletions_wait_for", shown->waits_for);
     fg_json_put_cstr(json, "error", shown->err.code == FG_OK ? "" : shown->err.msg);
+    fg_json_put_cstr(json, "usage_error", shown->unbilled.code == FG_OK ? "" : shown->unbilled.msg);
     fg_json_end(json);
 }
 

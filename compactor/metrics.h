@@ -22,12 +22,14 @@
     M(COUNTER, COMPACTOR_ADHOC, "flamegrid_compactor_adhoc_expired_total", "Expired ad hoc profiles deleted") \
     M(COUNTER, COMPACTOR_UPLOADS, "flamegrid_compactor_uploads_aborted_total", "Incomplete uploads and stale temporary files removed") \
     M(COUNTER, COMPACTOR_USAGE_DOCUMENTS, "flamegrid_compactor_usage_documents_total", "Documents of usage written") \
+    M(COUNTER, COMPACTOR_USAGE_FAILURES, "flamegrid_compactor_usage_failures_total", "Attempts to document a tenant's usage that failed and are repeated") \
     M(COUNTER, COMPACTOR_PASS_FAILURES, "flamegrid_compactor_pass_failures_total", "Aborted passes over all tenants") \
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest live segment with data that is in no block yet") \
     M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants assigned to this compactor") \
     M(GAUGE, COMPACTOR_MEMBERS, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last compaction failed") \
+    M(GAUGE, COMPACTOR_UNBILLED, "flamegrid_compactor_usage_tenants_failing", "Tenants whose usage could not be documented at the last attempt") \
     M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_aside", "Damaged or missing segments and blocks that compaction skips") \
     M(GAUGE, COMPACTOR_UNHEARD, "flamegrid_compactor_unheard_segments", "Segments older than a day of cuts that the L0 manifest does not list; they are kept") \
     M(GAUGE, COMPACTOR_HOUR_BLOCKS, "flamegrid_compactor_blocks{level=\"hour\"}", "Blocks in the manifests of tenants at the last pass") \

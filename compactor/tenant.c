@@ -33,7 +33,8 @@ struct tenant_looking {
     bool *waiting;        /* [n_tombstones]: a block has, or may have, what it names */
     struct fg_err unread; /* FG_OK, or why a block could not be checked for deletions */
     bool too_large;       /* a job was too large and can be made smaller */
-    bool asked; /* ingesters were asked: the manifests have changed since they were read */
+    bool asked;   /* ingesters were asked: the manifests have changed since they were read */
+    bool settled; /* all jobs that were due are done */
 };
 
 struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -59,6 +60,7 @@ void cmp_tenant_disown(struct cmp_tenant *tenant)
     tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
     tenant->failures = 0;
     tenant->err = (struct fg_err){.code = FG_OK};
+    tenant->bills = (struct cmp_tenant_bills){.retry_mono_ns = INT64_MIN};
     tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
@@ -199,6 +201,7 @@ static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_pla
     bool *blocks_aside, *segments_aside;
     uint32_t n = 0;
 
+    looking->tenant->counts.aside = 0;
     if (looking->tenant->aside.count == 0)
         return FG_OK;
     blocks_aside = fg_arena_new(looking->arena, bool, blocks->n_blocks);
@@ -336,7 +339,8 @@ static void count_blocks(struct tenant_looking *looking)
     struct cmp_tenant_counts *counts = &looking->tenant->counts;
 
     *counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
-                                         .deletions = looking->blocks->n_tombstones};
+                                         .deletions = looking->blocks->n_tombstones,
+                                         .aside = counts->aside}; /* which a plan finds out */
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
         uint64_t awaits = looking->blocks->tombstones[i].awaits;
 
@@ -441,6 +445,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
 /* Reads the tenant's manifest, and counts what status shows. */
 static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
 {
+    looking->blocks = NULL;
     if (cmp_env_read_manifest(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
             FG_OK ||
         fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
@@ -467,34 +472,6 @@ static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg
     return code;
 }
 
-/* Does the work that waits until no job is due: bills. They count the series in the blocks of a
- * day, which jobs make. */
-static enum fg_code conclude(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
-{
-    struct cmp_billing billing = {.env = looking->env,
-                                  .blocks = looking->blocks,
-                                  .queries = looking->rules->queries,
-                                  .arena = looking->arena};
-
-    struct fg_err unbilled;
-    enum fg_code code = cmp_billing_advance(&billing, ret_more, &unbilled);
-
-    if (code == FG_OK && *ret_more)
-        return FG_OK;
-    if (code == FG_E_CANCELED) {
-        *err = unbilled;
-        return code;
-    }
-    /* Also after a failure: deletions do not wait for bills. They ask ingesters, so only once in a
-     * look. */
-    *ret_more = false;
-    if (complete_deletions(looking, err) != FG_OK)
-        return err->code;
-    if (code != FG_OK)
-        *err = unbilled;
-    return code;
-}
-
 /* One round: makes a plan and carries it out. *ret_more: another round may find more. */
 static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
@@ -514,7 +491,8 @@ static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, st
     if (cmp_plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
         return err->code;
     *ret_more = plan.n_jobs > 0;
-    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : conclude(looking, ret_more, err);
+    /* Deletions ask ingesters, so only once in a look. */
+    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : complete_deletions(looking, err);
 }
 
 static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
@@ -533,8 +511,9 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
             return code;
         }
     }
+    looking->settled = !more;
     if (more)
-        return FG_OK;
+        return know(looking, err);
     if (looking->asked && know(looking, err) != FG_OK)
         return err->code;
     looking->tenant->look_mono_ns =
@@ -546,16 +525,23 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
 
 /* ---- failures ---- */
 
+/* Returns when to try again after so many failures before this one. */
+static int64_t retry_mono_ns(const struct tenant_looking *looking, unsigned failures)
+{
+    int64_t pause_ns = BACKOFF_NS << FG_MIN(failures, BACKOFF_SHIFT_MAX);
+
+    return fg_time_add(fg_mono_ns(looking->env->clock),
+                       pause_ns / 2 +
+                           (int64_t)(cmp_env_random(looking->env) % (uint64_t)(pause_ns / 2)));
+}
+
 static void failed(struct tenant_looking *looking, const struct fg_err *err)
 {
     struct cmp_tenant *tenant = looking->tenant;
-    int64_t pause_ns = BACKOFF_NS << FG_MIN(tenant->failures, BACKOFF_SHIFT_MAX);
 
+    tenant->retry_mono_ns = retry_mono_ns(looking, tenant->failures);
     tenant->failures++;
     tenant->err = *err;
-    tenant->retry_mono_ns = fg_time_add(
-        fg_mono_ns(looking->env->clock),
-        pause_ns / 2 + (int64_t)(cmp_env_random(looking->env) % (uint64_t)(pause_ns / 2)));
     if (looking->too_large)
         tenant->job_max_bytes = FG_MAX(tenant->job_max_bytes / 2, JOB_MIN_BYTES);
     if (err->code == FG_E_CORRUPT || err->code == FG_E_INTERNAL)
@@ -571,6 +557,75 @@ static void failed(struct tenant_looking *looking, const struct fg_err *err)
 static bool is_race(enum fg_code code)
 {
     return code == FG_E_ABORTED || code == FG_E_NOT_FOUND;
+}
+
+static void note_outcome(struct tenant_looking *looking, enum fg_code code,
+                         const struct fg_err *err)
+{
+    struct cmp_tenant *tenant = looking->tenant;
+
+    if (code == FG_OK) {
+        tenant->failures = 0;
+        if (tenant->aside.count == 0) { /* else it is shown */
+            fg_map_clear(&tenant->troubles);
+            tenant->err = (struct fg_err){.code = FG_OK};
+        }
+    } else if (is_race(code) && tenant->failures == 0) {
+        tenant->failures = 1; /* the second time in a row it is not a race */
+    } else {
+        failed(looking, err);
+    }
+}
+
+/* ---- usage ---- */
+
+/* Takes all steps that are due. */
+static enum fg_code take_bill_steps(struct tenant_looking *looking, struct fg_err *err)
+{
+    bool more = true;
+
+    for (int i = 0; i < ROUNDS_MAX && more; i++) {
+        const struct cmp_billing billing = {.env = looking->env,
+                                            .blocks = looking->blocks,
+                                            .settled = looking->settled,
+                                            .queries = looking->rules->queries,
+                                            .arena = looking->arena};
+        enum fg_code code = cmp_billing_advance(&billing, &more, err);
+
+        fg_arena_reset(looking->arena);
+        if (code != FG_OK || (more && know(looking, err) != FG_OK))
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Documents what the tenant used. A failure is not one of the compaction, whose next look does not
+ * wait for it. FG_E_CANCELED, the only error. */
+static enum fg_code document_usage(struct tenant_looking *looking, struct fg_err *err)
+{
+    struct cmp_tenant_bills *bills = &looking->tenant->bills;
+    enum fg_code code;
+
+    /* Without its manifest the compaction has failed as well, and says so. */
+    if (looking->blocks == NULL || fg_mono_ns(looking->env->clock) < bills->retry_mono_ns)
+        return FG_OK;
+    code = take_bill_steps(looking, err);
+    if (code == FG_E_CANCELED)
+        return code;
+    if (code == FG_OK) {
+        *bills = (struct cmp_tenant_bills){.retry_mono_ns = INT64_MIN};
+        return FG_OK;
+    }
+    if (!is_race(code) || bills->failures > 0) {
+        fg_metric_add(looking->env->metrics, COMPACTOR_USAGE_FAILURES, 1);
+        fg_log_warn("usage of a tenant is not documented, will retry",
+                    fg_lb("tenant", looking->tenant->name), fg_lu("attempt", bills->failures + 1),
+                    fg_ls("err", err->msg));
+    }
+    bills->retry_mono_ns = retry_mono_ns(looking, bills->failures);
+    bills->failures++;
+    bills->err = *err;
+    return FG_OK;
 }
 
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
@@ -594,18 +649,6 @@ enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
     code = rounds(&looking, err);
     if (code == FG_E_CANCELED)
         return code;
-    if (code != FG_OK && !(is_race(code) && tenant->failures == 0)) {
-        failed(&looking, err);
-        return FG_OK;
-    }
-    if (code == FG_OK) {
-        tenant->failures = 0;
-        if (tenant->aside.count == 0) { /* else it is shown */
-            fg_map_clear(&tenant->troubles);
-            tenant->err = (struct fg_err){.code = FG_OK};
-        }
-    } else {
-        tenant->failures = 1; /* the second time in a row it is not a race */
-    }
-    return FG_OK;
+    note_outcome(&looking, code, err);
+    return document_usage(&looking, err);
 }

@@ -23,6 +23,14 @@ struct cmp_tenant_counts {
     uint64_t awaits;                /* the least number that a deletion waits for; 0: none */
 };
 
+/* What is wrong with documents of usage. It is apart from the compaction, since neither waits for
+ * the other. */
+struct cmp_tenant_bills {
+    unsigned failures;     /* in a row */
+    struct fg_err err;     /* of the last failure */
+    int64_t retry_mono_ns; /* not before then */
+};
+
 struct cmp_tenant {
     struct fg_slice name;       /* owned */
     struct fg_manifest *blocks; /* as read last; NULL: it was released */
@@ -35,6 +43,7 @@ struct cmp_tenant {
     struct fg_map troubles;     /* blocks with which jobs failed, and since when */
     struct fg_map
         aside; /* damaged or missing segments and blocks, and until when jobs leave them out */
+    struct cmp_tenant_bills bills;
     struct cmp_tenant_counts counts;
     char waits_for[COMPLETION_TEXT_MAX_BYTES]; /* the ingesters that deletions wait for; "": none */
 };
@@ -61,8 +70,9 @@ struct cmp_tenant_rules {
 
 /*
  * Does everything that is due for the tenant: plans and runs jobs until the plan is empty, then
- * completes deletions and writes documents of usage. Logs failures and schedules a retry; they do
- * not affect other tenants. FG_E_CANCELED, the only error: the compactor stops.
+ * completes deletions; then writes documents of usage, also if the former failed. Logs failures and
+ * schedules a retry; they do not affect other tenants. FG_E_CANCELED, the only error: the compactor
+ * stops.
  */
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                              const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,

@@ -19,6 +19,10 @@ struct usage_asking {
     struct qry_query *query;
     int32_t first, last; /* days */
     bool csv;
+    struct fg_usage_documents documents;
+    struct fg_usage_reading *readings; /* by tenant and day */
+    uint32_t n_readings, cap_readings;
+    uint32_t end_of[FG_TENANT_IDS_MAX]; /* where each tenant's readings end */
     struct qry_usage_table table;
 };
 
@@ -110,35 +114,70 @@ static struct qry_usage_entry *entry_of(struct usage_asking *asking, uint32_t fr
     return &table->entries[at];
 }
 
-static enum fg_code add_documents(struct usage_asking *asking, uint32_t from, size_t tenant,
-                                  uint64_t below, struct fg_err *err)
+/* Finds the newest documents of a tenant. */
+static enum fg_code list_documents(struct usage_asking *asking, size_t tenant, struct fg_err *err)
 {
     struct qry_query *query = asking->query;
-    const struct fg_usage_documents documents = {.bucket = query->querier->blocks->bucket,
-                                                 .clock = query->querier->clock,
-                                                 .timeout_ns = REQUEST_TIMEOUT_NS};
+    const struct fg_blocks *blocks = qry_blocks_manifest(query, tenant);
     struct fg_slice name = query->tenants.ids[tenant];
     struct fg_usage_newest *newest;
-    uint32_t n;
+    uint64_t below;
+    uint32_t n = 0;
 
-    if (fg_usage_documents_list(&documents, name, asking->first, asking->last, below, query->arena,
-                                &newest, &n, err) != FG_OK)
-        return err->code;
-    query->requests++;
-    for (uint32_t i = 0; i < n; i++) {
-        struct qry_usage_entry *entry = entry_of(asking, from, tenant, newest[i].day);
-        struct fg_usage_document document;
+    if (blocks != NULL) {
+        /* What was sealed is in the ledger until all documents of its version are there. */
+        below = blocks->ledger.version + (blocks->ledger.n_sealed == 0);
+        if (qry_query_check(query, err) != FG_OK ||
+            fg_usage_documents_list(&asking->documents, name, asking->first, asking->last, below,
+                                    query->arena, &newest, &n, err) != FG_OK)
+            return err->code;
+        query->requests++;
+        if (!fg_arena_grow(query->arena, &asking->readings, asking->n_readings, n,
+                           &asking->cap_readings, sizeof *asking->readings))
+            return qry_query_too_large(err);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        asking->readings[asking->n_readings++] =
+            (struct fg_usage_reading){.tenant = name, .newest = newest[i]};
+    asking->end_of[tenant] = asking->n_readings;
+    return FG_OK;
+}
+
+static enum fg_code check(void *arg, struct fg_err *err)
+{
+    return qry_query_check(arg, err);
+}
+
+/* Reads the documents of all tenants and days. */
+static enum fg_code read_documents(struct usage_asking *asking, struct fg_err *err)
+{
+    struct qry_query *query = asking->query;
+
+    asking->documents = (struct fg_usage_documents){.bucket = query->querier->blocks->bucket,
+                                                    .clock = query->querier->clock,
+                                                    .timeout_ns = REQUEST_TIMEOUT_NS,
+                                                    .deadline_mono_ns = query->deadline_mono_ns};
+    for (size_t i = 0; i < query->tenants.n; i++)
+        if (list_documents(asking, i, err) != FG_OK)
+            return err->code;
+    query->requests += asking->n_readings;
+    return fg_usage_documents_read_all(&asking->documents, asking->readings, asking->n_readings,
+                                       query->arena, check, query, err);
+}
+
+static enum fg_code add_documents(struct usage_asking *asking, uint32_t from, size_t tenant,
+                                  struct fg_err *err)
+{
+    for (uint32_t i = tenant == 0 ? 0 : asking->end_of[tenant - 1]; i < asking->end_of[tenant];
+         i++) {
+        const struct fg_usage_document *document = &asking->readings[i].document;
+        struct qry_usage_entry *entry = entry_of(asking, from, tenant, document->sums.day);
 
         if (entry == NULL)
             return qry_query_too_large(err);
-        if (qry_query_check(query, err) != FG_OK ||
-            fg_usage_documents_read(&documents, name, newest[i].day, newest[i].version,
-                                    query->arena, &document, err) != FG_OK)
-            return err->code;
-        query->requests++;
-        entry->version = document.version;
-        entry->revision = document.revision;
-        entry->sums = document.sums;
+        entry->version = document->version;
+        entry->revision = document->revision;
+        entry->sums = document->sums;
     }
     return FG_OK;
 }
@@ -167,19 +206,16 @@ static enum fg_code add_tenant(struct usage_asking *asking, size_t tenant, struc
     const struct fg_blocks *blocks = qry_blocks_manifest(query, tenant);
     uint32_t from = asking->table.n_entries;
     struct fg_ledger ledger;
-    uint64_t below;
 
     if (blocks == NULL)
         return FG_OK;
-    /* What was sealed is in the ledger until all documents of its version are there. */
-    below = blocks->ledger.version + (blocks->ledger.n_sealed == 0);
     /* Stored bytes until now, as the next swap will count them. */
     if (!fg_ledger_copy(&ledger, &blocks->ledger, query->arena) ||
         (ledger.stored_wall_ns != 0 &&
          !fg_ledger_store(&ledger, fg_blocks_stored_bytes(blocks),
                           fg_wall_ns(query->querier->clock), query->arena)))
         return qry_query_too_large(err);
-    if (add_documents(asking, from, tenant, below, err) != FG_OK ||
+    if (add_documents(asking, from, tenant, err) != FG_OK ||
         add_days(asking, from, tenant, ledger.sealed, ledger.n_sealed, err) != FG_OK ||
         add_days(asking, from, tenant, ledger.open, ledger.n_open, err) != FG_OK)
         return err->code;
@@ -238,13 +274,12 @@ static enum fg_code usage(struct qry_query *query, const ProtobufCMessage *in, s
     /* A bill is of what is there now, not of ten seconds ago: the snapshot is fresh. */
     if (qry_blocks_begin(query, true, err) != FG_OK)
         return err->code;
-    for (size_t i = 0; i < query->tenants.n; i++) {
+    code = read_documents(&asking, err);
+    for (size_t i = 0; i < query->tenants.n && code == FG_OK; i++)
         code = add_tenant(&asking, i, err);
-        if (code != FG_OK)
-            return code == FG_E_CANCELED || code == FG_E_DEADLINE ? code
-                                                                  : fg_message_object_fault(err);
-    }
-    return write_answer(&asking, err);
+    if (code == FG_OK)
+        return write_answer(&asking, err);
+    return code == FG_E_CANCELED || code == FG_E_DEADLINE ? code : fg_message_object_fault(err);
 }
 
 const struct qry_endpoint qry_usage_endpoints[] = {

@@ -50,6 +50,7 @@ struct qry_usage_counts {
     uint64_t number; /* of the next parcel */
     struct parcel parcel;
     int64_t timeout_ns;
+    bool told_kept; /* that there are files which this version cannot read */
 };
 
 void qry_usage_counts_add(struct qry_usage_counts *counts, struct fg_slice tenant,
@@ -140,34 +141,52 @@ static void unspool(const struct qry_usage_counts *counts, const struct fg_query
     (void)unlink(path);
 }
 
-/* Loads a file as the parcel. Deletes one that was not finished, or is no such file at all. */
-static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_name *name)
+/* Reads a file into the parcel and checks it. FG_E_CORRUPT: it was not finished, or is damaged.
+ * Else it may be of a newer version. */
+static enum fg_code read_file(struct qry_usage_counts *counts, const char *path, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_QUERY_COUNTS_ARENA_BYTES);
     struct fg_query_counts found = {.count = 0};
-    char path[PATH_MAX_BYTES], chunk[4096];
+    struct fg_buf *bytes = &counts->parcel.bytes;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char chunk[4096];
+    ssize_t n = -1;
+
+    while (fd >= 0 && (n = read(fd, chunk, sizeof chunk)) > 0)
+        fg_buf_append(bytes, chunk, (size_t)n);
+    if (n < 0)
+        (void)fg_fail_errno(err, errno, "read");
+    if (fd >= 0)
+        (void)close(fd);
+    if (n < 0)
+        return err->code;
+    if (bytes->full)
+        return fg_fail(err, FG_E_TOO_LARGE, "more than %zu bytes", bytes->max_bytes);
+    return fg_query_counts_add_encoded(&found, fg_buf_slice(bytes), arena, err);
+}
+
+/* Loads a file as the parcel. Deletes one that is damaged; leaves one that this version cannot read
+ * to a newer one. */
+static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_name *name)
+{
+    char path[PATH_MAX_BYTES];
     struct fg_err err;
-    ssize_t n;
-    int fd;
 
     file_path(counts, name, path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    counts->parcel.name = *name;
-    while ((n = read(fd, chunk, sizeof chunk)) > 0)
-        fg_buf_append(&counts->parcel.bytes, chunk, (size_t)n);
-    (void)close(fd);
-    if (n == 0 && !counts->parcel.bytes.full &&
-        fg_query_counts_add_encoded(&found, fg_buf_slice(&counts->parcel.bytes), arena, &err) ==
-            FG_OK) {
+    if (read_file(counts, path, &err) == FG_OK) {
+        counts->parcel.name = *name;
         counts->parcel.on_disk = true;
         return true;
     }
     fg_buf_clear(&counts->parcel.bytes);
-    if (n == 0) {
-        fg_log_error("counts of queries on disk are damaged and deleted", fg_ls("file", path));
+    if (err.code == FG_E_CORRUPT) {
+        fg_log_error("counts of queries on disk are damaged and deleted", fg_ls("file", path),
+                     fg_ls("err", err.msg));
         (void)unlink(path);
+    } else if (!counts->told_kept) {
+        counts->told_kept = true; /* each tick comes here */
+        fg_log_warn("counts of queries on disk cannot be read; they are kept", fg_ls("file", path),
+                    fg_ls("err", err.msg));
     }
     return false;
 }

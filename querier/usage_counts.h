@@ -4,7 +4,8 @@
  *
  * What was counted is written to a folder first, if there is one, and from there to the bucket
  * until that has succeeded. So a bucket that is away loses nothing, a restart loses nothing, and a
- * crash at most one interval. Without a folder it waits in memory.
+ * crash at most one interval. Without a folder it waits in memory. Files that a newer version wrote
+ * stay in the folder until a program that can read them starts; only damaged ones are deleted.
  *
  * Thread: qry_usage_counts_add() from any; a ticker of its own writes.
  * Memory: FG_QUERY_COUNTS_ARENA_BYTES at most, and one object. Tenants beyond

@@ -141,17 +141,96 @@ bool fg_usage_day_add_row(struct fg_usage_day *day, const struct fg_usage_row *r
     return true;
 }
 
-bool fg_usage_day_add(struct fg_usage_day *day, const struct fg_usage_day *more,
-                      struct fg_arena *arena)
+uint64_t fg_usage_day_bytes(const struct fg_usage_day *day)
 {
-    for (uint32_t i = 0; i < more->n_rows; i++)
-        if (!fg_usage_day_add_row(day, &more->rows[i], arena))
-            return false;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < day->n_rows; i++)
+        bytes += FG_USAGE_ROW_BYTES + day->rows[i].service.len;
+    return bytes;
+}
+
+/* Rows of two days on their way into one list. */
+struct merging {
+    struct fg_usage_row *rows; /* rows[0] is for the service "", the first one in order, */
+    bool has_rest;             /* ... if anything counts for it */
+    uint32_t n;
+    uint64_t bytes, max_bytes;
+    struct fg_arena *arena;
+};
+
+/* Takes a row of a service that is not in the day. Returns false if the arena is full. */
+static bool merge_new(struct merging *merging, const struct fg_usage_row *row)
+{
+    uint64_t bytes = FG_USAGE_ROW_BYTES + row->service.len;
+
+    if (row->service.len == 0 || bytes > merging->max_bytes - merging->bytes) {
+        add_row(&merging->rows[0], row);
+        merging->has_rest = true;
+        return true;
+    }
+    merging->rows[merging->n] = *row;
+    merging->rows[merging->n].service = fg_arena_copy(merging->arena, row->service);
+    merging->bytes += bytes;
+    return merging->rows[merging->n++].service.ptr != NULL;
+}
+
+/* Both lists are in order, so one walk finds what they share: lists are long where services have
+ * names at random. */
+static bool merge_rows(struct fg_usage_day *day, const struct fg_usage_day *more,
+                       uint64_t rows_max_bytes, struct fg_arena *arena)
+{
+    struct merging merging = {.has_rest = day->n_rows > 0 && day->rows[0].service.len == 0,
+                              .n = 1,
+                              .bytes = fg_usage_day_bytes(day),
+                              .arena = arena};
+    uint32_t at = 0, cap = day->n_rows + more->n_rows + 1;
+    bool fits = true;
+
+    if (more->n_rows == 0)
+        return true;
+    merging.rows = fg_arena_new(arena, struct fg_usage_row, cap);
+    if (merging.rows == NULL)
+        return false;
+    merging.max_bytes = FG_MAX(rows_max_bytes, merging.bytes);
+    merging.rows[0] =
+        merging.has_rest ? day->rows[at++] : (struct fg_usage_row){.service = FG_LIT("")};
+    for (uint32_t i = 0; i < more->n_rows && fits; i++) {
+        const struct fg_usage_row *row = &more->rows[i];
+
+        while (at < day->n_rows && fg_slice_cmp(day->rows[at].service, row->service) < 0)
+            merging.rows[merging.n++] = day->rows[at++];
+        if (at < day->n_rows && fg_slice_eq(day->rows[at].service, row->service)) {
+            merging.rows[merging.n] = day->rows[at++];
+            add_row(&merging.rows[merging.n++], row);
+        } else {
+            fits = merge_new(&merging, row);
+        }
+    }
+    while (at < day->n_rows)
+        merging.rows[merging.n++] = day->rows[at++];
+    day->rows = merging.rows + !merging.has_rest;
+    day->n_rows = merging.n - !merging.has_rest;
+    day->cap_rows = cap - !merging.has_rest;
+    return fits;
+}
+
+bool fg_usage_day_add_within(struct fg_usage_day *day, const struct fg_usage_day *more,
+                             uint64_t rows_max_bytes, struct fg_arena *arena)
+{
+    if (!merge_rows(day, more, rows_max_bytes, arena))
+        return false;
     fg_usage_stored_add(&day->stored, 1, more->stored.byte_seconds);
     day->stored.byte_days = fg_usage_sum(day->stored.byte_days, more->stored.byte_days);
     day->writes = fg_usage_sum(day->writes, more->writes);
     fg_usage_queries_add(&day->queries, &more->queries);
     return true;
+}
+
+bool fg_usage_day_add(struct fg_usage_day *day, const struct fg_usage_day *more,
+                      struct fg_arena *arena)
+{
+    return fg_usage_day_add_within(day, more, UINT64_MAX, arena);
 }
 
 struct fg_usage_row fg_usage_day_total(const struct fg_usage_day *day)

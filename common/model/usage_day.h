@@ -24,6 +24,7 @@ enum {
     FG_USAGE_DAY_S = 24 * 3600,
     FG_USAGE_ROWS_MAX = 1 << 20,
     FG_USAGE_SERVICE_MAX_BYTES = 64 * 1024, /* as a block's directory allows */
+    FG_USAGE_ROW_BYTES = 48, /* of a row without its name, for limits; most take less */
     FG_USAGE_DATE_BYTES = sizeof "2026-11-27",
 };
 
@@ -94,6 +95,15 @@ bool fg_usage_day_add_row(struct fg_usage_day *day, const struct fg_usage_row *r
  * some of it was added. */
 bool fg_usage_day_add(struct fg_usage_day *day, const struct fg_usage_day *more,
                       struct fg_arena *arena) fg_must_check;
+
+/* Does the same for a day whose rows are bounded: services that are not in it yet and would make
+ * them exceed rows_max_bytes (fg_usage_day_bytes()) count for the service "", whose row always
+ * fits. Equal values give equal ones. */
+bool fg_usage_day_add_within(struct fg_usage_day *day, const struct fg_usage_day *more,
+                             uint64_t rows_max_bytes, struct fg_arena *arena) fg_must_check;
+
+/* Returns what the rows count for such a limit: FG_USAGE_ROW_BYTES and the name of each. */
+uint64_t fg_usage_day_bytes(const struct fg_usage_day *day);
 
 /* Returns the sum of all rows; its series are those of all services together. */
 struct fg_usage_row fg_usage_day_total(const struct fg_usage_day *day);

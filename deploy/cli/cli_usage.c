@@ -23,7 +23,9 @@ struct usage_command {
 static const char usage_about[] =
     "Prints what the tenant used, day by day: profiles, bytes as sent and uncompressed, samples,\n"
     "series, bytes stored over time, and queries. Days are those of UTC and of the profiles' own\n"
-    "times. A day is final about two hours after its end; * marks days whose numbers still grow.\n";
+    "times. A day is final about two hours after its end; * marks days whose numbers still grow, "
+    "and\n"
+    "the last line says what is not in yet.\n";
 
 static const char usage_notes[] =
     CLI_TIMES_HELP "\n"
@@ -126,29 +128,16 @@ static enum fg_code print_table(const struct usage_command *command, const json_
     return code;
 }
 
-/* On standard error, since tables are read by programs, too: a server that has just got its first
- * profiles would seem to have none. */
-static void say_waiting(const json_t *answer)
+/* Not on standard output, where programs read rows. */
+static void print_missing(const json_t *answer)
 {
-    const json_t *waiting = json_object_get(answer, "waiting"), *tenant;
-    size_t i;
+    struct fg_buf text;
 
-    json_array_foreach(waiting, i, tenant)
-    {
-        uint64_t profiles = cli_usage_number(tenant, "profiles");
-        struct fg_buf name;
-
-        if (profiles == 0)
-            continue;
-        fg_buf_init(&name, SIZE_MAX);
-        put_name(tenant, "tenant", &name);
-        (void)fprintf(stderr,
-                      "flamegrid: %" PRIu64
-                      " profiles of tenant %.*s wait to be merged into blocks, "
-                      "and count for no day yet\n",
-                      profiles, FG_S(fg_buf_slice(&name)));
-        fg_buf_done(&name);
-    }
+    fg_buf_init(&text, SIZE_MAX);
+    cli_usage_missing(answer, &text);
+    if (text.len > 0)
+        (void)fprintf(stderr, "flamegrid: %.*s\n", FG_S(fg_buf_slice(&text)));
+    fg_buf_done(&text);
 }
 
 static enum fg_code print_csv(const struct usage_command *command, struct fg_err *err)
@@ -178,7 +167,8 @@ static enum fg_code usage(struct usage_command *command, struct fg_err *err)
     if (command->json)
         return cli_json_print(answer, stdout, err);
     code = print_table(command, answer, err);
-    say_waiting(answer);
+    if (code == FG_OK)
+        print_missing(answer);
     json_decref(answer);
     return code;
 }
@@ -275,8 +265,8 @@ static enum fg_code cost(struct usage_command *command, struct fg_err *err)
         cli_usage_ask_json(command->client, &command->question, &answer, err) != FG_OK)
         return err->code;
     code = print_costs(command, answer, err);
-    if (!command->json)
-        say_waiting(answer);
+    if (code == FG_OK && !command->json)
+        print_missing(answer);
     json_decref(answer);
     return code;
 }

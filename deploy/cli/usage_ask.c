@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
 
 #include <inttypes.h>
@@ -82,4 +83,44 @@ uint64_t cli_usage_number(const json_t *object, const char *key)
     json_int_t number = json_integer_value(json_object_get(object, key));
 
     return number < 0 ? 0 : (uint64_t)number;
+}
+
+static uint64_t sum_waiting(const json_t *answer, const char *key)
+{
+    const json_t *waiting = json_object_get(answer, "waiting");
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < json_array_size(waiting); i++)
+        sum += cli_usage_number(json_array_get(waiting, i), key);
+    return sum;
+}
+
+static size_t count_growing(const json_t *answer)
+{
+    const json_t *days = json_object_get(answer, "days");
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_array_size(days); i++)
+        n += json_is_true(json_object_get(json_array_get(days, i), "preliminary"));
+    return n;
+}
+
+void cli_usage_missing(const json_t *answer, struct fg_buf *out)
+{
+    uint64_t profiles = sum_waiting(answer, "profiles");
+    size_t growing = count_growing(answer);
+
+    if (profiles + growing == 0)
+        return;
+    fg_buf_puts(out, "not all is in yet: ");
+    if (profiles > 0) {
+        fg_buf_printf(out, "%" PRIu64 " profile%s (", profiles, profiles == 1 ? "" : "s");
+        cli_show_value((int64_t)sum_waiting(answer, "wire_bytes"), FG_LIT("bytes"), out);
+        fg_buf_puts(out, " as sent) still to be merged, for no day yet");
+    }
+    if (profiles > 0 && growing > 0)
+        fg_buf_puts(out, ", and ");
+    if (growing > 0)
+        fg_buf_printf(out, "the numbers of %zu day%s still grow", growing,
+                      growing == 1 ? "" : "s");
 }

@@ -204,25 +204,27 @@ def command(server, *words):
     done = subprocess.run([flamegrid.binary(), *words, "--url", "http://127.0.0.1:%d" % server.port, "--tenant", "acme"],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     check(done.returncode == 0, "%s: %s", words, done.stderr.decode())
-    return done.stdout.decode()
+    return done.stdout.decode(), done.stderr.decode()
 
 
 def check_commands(server, answer, world):
     ours = [day for day in answer["days"] if day["tenant"] == "acme"]
     range_ = ["--from", span(world)["from"], "--until", span(world)["until"]]
-    printed = json.loads(command(server, "usage", "--json", "--by", "service", *range_))
+    printed = json.loads(command(server, "usage", "--json", "--by", "service", *range_)[0])
     check([day["day"] for day in printed["days"]] == [day["day"] for day in ours], "%s", printed)
-    check(command(server, "usage", "--csv", *range_).count("\r\n") == len(ours) + 1, "--csv")
-    table = command(server, "usage", *range_).splitlines()
+    check(command(server, "usage", "--csv", *range_)[0].count("\r\n") == len(ours) + 1, "--csv")
+    table, said = command(server, "usage", *range_)
+    check(any(day["preliminary"] for day in ours) == ("with * still grow\n" in said), "%s", said)
+    table = table.splitlines()
     check(len(table) == len(ours) + 1 and table[1].startswith(ours[0]["day"]), "%s", table)
-    services = command(server, "usage", "--by", "service", *range_).splitlines()
+    services = command(server, "usage", "--by", "service", *range_)[0].splitlines()
     check(len(services) == sum(len(day["services"]) for day in ours) + 1, "%s", services)
-    (cost,) = json.loads(command(server, "cost", "--json", "--gb-month", "2", "--thousand-writes", "3", *range_))
+    (cost,) = json.loads(command(server, "cost", "--json", "--gb-month", "2", "--thousand-writes", "3", *range_)[0])
     stored = sum(day["stored_byte_days"] + day["stored_byte_seconds"] / DAY_S for day in ours) / 2**30 / (730 / 24)
     check(abs(cost["storage_usd"] - 2 * stored) < 1e-9 and cost["writes"] == sum(day["writes"] for day in ours), "%s", cost)
     check(abs(cost["writes_usd"] - 3 * cost["writes"] / 1000) < 1e-9, "%s", cost)
     check(abs(cost["total_usd"] - sum(cost[key] for key in ("storage_usd", "writes_usd", "reads_usd"))) < 1e-9, "%s", cost)
-    check("acme" in command(server, "cost", *range_), "the table")
+    check("acme" in command(server, "cost", *range_)[0], "the table")
 
 
 def usage_is_what_was_sent(rng):

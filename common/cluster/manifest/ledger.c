@@ -39,43 +39,24 @@ struct fg_usage_day *fg_ledger_open(struct fg_ledger *ledger, int32_t day, struc
     return &ledger->open[at];
 }
 
-/* Returns what the open rows take of FG_LEDGER_MAX_BYTES. */
-static uint64_t open_bytes(const struct fg_ledger *ledger)
+bool fg_ledger_add(struct fg_ledger *ledger, const struct fg_usage_day *days, uint32_t n_days,
+                   struct fg_arena *arena)
 {
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < ledger->n_open; i++)
-        for (uint32_t k = 0; k < ledger->open[i].n_rows; k++)
-            bytes += FG_LEDGER_ROW_BYTES + ledger->open[i].rows[k].service.len;
-    return bytes;
-}
-
-bool fg_ledger_add(struct fg_ledger *ledger, const struct fg_usage_day *days, uint32_t n_days,
-                   struct fg_arena *arena)
-{
-    uint64_t bytes = open_bytes(ledger);
-
+        bytes += fg_usage_day_bytes(&ledger->open[i]);
     for (uint32_t i = 0; i < n_days; i++) {
         struct fg_usage_day *into = fg_ledger_open(ledger, days[i].day, arena);
-        struct fg_usage_day rest = days[i];
 
         if (into == NULL)
             return false;
-        for (uint32_t k = 0; k < days[i].n_rows; k++) {
-            struct fg_usage_row row = days[i].rows[k];
-            uint32_t before = into->n_rows;
-
-            /* The row "" of each day fits beyond the limit: there are not many days. */
-            if (bytes + FG_LEDGER_ROW_BYTES + row.service.len > FG_LEDGER_MAX_BYTES)
-                row.service = FG_LIT("");
-            if (!fg_usage_day_add_row(into, &row, arena))
-                return false;
-            if (into->n_rows > before)
-                bytes += FG_LEDGER_ROW_BYTES + row.service.len;
-        }
-        rest.n_rows = 0;
-        if (!fg_usage_day_add(into, &rest, arena))
+        bytes -= fg_usage_day_bytes(into); /* what the other days have */
+        /* The row "" of each day fits beyond the limit: there are not many days. */
+        if (!fg_usage_day_add_within(
+                into, &days[i], FG_LEDGER_MAX_BYTES - FG_MIN(bytes, FG_LEDGER_MAX_BYTES), arena))
             return false;
+        bytes += fg_usage_day_bytes(into);
     }
     return true;
 }
@@ -114,19 +95,23 @@ static int32_t last_ended(int64_t wall_ns, int64_t delay_ns)
     return fg_usage_day_of(fg_time_add(wall_ns, -delay_ns)) - 1;
 }
 
+/* True if the days that a seal would take out now fill half of the ledger. Days that have not ended
+ * do not count: a seal leaves them, so the next swap would find the ledger as full as before. */
 static bool is_half_full(const struct fg_ledger *ledger)
 {
-    return ledger->n_open > FG_LEDGER_DAYS_MAX / 2 || open_bytes(ledger) > FG_LEDGER_MAX_BYTES / 2;
+    uint32_t n = 0;
+    uint64_t bytes = 0;
+
+    while (n < ledger->n_open && ledger->open[n].day < ledger->next_day)
+        bytes += fg_usage_day_bytes(&ledger->open[n++]);
+    return n > FG_LEDGER_DAYS_MAX / 2 || bytes > FG_LEDGER_MAX_BYTES / 2;
 }
 
 bool fg_ledger_is_due(const struct fg_ledger *ledger, int64_t wall_ns)
 {
     if (ledger->n_sealed > 0 || ledger->stored_wall_ns == 0)
         return false;
-    if (last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS) >= ledger->next_day)
-        return true;
-    /* A seal takes out only days that have ended: one that takes nothing would follow another. */
-    return is_half_full(ledger) && ledger->open[0].day < ledger->next_day;
+    return last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS) >= ledger->next_day || is_half_full(ledger);
 }
 
 int32_t fg_ledger_last_day(const struct fg_ledger *ledger, int64_t wall_ns)

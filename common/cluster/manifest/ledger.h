@@ -12,11 +12,11 @@
  * before.
  *
  * Seals are once a day: SEAL_DELAY after its end, with all that came for earlier days since then.
- * Only if the ledger is half full it is sealed sooner.
+ * Only if what came for earlier days fills half of the ledger, it is sealed sooner.
  *
- * Memory: the open sums have at most FG_LEDGER_MAX_BYTES; what services beyond it use counts for
- * the service "", and what days beyond FG_LEDGER_DAYS_MAX use for the day before them that is
- * there.
+ * Memory: the rows of the open days have at most FG_LEDGER_MAX_BYTES; what further services use
+ * counts for the service "" of its day, and what days beyond FG_LEDGER_DAYS_MAX use for the day
+ * before them that is there.
  *
  * Thread: any; values as in l0.h.
  */
@@ -28,7 +28,6 @@
 enum {
     FG_LEDGER_DAYS_MAX = 1024,
     FG_LEDGER_MAX_BYTES = 4 * 1024 * 1024, /* an eighth of a manifest */
-    FG_LEDGER_ROW_BYTES = 48, /* of a row without its name, for that limit; most take less */
 };
 
 /* From the end of a day to its document: queriers' counters and the last hour's segments are there

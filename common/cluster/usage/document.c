@@ -20,7 +20,7 @@ enum fg_code fg_usage_document_next(const struct fg_usage_document *before, stru
         if (!fg_usage_day_copy(&next.sums, &before->sums, arena))
             return fg_fail(err, FG_E_LIMIT, "no room for a document of usage");
     }
-    if (!fg_usage_day_add(&next.sums, more, arena))
+    if (!fg_usage_day_add_within(&next.sums, more, FG_USAGE_DOCUMENT_ROWS_MAX_BYTES, arena))
         return fg_fail(err, FG_E_LIMIT, "no room for a document of usage");
     *ret_document = next;
     return FG_OK;

@@ -8,6 +8,9 @@
  *   (fg_usage_day_put())
  * The same value gives the same bytes.
  *
+ * A day may get corrections without end, each with the services of a whole ledger. So the rows of a
+ * document are bounded, too: what further services use counts for the service "".
+ *
  * Thread: any; no state.
  */
 #ifndef FG_COMMON_CLUSTER_USAGE_DOCUMENT_H
@@ -16,8 +19,9 @@
 #include "common/model/usage_day.h"
 
 enum {
-    FG_USAGE_DOCUMENT_MAX_BYTES = 64 * 1024 * 1024,
-    FG_USAGE_DOCUMENT_ARENA_BYTES = 256 * 1024 * 1024, /* enough for one of that size */
+    FG_USAGE_DOCUMENT_ROWS_MAX_BYTES = 16 * 1024 * 1024, /* fg_usage_day_bytes(); of four ledgers */
+    FG_USAGE_DOCUMENT_MAX_BYTES = 64 * 1024 * 1024,      /* those rows take half of it at most */
+    FG_USAGE_DOCUMENT_ARENA_BYTES = 256 * 1024 * 1024,   /* enough for one of that size */
 };
 
 struct fg_usage_document {
@@ -28,8 +32,8 @@ struct fg_usage_document {
     struct fg_usage_day sums;
 };
 
-/* Makes the version that adds `more` to the one before; before NULL: the first. Borrows names.
- * FG_E_LIMIT: the arena is full. */
+/* Makes the version that adds `more` to the one before, within the limit of rows; before NULL: the
+ * first. Borrows names. FG_E_LIMIT: the arena is full. */
 enum fg_code fg_usage_document_next(const struct fg_usage_document *before, struct fg_slice tenant,
                                     uint64_t version, const struct fg_usage_day *more,
                                     struct fg_arena *arena, struct fg_usage_document *ret_document,

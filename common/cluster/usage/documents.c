@@ -2,7 +2,9 @@
 
 static int64_t deadline(const struct fg_usage_documents *documents)
 {
-    return fg_time_add(fg_mono_ns(documents->clock), documents->timeout_ns);
+    int64_t end_ns = fg_time_add(fg_mono_ns(documents->clock), documents->timeout_ns);
+
+    return documents->deadline_mono_ns == 0 ? end_ns : FG_MIN(end_ns, documents->deadline_mono_ns);
 }
 
 static enum fg_code name_of(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, int32_t day,
@@ -64,7 +66,7 @@ static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
         last = &listing->newest[listing->count++];
     }
     fg_assert(last != NULL);
-    *last = (struct fg_usage_newest){name.day, name.version};
+    *last = (struct fg_usage_newest){name.day, name.version, entry->size_bytes};
     return true;
 }
 
@@ -92,29 +94,146 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
 
 /* ---- one of them ---- */
 
+static struct fg_bucket_request get_of(const struct fg_usage_documents *documents, const char *name)
+{
+    return (struct fg_bucket_request){.verb = FG_BUCKET_GET,
+                                      .name = name,
+                                      .content_max_bytes = FG_USAGE_DOCUMENT_MAX_BYTES,
+                                      .deadline_mono_ns = deadline(documents)};
+}
+
+/* Takes what a request brought, and clears it. */
+static enum fg_code take(struct fg_bucket_request *request, struct fg_slice tenant, int32_t day,
+                         uint64_t version, struct fg_arena *arena,
+                         struct fg_usage_document *ret_document, struct fg_err *err)
+{
+    enum fg_code code = request->code;
+
+    if (code == FG_OK)
+        code = fg_usage_document_decode(fg_buf_slice(&request->body), tenant, day, version, arena,
+                                        ret_document, err);
+    else
+        *err = request->err;
+    fg_bucket_clear(request);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", request->name);
+}
+
 enum fg_code fg_usage_documents_read(const struct fg_usage_documents *documents,
                                      struct fg_slice tenant, int32_t day, uint64_t version,
                                      struct fg_arena *arena, struct fg_usage_document *ret_document,
                                      struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
-    struct fg_bucket_request request = {.verb = FG_BUCKET_GET,
-                                        .name = name,
-                                        .content_max_bytes = FG_USAGE_DOCUMENT_MAX_BYTES,
-                                        .deadline_mono_ns = deadline(documents)};
-    enum fg_code code;
+    struct fg_bucket_request request = get_of(documents, name);
 
     if (name_of(name, tenant, day, version, err) != FG_OK)
         return err->code;
-    code = fg_bucket_call_until(documents->bucket, &request, documents->stop);
-    if (code == FG_OK)
-        code = fg_usage_document_decode(fg_buf_slice(&request.body), tenant, day, version, arena,
-                                        ret_document, err);
-    else
-        *err = request.err;
-    fg_bucket_clear(&request);
-    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
+    (void)fg_bucket_call_until(documents->bucket, &request, documents->stop);
+    return take(&request, tenant, day, version, arena, ret_document, err);
 }
+
+/* ---- many of them ---- */
+
+/* A request under way. */
+struct read_slot {
+    struct fg_bucket_request request;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_usage_reading *reading; /* NULL: the slot is free */
+};
+
+struct read_wave {
+    const struct fg_usage_documents *documents;
+    struct fg_bucket_wave *wave;
+    struct read_slot slots[FG_USAGE_READS_MAX];
+    uint64_t bytes; /* under way */
+};
+
+static struct read_slot *free_slot(struct read_wave *wave)
+{
+    for (size_t i = 0; i < FG_USAGE_READS_MAX; i++)
+        if (wave->slots[i].reading == NULL)
+            return &wave->slots[i];
+    return NULL;
+}
+
+/* Sends one more request. *ret_sent: there was room for it. */
+static enum fg_code send_one(struct read_wave *wave, struct fg_usage_reading *reading,
+                             bool *ret_sent, struct fg_err *err)
+{
+    struct read_slot *slot = free_slot(wave);
+
+    *ret_sent = slot != NULL && (wave->bytes == 0 || wave->bytes + reading->newest.size_bytes <=
+                                                         FG_USAGE_READS_MAX_BYTES);
+    if (!*ret_sent)
+        return FG_OK;
+    if (name_of(slot->name, reading->tenant, reading->newest.day, reading->newest.version, err) !=
+        FG_OK)
+        return err->code;
+    slot->request = get_of(wave->documents, slot->name);
+    slot->reading = reading;
+    wave->bytes += reading->newest.size_bytes;
+    fg_bucket_wave_send(wave->wave, wave->documents->bucket, &slot->request);
+    return FG_OK;
+}
+
+static enum fg_code take_one(struct read_wave *wave, struct fg_bucket_request *request,
+                             struct fg_arena *arena, struct fg_err *err)
+{
+    struct read_slot *slot = fg_container(request, struct read_slot, request);
+    struct fg_usage_reading *reading = slot->reading;
+
+    slot->reading = NULL;
+    wave->bytes -= reading->newest.size_bytes;
+    return take(request, reading->tenant, reading->newest.day, reading->newest.version, arena,
+                &reading->document, err);
+}
+
+static enum fg_code read_all(struct read_wave *wave, struct fg_usage_reading *readings,
+                             uint32_t count, struct fg_arena *arena,
+                             enum fg_code (*check)(void *arg, struct fg_err *err), void *arg,
+                             struct fg_err *err)
+{
+    struct fg_bucket_request *request;
+    uint32_t sent = 0;
+
+    do {
+        bool more = true;
+
+        if (check(arg, err) != FG_OK)
+            return err->code;
+        while (more && sent < count) {
+            if (send_one(wave, &readings[sent], &more, err) != FG_OK)
+                return err->code;
+            sent += more;
+        }
+        request = fg_bucket_wave_next(wave->wave);
+        if (request != NULL && take_one(wave, request, arena, err) != FG_OK)
+            return err->code;
+    } while (request != NULL);
+    return FG_OK;
+}
+
+enum fg_code fg_usage_documents_read_all(const struct fg_usage_documents *documents,
+                                         struct fg_usage_reading *readings, uint32_t count,
+                                         struct fg_arena *arena,
+                                         enum fg_code (*check)(void *arg, struct fg_err *err),
+                                         void *arg, struct fg_err *err)
+{
+    struct read_wave *wave = fg_new(struct read_wave);
+    enum fg_code code;
+
+    wave->documents = documents;
+    wave->wave = fg_bucket_wave_create();
+    code = read_all(wave, readings, count, arena, check, arg, err);
+    fg_bucket_wave_destroy(wave->wave); /* ends what is under way after an error */
+    for (size_t i = 0; i < FG_USAGE_READS_MAX; i++)
+        if (wave->slots[i].reading != NULL)
+            fg_bucket_clear(&wave->slots[i].request);
+    free(wave);
+    return code;
+}
+
+/* ---- writing ---- */
 
 enum fg_code fg_usage_documents_write(const struct fg_usage_documents *documents,
                                       const struct fg_usage_document *document, struct fg_err *err)

@@ -16,12 +16,26 @@ struct fg_usage_documents {
     struct fg_bucket_stop *stop; /* NULL: cannot be stopped */
     struct fg_clock *clock;
     int64_t timeout_ns;
+    int64_t deadline_mono_ns; /* of all requests together; 0: none */
 };
 
 /* The newest version of a day. */
 struct fg_usage_newest {
     int32_t day;
     uint64_t version;
+    uint64_t size_bytes;
+};
+
+enum {
+    FG_USAGE_READS_MAX = 16,                     /* documents that are read at a time, */
+    FG_USAGE_READS_MAX_BYTES = 64 * 1024 * 1024, /* ... unless they are larger: then one */
+};
+
+/* A version that is to be read, and what it says. */
+struct fg_usage_reading {
+    struct fg_slice tenant;
+    struct fg_usage_newest newest;
+    struct fg_usage_document document;
 };
 
 /*
@@ -41,6 +55,17 @@ enum fg_code fg_usage_documents_read(const struct fg_usage_documents *documents,
                                      struct fg_slice tenant, int32_t day, uint64_t version,
                                      struct fg_arena *arena, struct fg_usage_document *ret_document,
                                      struct fg_err *err) fg_must_check;
+
+/*
+ * Reads many versions, FG_USAGE_READS_MAX at a time. check() is called between them and may return
+ * an error to end it. Errors as of fg_usage_documents_read(); the first one ends all. `stop` is not
+ * used.
+ */
+enum fg_code fg_usage_documents_read_all(const struct fg_usage_documents *documents,
+                                         struct fg_usage_reading *readings, uint32_t count,
+                                         struct fg_arena *arena,
+                                         enum fg_code (*check)(void *arg, struct fg_err *err),
+                                         void *arg, struct fg_err *err) fg_must_check;
 
 /* Writes a version. FG_OK also if it exists: whoever wrote it wrote the same bytes. Errors of the
  * bucket. */

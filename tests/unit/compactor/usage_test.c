@@ -439,6 +439,171 @@ static void a_tenant_of_an_older_version_is_billed_for_what_it_stores(void **sta
     free(world);
 }
 
+/* It sends nothing any more and nothing changes, so only the days themselves make swaps. */
+static void an_idle_tenant_is_billed_for_each_day(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct arrived arrived = {NULL, 0, 0};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_document document = {.version = 0};
+    uint64_t bytes;
+
+    (void)state;
+    world_open(world, 12);
+    pass_a_day(world, &arrived);
+    for (int hour = 0; hour < 5 * 24; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    bytes = live_bytes(world, 0);
+    for (int hour = 0; hour < 10 * 24; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    world_pass_time(world, 7 * FG_USAGE_DAY_NS + 3 * FG_HOUR_NS); /* the compactor was off */
+    world_turn(world);
+    assert_int_equal(live_bytes(world, 0), bytes);
+    for (int32_t day = 47500 + 6; day < 47500 + 23; day++) {
+        assert_true(read_newest(world, 0, day, arena, &document));
+        assert_int_equal(document.sums.stored.byte_days, bytes);
+        assert_int_equal(document.sums.stored.byte_seconds, 0);
+        assert_int_equal(document.sums.n_rows, 0);
+        assert_int_equal(document.revision, 1);
+    }
+    fg_arena_destroy(arena);
+    world_close(world);
+    free(arrived.profiles);
+    free(world);
+}
+
+/* ---- failures ---- */
+
+/* Damages the newest document of a day. Gives its name and what it was. */
+static struct fg_buf damage_newest(struct world *world, uint32_t tenant, int32_t day,
+                                   char ret_object[FG_NAME_MAX_BYTES])
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_name name = {.day = day};
+    struct fg_usage_document document = {.version = 0};
+    struct fg_buf was;
+    struct fg_err err;
+
+    assert_true(read_newest(world, tenant, day, arena, &document));
+    (void)snprintf(name.tenant, sizeof name.tenant, "%s", made_tenant(tenant));
+    name.version = document.version;
+    world_must(fg_name_usage(ret_object, &name, &err), &err);
+    world_get(world, ret_object, &was);
+    world_put(world, ret_object, FG_LIT("damaged"));
+    fg_arena_destroy(arena);
+    return was;
+}
+
+static bool condition_is_raised(struct fg_conditions *conditions, const char *name)
+{
+    struct fg_buf text;
+    bool raised;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_conditions_write(conditions, &text);
+    raised = fg_slice_search(fg_buf_slice(&text), name) != SIZE_MAX;
+    fg_buf_done(&text);
+    return raised;
+}
+
+/* A correction of a damaged document fails until somebody puts the document back. Meanwhile all is
+ * merged, others are billed, and nothing is lost. */
+static void compaction_does_not_wait_for_bills(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct arrived arrived = {NULL, 0, 0};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_document document = {.version = 0};
+    struct fg_conditions *conditions;
+    char object[FG_NAME_MAX_BYTES];
+    struct fg_buf was;
+
+    (void)state;
+    world_open(world, 13);
+    conditions = fg_conditions_create(world->registry);
+    world->config.conditions = conditions;
+    world_restart(world);
+    pass_a_day(world, &arrived);
+    world_pass_time(world, 3 * FG_HOUR_NS);
+    world_turn(world);
+    was = damage_newest(world, 0, 47500, object);
+    arrive(world, &arrived, 40, WORLD_NOW + FG_USAGE_DAY_NS, FG_USAGE_DAY_NS); /* late */
+    for (int hour = 0; hour < 30; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        arrive(world, &arrived, 6, world->clock.wall_ns, FG_HOUR_NS);
+        world_turn(world);
+    }
+    world_expect_status(world, "\"usage_error\":\"usage: usage/days/acme/2100-01-19/");
+    assert_true(condition_is_raised(conditions, "usage_undocumented"));
+    assert_false(condition_is_raised(conditions, "tenants_failing"));
+    assert_true(world_shape_of(world).segments < 5);
+    assert_true(read_newest(world, 1, 47501, arena, &document));
+
+    world_put(world, object, fg_buf_slice(&was));
+    for (int hour = 0; hour < 3 * 24; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    assert_false(condition_is_raised(conditions, "usage_undocumented"));
+    expect_documents(world, &arrived);
+    fg_buf_done(&was);
+    fg_arena_destroy(arena);
+    world_close(world);
+    fg_conditions_destroy(conditions);
+    free(arrived.profiles);
+    free(world);
+}
+
+/* All jobs fail for lack of memory. The days are documented without what was not merged, which is a
+ * correction later. */
+static void bills_do_not_wait_for_compaction(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct arrived arrived = {NULL, 0, 0};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_usage_document document = {.version = 0};
+    uint64_t memory, profiles;
+
+    (void)state;
+    world_open(world, 14);
+    pass_a_day(world, &arrived);
+    memory = world->settings.memory_max_bytes;
+    world->settings.memory_max_bytes = 4096;
+    world_restart(world);
+    for (int hour = 0; hour < 7; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        arrive(world, &arrived, 6, world->clock.wall_ns - 20 * FG_HOUR_NS, FG_HOUR_NS);
+        world_turn(world);
+    }
+    assert_false(read_newest(world, 0, 47500, arena, &document)); /* it may be well again soon */
+    for (int hour = 0; hour < 2; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    assert_true(read_newest(world, 0, 47500, arena, &document));
+    assert_true(document.sums.stored.byte_days + document.sums.stored.byte_seconds > 0);
+    profiles = fg_usage_day_total(&document.sums).profiles;
+
+    world->settings.memory_max_bytes = memory;
+    world_restart(world);
+    for (int hour = 0; hour < 3 * 24; hour++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_turn(world);
+    }
+    assert_true(read_newest(world, 0, 47500, arena, &document));
+    assert_int_equal(document.revision, 2);
+    assert_true(fg_usage_day_total(&document.sums).profiles > profiles);
+    expect_documents(world, &arrived);
+    fg_arena_destroy(arena);
+    world_close(world);
+    free(arrived.profiles);
+    free(world);
+}
+
 /* ---- queries ---- */
 
 static void put_counts(struct world *world, int32_t day, uint64_t process, const char *tenant,
@@ -502,6 +667,9 @@ int main(void)
         cmocka_unit_test(late_data_is_a_correction),
         cmocka_unit_test(stored_bytes_are_those_of_live_blocks_over_time),
         cmocka_unit_test(a_tenant_of_an_older_version_is_billed_for_what_it_stores),
+        cmocka_unit_test(an_idle_tenant_is_billed_for_each_day),
+        cmocka_unit_test(compaction_does_not_wait_for_bills),
+        cmocka_unit_test(bills_do_not_wait_for_compaction),
         cmocka_unit_test(queries_of_all_processes_are_added_up),
         cmocka_unit_test(documents_have_what_arrived_to_the_byte),
     };

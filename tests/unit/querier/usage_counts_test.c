@@ -1,5 +1,6 @@
 /* Counts of queries on their way to the bucket: nothing is lost while the bucket is away or the
  * process starts again, and nothing counts twice. */
+#include "common/base/envelope.h"
 #include "common/cluster/manifest/name.h"
 #include "common/runtime/log.h"
 #include "querier/usage_counts.h"
@@ -251,6 +252,13 @@ static void what_comes_too_late_counts_for_another_day(void **state)
     close_it(&f);
 }
 
+static void put_file(const char *path, struct fg_slice bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len && close(fd) == 0);
+}
+
 /* Left by a crash, or by somebody. */
 static void damaged_files_are_no_obstacle(void **state)
 {
@@ -264,11 +272,8 @@ static void damaged_files_are_no_obstacle(void **state)
     open_it(&f, true);
     stop(&f);
     for (size_t i = 0; i < FG_COUNT(names); i++) {
-        int fd;
-
         (void)snprintf(path, sizeof path, "%s/%s", f.spool, names[i]);
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        assert_true(fd >= 0 && write(fd, "FGUQ", 4) == 4 && close(fd) == 0);
+        put_file(path, FG_LIT("FGUQ"));
     }
     f.config.interval_ns = FG_MS_NS;
     start(&f);
@@ -282,6 +287,52 @@ static void damaged_files_are_no_obstacle(void **state)
     close_it(&f);
 }
 
+/* Left by a newer version, of another format or with more in it, before somebody went back to this
+ * one. */
+static void files_of_newer_versions_are_kept(void **state)
+{
+    static const char *const names[] = {
+        "usage+queries+2026-11-27+0000000000000001-0000000000000001",
+        "usage+queries+2026-11-27+0000000000000001-0000000000000002"};
+    static const struct fg_envelope newer = {"newer counts", "FGUQ", 200, SIZE_MAX};
+    struct fixture f;
+    char path[256];
+    struct fg_err err;
+    int32_t day;
+
+    (void)state;
+    open_it(&f, true);
+    stop(&f);
+    for (size_t i = 0; i < FG_COUNT(names); i++) {
+        struct fg_buf bytes;
+
+        fg_buf_init(&bytes, SIZE_MAX);
+        fg_envelope_begin(&newer, &bytes);
+        for (size_t k = 0; k < i * FG_QUERY_COUNTS_MAX_BYTES + 10; k++)
+            fg_buf_putc(&bytes, 7);
+        assert_int_equal(fg_envelope_end(&newer, &bytes, 0, &err), FG_OK);
+        (void)snprintf(path, sizeof path, "%s/%s", f.spool, names[i]);
+        put_file(path, fg_buf_slice(&bytes));
+        fg_buf_done(&bytes);
+    }
+    /* Once this one is gone, all have been looked at. */
+    (void)snprintf(path, sizeof path, "%s/%.*s3", f.spool, (int)strlen(names[0]) - 1, names[0]);
+    put_file(path, FG_LIT("FGUQ"));
+    f.config.interval_ns = FG_MS_NS;
+    start(&f);
+    ask(&f, "acme");
+    for (int i = 0; i < 10000 && files_in(f.spool) > FG_COUNT(names); i++)
+        usleep(1000);
+    stop(&f);
+    assert_int_equal(in_bucket(&f, "acme", &day), 1); /* they are no obstacle either */
+    assert_int_equal(files_in(f.spool), FG_COUNT(names));
+    for (size_t i = 0; i < FG_COUNT(names); i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", f.spool, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    close_it(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_lost_answer_counts_once),
         cmocka_unit_test(what_comes_too_late_counts_for_another_day),
         cmocka_unit_test(damaged_files_are_no_obstacle),
+        cmocka_unit_test(files_of_newer_versions_are_kept),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

@@ -1,3 +1,4 @@
+#include "common/base/hash.h"
 #include "common/model/usage_day.h"
 
 #include <setjmp.h>
@@ -102,6 +103,39 @@ static void rows_are_sorted_and_add_up(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Against the slow form: a row after another. */
+static void days_merge_as_rows_add_up(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    uint64_t random = 1;
+
+    (void)state;
+    for (int round = 0; round < 500; round++) {
+        struct fg_usage_day slow = {.day = 5}, fast = slow, parts[3] = {slow, slow, slow};
+        struct fg_buf bytes[2];
+
+        for (int part = 0; part < 3; part++) {
+            for (uint64_t i = fg_mix64(random++) % 6; i-- > 0;) {
+                char name[2] = {(char)('a' + fg_mix64(random++) % 5), '\0'};
+
+                put_row(&parts[part], fg_mix64(random++) % 7 == 0 ? "" : name, i * 7, i, arena);
+            }
+            for (uint32_t i = 0; i < parts[part].n_rows; i++)
+                assert_true(fg_usage_day_add_row(&slow, &parts[part].rows[i], arena));
+            assert_true(fg_usage_day_add(&fast, &parts[part], arena));
+        }
+        for (int i = 0; i < 2; i++) {
+            fg_buf_init(&bytes[i], SIZE_MAX);
+            fg_usage_day_put(&bytes[i], i == 0 ? &slow : &fast);
+        }
+        assert_true(fg_slice_eq(fg_buf_slice(&bytes[0]), fg_buf_slice(&bytes[1])));
+        for (int i = 0; i < 2; i++)
+            fg_buf_done(&bytes[i]);
+        fg_arena_reset(arena);
+    }
+    fg_arena_destroy(arena);
+}
+
 static void the_bytes_give_the_day_again(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
@@ -142,6 +176,7 @@ int main(void)
         cmocka_unit_test(dates_are_written_and_read),
         cmocka_unit_test(stored_bytes_are_never_rounded),
         cmocka_unit_test(rows_are_sorted_and_add_up),
+        cmocka_unit_test(days_merge_as_rows_add_up),
         cmocka_unit_test(the_bytes_give_the_day_again),
     };
 

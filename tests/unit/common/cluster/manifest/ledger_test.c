@@ -103,6 +103,62 @@ static void a_ledger_is_bounded_and_loses_nothing(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Adds n services to a day, with names of 20 KB. */
+static void add_services(struct fg_ledger *ledger, int32_t day, int n, struct fg_arena *arena)
+{
+    char service[20480];
+
+    memset(service, 'x', sizeof service);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(service + 20000, 16, "%d", i);
+        add(ledger, day, service, 1, arena);
+    }
+}
+
+/* What is in the ledger keeps its name, however full it is. */
+static void a_full_ledger_goes_on_counting_its_services(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_ledger ledger = {.stored_wall_ns = NOON, .next_day = TODAY};
+    const struct fg_usage_day *day;
+
+    (void)state;
+    add(&ledger, TODAY, "a", 1, arena);
+    add_services(&ledger, TODAY, 250, arena); /* 5 MB */
+    add(&ledger, TODAY, "a", 1, arena);
+    add(&ledger, TODAY, "b", 5, arena);
+    day = &ledger.open[0];
+    assert_true(fg_slice_is(day->rows[0].service, ""));
+    assert_true(day->rows[0].profiles > 5); /* "b" and what did not fit */
+    assert_true(fg_slice_is(day->rows[1].service, "a"));
+    assert_int_equal(day->rows[1].profiles, 2);
+    assert_int_equal(fg_usage_day_total(day).profiles, 257);
+    assert_in_range(fg_usage_day_bytes(day), FG_LEDGER_MAX_BYTES / 2,
+                    FG_LEDGER_MAX_BYTES + FG_USAGE_ROW_BYTES);
+    fg_arena_destroy(arena);
+}
+
+/* A seal leaves today where it is, so each late profile would make another one. */
+static void a_full_today_makes_no_seals(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_ledger ledger = {.stored_wall_ns = NOON, .next_day = TODAY};
+
+    (void)state;
+    add_services(&ledger, TODAY, 150, arena); /* 3 MB */
+    add(&ledger, TODAY - 1, "late", 1, arena);
+    assert_false(fg_ledger_is_due(&ledger, NOON));
+    for (int32_t day = 0; day < FG_LEDGER_DAYS_MAX / 2 + 10; day++)
+        add(&ledger, TODAY + day, "early", 1, arena); /* of clocks that are fast */
+    assert_false(fg_ledger_is_due(&ledger, NOON));
+    add_services(&ledger, TODAY - 1, 70, arena);
+    assert_false(fg_ledger_is_due(&ledger, NOON)); /* 1 MB; what is beyond has no names */
+    ledger = (struct fg_ledger){.stored_wall_ns = NOON, .next_day = TODAY};
+    add_services(&ledger, TODAY - 1, 150, arena);
+    assert_true(fg_ledger_is_due(&ledger, NOON));
+    fg_arena_destroy(arena);
+}
+
 /* ---- in a manifest ---- */
 
 static struct fg_blocks apply(const struct fg_blocks *blocks, const struct fg_usage_day *sums,
@@ -187,6 +243,8 @@ int main(void)
         cmocka_unit_test(stored_bytes_are_divided_among_days),
         cmocka_unit_test(a_day_is_sealed_two_hours_after_its_end),
         cmocka_unit_test(a_ledger_is_bounded_and_loses_nothing),
+        cmocka_unit_test(a_full_ledger_goes_on_counting_its_services),
+        cmocka_unit_test(a_full_today_makes_no_seals),
         cmocka_unit_test(a_swap_counts_once_and_a_seal_is_final),
     };
 
