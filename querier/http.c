@@ -103,7 +103,8 @@ static void encode(struct qry_query *query)
 
     if (query->endpoint->type != NULL && query->call.protocol != FG_CONNECT)
         return; /* frames have a coding of their own */
-    if (fg_http_encode(query->req, &query->body))
+    if (query->progress != NULL ? qry_progress_encode(query)
+                                : fg_http_encode(query->req, &query->body))
         fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
 }
 
@@ -124,7 +125,7 @@ static enum fg_code answer(struct qry_query *query, struct fg_err *err)
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
         code = qry_progress_frame(query, err);
-    else if (code == FG_OK)
+    if (code == FG_OK)
         encode(query);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }

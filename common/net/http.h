@@ -291,7 +291,7 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  * read costs neither memory nor time. All on the request's loop; after begin the
  * other functions of answers may not be called. If the client takes gzip or zstd, the answer is in
  * that coding: pieces as they are, so that they can be read at once, and a last one of at least
- * 1,400 bytes compressed on a worker.
+ * 1,400 bytes compressed on a worker, unless fg_http_encode_last() did.
  */
 
 /* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */
@@ -305,9 +305,17 @@ bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type)
  * enough of those before, or is gone. */
 bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece);
 
+/*
+ * Compresses the piece that fg_http_stream_end() will be called with, as fg_http_encode() does for
+ * an answer that is not streamed. Returns whether it did. On the worker, after the stream has begun
+ * and while the loop neither puts a piece nor ends it; the caller provides for that.
+ */
+bool fg_http_encode_last(struct fg_http_request *req, struct fg_buf *last);
+
 /* Ends the answer with the last piece, of any size, and frees the request. Takes the piece over as
  * fg_http_respond() does. Returns false if there is no memory for it in the budget of answers:
- * nothing has happened then. A piece of at most 4 KiB always fits. */
+ * nothing has happened then, and another piece may be the last. A piece of at most 4 KiB always
+ * fits. */
 bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last) fg_must_check;
 
 /* Answers {"code":"…","message":"…"} with the status of the code: the form of errors of all routes.
