@@ -108,6 +108,28 @@ static void disk_cache_does_not_change_results(void **state)
     (void)remove_tree(disk_folder);
 }
 
+/* Other tenants have all requests that there are: each query sends one at a time, and comes to its
+ * end. */
+static void others_requests_do_not_stop_a_query(void **state)
+{
+    const uint64_t other = 1;
+    struct asker asker = {.random = 5};
+    struct qry_loads *loads;
+    struct fg_err err;
+
+    (void)state;
+    asker_init(&asker, 3, 0, NULL);
+    world_settle(&asker.world);
+    loads = &asker_blocks(&asker)->loads;
+    loads->shared = true;
+    qry_loads_add(loads, other, LOADS_MAX);
+    for (unsigned i = 0; i < 100; i++)
+        asker_must(asker_check_any(&asker, true, &err), &err);
+    assert_int_equal(atomic_load(&loads->all), LOADS_MAX);
+    assert_int_equal(atomic_load(qry_loads_of(loads, other)), LOADS_MAX);
+    asker_done(&asker);
+}
+
 /* --- memory --- */
 
 static void cache_stays_within_its_limit(void **state)
@@ -144,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(disk_cache_does_not_change_results),
+        cmocka_unit_test(others_requests_do_not_stop_a_query),
         cmocka_unit_test(cache_stays_within_its_limit),
     };
 
