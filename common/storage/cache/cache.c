@@ -75,7 +75,7 @@ static bool ring_is_empty(const struct ring *ring)
 
 /* ---- owners; all locked ---- */
 
-static uint32_t larger_below(const struct fg_cache *cache, uint32_t node)
+static uint32_t larger_below(const struct fg_cache *cache, size_t node)
 {
     uint32_t left = cache->largest[2 * node], right = cache->largest[2 * node + 1];
 
@@ -88,7 +88,7 @@ static void owners_init(struct fg_cache *cache)
         ring_init(&cache->owned[i]);
         cache->largest[FG_CACHE_OWNERS + i] = i;
     }
-    for (uint32_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
+    for (size_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
         cache->largest[node] = larger_below(cache, node);
 }
 
@@ -96,7 +96,7 @@ static void owners_init(struct fg_cache *cache)
 static void owner_set(struct fg_cache *cache, uint32_t owner, uint64_t bytes)
 {
     cache->owner_bytes[owner] = bytes;
-    for (uint32_t node = (FG_CACHE_OWNERS + owner) / 2; node > 0; node /= 2) {
+    for (size_t node = (FG_CACHE_OWNERS + (size_t)owner) / 2; node > 0; node /= 2) {
         uint32_t was = cache->largest[node];
 
         cache->largest[node] = larger_below(cache, node);
