@@ -265,6 +265,10 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 /* Turns compression of the answer off: the body is compressed already, or must not be. */
 void fg_http_no_coding(struct fg_http_request *req);
 
+/* Says whose the answer is: if the server compresses it, that job is one of the flow (work.h), like
+ * those of the same id only. Without it, or 0, the job has no flow. */
+void fg_http_set_flow(struct fg_http_request *req, uint64_t flow);
+
 /*
  * Compresses the body that fg_http_respond() will be called with, status 200, if the client accepts
  * that and the body gets smaller. For handlers that make large answers on a worker, whose job

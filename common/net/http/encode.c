@@ -1,7 +1,8 @@
 /*
  * Content codings of answers (RFC 9110, 12.5.3). Compression takes milliseconds where a loop has
  * microseconds, so it is done on a worker: by the handler's job, or by a job of its own of the
- * QUERY lane, which has no flow. When that lane is full, the answer goes as it is.
+ * QUERY lane, in the flow that the handler has set. When that lane, or the flow's part of it, is
+ * full, the answer goes as it is.
  *
  * A streamed answer is one gzip member (RFC 1952) or one zstd frame (RFC 8878), since browsers read
  * no second one. Its pieces are small and must be readable at once: they go into blocks that store
@@ -369,10 +370,14 @@ void fg_http_coding_vary(struct fg_http_request *req)
 bool fg_http_coding_start(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
+    const struct fg_flow flow = {.id = req->flow};
 
     if (!req->streaming)
         fg_http_coding_vary(req);
     req->job = (struct fg_job){.home = owner->loop, .run = coding_run, .done = coding_done};
     req->state = HTTP_CODING;
-    return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);
+    if (req->flow == 0)
+        return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);
+    return fg_work_submit_flow(owner->lent.work, FG_LANE_QUERY, &flow, &req->job) ==
+           FG_SUBMIT_QUEUED;
 }

@@ -175,6 +175,7 @@ struct fg_http_request {
     const struct fg_err *denial; /* why the guard refuses it, in the arena */
 
     unsigned status;
+    uint64_t flow; /* of the job that compresses; 0: it has none */
     enum fg_http_coding coding;
     bool encoded; /* the handler did it (fg_http_encode(), _encode_last()), so `coding` is final */
     struct fg_http_coded coded;

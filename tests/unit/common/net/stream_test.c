@@ -615,6 +615,63 @@ static void full_lanes_leave_the_coding_whole(void **state)
     (void)close(fd);
 }
 
+static void do_set_flow(void *arg)
+{
+    struct call *call = arg;
+
+    fg_http_set_flow(call->run->held[call->i], call->i + 1);
+}
+
+/* One flow has filled its part of the lane: its answers go as they are, and those of another one
+ * are compressed. */
+static void full_flows_leave_others_their_coding(void **state)
+{
+    enum { JAMS_MAX = 64, FULL = 0, OTHER = 1 };
+    const struct fg_flow full = {.id = FULL + 1};
+    struct http_run *run = *state;
+    struct jam jams[JAMS_MAX];
+    atomic_bool go = false;
+    atomic_uint running = 0, done = 0;
+    struct reader readers[2];
+    int fds[2];
+    unsigned n = 0;
+
+    do {
+        jams[n] = (struct jam){.job = {.home = run->loop, .run = jam_run, .done = jam_done},
+                               .go = &go,
+                               .running = &running,
+                               .done = &done};
+        assert_true(n < JAMS_MAX - 1);
+        while (n == 1 && atomic_load(&running) == 0)
+            (void)usleep(1000);
+    } while (fg_work_submit_flow(run->work, FG_LANE_QUERY, &full, &jams[n].job) ==
+                 FG_SUBMIT_QUEUED &&
+             ++n > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct call call = {.run = run, .i = i};
+
+        fds[i] = run_client(run);
+        reader_init(&readers[i], true);
+        ask_coded(fds[i], "/hold", "gzip");
+        run_wait_held(run, i + 1);
+        fg_loop_call(run->loop, do_set_flow, &call);
+        assert_true(stream_begin(run, i));
+        expect_coded_head(fds[i], "gzip");
+        assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+    }
+    assert_true(take_chunk(fds[FULL], &readers[FULL]) > LAST_BYTES);
+    atomic_store(&go, true);
+    assert_in_range(take_chunk(fds[OTHER], &readers[OTHER]), 1, LAST_BYTES / 100);
+    while (atomic_load(&done) < n)
+        (void)usleep(1000);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(readers[i].ended);
+        assert_int_equal(readers[i].len, LAST_BYTES);
+        reader_done(&readers[i]);
+        (void)close(fds[i]);
+    }
+}
+
 /* A peer may leave while a worker has the last piece, or before. */
 static void peers_may_leave_a_coded_stream(void **state)
 {
@@ -850,6 +907,7 @@ int main(void)
         TEST(every_last_piece_ends_the_coding),
         TEST(a_refused_last_piece_leaves_the_coding_whole),
         TEST(full_lanes_leave_the_coding_whole),
+        TEST(full_flows_leave_others_their_coding),
         TEST(peers_may_leave_a_coded_stream),
         TEST(frames_leave_at_once),
         TEST(coded_frames_are_readable_at_once),
