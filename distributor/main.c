@@ -60,6 +60,7 @@ static enum fg_code make_query_proxy(struct distributor_service *service,
         .settings = &query_proxy_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
         .uploads = fg_program_uploads(program, query_proxy_settings.upload_max_bytes),
+        .tenants = program->tenants,
         .registry = program->registry,
     };
 

@@ -1,5 +1,7 @@
 #include "distributor/query_proxy.h"
 
+#include "common/access/access.h"
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/client.h"
@@ -559,6 +561,19 @@ static bool wants_events(struct fg_http_request *req)
             fg_slice_is(fg_http_param(req, "progress"), "true"));
 }
 
+/* Our server compresses answers as events: each tenant's wait for those of the same one. A request
+ * without a tenant is answered by the querier. */
+static void set_flow(struct fg_http_request *req, const struct dist_query_proxy *proxy)
+{
+    const struct fg_tenants *tenants = proxy->config.tenants;
+    struct fg_tenant_ids ids;
+    struct fg_err err;
+
+    if (tenants != NULL && fg_tenants_are_several(tenants) &&
+        fg_access_tenants(req, true, &ids, &err) == FG_OK && ids.n > 0)
+        fg_http_set_flow(req, fg_hash64_table(ids.ids[0]));
+}
+
 static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy, bool changes)
 {
     struct forwarded *forwarded = fg_new(struct forwarded);
@@ -568,6 +583,8 @@ static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy,
     forwarded->home = fg_http_loop(req);
     forwarded->method = method_of(req);
     forwarded->events = wants_events(req);
+    if (forwarded->events)
+        set_flow(req, proxy);
     forwarded->once = changes && strcmp(forwarded->method, "GET") != 0;
     forwarded->body_in = fg_http_body(req);
     forwarded->start_mono_ns = fg_mono_ns(fg_clock_real());

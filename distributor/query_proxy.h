@@ -41,12 +41,14 @@ extern const struct fg_conf_field dist_query_proxy_fields[];
 extern const size_t dist_query_proxy_n_fields;
 
 struct dist_query_proxy;
+struct fg_tenants;
 
 /* Everything is borrowed and outlives the proxy. */
 struct dist_query_proxy_config {
     const struct dist_query_proxy_settings *settings;
-    uint64_t memory_max_bytes; /* of the process: an eighth is for responses */
-    struct fg_budget *uploads; /* for bodies with ad hoc profiles; NULL: the server's */
+    uint64_t memory_max_bytes;        /* of the process: an eighth is for responses */
+    struct fg_budget *uploads;        /* for bodies with ad hoc profiles; NULL: the server's */
+    const struct fg_tenants *tenants; /* NULL: there is one */
     struct fg_registry *registry;
 };
 

@@ -23,9 +23,7 @@
 
 enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
 
-/* All queries of programs at an interval are one flow, so that people wait for a few of them at
- * most. The flows of tenants are hashes of their names. */
-static const struct fg_flow scrapes = {.id = UINT64_C(0x736372617065)};
+static const uint64_t SCRAPES = UINT64_C(0x736372617065); /* makes ids of flows of others */
 enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as reading four */
 static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
@@ -103,7 +101,8 @@ static void encode(struct qry_query *query)
 
     if (query->endpoint->type != NULL && query->call.protocol != FG_CONNECT)
         return; /* frames have a coding of their own */
-    if (fg_http_encode(query->req, &query->body))
+    if (query->progress != NULL ? qry_progress_encode(query)
+                                : fg_http_encode(query->req, &query->body))
         fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
 }
 
@@ -124,7 +123,7 @@ static enum fg_code answer(struct qry_query *query, struct fg_err *err)
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
         code = qry_progress_frame(query, err);
-    else if (code == FG_OK)
+    if (code == FG_OK)
         encode(query);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }
@@ -322,16 +321,28 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
     return FG_OK;
 }
 
+/* Returns the flow of a query by a program at an interval: one of its tenant apart from people's
+ * queries. So neither these nor scrapes of other tenants wait behind it, and it takes no more of
+ * the lane than a further tenant would. */
+static struct fg_flow scrapes_of(const struct qry_query *query)
+{
+    struct fg_flow flow = {.id = 0}; /* limits are for several tenants */
+
+    if (fg_tenants_are_several(query->querier->tenants))
+        flow = query->flow;
+    flow.id = fg_mix64(query->flow.id ^ SCRAPES);
+    return flow;
+}
+
 static enum fg_submit queue(struct qry_query *query)
 {
     const struct querier *querier = query->querier;
+    const struct fg_flow flow = query->scraped ? scrapes_of(query) : query->flow;
 
     /* With several tenants each is a flow of the lane, so that none waits for all queries of
      * another. A tenant alone gets all workers. */
-    if (query->scraped)
-        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &scrapes, &query->job);
-    if (fg_tenants_are_several(querier->tenants))
-        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &query->flow, &query->job);
+    if (query->scraped || fg_tenants_are_several(querier->tenants))
+        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &flow, &query->job);
     return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job) ? FG_SUBMIT_QUEUED
                                                                      : FG_SUBMIT_LANE_FULL;
 }

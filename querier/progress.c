@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 
 enum {
     EVENT_EVERY_MS = 200,
@@ -23,11 +24,16 @@ struct progress_numbers {
 struct qry_progress {
     _Atomic uint64_t stage, done, total, bytes, profiles;
 
+    /* Over the stream: the loop sends events until the worker has the result, and compresses it as
+     * what follows them. */
+    pthread_mutex_t lock;
+    bool begun; /* the answer is streamed */
+    bool last;  /* only the result, or an error, follows */
+
     /* Of the loop. */
     struct fg_http_request *req;
     uv_timer_t timer;
     bool started; /* the timer is the loop's */
-    bool begun;   /* the answer is streamed */
     struct progress_numbers told;
     unsigned silent; /* times that the numbers were those that were told */
 };
@@ -90,6 +96,19 @@ enum fg_code qry_progress_frame(struct qry_query *query, struct fg_err *err)
                        : FG_OK;
 }
 
+bool qry_progress_encode(struct qry_query *query)
+{
+    struct qry_progress *progress = query->progress;
+    bool begun;
+
+    (void)pthread_mutex_lock(&progress->lock);
+    progress->last = true;
+    begun = progress->begun;
+    (void)pthread_mutex_unlock(&progress->lock);
+    return begun ? fg_http_encode_last(query->req, &query->body)
+                 : fg_http_encode(query->req, &query->body);
+}
+
 /* ---- on the loop ---- */
 
 bool qry_progress_wanted(struct fg_http_request *req)
@@ -104,6 +123,7 @@ void qry_progress_create(struct qry_query *query)
 {
     query->progress = fg_new(struct qry_progress);
     query->progress->req = query->req;
+    fg_assert(pthread_mutex_init(&query->progress->lock, NULL) == 0);
 }
 
 static struct progress_numbers read_numbers(struct qry_progress *progress)
@@ -117,6 +137,7 @@ static struct progress_numbers read_numbers(struct qry_progress *progress)
     };
 }
 
+/* Locked. */
 static void tell(struct qry_progress *progress)
 {
     static const char *const stages[] = {
@@ -148,7 +169,7 @@ static void forbid_caches(struct qry_progress *progress)
     fg_http_add_header(progress->req, "Cache-Control", "no-store");
 }
 
-/* Begins the answer unless it has begun. Returns false if the client is gone. */
+/* Begins the answer unless it has begun. Returns false if the client is gone. Locked. */
 static bool begin(struct qry_progress *progress)
 {
     if (progress->begun || fg_http_gone(progress->req))
@@ -163,8 +184,10 @@ static void on_timer(uv_timer_t *timer)
 {
     struct qry_progress *progress = timer->data;
 
-    if (begin(progress))
+    (void)pthread_mutex_lock(&progress->lock);
+    if (!progress->last && begin(progress))
         tell(progress);
+    (void)pthread_mutex_unlock(&progress->lock);
 }
 
 void qry_progress_start(struct qry_query *query)
@@ -202,9 +225,15 @@ void qry_progress_finish(struct qry_query *query)
     }
 }
 
+static void free_progress(struct qry_progress *progress)
+{
+    (void)pthread_mutex_destroy(&progress->lock);
+    free(progress);
+}
+
 static void on_closed(uv_handle_t *timer)
 {
-    free(timer->data);
+    free_progress(timer->data);
 }
 
 void qry_progress_destroy(struct qry_query *query)
@@ -216,5 +245,5 @@ void qry_progress_destroy(struct qry_query *query)
     if (progress->started)
         uv_close((uv_handle_t *)&progress->timer, on_closed);
     else
-        free(progress);
+        free_progress(progress);
 }

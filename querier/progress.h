@@ -7,7 +7,8 @@
  *
  * A client that does not read loses events "progress" and holds nothing.
  *
- * Thread: as each function says. The numbers are atomic: the worker writes them, the loop reads.
+ * Thread: as each function says. The numbers are atomic: the worker writes them, the loop reads. A
+ * lock is over the stream, which the loop holds while it sends an event.
  * Memory: a kilobyte for each query; the result is framed in the query's body, bounded as that is.
  */
 #ifndef FG_QUERIER_PROGRESS_H
@@ -33,6 +34,10 @@ void qry_progress_step(const struct qry_query *query);
 
 /* Frames the body of a complete answer as the event "result". FG_E_LIMIT: it is too large then. */
 enum fg_code qry_progress_frame(struct qry_query *query, struct fg_err *err) fg_must_check;
+
+/* Compresses the framed body, as the whole answer or as the rest of the one that has begun; no
+ * event of progress is sent any more. Returns whether it was tried. */
+bool qry_progress_encode(struct qry_query *query);
 
 /* ---- on the request's loop ---- */
 

@@ -72,6 +72,7 @@ struct querier *qry_create(const struct qry_config *config)
             .memory_max_bytes = querier->answer_max_bytes,
             .manifest_age_ns = config->manifest_age_ns,
             .disk = config->disk,
+            .shared = config->tenants != NULL && fg_tenants_are_several(config->tenants),
         });
     querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     if (config->bucket != NULL && config->usage_interval_ns > 0)

@@ -55,7 +55,7 @@ enum fg_code qry_query_charge(struct qry_query *query, uint64_t bytes, struct fg
 {
     query->planned_bytes += bytes;
     if (query->querier->work != NULL)
-        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes);
+        fg_work_charge(query->querier->work, FG_LANE_QUERY, qry_query_job(query), bytes);
     if (query->bytes_max > 0 && query->planned_bytes > query->bytes_max)
         return fg_fail(err, FG_E_LIMIT,
                        "query of tenant %.*s reads more than %llu bytes (limits.max_query_bytes): "

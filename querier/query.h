@@ -105,6 +105,7 @@ struct qry_endpoint {
 
 struct qry_query {
     struct fg_job job;
+    struct qry_query *parent; /* whose job it is a part of, like a rule's; NULL: it has its own */
     struct querier *querier;
     struct fg_http_request *req; /* NULL: export.c asks */
     const struct qry_endpoint *endpoint;
@@ -117,7 +118,8 @@ struct qry_query {
         *restriction; /* a selector that all series match which the caller may see; NULL: none */
     int64_t length_max_ns, lookback_ns; /* the least of the tenants' limits; 0: no limit */
     uint64_t bytes_max;                 /* the same */
-    struct fg_flow flow; /* of the first tenant, whose queries share a lane and the cache */
+    struct fg_flow flow; /* of the first tenant, whose queries share a lane, the cache, and requests
+                            to the bucket */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant, the longest that profiles or rollups
                                                 are kept; 0: forever */
     int64_t start_mono_ns, deadline_mono_ns;
@@ -183,6 +185,12 @@ void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t ag
 
 /* Returns how long the query waits for the bucket if it has an older copy of what it asks for. */
 int64_t qry_query_patience_mono_ns(const struct qry_query *query);
+
+/* Returns the job that the query is done by: its own or its parent's. */
+static inline struct fg_job *qry_query_job(struct qry_query *query)
+{
+    return query->parent != NULL ? &query->parent->job : &query->job;
+}
 
 /* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected;
  * FG_E_DEADLINE. Any thread. */

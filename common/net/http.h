@@ -272,6 +272,10 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 /* Turns compression of the answer off: the body is compressed already, or must not be. */
 void fg_http_no_coding(struct fg_http_request *req);
 
+/* Says whose the answer is: if the server compresses it, that job is one of the flow (work.h), like
+ * those of the same id only. Without it, or 0, the job has no flow. */
+void fg_http_set_flow(struct fg_http_request *req, uint64_t flow);
+
 /*
  * Compresses the body that fg_http_respond() will be called with, status 200, if the client accepts
  * that and the body gets smaller. For handlers that make large answers on a worker, whose job
@@ -298,7 +302,7 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
  * read costs neither memory nor time. All on the request's loop; after begin the
  * other functions of answers may not be called. If the client takes gzip or zstd, the answer is in
  * that coding: pieces as they are, so that they can be read at once, and a last one of at least
- * 1,400 bytes compressed on a worker.
+ * 1,400 bytes compressed on a worker, unless fg_http_encode_last() did.
  */
 
 /* Returns whether an answer may be streamed: not in HTTP/1.0, nor of HEAD. */
@@ -312,9 +316,17 @@ bool fg_http_stream_begin(struct fg_http_request *req, const char *content_type)
  * enough of those before, or is gone. */
 bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece);
 
+/*
+ * Compresses the piece that fg_http_stream_end() will be called with, as fg_http_encode() does for
+ * an answer that is not streamed. Returns whether it did. On the worker, after the stream has begun
+ * and while the loop neither puts a piece nor ends it; the caller provides for that.
+ */
+bool fg_http_encode_last(struct fg_http_request *req, struct fg_buf *last);
+
 /* Ends the answer with the last piece, of any size, and frees the request. Takes the piece over as
  * fg_http_respond() does. Returns false if there is no memory for it in the budget of answers:
- * nothing has happened then. A piece of at most 4 KiB always fits. */
+ * nothing has happened then, and another piece may be the last. A piece of at most 4 KiB always
+ * fits. */
 bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last) fg_must_check;
 
 /* Ends an answer of server-sent events with the event `error`: status, code and message in JSON,

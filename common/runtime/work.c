@@ -1,7 +1,9 @@
 /*
  * A lane is one mutex over the flows, a queue for each worker, and one for helpers. Every worker
  * sleeps on a condition of its own: a pinned job wakes exactly the one it is for, another one wakes
- * one that is idle, and nobody is woken for a job that may not run yet.
+ * one that is idle, and nobody is woken for a job that may not run yet. If such a job may run at a
+ * certain time, one of the idle workers sleeps only until then. A worker that ends a job or a
+ * helper looks for a job itself, and wakes another one if there are more that may run.
  *
  * A worker takes whichever head has waited longest: its own queue's, that of helpers, or that of
  * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
@@ -24,7 +26,8 @@ struct worker {
     pthread_t thread;
     pthread_cond_t wake;
     struct fg_work_queue pinned;
-    bool idle; /* asleep and not woken */
+    bool idle;             /* asleep and not woken */
+    int64_t until_mono_ns; /* it sleeps no longer than until then; INT64_MAX: until it is woken */
     char name[THREAD_NAME_BYTES];
 };
 
@@ -89,13 +92,47 @@ static struct worker *find_idle(struct lane *lane)
     return NULL;
 }
 
-/* Wakes an idle worker if a job of a flow may start. Locked. */
+/* Returns whether an idle worker looks for a job by itself at that time, or before. INT64_MAX:
+ * whether one is idle. Locked. */
+static bool somebody_looks_at(const struct lane *lane, int64_t mono_ns)
+{
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].idle && lane->workers[i].until_mono_ns <= mono_ns)
+            return true;
+    return false;
+}
+
+/* Wakes an idle worker if a job of a flow may start, or if one will by time alone and nobody would
+ * look for it: the worker sleeps until then. Locked. */
 static void wake_for_flows(struct lane *lane)
 {
     struct worker *worker = find_idle(lane);
+    int64_t now = fg_mono_ns(fg_clock_real());
 
-    if (worker != NULL && fg_work_flows_next(&lane->flows, fg_mono_ns(fg_clock_real())) != NULL)
+    if (worker != NULL && (fg_work_flows_next(&lane->flows, now) != NULL ||
+                           !somebody_looks_at(lane, fg_work_flows_ripe_mono_ns(&lane->flows, now))))
         wake_one(worker);
+}
+
+/* Sleeps until it is woken, or until a job may run that may not run now, if no other worker looks
+ * for that one. Locked. */
+static void sleep_idle(struct worker *worker)
+{
+    struct lane *lane = worker->lane;
+    int64_t until = fg_work_flows_ripe_mono_ns(&lane->flows, fg_mono_ns(fg_clock_real()));
+
+    if (somebody_looks_at(lane, until))
+        until = INT64_MAX;
+    worker->until_mono_ns = until;
+    worker->idle = true;
+    if (until == INT64_MAX) {
+        pthread_cond_wait(&worker->wake, &lane->mutex);
+    } else {
+        const struct timespec at = {until / FG_SECOND_NS, until % FG_SECOND_NS};
+
+        pthread_cond_timedwait(&worker->wake, &lane->mutex, &at);
+    }
+    worker->idle = false;
 }
 
 /* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
@@ -106,16 +143,13 @@ static struct fg_job *wait_job(struct worker *worker)
 
     pthread_mutex_lock(&lane->mutex);
     /* Queues are emptied before a worker ends: each job's done() is called. */
-    while ((job = next_job(worker)) == NULL && !lane->stopping) {
-        worker->idle = true;
-        pthread_cond_wait(&worker->wake, &lane->mutex);
-        worker->idle = false;
-    }
+    while ((job = next_job(worker)) == NULL && !lane->stopping)
+        sleep_idle(worker);
     if (job != NULL) {
         lane->queued--;
         atomic_fetch_add_explicit(&lane->running, 1, memory_order_relaxed);
-        /* What might not run when it was queued may run now, since flows become inactive with
-         * time, and nothing wakes a worker for that. */
+        /* What might not run when it was queued may run now, or this worker was the one that would
+         * look for it later. */
         wake_for_flows(lane);
     }
     pthread_mutex_unlock(&lane->mutex);
@@ -303,6 +337,17 @@ bool fg_work_recalls(struct fg_work *work, enum fg_lane lane_id, const struct fg
     return recalls;
 }
 
+/* It counts on the same clock as the times of jobs. */
+static void wake_init(pthread_cond_t *wake)
+{
+    pthread_condattr_t attr;
+
+    fg_assert(pthread_condattr_init(&attr) == 0 &&
+              pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(wake, &attr) == 0);
+    (void)pthread_condattr_destroy(&attr);
+}
+
 static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,
                                  struct fg_err *err)
 {
@@ -312,7 +357,7 @@ static enum fg_code worker_start(struct lane *lane, const char *prefix, const ch
     worker->lane = lane;
     (void)snprintf(worker->name, sizeof worker->name, "%.5s-%.6s-%u", prefix, lane_name,
                    lane->n_workers % 100);
-    fg_assert(pthread_cond_init(&worker->wake, NULL) == 0);
+    wake_init(&worker->wake);
     rc = pthread_create(&worker->thread, NULL, worker_main, worker);
     if (rc != 0) {
         (void)pthread_cond_destroy(&worker->wake);

@@ -141,16 +141,23 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
     job->flow = to;
 }
 
-/* Two recent flows are enough: of two one is another one than `flow`. */
+/* Returns until when flows that have no jobs are active, other than `flow`; 0: none is. Two recent
+ * flows are enough: of two one is another one than `flow`. */
+static int64_t others_until_mono_ns(const struct fg_work_flows *flows,
+                                    const struct fg_work_flow *flow)
+{
+    int64_t until = 0;
+
+    for (size_t i = 0; i < FG_COUNT(flows->recent); i++)
+        if (flows->recent[i].id != flow->flow.id)
+            until = FG_MAX(until, flows->recent[i].until_mono_ns);
+    return until;
+}
+
 static bool others_are_active(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
                               int64_t now_mono_ns)
 {
-    if (flows->n_busy > !is_idle(flow))
-        return true;
-    for (size_t i = 0; i < FG_COUNT(flows->recent); i++)
-        if (flows->recent[i].id != flow->flow.id && flows->recent[i].until_mono_ns > now_mono_ns)
-            return true;
-    return false;
+    return flows->n_busy > !is_idle(flow) || others_until_mono_ns(flows, flow) > now_mono_ns;
 }
 
 /* Returns how many workers the flow may use, with its jobs and their helpers. */
@@ -186,6 +193,23 @@ struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, int64
         flow = flow->next;
     } while (flow != flows->turn);
     return best;
+}
+
+int64_t fg_work_flows_ripe_mono_ns(const struct fg_work_flows *flows, int64_t now_mono_ns)
+{
+    const struct fg_work_flow *flow = flows->turn;
+    int64_t ripe = INT64_MAX;
+
+    if (flow == NULL)
+        return ripe;
+    do {
+        int64_t until = others_until_mono_ns(flows, flow);
+
+        if (until < ripe && !may_run(flows, flow, now_mono_ns) && may_run(flows, flow, until))
+            ripe = until;
+        flow = flow->next;
+    } while (flow != flows->turn);
+    return ripe;
 }
 
 struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_flow *flow)

@@ -16,7 +16,8 @@
  * well. A flow that is alone uses all workers, with its jobs and with their helpers. While another
  * flow is active, it leaves one of them idle, so a job of the other one finds a processor without
  * work and not just a thread. A flow is active from its first job until FLOW_RECENT_NS after its
- * last one: the next job of a client that asks now and then is the one to keep the worker for.
+ * last one: the next job of a client that asks now and then is the one to keep the worker for. So
+ * jobs also become startable by time alone, which fg_work_flows_ripe_mono_ns() foretells.
  *
  * The lane has more threads than workers, the guests. They run a job only of a flow that has none
  * running. So a flow's first job waits for no job of another flow, even if these were alone until
@@ -79,6 +80,10 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
 
 /* Returns the flow whose job is next; NULL: none may start one. */
 struct fg_work_flow *fg_work_flows_next(const struct fg_work_flows *flows, int64_t now_mono_ns);
+
+/* Returns when a job that may not start now may start although nothing else changes, since other
+ * flows are not active any more; INT64_MAX: never. Somebody has to look for a job then. */
+int64_t fg_work_flows_ripe_mono_ns(const struct fg_work_flows *flows, int64_t now_mono_ns);
 
 /* Takes the first job of a flow from fg_work_flows_next(). */
 struct fg_job *fg_work_flows_start(struct fg_work_flows *flows, struct fg_work_flow *flow);

@@ -43,6 +43,7 @@ struct qry_blocks_config {
     uint64_t memory_max_bytes;  /* of one query, in addition to the cache */
     int64_t manifest_age_ns;    /* older manifests are read again */
     struct fg_disk_cache *disk; /* borrowed; NULL: there is none */
+    bool shared;                /* by several tenants, which leave each other room (loads.h) */
 };
 
 /* Never fails. Destroy accepts NULL; no query is left. */

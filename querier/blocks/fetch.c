@@ -368,6 +368,12 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     fg_bucket_wave_send(fetch->wave, fetch->blocks->bucket, request);
 }
 
+static bool may_load(const struct qry_fetch *fetch)
+{
+    return fetch->n_loads < FETCH_LOADS_MAX &&
+           qry_loads_may_send(&fetch->blocks->loads, fetch->query->flow.id, fetch->n_loads);
+}
+
 /* Makes a load for an item that was opened and that this query has to make. */
 static struct qry_load *load_create(struct qry_fetch_item *item)
 {
@@ -392,7 +398,7 @@ static void send_next(struct qry_fetch *fetch)
 /* Asks the bucket itself for the items of which a cache had damaged bytes. */
 static void send_again(struct qry_fetch *fetch)
 {
-    while (fetch->again.first != NULL && fetch->n_loads < FETCH_LOADS_MAX) {
+    while (fetch->again.first != NULL && may_load(fetch)) {
         struct qry_fetch_item *item = queue_take(&fetch->again);
         struct qry_load *load = load_create(item);
 
@@ -567,11 +573,8 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
 
 static bool may_send(const struct qry_fetch *fetch)
 {
-    /* Without any under way nothing would call this again. */
-    if (fetch->n_loads > 0 && !qry_loads_have_room(&fetch->blocks->loads, fetch->query->flow.id))
-        return false;
     /* An item larger than the limit is fetched alone. */
-    return fetch->at < fetch->n && fetch->n_loads < FETCH_LOADS_MAX &&
+    return fetch->at < fetch->n && may_load(fetch) &&
            (fetch->bytes == 0 ||
             fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes);
 }

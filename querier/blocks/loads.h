@@ -4,8 +4,9 @@
  * for several round trips in each of their waves.
  *
  * So a tenant has at most as many requests under way as are left of LOADS_MAX: one that is alone
- * gets half, the next one half of the rest. A query that has none under way may send one in any
- * case, so each makes progress and nobody has to be woken when others' requests end.
+ * gets half, the next one half of the rest. Whatever the others have: a query that has none under
+ * way may send one. So each makes progress, one request at a time at least, and nobody has to be
+ * woken when others' requests end. Without tenancy there is nobody to leave room for, and no limit.
  *
  * Thread: any. Counts are looked at and changed without a lock, so there may be a few more than
  * that.
@@ -22,8 +23,9 @@ enum {
     LOADS_TENANTS = 256, /* told apart; tenants with the same number share */
 };
 
-/* Starts zeroed. */
+/* Starts with `shared` set, and all else zero. */
 struct qry_loads {
+    bool shared; /* there are several tenants; constant */
     atomic_uint all, of[LOADS_TENANTS];
 };
 
@@ -32,10 +34,11 @@ static inline atomic_uint *qry_loads_of(struct qry_loads *loads, uint64_t tenant
     return &loads->of[fg_mix64(tenant) % LOADS_TENANTS];
 }
 
-/* Returns whether a tenant may have one more under way. */
-static inline bool qry_loads_have_room(struct qry_loads *loads, uint64_t tenant)
+/* Returns whether a tenant's query that has so many requests under way may send one more. */
+static inline bool qry_loads_may_send(struct qry_loads *loads, uint64_t tenant, unsigned under_way)
 {
-    return atomic_load(qry_loads_of(loads, tenant)) + atomic_load(&loads->all) < LOADS_MAX;
+    return !loads->shared || under_way == 0 ||
+           atomic_load(qry_loads_of(loads, tenant)) + atomic_load(&loads->all) < LOADS_MAX;
 }
 
 /* Counts requests that are sent. */

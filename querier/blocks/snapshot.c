@@ -58,7 +58,8 @@ static void create(struct qry_query *query)
 
     for (size_t i = 0; i < query->tenants.n; i++)
         snapshot->tenants[i] = query->tenants.ids[i];
-    snapshot->task_group = fg_task_group_create(query->querier->work, FG_LANE_QUERY, &query->job);
+    snapshot->task_group =
+        fg_task_group_create(query->querier->work, FG_LANE_QUERY, qry_query_job(query));
     fg_snapshots_open(blocks->snapshots, &snapshot->core, snapshot->tenants,
                       (uint32_t)query->tenants.n);
     query->snapshot = snapshot;

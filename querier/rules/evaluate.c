@@ -399,12 +399,14 @@ static enum fg_code give_functions(struct evaluation *evaluation, const struct r
 
 /* ---- a rule ---- */
 
-static void begin(struct evaluation *evaluation, const struct qry_query *parent)
+static void begin(struct evaluation *evaluation, struct qry_query *parent)
 {
     /* Without a request it has no stale copies and no missing parts, and fails instead. */
     evaluation->query = (struct qry_query){
+        .parent = parent,
         .querier = parent->querier,
         .tenants = parent->tenants,
+        .flow = parent->flow,
         .start_mono_ns = fg_mono_ns(parent->querier->clock),
         .deadline_mono_ns = parent->deadline_mono_ns,
         .bytes_max = parent->bytes_max,
@@ -419,8 +421,6 @@ static void end(struct evaluation *evaluation, struct qry_query *parent)
 {
     struct qry_query *query = &evaluation->query;
 
-    /* The flow is that of the parent's job. */
-    fg_work_charge(parent->querier->work, FG_LANE_QUERY, &parent->job, query->planned_bytes);
     parent->planned_bytes += query->planned_bytes;
     parent->profiles += query->profiles;
     parent->bytes += query->bytes;

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -270,6 +271,36 @@ def many_at_once(rng):
             check_values(world, client, rules, number)
         check('flamegrid_querier_rule_evaluations_total{result="complete"} %d' % (MINUTES * len(rules)) in server.metrics(),
               "computed twice")
+
+
+def tenants_that_scrape(_):
+    """Scrapes of a tenant fill its own share of the queue: those of another one are not refused, nor are people of either."""
+    busy, rest, counts, lock = "team-a", "team-b", {}, threading.Lock()
+    with flamegrid.Server(*SETTINGS, "--multitenancy_enabled=true", "--workers=1", "--query_queue_max=8") as server:
+        server.start().wait_ready()
+        for tenant in (busy, rest):
+            for number in range(5):
+                made(flamegrid.Client(server.port), "cpu%d" % number, tenant)
+        end_ms = int(time.time()) // 60 * 60_000 - 300_000
+
+        def ask(tenant, target, times):
+            client = flamegrid.Client(server.port)
+            for number in range(times):
+                status, body = client.send("GET", target + "%d" % (end_ms - number * 60_000), headers={"X-Scope-OrgID": tenant})
+                check(status in (200, 429), "%s: %d %s", target, status, body[:300])
+                with lock:
+                    key = (tenant, target, status)
+                    counts[key] = counts.get(key, 0) + 1
+
+        metrics, names = "/api/metrics?until=", "/api/labels?from=now-6h&until="
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            asked = [pool.submit(ask, busy, metrics, 60) for _ in range(13)]
+            asked += [pool.submit(ask, *what, 60) for what in ((rest, metrics), (rest, names), (busy, names))]
+            for one in asked:
+                one.result()
+        check(counts.get((busy, metrics, 429), 0) > 0, "nothing was refused: %s", counts)
+        for what in ((rest, metrics), (rest, names), (busy, names)):
+            check(counts.get((*what, 200)) == 60, "%s: %s", what, counts)
 
 
 def minutes_without_data(_):
@@ -549,7 +580,7 @@ def damaged_object(_):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, minutes_without_data, late_profiles, budget, damaged_object,
+    for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, tenants_that_scrape, minutes_without_data, late_profiles, budget, damaged_object,
                  two_queriers):
         tally.run("rules_" + case.__name__, case, random.Random(arguments.seed))
     tally.finish()

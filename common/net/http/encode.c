@@ -1,7 +1,8 @@
 /*
  * Content codings of answers (RFC 9110, 12.5.3). Compression takes milliseconds where a loop has
  * microseconds, so it is done on a worker: by the handler's job, or by a job of its own of the
- * QUERY lane. When that lane is full, the answer goes as it is.
+ * QUERY lane, in the flow that the handler has set. When that lane, or the flow's part of it, is
+ * full, the answer goes as it is.
  *
  * A streamed answer is one gzip member (RFC 1952) or one zstd frame (RFC 8878), since browsers read
  * no second one. Its pieces are small and must be readable at once: they go into blocks that store
@@ -192,14 +193,15 @@ void fg_http_coding_store(enum fg_http_coding coding, struct fg_http_coded *code
         put_trailer(coding, coded, out);
 }
 
-void fg_http_coding_store_last(struct fg_http_request *req)
+void fg_http_coding_store_last(const struct fg_http_request *req, struct fg_buf *last)
 {
+    struct fg_http_coded coded = req->coded;
     struct fg_buf out;
 
     fg_buf_init(&out, SIZE_MAX);
-    fg_http_coding_store(req->coding, &req->coded, fg_buf_slice(&req->out), true, &out);
-    fg_buf_done(&req->out);
-    req->out = out;
+    fg_http_coding_store(req->coding, &coded, fg_buf_slice(last), true, &out);
+    fg_buf_done(last);
+    *last = out;
 }
 
 /* --- on a worker: one set of contexts a thread, as they are large --- */
@@ -276,10 +278,12 @@ static size_t encode_rest(enum fg_http_coding coding, struct fg_slice in, uint8_
     return len - ZSTD_HEAD_BYTES;
 }
 
-static void code_last(struct fg_http_request *req)
+/* Encodes the last piece of a stream, to the end of the coding. What the stream has had stays as it
+ * is: the piece may still be refused, and another one be the last. */
+static void code_last(const struct fg_http_request *req, struct fg_buf *last)
 {
     struct fg_http_coded coded = req->coded;
-    struct fg_slice in = fg_buf_slice(&req->out);
+    struct fg_slice in = fg_buf_slice(last);
     struct fg_buf out;
     size_t len;
 
@@ -289,16 +293,16 @@ static void code_last(struct fg_http_request *req)
     len = encode_rest(req->coding, in, out.ptr + out.len);
     if (len == 0) {
         fg_buf_done(&out);
-        fg_http_coding_store_last(req);
+        fg_http_coding_store_last(req, last);
         return;
     }
     out.len += len;
     count(&coded, in);
     put_trailer(req->coding, &coded, &out);
-    fg_buf_done(&req->out);
+    fg_buf_done(last);
     out.ptr = fg_realloc(out.ptr, out.len);
     out.cap = out.len;
-    req->out = out;
+    *last = out;
 }
 
 /* Encodes the body by req->coding, which becomes HTTP_IDENTITY if that does not make it smaller. */
@@ -331,6 +335,16 @@ bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body)
     return true;
 }
 
+bool fg_http_encode_last(struct fg_http_request *req, struct fg_buf *last)
+{
+    /* Small ones the loop frames as they are. */
+    if (req->coding == HTTP_IDENTITY || last->len < HTTP_CODING_MIN_BYTES || fg_http_gone(req))
+        return false;
+    code_last(req, last);
+    req->encoded = true;
+    return true;
+}
+
 static enum fg_code coding_run(struct fg_job *job, struct fg_err *err)
 {
     struct fg_http_request *req = fg_container(job, struct fg_http_request, job);
@@ -339,7 +353,7 @@ static enum fg_code coding_run(struct fg_job *job, struct fg_err *err)
     if (!req->streaming)
         encode_body(req, &req->out);
     else if (!fg_http_gone(req))
-        code_last(req);
+        code_last(req, &req->out);
     return FG_OK;
 }
 
@@ -356,10 +370,14 @@ void fg_http_coding_vary(struct fg_http_request *req)
 bool fg_http_coding_start(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
+    const struct fg_flow flow = {.id = req->flow};
 
     if (!req->streaming)
         fg_http_coding_vary(req);
     req->job = (struct fg_job){.home = owner->loop, .run = coding_run, .done = coding_done};
     req->state = HTTP_CODING;
-    return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);
+    if (req->flow == 0)
+        return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);
+    return fg_work_submit_flow(owner->lent.work, FG_LANE_QUERY, &flow, &req->job) ==
+           FG_SUBMIT_QUEUED;
 }

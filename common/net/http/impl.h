@@ -175,8 +175,9 @@ struct fg_http_request {
     const struct fg_err *denial; /* why the guard refuses it, in the arena */
 
     unsigned status;
+    uint64_t flow; /* of the job that compresses; 0: it has none */
     enum fg_http_coding coding;
-    bool encoded; /* the handler did it (fg_http_encode()), so `coding` is final */
+    bool encoded; /* the handler did it (fg_http_encode(), _encode_last()), so `coding` is final */
     struct fg_http_coded coded;
     bool retry_after;    /* the handler said when */
     struct fg_buf extra; /* header lines of the answer that are known early */
@@ -467,8 +468,8 @@ void fg_http_coding_stream(struct fg_http_request *req);
  * of the coding. */
 void fg_http_coding_store(enum fg_http_coding coding, struct fg_http_coded *coded,
                           struct fg_slice piece, bool last, struct fg_buf *out);
-/* Frames the last piece, req->out, in the same way. */
-void fg_http_coding_store_last(struct fg_http_request *req);
+/* Frames the last piece in the same way, in place. */
+void fg_http_coding_store_last(const struct fg_http_request *req, struct fg_buf *last);
 
 /* Makes room for a streamed answer: for its head, and for HTTP_STREAM_BYTES of pieces. */
 void fg_http_stream_init(struct fg_http_request *req, struct fg_slice head);

@@ -79,6 +79,7 @@ static void request_reset(struct fg_http_request *req)
     req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
     req->bodies = NULL;
+    req->flow = 0;
     req->coding = HTTP_IDENTITY;
     req->h2 = (struct fg_http_stream){0};
 }

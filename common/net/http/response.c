@@ -101,6 +101,11 @@ void fg_http_no_coding(struct fg_http_request *req)
     req->no_coding = true;
 }
 
+void fg_http_set_flow(struct fg_http_request *req, uint64_t flow)
+{
+    req->flow = flow;
+}
+
 bool fg_http_status_has_body(unsigned status)
 {
     return status >= 200 && status != 204 && status != 304;

@@ -66,7 +66,7 @@ static bool put_coded(struct fg_http_request *req, struct fg_slice piece)
 
 bool fg_http_stream_put(struct fg_http_request *req, struct fg_slice piece)
 {
-    fg_assert(req->streaming && req->state == HTTP_WORKING && piece.len > 0);
+    fg_assert(req->streaming && req->state == HTTP_WORKING && !req->encoded && piece.len > 0);
     if (fg_http_gone(req))
         return false;
     return req->coding == HTTP_IDENTITY ? req->conn->protocol->stream_put(req, piece)
@@ -80,17 +80,18 @@ bool fg_http_stream_end(struct fg_http_request *req, struct fg_buf *last)
     req->out = *last;
     if (!fg_http_answer_hold(req)) {
         fg_buf_init(&req->out, SIZE_MAX);
+        req->encoded = false; /* another piece will be the last */
         return false;
     }
     fg_buf_init(last, last->max_bytes);
     fg_http_count_answer(req);
     fg_http_request_drop_body(req);
-    if (req->coding != HTTP_IDENTITY) {
+    if (req->coding != HTTP_IDENTITY && !req->encoded) {
         if (req->out.len >= HTTP_CODING_MIN_BYTES && fg_http_coding_start(req))
             return true;
         /* The stream has begun in this coding, so what no worker compresses is framed here: a copy
          * of the piece, a millisecond for some megabytes, only when the lane is full. */
-        fg_http_coding_store_last(req);
+        fg_http_coding_store_last(req, &req->out);
     }
     fg_http_finish(req);
     return true;

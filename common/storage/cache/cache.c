@@ -41,6 +41,9 @@ struct fg_cache {
     uint64_t bytes, entries, max_bytes;
     struct ring owned[FG_CACHE_OWNERS];    /* the unused entries of each owner, in the same order */
     uint64_t owner_bytes[FG_CACHE_OWNERS]; /* referenced or not */
+    /* A binary tree over the owners, its root at 1: which one below a node has the most bytes. The
+     * leaves, from FG_CACHE_OWNERS on, are the owners themselves. */
+    uint32_t largest[2 * FG_CACHE_OWNERS];
 };
 
 /* ---- rings ---- */
@@ -68,6 +71,38 @@ static void ring_add_last(struct ring *ring, struct ring *link)
 static bool ring_is_empty(const struct ring *ring)
 {
     return ring->after == ring;
+}
+
+/* ---- owners; all locked ---- */
+
+static uint32_t larger_below(const struct fg_cache *cache, size_t node)
+{
+    uint32_t left = cache->largest[2 * node], right = cache->largest[2 * node + 1];
+
+    return cache->owner_bytes[right] > cache->owner_bytes[left] ? right : left;
+}
+
+static void owners_init(struct fg_cache *cache)
+{
+    for (uint32_t i = 0; i < FG_CACHE_OWNERS; i++) {
+        ring_init(&cache->owned[i]);
+        cache->largest[FG_CACHE_OWNERS + i] = i;
+    }
+    for (size_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
+        cache->largest[node] = larger_below(cache, node);
+}
+
+/* Sets the bytes of an owner. Looks at the nodes above it, up to one that another owner keeps. */
+static void owner_set(struct fg_cache *cache, uint32_t owner, uint64_t bytes)
+{
+    cache->owner_bytes[owner] = bytes;
+    for (size_t node = (FG_CACHE_OWNERS + (size_t)owner) / 2; node > 0; node /= 2) {
+        uint32_t was = cache->largest[node];
+
+        cache->largest[node] = larger_below(cache, node);
+        if (cache->largest[node] == was && was != owner)
+            return;
+    }
 }
 
 /* ---- finding; all locked ---- */
@@ -125,7 +160,7 @@ static void charge(struct fg_cache_entry *entry, size_t bytes)
 {
     entry->bytes += bytes;
     entry->cache->bytes += bytes;
-    entry->cache->owner_bytes[entry->owner] += bytes;
+    owner_set(entry->cache, entry->owner, entry->cache->owner_bytes[entry->owner] + bytes);
 }
 
 static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_key *key,
@@ -181,20 +216,10 @@ static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
     ring_remove(&entry->unused);
     ring_remove(&entry->owned);
     entry->cache->bytes -= entry->bytes;
-    entry->cache->owner_bytes[entry->owner] -= entry->bytes;
+    owner_set(entry->cache, entry->owner, entry->cache->owner_bytes[entry->owner] - entry->bytes);
     entry->cache->entries--;
     entry->chain = *gone;
     *gone = entry;
-}
-
-static uint32_t largest_owner(const struct fg_cache *cache)
-{
-    uint32_t largest = 0;
-
-    for (uint32_t i = 1; i < FG_CACHE_OWNERS; i++)
-        if (cache->owner_bytes[i] > cache->owner_bytes[largest])
-            largest = i;
-    return largest;
 }
 
 /* Chooses what to evict; there is an unused entry. */
@@ -206,7 +231,7 @@ static struct fg_cache_entry *choose(struct fg_cache *cache)
 
     if (fg_mono_ns(cache->clock) - oldest->unused_mono_ns > FG_CACHE_STALE_NS)
         return oldest;
-    owned = &cache->owned[largest_owner(cache)];
+    owned = &cache->owned[cache->largest[1]];
     /* If queries use all that the owner has, another one's entry has to go. */
     return ring_is_empty(owned) ? oldest : fg_container(owned->after, struct fg_cache_entry, owned);
 }
@@ -249,8 +274,7 @@ struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock)
     cache->n_buckets = CACHE_MIN_BUCKETS;
     cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
     ring_init(&cache->unused);
-    for (size_t i = 0; i < FG_CACHE_OWNERS; i++)
-        ring_init(&cache->owned[i]);
+    owners_init(cache);
     cache->clock = clock;
     cache->max_bytes = max_bytes;
     return cache;

@@ -7,7 +7,7 @@
  * has less than its share loses nothing to the others, and one that is alone uses all of it.
  * Entries that were not used for FG_CACHE_STALE_NS go first, whoever owns them. An entry belongs to
  * the owner that made it, even if others use it as well. Owners are told apart by FG_CACHE_OWNERS
- * numbers; two whose ids give the same one count as one.
+ * numbers, however many there are; those whose ids give the same one count as one.
  *
  * Referenced entries are not freed. They may exceed the bound, and are freed then with their last
  * reference. The first caller that opens an entry makes it; other callers wait for that instead of
@@ -27,7 +27,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 
-enum { FG_CACHE_OWNERS = 1024 };
+enum { FG_CACHE_OWNERS = 1024 };              /* a power of two: a tree is over them */
 #define FG_CACHE_STALE_NS (10 * FG_MINUTE_NS) /* a page that is open refreshes more often */
 
 struct fg_cache;

@@ -1,6 +1,7 @@
 /* Tests the caches in memory and on disk, and their limits. */
 #include "common/storage/cache/disk_cache.h"
 #include "querier/blocks/blocks_impl.h"
+#include "querier/rules/evaluate.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/unit/querier/asker.h"
 
@@ -108,6 +109,95 @@ static void disk_cache_does_not_change_results(void **state)
     (void)remove_tree(disk_folder);
 }
 
+/* Other tenants have all requests that there are: each query sends one at a time, and comes to its
+ * end. */
+static void others_requests_do_not_stop_a_query(void **state)
+{
+    const uint64_t other = 1;
+    struct asker asker = {.random = 5};
+    struct qry_loads *loads;
+    struct fg_err err;
+
+    (void)state;
+    asker_init(&asker, 3, 0, NULL);
+    world_settle(&asker.world);
+    loads = &asker_blocks(&asker)->loads;
+    loads->shared = true;
+    qry_loads_add(loads, other, LOADS_MAX);
+    for (unsigned i = 0; i < 100; i++)
+        asker_must(asker_check_any(&asker, true, &err), &err);
+    assert_int_equal(atomic_load(&loads->all), LOADS_MAX);
+    assert_int_equal(atomic_load(qry_loads_of(loads, other)), LOADS_MAX);
+    asker_done(&asker);
+}
+
+/* Passes requests on, and looks at whose they are. */
+struct watch {
+    struct fg_bucket bucket, *inner;
+    struct qry_loads *loads;
+    uint64_t flow;
+    unsigned theirs, others;
+};
+
+static void watch_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct watch *watch = fg_container(bucket, struct watch, bucket);
+    unsigned all = atomic_load(&watch->loads->all);
+    unsigned of = atomic_load(qry_loads_of(watch->loads, watch->flow));
+
+    watch->theirs += of;
+    watch->others += all - of;
+    fg_bucket_send(watch->inner, request);
+}
+
+static void watch_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    fg_bucket_cancel(fg_container(bucket, struct watch, bucket)->inner, request);
+}
+
+/* The query of a rule is one of its own, and yet what it reads counts for the tenant. */
+static void a_rule_reads_for_its_tenant(void **state)
+{
+    static const struct fg_bucket_ops ops = {.send = watch_send, .cancel = watch_cancel};
+    char matcher[] = "{__profile_type__=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds\"}";
+    char id[] = "a", metric[] = "m", *matchers[] = {matcher};
+    Settings__V1__RecordingRule message = SETTINGS__V1__RECORDING_RULE__INIT;
+    struct asker asker = {.random = 5, .keeps_all = true};
+    struct qry_rule_values *values;
+    struct qry_query *query;
+    struct qry_rule rule;
+    struct fg_err err;
+
+    (void)state;
+    asker_init(&asker, 3, 0, NULL);
+    world_settle(&asker.world);
+    message.id = id;
+    message.metric_name = metric;
+    message.generation = 1;
+    message.matchers = matchers;
+    message.n_matchers = 1;
+    query = asker_begin(&asker, 1);
+    query->flow.id = 77;
+    struct watch watch = {.bucket = {.ops = &ops},
+                          .inner = asker_blocks(&asker)->bucket,
+                          .loads = &asker_blocks(&asker)->loads,
+                          .flow = query->flow.id};
+    asker_blocks(&asker)->bucket = &watch.bucket;
+    asker_must(qry_rule_read(&message, query->arena, &rule, &err), &err);
+    for (uint32_t i = 0; i < FG_MIN(asker.world.n_profiles, 20U); i++) {
+        int64_t minute_ns = asker.world.profiles[i].time_ns / FG_MINUTE_NS * FG_MINUTE_NS;
+
+        asker_must(qry_rule_evaluate(query, &rule, minute_ns, 100, &values, &err), &err);
+        qry_rule_values_destroy(values);
+    }
+    assert_true(watch.theirs > 0);
+    assert_int_equal(watch.others, 0);
+    qry_rule_done(&rule);
+    asker_end(query);
+    asker_blocks(&asker)->bucket = watch.inner;
+    asker_done(&asker);
+}
+
 /* --- memory --- */
 
 static void cache_stays_within_its_limit(void **state)
@@ -144,6 +234,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(disk_cache_does_not_change_results),
+        cmocka_unit_test(others_requests_do_not_stop_a_query),
+        cmocka_unit_test(a_rule_reads_for_its_tenant),
         cmocka_unit_test(cache_stays_within_its_limit),
     };
 

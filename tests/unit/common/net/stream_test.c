@@ -83,6 +83,21 @@ static bool stream_end_with(struct http_run *run, unsigned i, struct fg_slice by
     return call.done;
 }
 
+/* As a handler's job compresses the last piece, while the loop leaves the stream alone. */
+static bool stream_end_encoded(struct http_run *run, unsigned i, struct fg_slice bytes,
+                               bool *ret_encoded)
+{
+    struct fg_buf last;
+    struct call call = {.run = run, .i = i, .last = &last};
+
+    fg_buf_init(&last, bytes.len);
+    fg_buf_put(&last, bytes);
+    *ret_encoded = fg_http_encode_last(run->held[i], &last);
+    fg_loop_call(run->loop, do_end, &call);
+    fg_buf_done(&last);
+    return call.done;
+}
+
 static bool stream_end(struct http_run *run, unsigned i, size_t len, char byte)
 {
     uint8_t *bytes = fg_malloc(len + 1);
@@ -452,19 +467,22 @@ static void coded_pieces_are_readable_at_once(void **state)
     (void)close(fd);
 }
 
-/* Last pieces that no worker compresses, or that do not get smaller, end the coding as well. */
+/* Last pieces that no worker compresses, or that do not get smaller, end the coding as well;
+ * whoever compresses them, the server or the handler. */
 static void every_last_piece_ends_the_coding(void **state)
 {
     struct http_run *run = *state;
     struct fg_slice large = noise(300000); /* several blocks of either coding */
-    const struct fg_slice lasts[] = {FG_LIT(""), FG_LIT("end"), large};
+    uint8_t same[20000];
+    const struct fg_slice lasts[] = {FG_LIT(""), FG_LIT("end"), large, fg_bytes(same, sizeof same)};
     int fd = run_client(run);
     unsigned n = 0;
 
+    memset(same, 's', sizeof same);
     for (unsigned i = 0; i < FG_COUNT(codings); i++)
-        for (size_t k = 0; k < 2 * FG_COUNT(lasts); k++) {
-            struct fg_slice last = lasts[k / 2];
-            bool has_pieces = k % 2 == 1;
+        for (size_t k = 0; k < 4 * FG_COUNT(lasts); k++) {
+            struct fg_slice last = lasts[k / 4];
+            bool has_pieces = k % 2 == 1, by_handler = k % 4 >= 2, encoded;
             size_t before = has_pieces ? 4 : 0;
             struct reader reader;
 
@@ -477,8 +495,14 @@ static void every_last_piece_ends_the_coding(void **state)
                 assert_true(stream_put(run, n, FG_LIT("one ")));
                 (void)take_chunk(fd, &reader);
             }
-            assert_true(stream_end_with(run, n++, last));
-            (void)take_chunk(fd, &reader);
+            if (by_handler) {
+                assert_true(stream_end_encoded(run, n++, last, &encoded));
+                assert_int_equal(encoded, last.len >= sizeof same);
+            } else {
+                assert_true(stream_end_with(run, n++, last));
+            }
+            size_t sent = take_chunk(fd, &reader);
+            assert_true(last.ptr != same || sent < sizeof same / 100);
             assert_true(reader.ended);
             assert_int_equal(reader.len, before + last.len);
             assert_memory_equal(reader.plain, "one ", before);
@@ -489,6 +513,40 @@ static void every_last_piece_ends_the_coding(void **state)
     run_say(fd, GET("/echo"));
     run_expect(fd, 200, "1 /echo ");
     assert_int_equal(fg_budget_used(&run->answers), 0);
+    free((void *)(uintptr_t)large.ptr);
+    (void)close(fd);
+}
+
+/* What the handler has compressed is refused for lack of memory: another last piece ends the
+ * stream, in its coding. */
+static void a_refused_last_piece_leaves_the_coding_whole(void **state)
+{
+    struct http_run *run = *state;
+    struct fg_slice large = noise(LAST_BYTES); /* which is stored, and counted, as it is */
+    int fd = run_client(run);
+
+    for (unsigned i = 0; i < FG_COUNT(codings); i++) {
+        struct reader reader;
+        bool encoded;
+
+        reader_init(&reader, strcmp(codings[i], "gzip") == 0);
+        ask_coded(fd, "/hold", codings[i]);
+        run_wait_held(run, i + 1);
+        assert_true(stream_begin(run, i));
+        expect_coded_head(fd, codings[i]);
+        fg_budget_force(&run->answers, RUN_ANSWERS);
+        assert_false(stream_end_encoded(run, i, large, &encoded));
+        assert_true(encoded);
+        assert_true(stream_put(run, i, FG_LIT("sorry ")));
+        (void)take_chunk(fd, &reader);
+        assert_true(stream_end_with(run, i, FG_LIT("no memory")));
+        (void)take_chunk(fd, &reader);
+        assert_true(reader.ended);
+        reader_expect(&reader, "sorry no memory");
+        assert_int_equal(take_chunk(fd, &reader), 0);
+        fg_budget_give(&run->answers, RUN_ANSWERS);
+        reader_done(&reader);
+    }
     free((void *)(uintptr_t)large.ptr);
     (void)close(fd);
 }
@@ -555,6 +613,63 @@ static void full_lanes_leave_the_coding_whole(void **state)
     while (atomic_load(&done) < n)
         (void)usleep(1000);
     (void)close(fd);
+}
+
+static void do_set_flow(void *arg)
+{
+    struct call *call = arg;
+
+    fg_http_set_flow(call->run->held[call->i], call->i + 1);
+}
+
+/* One flow has filled its part of the lane: its answers go as they are, and those of another one
+ * are compressed. */
+static void full_flows_leave_others_their_coding(void **state)
+{
+    enum { JAMS_MAX = 64, FULL = 0, OTHER = 1 };
+    const struct fg_flow full = {.id = FULL + 1};
+    struct http_run *run = *state;
+    struct jam jams[JAMS_MAX];
+    atomic_bool go = false;
+    atomic_uint running = 0, done = 0;
+    struct reader readers[2];
+    int fds[2];
+    unsigned n = 0;
+
+    do {
+        jams[n] = (struct jam){.job = {.home = run->loop, .run = jam_run, .done = jam_done},
+                               .go = &go,
+                               .running = &running,
+                               .done = &done};
+        assert_true(n < JAMS_MAX - 1);
+        while (n == 1 && atomic_load(&running) == 0)
+            (void)usleep(1000);
+    } while (fg_work_submit_flow(run->work, FG_LANE_QUERY, &full, &jams[n].job) ==
+                 FG_SUBMIT_QUEUED &&
+             ++n > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct call call = {.run = run, .i = i};
+
+        fds[i] = run_client(run);
+        reader_init(&readers[i], true);
+        ask_coded(fds[i], "/hold", "gzip");
+        run_wait_held(run, i + 1);
+        fg_loop_call(run->loop, do_set_flow, &call);
+        assert_true(stream_begin(run, i));
+        expect_coded_head(fds[i], "gzip");
+        assert_true(stream_end(run, i, LAST_BYTES, 'x'));
+    }
+    assert_true(take_chunk(fds[FULL], &readers[FULL]) > LAST_BYTES);
+    atomic_store(&go, true);
+    assert_in_range(take_chunk(fds[OTHER], &readers[OTHER]), 1, LAST_BYTES / 100);
+    while (atomic_load(&done) < n)
+        (void)usleep(1000);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(readers[i].ended);
+        assert_int_equal(readers[i].len, LAST_BYTES);
+        reader_done(&readers[i]);
+        (void)close(fds[i]);
+    }
 }
 
 /* A peer may leave while a worker has the last piece, or before. */
@@ -790,7 +905,9 @@ int main(void)
         TEST(a_last_piece_needs_memory),
         TEST(coded_pieces_are_readable_at_once),
         TEST(every_last_piece_ends_the_coding),
+        TEST(a_refused_last_piece_leaves_the_coding_whole),
         TEST(full_lanes_leave_the_coding_whole),
+        TEST(full_flows_leave_others_their_coding),
         TEST(peers_may_leave_a_coded_stream),
         TEST(frames_leave_at_once),
         TEST(coded_frames_are_readable_at_once),

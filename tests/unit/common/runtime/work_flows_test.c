@@ -255,6 +255,38 @@ static void first_job_of_a_flow_waits_for_no_other(void **state)
     end_all(world);
 }
 
+/* A worker that sleeps has to know when to look, since nothing else happens then. */
+static void time_alone_makes_a_job_startable(void **state)
+{
+    struct world *world = world_create(2, 2);
+    struct fg_work_flow *heavy, *light;
+
+    (void)state;
+    assert_true(fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns) == INT64_MAX);
+    light = start_of(world, 2);
+    heavy = start_of(world, 1);
+    add(world, 1);
+    /* As long as the other flow has a job, only its end helps. */
+    assert_true(fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns) == INT64_MAX);
+    world->now_ns += 3 * FLOW_RECENT_NS;
+    fg_work_flows_ended(&world->flows, light, world->now_ns);
+
+    int64_t ripe_ns = fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns);
+    assert_true(ripe_ns == world->now_ns + FLOW_RECENT_NS);
+    world->now_ns = ripe_ns - 1;
+    assert_true(fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns) == ripe_ns);
+    assert_null(start(world));
+    assert_false(fg_work_flows_lend(&world->flows, heavy, world->now_ns));
+    world->now_ns = ripe_ns;
+    assert_true(fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns) == INT64_MAX);
+    assert_ptr_equal(start(world), heavy);
+    add(world, 1); /* it waits for a worker, not for time */
+    assert_true(fg_work_flows_ripe_mono_ns(&world->flows, world->now_ns) == INT64_MAX);
+    for (int i = 0; i < 2; i++)
+        fg_work_flows_ended(&world->flows, heavy, world->now_ns);
+    end_all(world);
+}
+
 static void helpers_count_as_workers_of_their_flow(void **state)
 {
     struct world *world = world_create(3, 1);
@@ -505,6 +537,7 @@ int main(void)
         cmocka_unit_test(idle_flows_are_bounded),
         cmocka_unit_test(flow_leaves_a_worker_while_another_one_is_active),
         cmocka_unit_test(first_job_of_a_flow_waits_for_no_other),
+        cmocka_unit_test(time_alone_makes_a_job_startable),
         cmocka_unit_test(helpers_count_as_workers_of_their_flow),
         cmocka_unit_test(flow_at_a_hundred_times_its_share_delays_others_by_one_piece),
     };

@@ -452,6 +452,95 @@ static void helpers_are_recalled_for_other_flows(void **state)
     assert_int_equal(sem_destroy(&gate) + sem_destroy(&helping), 0);
 }
 
+/* No job comes or ends any more when the other flow becomes inactive: a worker looks by itself. */
+static void a_job_starts_when_other_flows_become_inactive(void **state)
+{
+    struct fg_work *work = make_with_guests(2, 2, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    assert_true(submit_flow(work, 2, &tasks[0].job));
+    wait_done(1);
+    tasks[1].gate = &gate;
+    assert_true(submit_flow(work, 1, &tasks[1].job));
+    wait_running(work, 1);
+    assert_true(submit_flow(work, 1, &tasks[2].job));
+    wait_done(2);
+    assert_int_equal(atomic_load(&tasks[1].done_calls), 0);
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 3);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* Waits until a job of the lane has waited for that long. */
+static void wait_age(struct fg_work *work, int64_t age_ns)
+{
+    while (state_of(work).oldest_age_ns < age_ns)
+        (void)sched_yield();
+}
+
+/* The worker that sleeps only until then is lent meanwhile: another one looks in its place. */
+static void a_job_starts_although_who_looks_for_it_is_lent(void **state)
+{
+    struct fg_work *work = make_with_guests(4, 1, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 1; i < 4; i++)
+        tasks[i].gate = &gate;
+    tasks[5].gate = &gate;
+    assert_true(submit_flow(work, 2, &tasks[0].job));
+    wait_done(1);
+    for (size_t i = 1; i < 4; i++)
+        assert_true(submit_flow(work, 1, &tasks[i].job));
+    wait_running(work, 3);
+    assert_true(submit_flow(work, 1, &tasks[4].job));
+    wait_age(work, 50 * FG_MS_NS); /* until a worker has gone to sleep again, to look for it */
+    assert_true(fg_work_submit_helper(work, FG_LANE_INGEST, NULL, &tasks[5].job));
+    wait_done(2);
+    assert_int_equal(atomic_load(&tasks[4].done_calls), 1);
+    for (size_t i = 1; i < 5; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 6);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* All workers were busy when the jobs came, so none was woken for them: the one that ends the
+ * helper runs both, the second one when its flow may use all workers again. */
+static void the_end_of_a_helper_starts_jobs(void **state)
+{
+    struct fg_work *work = make(2, 100);
+    sem_t gates[2];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(sem_init(&gates[i], 0, 0), 0);
+        tasks[i].gate = &gates[i];
+    }
+    assert_true(submit_flow(work, 1, &tasks[0].job));
+    wait_running(work, 1);
+    while (!fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[0].job, &tasks[1].job))
+        (void)sched_yield(); /* until the other worker sleeps */
+    wait_running(work, 2);
+    assert_true(submit_flow(work, 1, &tasks[2].job));
+    assert_true(submit_flow(work, 2, &tasks[3].job));
+    assert_true(fg_work_recalls(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_int_equal(sem_post(&gates[1]), 0);
+    wait_done(2); /* the helper, and the job of the flow that has none running */
+    assert_int_equal(atomic_load(&tasks[3].done_calls), 1);
+    wait_done(3); /* once the second flow is not active any more */
+    assert_int_equal(atomic_load(&tasks[2].done_calls), 1);
+    assert_int_equal(sem_post(&gates[0]), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 4);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sem_destroy(&gates[i]), 0);
+}
+
 struct submitter {
     struct fg_work *work;
     size_t from, to;
@@ -495,6 +584,9 @@ int main(void)
         cmocka_unit_test_setup(flows_take_turns, reset),
         cmocka_unit_test_setup(a_flow_leaves_a_worker_to_active_flows, reset),
         cmocka_unit_test_setup(helpers_are_recalled_for_other_flows, reset),
+        cmocka_unit_test_setup(a_job_starts_when_other_flows_become_inactive, reset),
+        cmocka_unit_test_setup(a_job_starts_although_who_looks_for_it_is_lent, reset),
+        cmocka_unit_test_setup(the_end_of_a_helper_starts_jobs, reset),
         cmocka_unit_test_setup(all_jobs_of_flows_run, reset),
         cmocka_unit_test_setup(a_lane_accepts_jobs_again_after_it_was_full, reset),
         cmocka_unit_test_setup(a_lane_without_threads_refuses_jobs, reset),

@@ -99,6 +99,66 @@ static void owners_that_read_much_get_the_same(void **state)
     fg_cache_destroy(world.cache);
 }
 
+/* Entries of each owner, as the cache tells owners apart. All are of the same size. */
+static unsigned owned[FG_CACHE_OWNERS], n_evicted;
+static bool dropping; /* by name, or all: no choice is made */
+
+static unsigned *owned_by(uint64_t owner)
+{
+    return &owned[fg_mix64(owner) % FG_CACHE_OWNERS];
+}
+
+static void evicted(void *value)
+{
+    unsigned *of = value;
+
+    n_evicted++;
+    for (size_t i = 0; !dropping && i < FG_COUNT(owned); i++)
+        assert_true(owned[i] <= *of);
+    --*of;
+}
+
+/* Of ten thousand owners, some of which have most entries, in any order. */
+static void the_largest_owner_gives(void **state)
+{
+    enum { OWNERS = 10000, ROOM = 5000, ADDED = 20000 };
+    struct fg_clock_manual clock;
+    struct fg_cache *cache;
+    uint64_t random = 1;
+
+    (void)state;
+    fg_clock_manual_init(&clock, FG_HOUR_NS);
+    cache = fg_cache_create((uint64_t)ROOM * ENTRY_BYTES, &clock.clock);
+    memset(owned, 0, sizeof owned);
+    n_evicted = 0;
+    dropping = false;
+    for (uint32_t i = 0; i < ADDED; i++) {
+        const struct fg_cache_key key = {.number = i};
+        enum fg_cache_state loading;
+        bool mine;
+        uint64_t owner = fg_mix64(random++) % OWNERS;
+
+        if (random % 3 > 0)
+            owner %= 1 + random % 30;
+        struct fg_cache_entry *entry = fg_cache_open(cache, &key, owner, &loading, &mine);
+        ++*owned_by(owner);
+        fg_cache_fill(entry, owned_by(owner), ENTRY_BYTES, evicted);
+        fg_cache_unref(entry);
+        if (i % 100 == 99) { /* an entry goes that is not chosen, so that owners shrink otherwise */
+            const struct fg_cache_key other = {.number = (uint32_t)(fg_mix64(random) % i)};
+
+            dropping = true;
+            fg_cache_drop(cache, &other);
+            dropping = false;
+        }
+    }
+    assert_true(n_evicted > ADDED / 2);
+    dropping = true;
+    fg_cache_destroy(cache);
+    for (size_t i = 0; i < FG_COUNT(owned); i++)
+        assert_int_equal(owned[i], 0);
+}
+
 /* An owner that has left does not keep its share. */
 static void what_nobody_uses_goes_first(void **state)
 {
@@ -141,6 +201,7 @@ int main(void)
         cmocka_unit_test(an_owner_alone_fills_the_cache),
         cmocka_unit_test(an_owner_with_less_than_its_share_loses_nothing),
         cmocka_unit_test(owners_that_read_much_get_the_same),
+        cmocka_unit_test(the_largest_owner_gives),
         cmocka_unit_test(what_nobody_uses_goes_first),
         cmocka_unit_test(referenced_entries_stay),
     };
