@@ -1,4 +1,4 @@
-#include "common/access/admin_impl.h"
+#include "common/access/admin_api_impl.h"
 #include "common/access/audit_search.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"

@@ -1,4 +1,4 @@
-#include "common/access/admin_impl.h"
+#include "common/access/admin_api_impl.h"
 #include "common/base/json.h"
 #include "common/runtime/log.h"
 

@@ -121,6 +121,5 @@ void cli_usage_missing(const json_t *answer, struct fg_buf *out)
     if (profiles > 0 && growing > 0)
         fg_buf_puts(out, ", and ");
     if (growing > 0)
-        fg_buf_printf(out, "the numbers of %zu day%s still grow", growing,
-                      growing == 1 ? "" : "s");
+        fg_buf_printf(out, "the numbers of %zu day%s still grow", growing, growing == 1 ? "" : "s");
 }

@@ -9,8 +9,8 @@
  *
  * Thread: actions run on workers, and may wait for the bucket.
  */
-#ifndef FG_COMMON_ACCESS_ADMIN_IMPL_H
-#define FG_COMMON_ACCESS_ADMIN_IMPL_H
+#ifndef FG_COMMON_ACCESS_ADMIN_API_IMPL_H
+#define FG_COMMON_ACCESS_ADMIN_API_IMPL_H
 
 #include "common/access/admin_api.h"
 #include "common/base/json_writer.h"
