@@ -2,6 +2,7 @@
 
 #include "common/access/key_wrap.h"
 #include "common/access/registry_object.h"
+#include "common/access/rest.h"
 #include "common/access/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -64,6 +65,7 @@ struct fg_key_store {
 
     pthread_mutex_t fetching; /* held while a key is fetched or made; taken before `lock` */
     int64_t read_mono_ns;     /* when the registry was read by the store; 0: never */
+    struct fg_rest rest;      /* of the bucket */
     bool warned;              /* that keys may be swapped out */
 };
 
@@ -132,9 +134,13 @@ static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct 
 
     if (!at_once && store->read_mono_ns != 0 && now_ns - store->read_mono_ns < READ_AGAIN_NS)
         return FG_OK;
+    if (fg_rest_check(&store->rest, err) != FG_OK)
+        return err->code;
     if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK) {
         err->code = FG_E_UNAVAILABLE; /* whatever the bucket says: no block is at fault */
-        return fg_wrap(err, "keys of tenants cannot be read");
+        (void)fg_wrap(err, "keys of tenants cannot be read");
+        fg_rest_begin(&store->rest, err);
+        return err->code;
     }
     store->read_mono_ns = now_ns;
     fg_key_store_see(store, registry);

@@ -5,9 +5,11 @@
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys_change.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/fake_server.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -336,6 +338,109 @@ static void wrapped_keys_are_of_one_tenant(void **state)
     close_fixture(&f);
 }
 
+/* ---- Vault ---- */
+
+struct vault {
+    struct fake_server *server;
+    struct fg_key_wrap *wrap;
+    char address[64];
+    _Atomic unsigned calls;
+    _Atomic bool sealed;
+};
+
+/* Refuses what is bound to the tenant acme. */
+static void answer_call(struct fake_connection *connection, void *arg)
+{
+    struct vault *vault = arg;
+    char request[4096];
+
+    while (fake_read(connection, request, sizeof request)) {
+        (void)atomic_fetch_add(&vault->calls, 1);
+        if (atomic_load(&vault->sealed))
+            (void)fake_respond(connection, 503, "", FG_LIT("{\"errors\":[\"Vault is sealed\"]}"));
+        else if (strstr(request, "ZmxhbWVncmlkIGtleSBvZiBhY21l") != NULL) /* "... of acme" */
+            (void)fake_respond(connection, 400, "", FG_LIT("{\"errors\":[\"no such key\"]}"));
+        else
+            (void)fake_respond(connection, 200, "", FG_LIT("{\"data\":{\"ciphertext\":\"x\"}}"));
+    }
+}
+
+static void open_vault(struct vault *vault, const char *token_file)
+{
+    struct fg_err err;
+
+    *vault = (struct vault){.server = fake_server_start(NULL, false, answer_call, vault)};
+    (void)snprintf(vault->address, sizeof vault->address, "http://127.0.0.1:%u",
+                   fake_server_port(vault->server));
+    must(fg_key_wrap_vault(&(struct fg_key_wrap_vault){.address = vault->address,
+                                                       .mount = "transit",
+                                                       .key = "flamegrid",
+                                                       .token_file = token_file,
+                                                       .ca_file = ""},
+                           &vault->wrap, &err),
+         &err);
+}
+
+static void close_vault(struct vault *vault)
+{
+    fg_key_wrap_destroy(vault->wrap);
+    fake_server_stop(vault->server);
+}
+
+static enum fg_code wrap_for(struct vault *vault, const char *tenant, struct fg_err *err)
+{
+    struct fg_seal_key key = {{1, 2, 3}};
+    struct fg_buf wrapped;
+    enum fg_code code;
+
+    fg_buf_init(&wrapped, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
+    code = vault->wrap->wrap(vault->wrap, fg_cstr(tenant), &key, &wrapped, err);
+    fg_buf_done(&wrapped);
+    return code;
+}
+
+/* What Vault says of the key of one tenant is no reason not to ask for others. */
+static void one_key_that_a_vault_refuses_does_not_stop_the_others(void **state)
+{
+    struct vault vault;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    open_vault(&vault, f.paths[0]);
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(wrap_for(&vault, "acme", &f.err), FG_E_UNAVAILABLE);
+        assert_non_null(strstr(f.err.msg, "status 400: no such key"));
+        must(wrap_for(&vault, "zeta", &f.err), &f.err);
+    }
+    assert_int_equal(vault.calls, 6);
+    close_vault(&vault);
+    close_fixture(&f);
+}
+
+/* A segment of many tenants does not wait for each of their keys. */
+static void a_sealed_vault_is_left_alone_for_a_moment(void **state)
+{
+    enum { TENANTS = 30 };
+    struct vault vault;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    open_vault(&vault, f.paths[0]);
+    vault.sealed = true;
+    for (unsigned i = 0; i < TENANTS; i++) {
+        assert_int_equal(wrap_for(&vault, "zeta", &f.err), FG_E_UNAVAILABLE);
+        assert_non_null(strstr(f.err.msg, "status 503: Vault is sealed"));
+    }
+    assert_in_range(vault.calls, 1, TENANTS - 1);
+    vault.sealed = false;
+    while (wrap_for(&vault, "zeta", &f.err) != FG_OK)
+        (void)usleep(10000);
+    close_vault(&vault);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +452,8 @@ int main(void)
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
+        cmocka_unit_test(one_key_that_a_vault_refuses_does_not_stop_the_others),
+        cmocka_unit_test(a_sealed_vault_is_left_alone_for_a_moment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
