@@ -27,7 +27,8 @@ static enum fg_code newest(void *arg, struct fg_slice tenant, uint32_t *ret_numb
 {
     const struct made_keys *keys = arg;
 
-    (void)err;
+    if (keys->away != NULL && fg_slice_is(tenant, keys->away))
+        return fg_fail(err, FG_E_UNAVAILABLE, "what encrypts the key is away");
     *ret_number = keys->plain != NULL && fg_slice_is(tenant, keys->plain) ? 0 : keys->newest;
     make(keys, tenant, *ret_number, ret_key);
     return FG_OK;
