@@ -382,6 +382,7 @@ static enum fg_code newest(void *arg, struct fg_slice tenant, uint32_t *ret_numb
 enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
                                  uint32_t *ret_version, struct fg_err *err)
 {
+    uint32_t version = 0;
     enum fg_code code;
 
     (void)pthread_mutex_lock(&store->fetching);
@@ -390,11 +391,17 @@ enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice ten
         struct fg_access_registry *registry = known(store);
         const Access__TenantKey *key = fg_tenant_key_newest(registry->message, tenant);
 
-        *ret_version = (key == NULL ? 0 : key->version) + 1;
+        if (key == NULL)
+            code = fg_tenant_key_none(tenant, err);
+        else
+            version = key->version + 1;
         fg_access_registry_unref(registry);
-        code = make(store, tenant, *ret_version, err);
     }
+    if (code == FG_OK)
+        code = make(store, tenant, version, err);
     (void)pthread_mutex_unlock(&store->fetching);
+    if (code == FG_OK)
+        *ret_version = version;
     return code;
 }
 

@@ -33,4 +33,7 @@ const Access__TenantKey *fg_tenant_key_find(const Access__Registry *message, str
 const Access__TenantKey *fg_tenant_key_newest(const Access__Registry *message,
                                               struct fg_slice tenant);
 
+/* Fails with FG_E_NOT_FOUND: the tenant never had a key. */
+enum fg_code fg_tenant_key_none(struct fg_slice tenant, struct fg_err *err);
+
 #endif

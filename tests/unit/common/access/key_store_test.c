@@ -222,6 +222,27 @@ static void rotation_keeps_the_old_keys(void **state)
     close_fixture(&f);
 }
 
+/* A typing error makes no key. */
+static void a_tenant_without_keys_cannot_be_rotated(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    uint32_t version = 77;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "acme", 1);
+    assert_int_equal(fg_key_store_rotate(f.store, FG_LIT("acne"), &version, &f.err),
+                     FG_E_NOT_FOUND);
+    assert_non_null(strstr(f.err.msg, "tenant \"acne\" has no key"));
+    assert_int_equal(version, 77);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    assert_int_equal(registry->message->n_keys, 1);
+    fg_access_registry_unref(registry);
+    close_fixture(&f);
+}
+
 static void another_key_file_needs_the_old_one_until_keys_are_wrapped_again(void **state)
 {
     struct fg_seal_key key, found;
@@ -448,6 +469,7 @@ int main(void)
         cmocka_unit_test(key_files_are_checked),
         cmocka_unit_test(each_tenant_gets_a_key_that_stays),
         cmocka_unit_test(rotation_keeps_the_old_keys),
+        cmocka_unit_test(a_tenant_without_keys_cannot_be_rotated),
         cmocka_unit_test(another_key_file_needs_the_old_one_until_keys_are_wrapped_again),
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
