@@ -93,18 +93,14 @@ static struct fg_access_registry *known(struct fg_key_store *store)
     return registry;
 }
 
-/* Overwrites the keys of tenants whose newest version is shredded. Older versions are then, too. */
+/* Overwrites the versions that are shredded. Those that were made since stay: what wraps them may
+ * be away. */
 static void drop_shredded(struct fg_key_store *store, const Access__Registry *message)
 {
     for (size_t i = 0; i < message->n_keys; i++)
-        if (message->keys[i]->shredded_ms != 0) {
-            struct fg_slice tenant = fg_cstr(message->keys[i]->tenant);
-
-            fg_key_ring_drop(store->ring, tenant);
-            /* A tenant may have a new key after the shredded ones, which is unwrapped again. */
-            while (i + 1 < message->n_keys && fg_slice_is(tenant, message->keys[i + 1]->tenant))
-                i++;
-        }
+        if (message->keys[i]->shredded_ms != 0)
+            fg_key_ring_drop(store->ring, fg_cstr(message->keys[i]->tenant),
+                             message->keys[i]->version);
 }
 
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry)
@@ -204,7 +200,7 @@ static void drop_if_shredded(struct fg_key_store *store, struct fg_slice tenant,
     const Access__TenantKey *key = fg_tenant_key_find(registry->message, tenant, number);
 
     if (key == NULL || key->shredded_ms != 0)
-        fg_key_ring_drop(store->ring, tenant);
+        fg_key_ring_drop(store->ring, tenant, number);
     fg_access_registry_unref(registry);
 }
 

@@ -4,6 +4,7 @@
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys.h"
 #include "deploy/cli/args.h"
+#include "deploy/cli/bucket_shredded.h"
 #include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
@@ -12,7 +13,7 @@
 struct encryption_command {
     const struct fg_encryption_settings *settings;
     const char *tenant; /* "": none */
-    bool json, yes;
+    bool json, yes, apply;
     struct fg_bucket *bucket;
     struct fg_key_store *keys;
     struct fg_err err;
@@ -32,6 +33,7 @@ static const char help[] =
     "usage: flamegrid encryption list [--json] [settings]\n"
     "       flamegrid encryption rotate TENANT [settings]\n"
     "       flamegrid encryption shred TENANT --yes [settings]\n"
+    "       flamegrid encryption drop TENANT [--apply] [settings]\n"
     "       flamegrid encryption rewrap [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -46,13 +48,17 @@ static const char help[] =
     "copies\n"
     "          of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
     "          file (see rewrap) and destroy the old one\n"
+    "  drop    removes what is encrypted with shredded keys of a tenant from its manifest; the\n"
+    "          compactor then deletes it. Other data of the tenant stays. Lists the objects;\n"
+    "          --apply removes them\n"
     "  rewrap  encrypts the keys of all tenants with encryption.key_file, or Vault, that are\n"
     "          encrypted with one of encryption.old_key_files\n"
     "\n"
     "examples:\n"
     "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
     "  flamegrid encryption rotate shop --config /etc/flamegrid/server.yaml\n"
-    "  flamegrid encryption shred shop --yes --config /etc/flamegrid/server.yaml\n";
+    "  flamegrid encryption shred shop --yes --config /etc/flamegrid/server.yaml\n"
+    "  flamegrid encryption drop shop --apply --config /etc/flamegrid/server.yaml\n";
 
 /* ---- list ---- */
 
@@ -148,6 +154,12 @@ static enum fg_code shred(struct encryption_command *command)
     return FG_OK;
 }
 
+static enum fg_code drop(struct encryption_command *command)
+{
+    return cli_bucket_drop_shredded(command->bucket, fg_cstr(command->tenant), command->apply,
+                                    stdout, &command->err);
+}
+
 static enum fg_code rewrap(struct encryption_command *command)
 {
     uint32_t count = 0;
@@ -162,10 +174,8 @@ static enum fg_code rewrap(struct encryption_command *command)
 /* ---- the command ---- */
 
 static const struct encryption_verb verbs[] = {
-    {"list", false, list},
-    {"rotate", true, rotate},
-    {"shred", true, shred},
-    {"rewrap", false, rewrap},
+    {"list", false, list}, {"rotate", true, rotate},  {"shred", true, shred},
+    {"drop", true, drop},  {"rewrap", false, rewrap},
 };
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid encryption", verbs);
 
@@ -198,6 +208,8 @@ static int take_words(struct encryption_command *command, int argc, char **argv)
             command->json = true;
         else if (strcmp(argv[i], "--yes") == 0)
             command->yes = true;
+        else if (strcmp(argv[i], "--apply") == 0)
+            command->apply = true;
         else
             argv[kept++] = argv[i];
     }

@@ -165,16 +165,9 @@ enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored
 enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
                             struct fg_block_stored said, struct fg_err *err)
 {
-    struct fg_seal_key key;
-
     if (fg_block_check_bytes(stored, said, err) != FG_OK)
         return err->code;
-    if (said.key == 0)
-        return FG_OK;
-    if (fg_keys_find(seal->keys, seal->tenant, said.key, &key, err) != FG_OK)
-        return err->code;
-    fg_seal_wipe(&key);
-    return FG_OK;
+    return said.key == 0 ? FG_OK : fg_keys_check(seal->keys, seal->tenant, said.key, err);
 }
 
 /* Opens a sealed page to out, which has room for what is in it. */
