@@ -403,17 +403,30 @@ enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice ten
 
 /* ---- shredding and wrapping again ---- */
 
+struct shredding {
+    struct fg_slice tenant;
+    uint32_t newest;
+};
+
 static enum fg_code shred(void *arg, const struct fg_access_change *change, struct fg_err *err)
 {
-    const struct fg_slice *tenant = arg;
+    struct shredding *shredding = arg;
 
-    return fg_tenant_key_shred(change, *tenant, err);
+    if (fg_tenant_key_shred(change, shredding->tenant, err) != FG_OK)
+        return err->code;
+    shredding->newest = fg_tenant_key_newest(change->registry, shredding->tenant)->version;
+    return FG_OK;
 }
 
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
-                                struct fg_err *err)
+                                uint32_t *ret_newest, struct fg_err *err)
 {
-    return swap(bucket, by, shred, &tenant, err);
+    struct shredding shredding = {.tenant = tenant};
+    enum fg_code code = swap(bucket, by, shred, &shredding, err);
+
+    if (code == FG_OK)
+        *ret_newest = shredding.newest;
+    return code;
 }
 
 static enum fg_code rewrap(void *arg, const struct fg_access_change *change, struct fg_err *err)

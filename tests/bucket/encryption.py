@@ -70,6 +70,19 @@ def all_in_blocks(data, tenants, profiles):
     return all(versions.usage_of(data, tenant)[0] == profiles for tenant in tenants)
 
 
+def audited(data):
+    """(tenant, detail, phase or status) of the records that the command encryption has left, in their order."""
+    found = []
+    for name in must(data, "bucket", "ls", "audit/", "-r").split():
+        if not name.startswith("audit/"):
+            continue
+        packed = subprocess.run([flamegrid.binary(), "bucket", "cat", name, "--data", data], capture_output=True, check=True).stdout
+        lines = subprocess.run(["zstd", "-dc"], input=packed, capture_output=True, check=True).stdout.splitlines()
+        found += [json.loads(line) for line in lines]
+    found = [one for one in found if one.get("who", "").startswith("flamegrid encryption (uid ")]
+    return [(one.get("tenant"), one["detail"], one.get("status", one["phase"])) for one in sorted(found, key=lambda one: one["ms"])]
+
+
 def plain_answers():
     with flamegrid.Server(*versions.QUICK) as server:
         server.start().wait_ready()
@@ -163,6 +176,9 @@ def keys_are_renewed():
             code, text = command(server.data, "encryption", "rotate", "acne", "--encryption.key_file", first)
             check(code == 1 and 'tenant "acne" has no key' in text, "%d %s", code, text)
             check("acne" not in must(server.data, "encryption", "list"), "a key of a tenant that does not exist")
+            why = 'tenant "acne" has no key; a tenant gets one when its first segment is encrypted'
+            check(audited(server.data) == [("acme", "rotate", "begin"), ("acme", "rotate: key 2", 200), ("acne", "rotate", "begin"),
+                                           ("acne", why, 404)], "%s", audited(server.data))
             time.sleep(5 * POLL_S)
             check(make.answers(server) == expected, "other answers after a rotation")
             make.push(server, *make.RANGES[1])
@@ -174,6 +190,7 @@ def keys_are_renewed():
             check(server.terminate() == 0, "%s", server.log_tail())
             both = ("--encryption.key_file", second, "--encryption.old_key_files", first)
             check("3 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "keys were not wrapped again")
+            check((None, "rewrap", 200) in audited(server.data), "%s", audited(server.data))
             check("0 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "twice")
             server.arguments = settings(second)
             server.start().wait_ready()
@@ -224,6 +241,9 @@ def a_tenant_is_shredded():
             must(server.data, "encryption", "drop", "zeta", "--apply", *key)
             text = must(server.data, "bucket", "verify", *key)
             check("shredded: " not in text, "%s", text)
+            check(audited(server.data) == [("zeta", "shred", "begin"), ("zeta", "shred: keys 1 to 1", 200), ("zeta", "drop", "begin"),
+                                           ("zeta", "drop", 200)], "%s", audited(server.data))
+            must(server.data, "audit", "verify", *key)
             server.start().wait_ready()
             after = make.client_of(server, "acme").flame_total(make.CPU, "{}", versions.HOURS[0] * 1000,
                                                                versions.HOURS[1] * 1000)

@@ -282,7 +282,8 @@ static void shredded_keys_are_gone_for_good(void **state)
     must(create(&f), &f.err);
     (void)newest(&f, "acme", 1);
     other = newest(&f, "zeta", 1);
-    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &f.err), &f.err);
+    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &number, &f.err), &f.err);
+    assert_int_equal(number, 1);
     must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
     assert_int_equal(fg_tenant_key_newest(registry->message, FG_LIT("acme"))->wrapped.len, 0);
     fg_key_store_see(f.store, registry);
@@ -296,7 +297,7 @@ static void shredded_keys_are_gone_for_good(void **state)
         assert_memory_equal(&key, &other, sizeof key);
         restart(&f);
     }
-    assert_int_equal(fg_key_store_shred(f.bucket, "the boss", FG_LIT("nobody"), &f.err),
+    assert_int_equal(fg_key_store_shred(f.bucket, "the boss", FG_LIT("nobody"), &number, &f.err),
                      FG_E_NOT_FOUND);
     must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
     assert_int_equal(number, 2);
@@ -356,6 +357,46 @@ static void wrapped_keys_are_of_one_tenant(void **state)
     }
     fg_buf_done(&wrapped);
     fg_key_wrap_destroy(wrap);
+    close_fixture(&f);
+}
+
+/* Makes the second key one that cannot be decrypted. */
+static enum fg_code damage_second(void *arg, const struct fg_access_change *change,
+                                  struct fg_err *err)
+{
+    (void)arg;
+    (void)err;
+    assert_int_equal(change->registry->n_keys, 2);
+    change->registry->keys[1]->wrapped.data[20] ^= 1;
+    return FG_OK;
+}
+
+/* A version that was made after the others were shredded stays in memory: what wraps it may be
+ * away. */
+static void only_shredded_versions_are_forgotten(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    struct fg_seal_key second, again;
+    uint32_t number = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "acme", 1);
+    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &number, &f.err), &f.err);
+    must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
+    restart(&f);
+    second = find(&f, "acme", 2);
+    must(fg_access_swap(f.bucket, "other", 1, INT64_MAX, damage_second, NULL, &f.err), &f.err);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    fg_key_store_see(f.store, registry);
+    fg_access_registry_unref(registry);
+    again = find(&f, "acme", 2);
+    assert_memory_equal(&second, &again, sizeof second);
+    expect_missing(&f, "acme", 1, "was shredded on 20");
+    restart(&f); /* it is known only from memory */
+    assert_int_equal(fg_keys_find(f.bucket->keys, FG_LIT("acme"), 2, &again, &f.err), FG_E_CORRUPT);
     close_fixture(&f);
 }
 
@@ -474,6 +515,7 @@ int main(void)
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
+        cmocka_unit_test(only_shredded_versions_are_forgotten),
         cmocka_unit_test(one_key_that_a_vault_refuses_does_not_stop_the_others),
         cmocka_unit_test(a_sealed_vault_is_left_alone_for_a_moment),
     };
