@@ -4,6 +4,7 @@
 #include "common/access/key_wrap.h"
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys_change.h"
+#include "common/base/str.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/fake_server.h"
 
@@ -360,6 +361,41 @@ static void wrapped_keys_are_of_one_tenant(void **state)
     close_fixture(&f);
 }
 
+/* The form in which keys of tenants are in registries, as another implementation makes it
+ * (AES-256-GCM of Python's cryptography): key file 00 01 ... 1f, nonce a0 ... ab, key of the tenant
+ * 40 ... 5f. If this fails, keys that were stored before cannot be read any more. */
+static void wrapped_keys_keep_their_form(void **state)
+{
+    static const char stored[] =
+        "01a0a1a2a3a4a5a6a7a8a9aaaba6593e6e018e44f82a2ccd984b378e9120fd0b43c6e2143bc4577c"
+        "dd23f62b5eaf60d21ed78688cf84a4df861db55979";
+    struct fg_seal_key key, fresh;
+    uint8_t bytes[(sizeof stored - 1) / 2];
+    struct fg_key_wrap *wrap = NULL;
+    struct fg_buf again;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(fg_key_wrap_file(f.paths[0], &wrap, &f.err), &f.err);
+    assert_string_equal(wrap->name, "file:600214e9c0ab27ca");
+    assert_true(fg_parse_hex(fg_cstr(stored), bytes, sizeof bytes));
+    must(wrap->unwrap(wrap, FG_LIT("acme"), fg_bytes(bytes, sizeof bytes), &key, &f.err), &f.err);
+    for (size_t i = 0; i < sizeof key.bytes; i++)
+        assert_int_equal(key.bytes[i], 0x40 + i);
+    /* What is wrapped now differs by its random nonce only: at the same places. */
+    fg_buf_init(&again, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
+    must(wrap->wrap(wrap, FG_LIT("acme"), &key, &again, &f.err), &f.err);
+    assert_int_equal(again.len, sizeof bytes);
+    assert_int_equal(again.ptr[0], bytes[0]);
+    assert_memory_not_equal(again.ptr + 1, bytes + 1, FG_SEAL_NONCE_BYTES);
+    must(wrap->unwrap(wrap, FG_LIT("acme"), fg_buf_slice(&again), &fresh, &f.err), &f.err);
+    assert_memory_equal(&key, &fresh, sizeof key);
+    fg_buf_done(&again);
+    fg_key_wrap_destroy(wrap);
+    close_fixture(&f);
+}
+
 /* Makes the second key one that cannot be decrypted. */
 static enum fg_code damage_second(void *arg, const struct fg_access_change *change,
                                   struct fg_err *err)
@@ -515,6 +551,7 @@ int main(void)
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
+        cmocka_unit_test(wrapped_keys_keep_their_form),
         cmocka_unit_test(only_shredded_versions_are_forgotten),
         cmocka_unit_test(one_key_that_a_vault_refuses_does_not_stop_the_others),
         cmocka_unit_test(a_sealed_vault_is_left_alone_for_a_moment),
