@@ -2,6 +2,7 @@
 
 #include "common/access/key_wrap.h"
 #include "common/access/registry_object.h"
+#include "common/access/rest.h"
 #include "common/access/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -64,6 +65,7 @@ struct fg_key_store {
 
     pthread_mutex_t fetching; /* held while a key is fetched or made; taken before `lock` */
     int64_t read_mono_ns;     /* when the registry was read by the store; 0: never */
+    struct fg_rest rest;      /* of the bucket */
     bool warned;              /* that keys may be swapped out */
 };
 
@@ -91,18 +93,14 @@ static struct fg_access_registry *known(struct fg_key_store *store)
     return registry;
 }
 
-/* Overwrites the keys of tenants whose newest version is shredded. Older versions are then, too. */
+/* Overwrites the versions that are shredded. Those that were made since stay: what wraps them may
+ * be away. */
 static void drop_shredded(struct fg_key_store *store, const Access__Registry *message)
 {
     for (size_t i = 0; i < message->n_keys; i++)
-        if (message->keys[i]->shredded_ms != 0) {
-            struct fg_slice tenant = fg_cstr(message->keys[i]->tenant);
-
-            fg_key_ring_drop(store->ring, tenant);
-            /* A tenant may have a new key after the shredded ones, which is unwrapped again. */
-            while (i + 1 < message->n_keys && fg_slice_is(tenant, message->keys[i + 1]->tenant))
-                i++;
-        }
+        if (message->keys[i]->shredded_ms != 0)
+            fg_key_ring_drop(store->ring, fg_cstr(message->keys[i]->tenant),
+                             message->keys[i]->version);
 }
 
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry)
@@ -132,9 +130,13 @@ static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct 
 
     if (!at_once && store->read_mono_ns != 0 && now_ns - store->read_mono_ns < READ_AGAIN_NS)
         return FG_OK;
+    if (fg_rest_check(&store->rest, err) != FG_OK)
+        return err->code;
     if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK) {
         err->code = FG_E_UNAVAILABLE; /* whatever the bucket says: no block is at fault */
-        return fg_wrap(err, "keys of tenants cannot be read");
+        (void)fg_wrap(err, "keys of tenants cannot be read");
+        fg_rest_begin(&store->rest, err);
+        return err->code;
     }
     store->read_mono_ns = now_ns;
     fg_key_store_see(store, registry);
@@ -198,7 +200,7 @@ static void drop_if_shredded(struct fg_key_store *store, struct fg_slice tenant,
     const Access__TenantKey *key = fg_tenant_key_find(registry->message, tenant, number);
 
     if (key == NULL || key->shredded_ms != 0)
-        fg_key_ring_drop(store->ring, tenant);
+        fg_key_ring_drop(store->ring, tenant, number);
     fg_access_registry_unref(registry);
 }
 
@@ -376,6 +378,7 @@ static enum fg_code newest(void *arg, struct fg_slice tenant, uint32_t *ret_numb
 enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
                                  uint32_t *ret_version, struct fg_err *err)
 {
+    uint32_t version = 0;
     enum fg_code code;
 
     (void)pthread_mutex_lock(&store->fetching);
@@ -384,27 +387,46 @@ enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice ten
         struct fg_access_registry *registry = known(store);
         const Access__TenantKey *key = fg_tenant_key_newest(registry->message, tenant);
 
-        *ret_version = (key == NULL ? 0 : key->version) + 1;
+        if (key == NULL)
+            code = fg_tenant_key_none(tenant, err);
+        else
+            version = key->version + 1;
         fg_access_registry_unref(registry);
-        code = make(store, tenant, *ret_version, err);
     }
+    if (code == FG_OK)
+        code = make(store, tenant, version, err);
     (void)pthread_mutex_unlock(&store->fetching);
+    if (code == FG_OK)
+        *ret_version = version;
     return code;
 }
 
 /* ---- shredding and wrapping again ---- */
 
+struct shredding {
+    struct fg_slice tenant;
+    uint32_t newest;
+};
+
 static enum fg_code shred(void *arg, const struct fg_access_change *change, struct fg_err *err)
 {
-    const struct fg_slice *tenant = arg;
+    struct shredding *shredding = arg;
 
-    return fg_tenant_key_shred(change, *tenant, err);
+    if (fg_tenant_key_shred(change, shredding->tenant, err) != FG_OK)
+        return err->code;
+    shredding->newest = fg_tenant_key_newest(change->registry, shredding->tenant)->version;
+    return FG_OK;
 }
 
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
-                                struct fg_err *err)
+                                uint32_t *ret_newest, struct fg_err *err)
 {
-    return swap(bucket, by, shred, &tenant, err);
+    struct shredding shredding = {.tenant = tenant};
+    enum fg_code code = swap(bucket, by, shred, &shredding, err);
+
+    if (code == FG_OK)
+        *ret_newest = shredding.newest;
+    return code;
 }
 
 static enum fg_code rewrap(void *arg, const struct fg_access_change *change, struct fg_err *err)

@@ -53,13 +53,15 @@ void fg_key_store_destroy(struct fg_key_store *store);
  * own. Never waits. store NULL: does nothing. */
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry);
 
-/* Makes the next version of a tenant's key, also if the ones before were shredded. */
+/* Makes the next version of a tenant's key, also if the ones before were shredded. FG_E_NOT_FOUND:
+ * it never had one; it gets the first with its first segment. */
 enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
                                  uint32_t *ret_version, struct fg_err *err) fg_must_check;
 
-/* Removes all keys of a tenant from the registry of the bucket. Needs no store. */
+/* Removes all keys of a tenant, versions 1 to *ret_newest, from the registry of the bucket. Needs
+ * no store. */
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
-                                struct fg_err *err) fg_must_check;
+                                uint32_t *ret_newest, struct fg_err *err) fg_must_check;
 
 /* Wraps all keys with encryption.key_file that are wrapped otherwise. *ret_count: how many. */
 enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count,

@@ -5,6 +5,7 @@
  * its own.
  */
 #include "common/access/key_wrap.h"
+#include "common/access/rest.h"
 #include "common/base/json.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
@@ -30,6 +31,8 @@ struct wrap_vault {
     struct fg_key_wrap wrap;
     struct fg_key_wrap_vault config; /* texts are borrowed from the settings */
     struct fg_client_tls tls;
+    pthread_mutex_t lock; /* of the next; held for moments */
+    struct fg_rest rest;
 };
 
 /* One call, and the thread that waits for it. */
@@ -136,6 +139,30 @@ static struct fg_slice text_of(struct fg_slice document, const char *key, struct
 
 /* ---- the engine ---- */
 
+static enum fg_code check_rest(struct wrap_vault *vault, struct fg_err *err)
+{
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&vault->lock);
+    code = fg_rest_check(&vault->rest, err);
+    (void)pthread_mutex_unlock(&vault->lock);
+    return code;
+}
+
+static void begin_rest(struct wrap_vault *vault, const struct fg_err *why)
+{
+    (void)pthread_mutex_lock(&vault->lock);
+    fg_rest_begin(&vault->rest, why);
+    (void)pthread_mutex_unlock(&vault->lock);
+}
+
+/* Returns true if the answer says nothing of what was asked: Vault is sealed, or has too much to
+ * do. */
+static bool is_about_vault(unsigned status)
+{
+    return status == 429 || status >= 500;
+}
+
 /* Whatever Vault says may be put right there: no block is at fault. */
 static enum fg_code refused(const struct vault_call *call, struct fg_arena *arena,
                             struct fg_err *err)
@@ -167,11 +194,16 @@ static enum fg_code ask(struct wrap_vault *vault, const char *verb, struct fg_sl
 
     (void)snprintf(url, sizeof url, "%s/v1/%s/%s/%s", vault->config.address, vault->config.mount,
                    verb, vault->config.key);
+    if (check_rest(vault, err) != FG_OK)
+        return err->code;
     code = run(&call, err);
     if (code != FG_OK) {
         code = err->code = FG_E_UNAVAILABLE;
+        begin_rest(vault, err);
     } else if (call.request.status != 200) {
         code = refused(&call, arena, err);
+        if (is_about_vault(call.request.status))
+            begin_rest(vault, err);
     } else {
         struct fg_slice text = text_of(fg_buf_slice(&call.request.answer), member, arena);
 
@@ -256,7 +288,10 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
 
 static void destroy(struct fg_key_wrap *wrap)
 {
-    free(vault_of(wrap));
+    struct wrap_vault *vault = vault_of(wrap);
+
+    (void)pthread_mutex_destroy(&vault->lock);
+    free(vault);
 }
 
 static bool is_path(const char *text)
@@ -282,6 +317,7 @@ enum fg_code fg_key_wrap_vault(const struct fg_key_wrap_vault *config,
     vault = fg_new(struct wrap_vault);
     vault->wrap = (struct fg_key_wrap){.wrap = wrap_key, .unwrap = unwrap_key, .destroy = destroy};
     vault->config = *config;
+    fg_assert(pthread_mutex_init(&vault->lock, NULL) == 0);
     if (config->ca_file[0] != '\0')
         vault->tls.ca_file = config->ca_file;
     (void)snprintf(vault->wrap.name, sizeof vault->wrap.name, "vault:%s/%s", config->mount,

@@ -44,6 +44,22 @@ const Access__TenantKey *fg_tenant_key_newest(const Access__Registry *message,
                : NULL;
 }
 
+bool fg_tenant_key_is_shredded(const Access__Registry *message, struct fg_slice tenant,
+                               uint32_t version)
+{
+    const Access__TenantKey *key = fg_tenant_key_find(message, tenant, version);
+
+    return key != NULL && key->shredded_ms != 0;
+}
+
+enum fg_code fg_tenant_key_none(struct fg_slice tenant, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_NOT_FOUND,
+                   "tenant \"%.*s\" has no key; a tenant gets one when its first segment is "
+                   "encrypted",
+                   FG_S(fg_slice_sub(tenant, 0, FG_TENANT_MAX_BYTES)));
+}
+
 static enum fg_code check(const Access__TenantKey *key, struct fg_err *err)
 {
     if (fg_tenant_check(fg_cstr(key->tenant), err) != FG_OK)

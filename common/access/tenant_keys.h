@@ -33,4 +33,11 @@ const Access__TenantKey *fg_tenant_key_find(const Access__Registry *message, str
 const Access__TenantKey *fg_tenant_key_newest(const Access__Registry *message,
                                               struct fg_slice tenant);
 
+/* Returns whether a version was shredded: nobody can read what is encrypted with it any more. */
+bool fg_tenant_key_is_shredded(const Access__Registry *message, struct fg_slice tenant,
+                               uint32_t version);
+
+/* Fails with FG_E_NOT_FOUND: the tenant never had a key. */
+enum fg_code fg_tenant_key_none(struct fg_slice tenant, struct fg_err *err);
+
 #endif

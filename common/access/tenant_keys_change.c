@@ -100,9 +100,7 @@ enum fg_code fg_tenant_key_shred(const struct fg_access_change *change, struct f
         key->shredded_ms = FG_MAX(change->now_ms, 1);
         key->shredded_by = by;
     }
-    return any ? FG_OK
-               : fg_fail(err, FG_E_NOT_FOUND, "tenant \"%.*s\" has no keys",
-                         FG_S(fg_slice_sub(tenant, 0, FG_ACCESS_NAME_MAX_BYTES)));
+    return any ? FG_OK : fg_tenant_key_none(tenant, err);
 }
 
 enum fg_code fg_tenant_key_rewrap(const struct fg_access_change *change, struct fg_slice tenant,

@@ -15,6 +15,7 @@ struct giving_up {
     struct fg_arena *arena;
     struct fg_buf bytes;                 /* of the object; empty if it is missing */
     struct fg_block_directory directory; /* empty if it cannot be read */
+    bool some_keyless;                   /* some tenants' parts cannot be decrypted */
     char why[FG_BLOCKS_WHY_MAX_BYTES];
 };
 
@@ -71,6 +72,39 @@ static struct fg_slice only_service(const struct giving_up *giving_up, struct fg
     return n == 1 ? service : FG_LIT("");
 }
 
+/* Returns why a tenant's parts cannot be decrypted. FG_OK: they can, or nobody knows its parts. */
+static enum fg_code look_for_keys(const struct giving_up *giving_up, struct fg_slice tenant,
+                                  struct fg_err *ret_why)
+{
+    const struct fg_block_directory *directory = &giving_up->directory;
+    const struct fg_keys *keys = giving_up->mending.survey.bucket->keys;
+
+    for (uint32_t i = 0; i < directory->n_parts; i++)
+        if (fg_slice_eq(directory->parts[i].tenant, tenant) && directory->parts[i].key != 0 &&
+            fg_keys_check(keys, tenant, directory->parts[i].key, ret_why) != FG_OK)
+            return ret_why->code;
+    return FG_OK;
+}
+
+/* Finds out whether some tenants' parts cannot be decrypted: then only these are given up. What
+ * cannot be decrypted just now is no reason to give it up. */
+static enum fg_code look_for_keyless(struct giving_up *giving_up, struct fg_err *err)
+{
+    const struct cli_mending *mending = &giving_up->mending;
+    struct fg_err why;
+
+    for (uint32_t i = 0; i < mending->n_references; i++) {
+        enum fg_code code = look_for_keys(giving_up, mending->references[i].tenant, &why);
+
+        if (code == FG_E_UNAVAILABLE) {
+            *err = why;
+            return fg_wrap(err, "%s", mending->object);
+        }
+        giving_up->some_keyless |= code != FG_OK;
+    }
+    return FG_OK;
+}
+
 static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
                                      const struct cli_mend_reference *reference)
 {
@@ -93,28 +127,42 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
     return lost;
 }
 
+static enum fg_code give_up(struct giving_up *giving_up, const struct cli_mend_reference *reference,
+                            struct fg_err *err)
+{
+    struct fg_err why;
+    enum fg_code code = look_for_keys(giving_up, reference->tenant, &why);
+    struct fg_blocks_lost lost;
+
+    if (giving_up->some_keyless && code == FG_OK) {
+        (void)fprintf(giving_up->out, "tenant %.*s: stays, since what it has can be decrypted\n",
+                      FG_S(reference->tenant));
+        return FG_OK;
+    }
+    if (code != FG_OK)
+        (void)snprintf(giving_up->why, sizeof giving_up->why, "%s", why.msg);
+    lost = lost_by(giving_up, reference);
+    (void)fprintf(giving_up->out, "tenant %.*s: %llu profiles, times %lld to %lld ns\n",
+                  FG_S(reference->tenant), (unsigned long long)lost.profiles,
+                  (long long)lost.t_min_ns, (long long)lost.t_max_ns);
+    return cli_mend_swap(&giving_up->mending, reference,
+                         &(struct cli_mend_swap){.lost = &lost, .n_lost = 1}, giving_up->apply,
+                         giving_up->out, err);
+}
+
 static enum fg_code run(struct giving_up *giving_up, struct fg_err *err)
 {
     const struct cli_mending *mending = &giving_up->mending;
 
-    if (examine(giving_up, err) != FG_OK)
+    if (examine(giving_up, err) != FG_OK || look_for_keyless(giving_up, err) != FG_OK)
         return err->code;
     /* The copy first: if the program is killed between the two, the object is still listed. */
     if (giving_up->apply &&
         cli_mend_keep(mending, fg_buf_slice(&giving_up->bytes), giving_up->out, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < mending->n_references; i++) {
-        const struct cli_mend_reference *reference = &mending->references[i];
-        const struct fg_blocks_lost lost = lost_by(giving_up, reference);
-        const struct cli_mend_swap swap = {.lost = &lost, .n_lost = 1};
-
-        (void)fprintf(giving_up->out, "tenant %.*s: %llu profiles, times %lld to %lld ns\n",
-                      FG_S(reference->tenant), (unsigned long long)lost.profiles,
-                      (long long)lost.t_min_ns, (long long)lost.t_max_ns);
-        if (cli_mend_swap(mending, reference, &swap, giving_up->apply, giving_up->out, err) !=
-            FG_OK)
+    for (uint32_t i = 0; i < mending->n_references; i++)
+        if (give_up(giving_up, &mending->references[i], err) != FG_OK)
             return err->code;
-    }
     if (!giving_up->apply)
         (void)fprintf(giving_up->out, "nothing was written; --apply gives it up\n");
     return FG_OK;

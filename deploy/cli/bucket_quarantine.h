@@ -4,6 +4,9 @@
  * to quarantine/OBJECT. From then on answers about its time say that they lack it, compaction goes
  * on, and profiles that are sent again are stored.
  *
+ * If parts of some tenants cannot be decrypted, only these tenants' references are removed: nothing
+ * is wrong with the others.
+ *
  * A segment has profiles of several tenants. In the manifest of each tenant that has no block of it
  * yet, it is marked as covered; the compactor then retires it like any other.
  *
@@ -19,8 +22,8 @@
 /*
  * Prints what it would do; with apply does it, each manifest by compare-and-swap. FG_E_INVALID:
  * not a segment or block. FG_E_PRECONDITION: no manifest refers to it, or a manifest is missing.
- * FG_E_ABORTED: a manifest changed meanwhile; completed steps stay, and the command can be
- * repeated.
+ * FG_E_UNAVAILABLE: the bucket, or a key, cannot be had now. FG_E_ABORTED: a manifest changed
+ * meanwhile; completed steps stay, and the command can be repeated.
  */
 enum fg_code cli_bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply,
                                    FILE *out, struct fg_err *err) fg_must_check;

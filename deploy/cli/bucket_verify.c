@@ -1,5 +1,7 @@
 #include "deploy/cli/bucket_verify.h"
 
+#include "common/access/registry_object.h"
+#include "common/access/tenant_keys.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
 #include "deploy/cli/bucket_survey.h"
@@ -17,10 +19,9 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* an ingester commits n
 #define CURE_RING    "flamegrid bucket rebuild ring"
 #define CURE_TENANT  "flamegrid bucket rebuild tenant "
 #define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
-#define CURE_VERSION                                                                               \
-    "use the newest version of flamegrid that writes to the bucket, and its keys "                 \
-    "(encryption....); "                                                                           \
-    "what was shredded is gone for good"
+#define CURE_ACCESS  "put it back from a backup, or from access.copy of a server"
+#define CURE_KEY     "deploy/operations/encryption.md, What you see"
+#define CURE_VERSION "use the newest version of flamegrid that writes to the bucket"
 #define CURE_OBJECT                                                                                \
     "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
     "flamegrid bucket quarantine"
@@ -44,23 +45,27 @@ struct verify_owner {
     struct fg_id *broken; /* blocks with a fault */
     size_t n_broken;
     uint64_t n_segments, n_blocks, n_derived;
+    uint64_t n_shredded, n_shredded_profiles;   /* objects, and what nobody can read in them */
     uint64_t n_rollup_only, n_dropped_profiles; /* objects, and the profiles in their sums */
     struct fg_usage usage;                      /* of all profiles, and of those that are gone */
 };
 
 struct bucket_verifying {
     struct cli_survey survey;
-    const struct fg_l0 *l0;      /* NULL: there is none that can be read */
-    struct verify_owner *owners; /* as the survey's tenants */
-    struct fg_err *err;          /* of the object at hand */
+    struct fg_access_registry *access; /* NULL: damaged */
+    const struct fg_l0 *l0;            /* NULL: there is none that can be read */
+    struct verify_owner *owners;       /* as the survey's tenants */
+    struct fg_err *err;                /* of the object at hand */
     FILE *out;
-    json_t *faults, *tenants; /* arrays of the JSON document; NULL: lines of text */
+    json_t *faults, *unchecked, *tenants; /* arrays of the document; NULL: lines of text */
+    struct fg_err unread; /* why some of the object at hand was not checked; code FG_OK: all was */
     uint64_t n_objects, n_bytes, n_pages;
-    uint64_t n_faults;
+    uint64_t n_faults, n_unchecked;
     uint64_t n_orphans, orphan_bytes;
     struct cli_progress progress;
     uint64_t generation; /* of the L0 manifest; set at the end */
     bool moved;          /* an object left its manifest while it was read */
+    bool ended;          /* everything was looked at, or said to be not checked */
 };
 
 /* An object as a manifest has it. */
@@ -74,6 +79,19 @@ struct listed {
     struct fg_id digest;
 };
 
+static void print_finding(struct bucket_verifying *v, const char *kind, json_t *array,
+                          const char *object, const char *what, const char *cure)
+{
+    /* It goes to the same terminal as the progress line, which would stay in front of it. */
+    cli_progress_clear(&v->progress);
+    if (array == NULL)
+        (void)fprintf(v->out, "%s: %s: %s; cure: %s\n", kind, object, what, cure);
+    else
+        (void)json_array_append_new(
+            array, json_pack("{s:o,s:o,s:o}", "object", cli_json_text(fg_cstr(object)), kind,
+                             cli_json_text(fg_cstr(what)), "cure", cli_json_text(fg_cstr(cure))));
+}
+
 /* Reports a fault: the object, what is wrong and what follows from it, and the cure. */
 static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *object, const char *cure,
                                    const char *format, ...)
@@ -86,15 +104,15 @@ static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *objec
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     v->n_faults++;
-    /* A fault goes to the same terminal as the progress line, which would stay in front of it. */
-    cli_progress_clear(&v->progress);
-    if (v->faults == NULL) {
-        (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
-        return;
-    }
-    (void)json_array_append_new(
-        v->faults, json_pack("{s:o,s:o,s:o}", "object", cli_json_text(fg_cstr(object)), "fault",
-                             cli_json_text(fg_cstr(what)), "cure", cli_json_text(fg_cstr(cure))));
+    print_finding(v, "fault", v->faults, object, what, cure);
+}
+
+/* Reports an object that is not known to be damaged, and of which some could not be checked. */
+static void report_unchecked(struct bucket_verifying *v, const char *object, const char *cure,
+                             const char *why)
+{
+    v->n_unchecked++;
+    print_finding(v, "unchecked", v->unchecked, object, why, cure);
 }
 
 static enum fg_code differs(const struct bucket_verifying *v, const struct listed *listed,
@@ -245,7 +263,6 @@ static enum fg_code verify_rollups(const struct bucket_verifying *v, const struc
     }
     if (listed->block->derived)
         return verify_made_of(v, listed, file, part);
-    hold(listed->owner, listed->block->id, part);
     return FG_OK;
 }
 
@@ -307,33 +324,122 @@ static struct verify_owner *owner_of(const struct bucket_verifying *v, const str
     return owner;
 }
 
+/* ---- keys ---- */
+
+static bool is_shredded(const struct bucket_verifying *v, const struct fg_block_part *part)
+{
+    return part->key != 0 && v->access != NULL &&
+           fg_tenant_key_is_shredded(v->access->message, part->tenant, part->key);
+}
+
+/* Returns whether the key of a part can be had; else why not. */
+static enum fg_code check_key(const struct bucket_verifying *v, const struct fg_block_part *part,
+                              struct fg_err *err)
+{
+    return part->key == 0 ? FG_OK
+                          : fg_keys_check(v->survey.bucket->keys, part->tenant, part->key, err);
+}
+
+/* Returns whether all parts can be read. If not, v->unread says why, unless the keys were shredded:
+ * that is what somebody wanted, and there is nothing left to check. */
+static bool look_for_keys(struct bucket_verifying *v, const struct listed *listed,
+                          const struct fg_block_directory *directory)
+{
+    const struct fg_block_part *before = NULL;
+    bool all = true;
+
+    v->unread.code = FG_OK;
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        const struct fg_block_part *part = &directory->parts[p];
+        struct verify_owner *owner = owner_of(v, listed, part->tenant);
+        struct fg_err why;
+
+        if (is_shredded(v, part)) {
+            all = false;
+            if (owner == NULL)
+                continue;
+            owner->n_shredded += before == NULL || !fg_slice_eq(before->tenant, part->tenant);
+            owner->n_shredded_profiles += part->n_profiles;
+            before = part;
+        } else if (check_key(v, part, &why) != FG_OK) {
+            all = false;
+            if (v->unread.code == FG_OK)
+                v->unread = why;
+        }
+    }
+    return all;
+}
+
+/* ---- objects ---- */
+
+/* Adds up what the directory says of a part, which is not encrypted. */
+static void count_part(const struct listed *listed, const struct fg_block_part *part,
+                       struct verify_owner *owner)
+{
+    /* Rollups of live blocks repeat the usage of these blocks. */
+    if (owner != NULL &&
+        (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
+        fg_usage_add(&owner->usage, &part->usage);
+    if (listed->block != NULL && !listed->block->derived)
+        hold(listed->owner, listed->block->id, part);
+}
+
+static enum fg_code verify_parts(struct bucket_verifying *v, const struct listed *listed,
+                                 struct fg_slice file, const struct fg_block_directory *directory,
+                                 bool all)
+{
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        const struct fg_block_part *part = &directory->parts[p];
+        struct verify_owner *owner = owner_of(v, listed, part->tenant);
+        struct fg_err unread;
+
+        count_part(listed, part, owner);
+        if (!all && (is_shredded(v, part) || check_key(v, part, &unread) != FG_OK))
+            continue;
+        if (!all && fg_block_verify_part(file, part, FG_BLOCK_VERIFY_ALL, PARSED_MAX_BYTES,
+                                         v->err) != FG_OK)
+            return v->err->code;
+        if (verify_rollups(v, listed, file, part) != FG_OK ||
+            (owner != NULL && take_ids(v, file, part, owner) != FG_OK))
+            return v->err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code parse_directory(const struct bucket_verifying *v, struct fg_slice file,
+                                    struct fg_arena *arena,
+                                    struct fg_block_directory *ret_directory)
+{
+    uint64_t offset = 0;
+
+    if (fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK)
+        return v->err->code;
+    return fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                    v->survey.bucket->keys, arena, ret_directory, v->err);
+}
+
+/* Verifies the parts that can be read. v->unread: why others were not. */
 static enum fg_code verify_file(struct bucket_verifying *v, const struct listed *listed,
                                 struct fg_slice file)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_block_directory directory = {0};
     struct fg_block_verified verified = {0};
-    uint64_t offset = 0;
+    bool all;
 
-    if (fg_block_verify(file, v->survey.bucket->keys, PARSED_MAX_BYTES, &verified, v->err) !=
-            FG_OK ||
-        fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                 v->survey.bucket->keys, arena, &directory, v->err) != FG_OK)
+    v->unread.code = FG_OK;
+    if (parse_directory(v, file, arena, &directory) != FG_OK)
+        return fg_wrap(v->err, "%s", listed->name);
+    all = look_for_keys(v, listed, &directory);
+    if (all &&
+        fg_block_verify(file, v->survey.bucket->keys, PARSED_MAX_BYTES, &verified, v->err) != FG_OK)
         return fg_wrap(v->err, "%s", listed->name);
     if (compare(v, listed, &directory) != FG_OK)
         return v->err->code;
-    for (uint32_t p = 0; p < directory.n_parts; p++) {
-        struct verify_owner *owner = owner_of(v, listed, directory.parts[p].tenant);
-
-        /* Rollups of live blocks repeat the usage of these blocks. */
-        if (owner != NULL &&
-            (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
-            fg_usage_add(&owner->usage, &directory.parts[p].usage);
-        if (verify_rollups(v, listed, file, &directory.parts[p]) != FG_OK ||
-            (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
-            return fg_wrap(v->err, "%s", listed->name);
-    }
+    if (verify_parts(v, listed, file, &directory, all) != FG_OK)
+        return fg_wrap(v->err, "%s", listed->name);
+    if (v->unread.code != FG_OK)
+        return FG_OK;
     /* Counted after all checks: "ok: N objects" means that N are intact. */
     v->n_objects++;
     cli_progress_step(&v->progress, 1, listed->bytes);
@@ -399,31 +505,20 @@ static void note_broken(const struct listed *listed)
     owner->broken[owner->n_broken++] = listed->block->id;
 }
 
-/* Verifies a listed object. FG_OK also if it has a fault, which is reported. */
-static enum fg_code verify_listed(struct bucket_verifying *v, const struct listed *listed,
-                                  const struct fg_segment_id *segment)
+/* Reports what is wrong with a listed object, if it is still listed. */
+static enum fg_code report_listed(struct bucket_verifying *v, const struct listed *listed,
+                                  const struct fg_segment_id *segment, enum fg_code code)
 {
     char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
-    struct fg_buf body;
-    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
+    const char *why = without_name(v->err->msg, listed->name);
     bool there = true;
 
-    if (code == FG_OK)
-        code = verify_file(v, listed, fg_buf_slice(&body));
-    fg_buf_done(&body);
-    /* Damage and absence are findings; an error of the bucket itself ends the run. */
-    if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
-        code != FG_E_UNIMPLEMENTED)
-        return code;
-    if (code == FG_OK || is_unneeded(v, listed))
-        return FG_OK;
     (void)snprintf(cure, sizeof cure, CURE_OBJECT, listed->name);
     if (code == FG_E_UNIMPLEMENTED)
-        report(v, listed->name, CURE_VERSION, "not damaged, but unreadable: %s",
-               without_name(v->err->msg, listed->name));
+        report_unchecked(v, listed->name, CURE_VERSION, why);
     else if (code != FG_E_NOT_FOUND)
         report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
-               without_name(v->err->msg, listed->name));
+               why);
     else if (is_still_listed(v, listed, segment, &there) != FG_OK)
         return v->err->code;
     else if (there)
@@ -433,6 +528,29 @@ static enum fg_code verify_listed(struct bucket_verifying *v, const struct liste
     v->moved |= !there;
     if (there && listed->block != NULL)
         note_broken(listed);
+    return FG_OK;
+}
+
+/* Verifies a listed object. FG_OK also if it has a fault, which is reported. */
+static enum fg_code verify_listed(struct bucket_verifying *v, const struct listed *listed,
+                                  const struct fg_segment_id *segment)
+{
+    struct fg_buf body;
+    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
+
+    v->unread.code = FG_OK;
+    if (code == FG_OK)
+        code = verify_file(v, listed, fg_buf_slice(&body));
+    fg_buf_done(&body);
+    /* Damage and absence are findings; an error of the bucket itself ends the run. */
+    if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
+        code != FG_E_UNIMPLEMENTED)
+        return code;
+    if ((code == FG_OK && v->unread.code == FG_OK) || is_unneeded(v, listed))
+        return FG_OK;
+    if (code != FG_OK)
+        return report_listed(v, listed, segment, code);
+    report_unchecked(v, listed->name, CURE_KEY, v->unread.msg);
     return FG_OK;
 }
 
@@ -513,17 +631,25 @@ static void print_owner(FILE *out, const struct verify_owner *owner, uint64_t du
     fprintf(out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
             (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
             (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
+    if (owner->n_shredded > 0)
+        fprintf(out,
+                "shredded: %s: nobody can read %llu profiles in %llu objects; to remove them: "
+                "flamegrid encryption drop %s\n",
+                owner->tenant->name, (unsigned long long)owner->n_shredded_profiles,
+                (unsigned long long)owner->n_shredded, owner->tenant->name);
 }
 
 static json_t *json_of_owner(const struct verify_owner *owner, uint64_t duplicates)
 {
     return json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:o,s:o,s:o}}", "tenant",
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:o,s:o,s:o}}", "tenant",
         cli_json_text(fg_cstr(owner->tenant->name)), "profiles",
         cli_json_u64(owner->n_ids - duplicates), "duplicates", cli_json_u64(duplicates), "segments",
         cli_json_u64(owner->n_segments), "blocks", cli_json_u64(owner->n_blocks), "rollup_blocks",
         cli_json_u64(owner->n_derived), "dropped_profiles", cli_json_u64(owner->n_dropped_profiles),
-        "rollup_only_blocks", cli_json_u64(owner->n_rollup_only), "usage", "profiles",
+        "rollup_only_blocks", cli_json_u64(owner->n_rollup_only), "shredded_objects",
+        cli_json_u64(owner->n_shredded), "shredded_profiles",
+        cli_json_u64(owner->n_shredded_profiles), "usage", "profiles",
         cli_json_u64(owner->usage.profiles), "wire_bytes", cli_json_u64(owner->usage.wire_bytes),
         "raw_bytes", cli_json_u64(owner->usage.raw_bytes), "samples",
         cli_json_u64(owner->usage.samples));
@@ -693,17 +819,17 @@ static enum fg_code count_missing(struct bucket_verifying *v, struct fg_slice fi
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_block_directory directory = {0};
     struct verify_owner part = {0};
-    enum fg_code code = FG_OK;
-    uint64_t offset = 0;
+    enum fg_code code;
 
     *ret_profiles = *ret_missing = 0;
-    if (fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
-        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
-                                 v->survey.bucket->keys, arena, &directory, v->err) != FG_OK)
-        return v->err->code;
+    v->unread.code = FG_OK;
+    code = parse_directory(v, file, arena, &directory);
     for (uint32_t p = 0; p < directory.n_parts && code == FG_OK; p++) {
         const struct verify_owner *owner = find_owner(v, directory.parts[p].tenant);
 
+        if (is_shredded(v, &directory.parts[p]) ||
+            check_key(v, &directory.parts[p], &v->unread) != FG_OK)
+            continue;
         part.n_ids = 0;
         code = take_ids(v, file, &directory.parts[p], &part);
         *ret_profiles += part.n_ids;
@@ -734,8 +860,12 @@ static enum fg_code check_unheard(struct bucket_verifying *v, const struct cli_s
         v->moved = true;
         return FG_OK;
     }
-    if (code == FG_OK && missing == 0)
+    if (code == FG_OK && missing == 0 && v->unread.code != FG_OK)
+        report_unchecked(v, name, CURE_KEY, v->unread.msg);
+    else if (code == FG_OK && missing == 0)
         count_orphan(v, entry);
+    else if (code == FG_E_UNIMPLEMENTED)
+        report_unchecked(v, name, CURE_VERSION, v->err->msg);
     else if (code == FG_OK)
         report(v, name, "start its ingester, or " CURE_L0,
                "the L0 manifest has not heard of it, and %llu of its %llu profiles are in no other "
@@ -783,9 +913,21 @@ static uint64_t count_listed(const struct bucket_verifying *v)
     return n;
 }
 
+/* Reads the keys of tenants, which tell what was shredded. */
+static enum fg_code read_access(struct bucket_verifying *v)
+{
+    enum fg_code code = fg_access_read(v->survey.bucket, cli_survey_deadline(), &v->access, v->err);
+
+    if (code != FG_E_CORRUPT)
+        return code;
+    report(v, FG_ACCESS_REGISTRY_NAME, CURE_ACCESS,
+           "damaged: %s; tokens, tenants and keys cannot be looked up", v->err->msg);
+    return FG_OK;
+}
+
 static enum fg_code verify_all(struct bucket_verifying *v)
 {
-    if (check_l0(v) != FG_OK)
+    if (read_access(v) != FG_OK || check_l0(v) != FG_OK)
         return v->err->code;
     check_ring(v);
     for (size_t i = 0; i < v->survey.n_tenants; i++)
@@ -816,8 +958,13 @@ static enum fg_code verify_all(struct bucket_verifying *v)
      * "unknown". */
     if (v->moved)
         return fg_fail(v->err, FG_E_ABORTED, "the bucket changed while it was read; try again");
+    v->ended = true;
     if (v->n_faults > 0)
-        return fg_fail(v->err, FG_E_CORRUPT, "%llu faults", (unsigned long long)v->n_faults);
+        return fg_fail(v->err, FG_E_CORRUPT, "%llu faults, and %llu objects were not checked",
+                       (unsigned long long)v->n_faults, (unsigned long long)v->n_unchecked);
+    if (v->n_unchecked > 0)
+        return fg_fail(v->err, FG_E_UNAVAILABLE, "no faults, but %llu objects were not checked",
+                       (unsigned long long)v->n_unchecked);
     if (v->faults == NULL)
         fprintf(v->out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
                 (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
@@ -861,6 +1008,7 @@ static enum fg_code verify(struct bucket_verifying *v, struct fg_bucket *bucket)
         free(v->owners[i].held);
     }
     free(v->owners);
+    fg_access_registry_unref(v->access);
     v->generation = v->l0 == NULL ? 0 : v->l0->generation;
     cli_survey_done(&v->survey);
     return code;
@@ -875,24 +1023,29 @@ enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_er
 
 enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
-    struct bucket_verifying v = {
-        .err = err, .out = out, .faults = json_array(), .tenants = json_array()};
+    struct bucket_verifying v = {.err = err,
+                                 .out = out,
+                                 .faults = json_array(),
+                                 .unchecked = json_array(),
+                                 .tenants = json_array()};
     enum fg_code code = verify(&v, bucket);
     struct fg_err print_err;
     json_t *document;
 
-    /* Faults are a result that the document lists. After other errors there is no result. */
-    if (code != FG_OK && code != FG_E_CORRUPT) {
+    /* Faults, and what was not checked, are a result that the document lists. After other errors
+     * there is no result. */
+    if (!v.ended) {
         json_decref(v.faults);
+        json_decref(v.unchecked);
         json_decref(v.tenants);
         return code;
     }
     document =
-        json_pack("{s:b,s:o,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o}", "ok", code == FG_OK, "faults",
-                  v.faults, "tenants", v.tenants, "orphans", "objects", cli_json_u64(v.n_orphans),
-                  "bytes", cli_json_u64(v.orphan_bytes), "objects", cli_json_u64(v.n_objects),
-                  "bytes", cli_json_u64(v.n_bytes), "pages", cli_json_u64(v.n_pages), "generation",
-                  cli_json_u64(v.generation));
+        json_pack("{s:b,s:o,s:o,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o}", "ok", code == FG_OK, "faults",
+                  v.faults, "unchecked", v.unchecked, "tenants", v.tenants, "orphans", "objects",
+                  cli_json_u64(v.n_orphans), "bytes", cli_json_u64(v.orphan_bytes), "objects",
+                  cli_json_u64(v.n_objects), "bytes", cli_json_u64(v.n_bytes), "pages",
+                  cli_json_u64(v.n_pages), "generation", cli_json_u64(v.generation));
     if (cli_json_print(document, out, &print_err) != FG_OK) {
         *err = print_err;
         return err->code;

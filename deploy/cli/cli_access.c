@@ -1,11 +1,11 @@
 /* `flamegrid access init`: the first token of a server, in the bucket, before or while the server
  * runs. */
 #include "common/access/access.h"
-#include "common/access/audit.h"
 #include "common/net/guard.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/on_record.h"
 #include "deploy/single/server.h"
 
 #include <openssl/crypto.h>
@@ -50,32 +50,19 @@ static enum fg_code add_admin(void *arg, const struct fg_access_change *change, 
     return fg_access_create_token(change, &command->token, err);
 }
 
-/* The first token is in the audit, too: a chain of its own, which ends at once. */
-static enum fg_code init_on_record(struct fg_bucket *bucket, struct init_command *command,
-                                   struct fg_err *err)
-{
-    const struct fg_audit_settings settings = {.flush_ns = TIMEOUT_NS};
-    struct fg_registry *registry = fg_registry_create();
-    struct fg_audit *audit =
-        fg_audit_create(&(struct fg_audit_config){.settings = &settings,
-                                                  .program = "flamegrid-access",
-                                                  .clock = fg_clock_real(),
-                                                  .registry = registry});
-    struct fg_audit_event event = {.kind = FG_AUDIT_ADMIN,
-                                   .who = FG_LIT("flamegrid access init"),
-                                   .detail = fg_cstr(command->token.id)};
-    enum fg_code code = fg_audit_open(audit, bucket, "", err);
+struct init_change {
+    struct fg_bucket *bucket;
+    struct init_command *command;
+};
 
-    if (code == FG_OK)
-        code = fg_audit_begin(audit, &event, err);
-    if (code == FG_OK) {
-        code = fg_access_swap(bucket, "flamegrid access init", command->now_ms,
-                              fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, command, err);
-        fg_audit_result(audit, &event, code, err);
-    }
-    fg_audit_destroy(audit);
-    fg_registry_destroy(registry);
-    return code;
+static enum fg_code swap(void *arg, struct fg_audit_event *event, struct fg_err *err)
+{
+    const struct init_change *change = arg;
+
+    (void)event;
+    return fg_access_swap(change->bucket, "flamegrid access init", change->command->now_ms,
+                          fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, change->command,
+                          err);
 }
 
 static enum fg_code init(struct init_command *command, struct fg_err *err)
@@ -101,7 +88,11 @@ static enum fg_code init(struct init_command *command, struct fg_err *err)
     command->token.n_secrets = 1;
     command->token.secrets = secrets;
     command->token.expires_ms = command->now_ms + year_ms;
-    code = init_on_record(bucket, command, err);
+    code = cli_on_record(bucket, "flamegrid-access",
+                         (struct fg_audit_event){.kind = FG_AUDIT_ADMIN,
+                                                 .who = FG_LIT("flamegrid access init"),
+                                                 .detail = fg_cstr(command->token.id)},
+                         swap, &(struct init_change){bucket, command}, err);
     fg_bucket_close(bucket);
     if (code == FG_OK) {
         fprintf(stderr,

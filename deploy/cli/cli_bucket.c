@@ -68,7 +68,7 @@ static const char help[] =
     "        all live segments and blocks: every checksum, sum and digest, and whether each\n"
     "        profile is there once. Prints one line for each fault, with its cure. Exit code 0: "
     "no\n"
-    "        fault, 1: there are some, 2: the bucket could not be read\n"
+    "        fault, 1: there are some, 2: the bucket, or some of it, could not be checked\n"
     "  rebuild\n"
     "        rebuilds the L0 manifest, the ring or a tenant's manifest from the other objects, "
     "and\n"
@@ -333,7 +333,7 @@ static int run(const struct bucket_verb *verb, struct bucket_command *command)
         code = fg_fail_errno(&command->err, errno, "standard output");
     if (code == FG_OK)
         return CLI_OK;
-    /* Exit codes of verify: 1 for faults, 2 if the bucket could not be read (see help). */
+    /* Exit codes of verify: 1 for faults, 2 if not all could be checked (see help). */
     return fail(verb, command,
                 verb->run == verify && code != FG_E_CORRUPT ? CLI_UNKNOWN : CLI_FAILED);
 }

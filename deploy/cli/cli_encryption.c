@@ -4,18 +4,24 @@
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys.h"
 #include "deploy/cli/args.h"
+#include "deploy/cli/bucket_shredded.h"
 #include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
+#include "deploy/cli/on_record.h"
 #include "deploy/single/server.h"
+
+#include <unistd.h>
 
 struct encryption_command {
     const struct fg_encryption_settings *settings;
     const char *tenant; /* "": none */
-    bool json, yes;
+    bool json, yes, apply;
     struct fg_bucket *bucket;
     struct fg_key_store *keys;
     struct fg_err err;
+    char who[64], detail[64]; /* of the records of a change */
+    uint32_t version, count;  /* the result of one */
 };
 
 struct encryption_verb {
@@ -32,6 +38,7 @@ static const char help[] =
     "usage: flamegrid encryption list [--json] [settings]\n"
     "       flamegrid encryption rotate TENANT [settings]\n"
     "       flamegrid encryption shred TENANT --yes [settings]\n"
+    "       flamegrid encryption drop TENANT [--apply] [settings]\n"
     "       flamegrid encryption rewrap [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -46,13 +53,17 @@ static const char help[] =
     "copies\n"
     "          of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
     "          file (see rewrap) and destroy the old one\n"
+    "  drop    removes what is encrypted with shredded keys of a tenant from its manifest; the\n"
+    "          compactor then deletes it. Other data of the tenant stays. Lists the objects;\n"
+    "          --apply removes them\n"
     "  rewrap  encrypts the keys of all tenants with encryption.key_file, or Vault, that are\n"
     "          encrypted with one of encryption.old_key_files\n"
     "\n"
     "examples:\n"
     "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
     "  flamegrid encryption rotate shop --config /etc/flamegrid/server.yaml\n"
-    "  flamegrid encryption shred shop --yes --config /etc/flamegrid/server.yaml\n";
+    "  flamegrid encryption shred shop --yes --config /etc/flamegrid/server.yaml\n"
+    "  flamegrid encryption drop shop --apply --config /etc/flamegrid/server.yaml\n";
 
 /* ---- list ---- */
 
@@ -122,15 +133,52 @@ static enum fg_code need_keys(struct encryption_command *command)
         "one of the settings encryption.key_file and encryption.vault_address is needed");
 }
 
+/* Makes a change with records of who made it. There is no token: who may write to the bucket may do
+ * this. */
+static enum fg_code on_record(struct encryption_command *command, const char *what,
+                              cli_change change)
+{
+    (void)snprintf(command->who, sizeof command->who, "%s (uid %lu)", by, (unsigned long)getuid());
+    (void)snprintf(command->detail, sizeof command->detail, "%s", what);
+    return cli_on_record(command->bucket, "flamegrid-encryption",
+                         (struct fg_audit_event){.kind = FG_AUDIT_ADMIN,
+                                                 .who = fg_cstr(command->who),
+                                                 .tenant = fg_cstr(command->tenant),
+                                                 .detail = fg_cstr(command->detail)},
+                         change, command, &command->err);
+}
+
+static enum fg_code rotate_key(void *arg, struct fg_audit_event *event, struct fg_err *err)
+{
+    struct encryption_command *command = arg;
+
+    if (fg_key_store_rotate(command->keys, fg_cstr(command->tenant), &command->version, err) !=
+        FG_OK)
+        return err->code;
+    (void)snprintf(command->detail, sizeof command->detail, "rotate: key %u", command->version);
+    event->detail = fg_cstr(command->detail);
+    return FG_OK;
+}
+
 static enum fg_code rotate(struct encryption_command *command)
 {
-    uint32_t version = 0;
-
-    if (need_keys(command) != FG_OK || fg_key_store_rotate(command->keys, fg_cstr(command->tenant),
-                                                           &version, &command->err) != FG_OK)
+    if (need_keys(command) != FG_OK || on_record(command, "rotate", rotate_key) != FG_OK)
         return command->err.code;
     printf("tenant %s has key %u; running servers use it for new blocks after access.poll\n",
-           command->tenant, version);
+           command->tenant, command->version);
+    return FG_OK;
+}
+
+static enum fg_code shred_keys(void *arg, struct fg_audit_event *event, struct fg_err *err)
+{
+    struct encryption_command *command = arg;
+
+    if (fg_key_store_shred(command->bucket, by, fg_cstr(command->tenant), &command->version, err) !=
+        FG_OK)
+        return err->code;
+    (void)snprintf(command->detail, sizeof command->detail, "shred: keys 1 to %u",
+                   command->version);
+    event->detail = fg_cstr(command->detail);
     return FG_OK;
 }
 
@@ -141,31 +189,50 @@ static enum fg_code shred(struct encryption_command *command)
                        "this cannot be undone: nothing of tenant %s that is encrypted can be read "
                        "afterwards. Repeat it with --yes",
                        command->tenant);
-    if (fg_key_store_shred(command->bucket, by, fg_cstr(command->tenant), &command->err) != FG_OK)
+    if (on_record(command, "shred", shred_keys) != FG_OK)
         return command->err.code;
     printf("the keys of tenant %s are shredded; running servers forget them after access.poll\n",
            command->tenant);
     return FG_OK;
 }
 
+static enum fg_code drop_shredded(void *arg, struct fg_audit_event *event, struct fg_err *err)
+{
+    struct encryption_command *command = arg;
+
+    (void)event;
+    return cli_bucket_drop_shredded(command->bucket, fg_cstr(command->tenant), command->apply,
+                                    stdout, err);
+}
+
+static enum fg_code drop(struct encryption_command *command)
+{
+    return command->apply ? on_record(command, "drop", drop_shredded)
+                          : drop_shredded(command, NULL, &command->err);
+}
+
+static enum fg_code rewrap_keys(void *arg, struct fg_audit_event *event, struct fg_err *err)
+{
+    struct encryption_command *command = arg;
+    enum fg_code code = fg_key_store_rewrap(command->keys, &command->count, err);
+
+    event->count = command->count; /* also of those before one that failed */
+    return code;
+}
+
 static enum fg_code rewrap(struct encryption_command *command)
 {
-    uint32_t count = 0;
-
-    if (need_keys(command) != FG_OK ||
-        fg_key_store_rewrap(command->keys, &count, &command->err) != FG_OK)
+    if (need_keys(command) != FG_OK || on_record(command, "rewrap", rewrap_keys) != FG_OK)
         return command->err.code;
-    printf("%u keys are encrypted again\n", count);
+    printf("%u keys are encrypted again\n", command->count);
     return FG_OK;
 }
 
 /* ---- the command ---- */
 
 static const struct encryption_verb verbs[] = {
-    {"list", false, list},
-    {"rotate", true, rotate},
-    {"shred", true, shred},
-    {"rewrap", false, rewrap},
+    {"list", false, list}, {"rotate", true, rotate},  {"shred", true, shred},
+    {"drop", true, drop},  {"rewrap", false, rewrap},
 };
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid encryption", verbs);
 
@@ -198,6 +265,8 @@ static int take_words(struct encryption_command *command, int argc, char **argv)
             command->json = true;
         else if (strcmp(argv[i], "--yes") == 0)
             command->yes = true;
+        else if (strcmp(argv[i], "--apply") == 0)
+            command->apply = true;
         else
             argv[kept++] = argv[i];
     }

@@ -663,27 +663,10 @@ static int cmp_services(const void *left, const void *right)
     return fg_slice_cmp(a->service->name, b->service->name);
 }
 
-/* Sets *ret_shredded if the tenant's keys were shredded: what the head still has of it is to be
- * forgotten like the rest. */
-static enum fg_code look_for_key(struct build *build, bool *ret_shredded)
-{
-    struct fg_seal_key key;
-    uint32_t number = 0;
-    enum fg_code code = fg_keys_newest(build->head->keys, build->tenant, &number, &key, build->err);
-
-    *ret_shredded = code == FG_E_NOT_FOUND;
-    if (code != FG_OK && !*ret_shredded)
-        return fg_wrap(build->err, "tenant %.*s", FG_S(build->tenant));
-    if (number > 0)
-        fg_seal_wipe(&key);
-    return FG_OK;
-}
-
 static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant *tenant,
                                  struct fg_arena *arena)
 {
     struct ing_catalog_series **series;
-    bool shredded = false;
     size_t n, next;
 
     build->tenant = ing_catalog_tenant_name(tenant);
@@ -692,8 +675,6 @@ static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant 
         return fg_fail(build->err, FG_E_LIMIT, "too many head chunks for a segment");
     *build->part = (struct fg_l0_new_part){
         .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
-    if (look_for_key(build, &shredded) != FG_OK || shredded)
-        return shredded ? FG_OK : build->err->code;
     if (ing_catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) !=
         FG_OK)
         return build->err->code;
@@ -722,6 +703,7 @@ struct build_share {
     struct ing_catalog_tenant *tenant;
     const struct ing_head_chunk_key *chunks;
     size_t n_chunks;
+    bool shredded; /* its keys were: what the head still has of it is forgotten like the rest */
 };
 
 static int cmp_chunks(const void *left, const void *right)
@@ -751,7 +733,8 @@ static struct build_share *divide(const struct ing_build_head *head,
     for (size_t i = 0; i < n_chunks; i++) {
         if (i == 0 || sorted[i].group.tenant != sorted[i - 1].group.tenant)
             shares[count++] = (struct build_share){
-                ing_catalog_tenant_at(head->catalog, sorted[i].group.tenant), &sorted[i], 0};
+                .tenant = ing_catalog_tenant_at(head->catalog, sorted[i].group.tenant),
+                .chunks = &sorted[i]};
         shares[count - 1].n_chunks++;
     }
     qsort(shares, count, sizeof *shares, cmp_shares);
@@ -759,10 +742,57 @@ static struct build_share *divide(const struct ing_build_head *head,
     return shares;
 }
 
+/* Adds the chunks of a tenant whose key cannot be had to the suspects, which have room. err has the
+ * reason, and becomes that of the build if it is the first one. */
+static void suspect_share(struct build *build, const struct build_share *share,
+                          const struct fg_err *why)
+{
+    struct ing_build_suspects *suspects = &build->suspects;
+
+    if (!suspects->keyless) {
+        *build->err = *why;
+        (void)fg_wrap(build->err, "tenant %.*s", FG_S(ing_catalog_tenant_name(share->tenant)));
+    }
+    suspects->keyless = true;
+    for (size_t i = 0; i < share->n_chunks; i++)
+        suspects->chunks[suspects->n++] = share->chunks[i];
+}
+
+/*
+ * Looks for the keys of all tenants before anything is written, so that a tenant whose key cannot
+ * be had costs the others nothing but another try. build->err says one of them and why.
+ */
+static enum fg_code look_for_keys(struct build *build, struct build_share *shares, size_t n,
+                                  size_t n_chunks, struct fg_arena *arena)
+{
+    build->suspects.chunks = fg_arena_new(arena, struct ing_head_chunk_key, n_chunks);
+    if (build->suspects.chunks == NULL)
+        return fg_fail(build->err, FG_E_LIMIT, "too many head chunks for a segment");
+    for (size_t i = 0; i < n; i++) {
+        struct fg_seal_key key;
+        struct fg_err why;
+        uint32_t number = 0;
+        enum fg_code code = fg_keys_newest(
+            build->head->keys, ing_catalog_tenant_name(shares[i].tenant), &number, &key, &why);
+
+        shares[i].shredded = code == FG_E_NOT_FOUND;
+        if (code != FG_OK && !shares[i].shredded)
+            suspect_share(build, &shares[i], &why);
+        else if (number > 0)
+            fg_seal_wipe(&key);
+    }
+    if (build->suspects.keyless)
+        return build->err->code;
+    build->suspects.chunks = NULL; /* what fails from here on has suspects of its own */
+    return FG_OK;
+}
+
 static enum fg_code build_all(struct build *build, const struct build_share *shares, size_t n,
                               struct fg_arena *arena, struct ing_build_summary *summary)
 {
     for (size_t i = 0; i < n; i++) {
+        if (shares[i].shredded)
+            continue;
         build->chunks = shares[i].chunks;
         build->n_chunks = shares[i].n_chunks;
         build->part = &summary->parts[summary->n_parts];
@@ -817,7 +847,9 @@ enum fg_code ing_build_segment(const struct ing_build_head *head,
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
     /* Keeps series and services that are retired meanwhile from being freed. */
     entered = ing_catalog_enter(head->catalog);
-    code = build_all(&build, shares, n_shares, arena, &summary);
+    code = look_for_keys(&build, shares, n_shares, n_chunks, arena);
+    if (code == FG_OK)
+        code = build_all(&build, shares, n_shares, arena, &summary);
     ing_catalog_leave(head->catalog, entered);
     if (code == FG_OK)
         code = fg_block_file_finish(file, err);

@@ -42,15 +42,17 @@ struct ing_build_summary {
 struct ing_build_suspects {
     struct ing_head_chunk_key *chunks;
     uint32_t n;
+    bool keyless; /* the keys of their tenants cannot be had now; nothing is wrong with them */
 };
 
 /*
  * Writes the segment into a new file at path and syncs it; removes the file after a failure.
  * salvage: leaves out and counts profiles that cannot be read, instead of FG_E_CORRUPT.
- * FG_E_NO_SPACE: the disk is full. FG_E_UNAVAILABLE: the head cannot be read now. Other errors will
- * come again, and *ret_suspects says because of which chunks: FG_E_CORRUPT: what the head has does
- * not fit together; FG_E_LIMIT: more than a segment can hold; FG_E_INVALID: the format cannot
- * express it.
+ * FG_E_NO_SPACE: the disk is full. FG_E_UNAVAILABLE: the head cannot be read now, or the keys of
+ * some tenants cannot be had: then *ret_suspects has all chunks of these, and nothing was built.
+ * Other errors will come again, and *ret_suspects says because of which chunks: FG_E_CORRUPT: what
+ * the head has does not fit together; FG_E_LIMIT: more than a segment can hold; FG_E_INVALID: the
+ * format cannot express it.
  */
 enum fg_code ing_build_segment(const struct ing_build_head *head,
                                const struct ing_head_chunk_key *chunks, size_t n_chunks,

@@ -37,6 +37,7 @@ struct ing_segments_chunk {
     bool retry;     /* ASIDE: the next cut of such chunks takes it. UNCHECKED: a DRAIN waits for a
                        COMPARE that tells whether it is unsure */
     bool salvage;   /* ASIDE: commit it without what cannot be read of it */
+    bool keyless;   /* its last cut failed since the key of its tenant could not be had */
     bool checking;  /* UNCHECKED: the COMPARE under way covers all that it has */
     uint64_t drain; /* the first DRAIN that waits for it; 0: none */
     uint8_t rank;   /* of its shard */

@@ -302,7 +302,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     code = check_room(publish, chunks, n_chunks, err);
     if (code == FG_OK) {
         code = build(publish, chunks, n_chunks, salvage, path, &ret_fault->suspects, err);
-        ret_fault->unfit = is_unfit(code);
+        ret_fault->unfit = is_unfit(code) && !ret_fault->suspects.keyless;
     }
     if (code == FG_OK && publish->summary.file.n_profiles > 0)
         code = put_file(publish, id, path, err);

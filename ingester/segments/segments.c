@@ -61,6 +61,7 @@ static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
+static const int64_t KEYLESS_RETRY_NS = FG_MINUTE_NS;
 static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
 /* As long as an upload: after a long absence a COMPARE reads every live object that may have groups
  * of the head. */
@@ -205,6 +206,14 @@ static void tell_conditions(struct ing_segments *segments)
                            (unsigned long long)status->aside_bytes, segments->unfit_why);
     else if (status->chunks[CHUNK_ASIDE] == 0)
         fg_condition_clear(segments->aside);
+    if (status->keyless > 0)
+        fg_condition_raise(segments->keyless,
+                           "%u head chunks with %llu profiles (%llu bytes) cannot be encrypted and "
+                           "are served from this disk only; last reason: %s",
+                           status->keyless, (unsigned long long)status->keyless_profiles,
+                           (unsigned long long)status->keyless_bytes, segments->keyless_why);
+    else
+        fg_condition_clear(segments->keyless);
     if (status->unchecked_profiles > 0)
         fg_condition_raise(segments->unchecked,
                            "queries omit stored late profiles until they are checked for "
@@ -396,13 +405,21 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
     }
     free(task->chunks);
     if (code != FG_OK) {
-        ing_segments_effect_failed(segments, task->effect.kind, &err);
         event.kind = SEGMENTS_FAILED;
         event.unfit = fault.unfit;
+        event.keyless = fault.suspects.keyless;
         event.suspects = fault.suspects.chunks;
         event.n_suspects = fault.suspects.n;
+        /* The upload itself did not fail: it goes on without these chunks. */
+        if (event.keyless)
+            fg_log_warn("head chunks wait for keys of their tenants, will retry",
+                        fg_lu("chunks", event.n_suspects), fg_ls("err", err.msg));
+        else
+            ing_segments_effect_failed(segments, task->effect.kind, &err);
         /* For the condition that is raised once the chunks are set aside, some steps later. */
-        if (fault.unfit)
+        if (event.keyless)
+            memcpy(segments->keyless_why, err.msg, sizeof err.msg);
+        else if (fault.unfit)
             memcpy(segments->unfit_why, err.msg, sizeof err.msg);
     } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
         ing_segments_effect_ended(segments, task->effect.kind);
@@ -641,6 +658,7 @@ static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
         .turn_ns = settings->turn_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
         .aside_retry_ns = ASIDE_RETRY_NS,
+        .keyless_retry_ns = KEYLESS_RETRY_NS,
         .check_retry_ns = CHECK_RETRY_NS,
         .unchecked_max_bytes = settings->unchecked_max_bytes,
         .backoff_min_ns = BACKOFF_MIN_NS,
@@ -696,6 +714,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
         return err->code;
     }
     segments->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    segments->keyless = fg_condition_create(config->conditions, "head_without_keys");
     segments->unchecked = fg_condition_create(config->conditions, "head_unchecked");
     segments->failing = fg_condition_create(config->conditions, "commit_failing");
     segments->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
@@ -766,6 +785,7 @@ void ing_segments_destroy(struct ing_segments *segments)
     for (uint32_t i = 0; i < segments->n_tasks; i++)
         free(segments->tasks[i].chunks);
     fg_condition_destroy(segments->aside);
+    fg_condition_destroy(segments->keyless);
     fg_condition_destroy(segments->unchecked);
     fg_condition_destroy(segments->failing);
     fg_condition_destroy(segments->bucket_went_back);

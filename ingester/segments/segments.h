@@ -138,7 +138,8 @@ enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segment
 /*
  * Cuts what there is now and waits until it is committed, not for what comes meanwhile.
  * FG_E_DEADLINE: it was not committed in time, and goes on. FG_E_CORRUPT: everything is committed
- * except chunks that are set aside. Any thread that may wait.
+ * except chunks that are set aside. FG_E_UNAVAILABLE: likewise, some of them only until the keys of
+ * their tenants can be had; or the ingester is stopping. Any thread that may wait.
  */
 enum fg_code ing_segments_flush(struct ing_segments *segments, int64_t deadline_mono_ns,
                                 struct fg_err *err) fg_must_check;

@@ -151,6 +151,7 @@ void ing_core_commit_chunk(struct ing_segments_core *core, struct ing_segments_c
                            uint64_t generation)
 {
     ing_chunk_table_set_state(&core->table, chunk, CHUNK_COMMITTED);
+    chunk->keyless = false;
     chunk->generation = generation;
     chunk->committed_mono_ns = core->mono_ns;
 }
@@ -323,8 +324,8 @@ static void on_salvage(struct ing_segments_core *core)
 
         chunk->retry |= chunk->state == CHUNK_ASIDE;
         /* Only chunks that are set aside at this moment: a salvage gives up profiles, so it must
-         * not apply to chunks that may still become a whole segment. */
-        chunk->salvage |= chunk->state == CHUNK_ASIDE;
+         * not apply to chunks that may still become a whole segment, once there is a key. */
+        chunk->salvage |= chunk->state == CHUNK_ASIDE && !chunk->keyless;
     }
 }
 
@@ -454,6 +455,7 @@ void ing_segments_core_check(const struct ing_segments_core *core)
 
         fg_assert(chunk->cut <= core->last_cut && chunk->era <= core->era);
         fg_assert(!chunk->marked || chunk->state == CHUNK_COMMITTED);
+        fg_assert(!chunk->keyless || chunk->state != CHUNK_COMMITTED);
         fg_assert(!core->started || chunk->state != CHUNK_COMMITTED ||
                   chunk->generation <= drained_at(core));
         fg_assert(chunk->drain <= core->drains);
@@ -655,7 +657,12 @@ struct ing_segments_core_status ing_segments_core_status(const struct ing_segmen
     for (uint32_t i = 0; i < table->n_chunks; i++) {
         const struct ing_segments_chunk *chunk = table->chunks[i];
 
-        status.misfits |= chunk->state == CHUNK_ASIDE && !chunk->retry;
+        status.misfits |= chunk->state == CHUNK_ASIDE && !chunk->retry && !chunk->keyless;
+        if (chunk->keyless) {
+            status.keyless++;
+            status.keyless_profiles += chunk->profiles;
+            status.keyless_bytes += chunk->bytes;
+        }
         if (chunk->state != CHUNK_OPEN || chunk->profiles == 0)
             continue;
         status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, chunk->opened_wall_ns);

@@ -23,6 +23,12 @@
  * If it is unknown which chunks are at fault, half of the cut is set aside and tried again at once,
  * so that in the end only the chunks at fault are left.
  *
+ * Keyless. A cut fails, too, if the key with which a tenant's part is to be encrypted cannot be
+ * had. Nothing is wrong with the chunks, it is known whose they are, and the other tenants must not
+ * wait: so these chunks are set aside at the first such failure, and tried again every minute. They
+ * cannot stay out of the cut in another way: a cut is committed as a whole, by its number, so a
+ * chunk that is sealed under it and not in its segment would be lost.
+ *
  * Unchecked. While the bucket cannot be read, a profile that may be in it already is taken without
  * a lookup, into a chunk that is neither shown nor committed until a COMPARE has checked it
  * (TAKE_IN). A COMPARE that could not read a damaged object also makes the chunks unchecked that
@@ -83,6 +89,7 @@ struct ing_segments_core_config {
     int64_t upload_max_age_ns; /* older uploads are repeated before a swap, since an object that
                                   no manifest lists is deleted after a day: 1 h */
     int64_t aside_retry_ns;    /* chunks that were set aside are tried again after so long: 1 h */
+    int64_t keyless_retry_ns;  /* chunks whose tenants' keys could not be had likewise: 1 min */
     int64_t check_retry_ns;    /* chunks that are unchecked because of damage likewise: 5 min */
     uint64_t unchecked_max_bytes;           /* of profiles taken without a lookup: 1 GiB */
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
@@ -188,6 +195,9 @@ struct ing_segments_event {
     /* FAILED, of UPLOAD: it failed because of what the chunks hold, and will fail again. suspects:
      * the chunks at fault; none: unknown. */
     bool unfit;
+    /* FAILED, of UPLOAD: it failed because the keys of the suspects' tenants cannot be had now.
+     * There are some suspects. */
+    bool keyless;
     const struct ing_head_chunk_key *suspects;
     uint32_t n_suspects;
     uint64_t drain;       /* DRAIN: its number, greater than all before */
@@ -317,6 +327,9 @@ struct ing_segments_core_status {
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
     uint64_t unchecked_bytes, unchecked_profiles;
     bool misfits; /* some chunks are ASIDE and failed again; they do not only wait for their turn */
+    /* Of chunks that are not committed since the keys of their tenants cannot be had. */
+    uint64_t keyless_profiles, keyless_bytes;
+    uint32_t keyless;            /* so many chunks */
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */

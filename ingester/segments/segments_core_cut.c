@@ -76,13 +76,16 @@ static bool has_to_retry(struct ing_segments_core *core)
 
         if (chunk->state != CHUNK_ASIDE)
             continue;
-        chunk->retry |= core->mono_ns >= core->retry_mono_ns;
+        chunk->retry |=
+            core->mono_ns >= (chunk->keyless ? core->keyless_mono_ns : core->retry_mono_ns);
         any |= chunk->retry;
     }
     /* The flags are set now and stay until a cut takes the chunks, so the next hour begins here,
      * even if this cut fails. */
     if (core->mono_ns >= core->retry_mono_ns)
         core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
+    if (core->mono_ns >= core->keyless_mono_ns)
+        core->keyless_mono_ns = fg_time_add(core->mono_ns, core->config.keyless_retry_ns);
     return any;
 }
 
@@ -113,7 +116,9 @@ static void choose_misfits(struct ing_segments_core *core, const struct ing_segm
 {
     const struct ing_chunk_list *pinned = &core->pinned;
 
+    fg_assert(!event->keyless || event->n_suspects > 0);
     core->misfits.n = 0;
+    core->keyless_misfits = event->keyless;
     core->retry_misfits = event->n_suspects == 0 && pinned->n > 1;
     for (uint32_t i = 0; i < event->n_suspects; i++) {
         const struct ing_head_chunk_key *key = &event->suspects[i];
@@ -135,6 +140,7 @@ void ing_cut_is_aside(struct ing_segments_core *core)
     for (uint32_t i = 0; i < core->misfits.n; i++) {
         ing_chunk_table_set_state(&core->table, core->misfits.chunks[i], CHUNK_ASIDE);
         core->misfits.chunks[i]->retry = core->retry_misfits;
+        core->misfits.chunks[i]->keyless = core->keyless_misfits;
         /* A salvage that failed is over. Halves of a cut keep the wish, since they are tried again
          * at once. */
         core->misfits.chunks[i]->salvage &= core->retry_misfits;
@@ -143,6 +149,9 @@ void ing_cut_is_aside(struct ing_segments_core *core)
      */
     if (core->table.by_state[CHUNK_ASIDE] == core->misfits.n)
         core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
+    /* A clock that runs goes on: cuts that fail more often than it ends must not put it off. */
+    if (core->keyless_misfits && core->mono_ns >= core->keyless_mono_ns)
+        core->keyless_mono_ns = fg_time_add(core->mono_ns, core->config.keyless_retry_ns);
     core->misfits.n = 0;
     ing_chunk_list_drop(&core->pinned, CHUNK_ASIDE);
     core->cut = core->pinned.n == 0 ? CUT_IDLE : CUT_SEALED;
@@ -278,7 +287,7 @@ void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_ev
         core->cut = CUT_PINNED;
     else /* UPLOAD: under a new name. MARK, SET_ASIDE: CUT_SEALED leads back to them. */
         core->cut = CUT_SEALED;
-    if (event->unfit && core->unfit >= SEGMENTS_TRIES)
+    if (event->keyless || (event->unfit && core->unfit >= SEGMENTS_TRIES))
         choose_misfits(core, event);
     ing_core_fail(core, &core->cut_pause);
 }
@@ -410,6 +419,7 @@ static void abandon(struct ing_segments_core *core, struct ing_segments_effects 
         ing_chunk_list_add(&core->misfits, core->pinned.chunks[i]);
     ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
     core->retry_misfits = true; /* nothing is wrong with them */
+    core->keyless_misfits = false;
     core->cut = CUT_SETTING_ASIDE;
     ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
 }

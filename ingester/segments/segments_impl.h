@@ -99,11 +99,13 @@ struct ing_segments {
     /* The thread's own. */
     struct ing_segments_task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
-    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* why the last unfit upload failed */
+    char unfit_why[FG_ERR_MSG_MAX_BYTES];   /* why the last unfit upload failed */
+    char keyless_why[FG_ERR_MSG_MAX_BYTES]; /* ... the last one for want of keys, with a tenant */
     int64_t wake_mono_ns;
     struct ing_publish *publish;
     struct fg_bucket_stop *bucket_stop; /* any thread: ends calls of the bucket */
-    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *copied, *failing;
+    struct fg_condition *aside, *keyless, *unchecked, *bucket_went_back, *store_went_back, *copied,
+        *failing;
     /* For each kind of effect: since when it fails; 0: the last one succeeded. Used by both
      * threads, one of which waits while the other works. */
     int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];

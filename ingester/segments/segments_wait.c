@@ -175,14 +175,17 @@ void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
     (void)pthread_mutex_unlock(&segments->lock);
 }
 
-/* Returns true if everything is committed that can be. *ret_aside: something cannot. */
-static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_aside)
+/* Returns true if everything is committed that can be. *ret_aside: something cannot. *ret_keyless:
+ * some of it only for now. */
+static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_aside,
+                     bool *ret_keyless)
 {
     bool tried;
 
     (void)pthread_mutex_lock(&segments->lock);
     tried = segments->tried >= drain;
     *ret_aside = segments->drained < drain;
+    *ret_keyless = segments->status.keyless > 0;
     (void)pthread_mutex_unlock(&segments->lock);
     return tried;
 }
@@ -192,7 +195,7 @@ static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t d
 {
     enum fg_code code = FG_OK;
     uint64_t n_steps, drain;
-    bool aside = false;
+    bool aside = false, keyless = false;
 
     (void)pthread_mutex_lock(&segments->lock);
     segments->salvage |= salvage; /* before the drain, which tries again what is set aside */
@@ -200,11 +203,15 @@ static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t d
     n_steps = segments->n_steps;
     drain = ask_to_drain(segments);
     (void)pthread_mutex_unlock(&segments->lock);
-    while (code == FG_OK && !is_tried(segments, drain, &aside)) {
+    while (code == FG_OK && !is_tried(segments, drain, &aside, &keyless)) {
         code = wait_for_step(segments, n_steps, deadline_mono_ns, "the head is not committed yet",
                              err);
         n_steps = count_steps(segments);
     }
+    if (code == FG_OK && aside && keyless)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "all profiles are committed except those of tenants whose keys cannot be "
+                       "had now: see GET /ready");
     if (code == FG_OK && aside)
         return fg_fail(err, FG_E_CORRUPT,
                        "all profiles are committed except those that cannot be written as a "

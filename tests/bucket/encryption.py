@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import tempfile
-import threading
 import time
 
 import flamegrid
@@ -69,6 +68,19 @@ def wait_for(what, holds):
 
 def all_in_blocks(data, tenants, profiles):
     return all(versions.usage_of(data, tenant)[0] == profiles for tenant in tenants)
+
+
+def audited(data):
+    """(tenant, detail, phase or status) of the records that the command encryption has left, in their order."""
+    found = []
+    for name in must(data, "bucket", "ls", "audit/", "-r").split():
+        if not name.startswith("audit/"):
+            continue
+        packed = subprocess.run([flamegrid.binary(), "bucket", "cat", name, "--data", data], capture_output=True, check=True).stdout
+        lines = subprocess.run(["zstd", "-dc"], input=packed, capture_output=True, check=True).stdout.splitlines()
+        found += [json.loads(line) for line in lines]
+    found = [one for one in found if one.get("who", "").startswith("flamegrid encryption (uid ")]
+    return [(one.get("tenant"), one["detail"], one.get("status", one["phase"])) for one in sorted(found, key=lambda one: one["ms"])]
 
 
 def plain_answers():
@@ -140,7 +152,8 @@ def what_cannot_be_read_is_no_damage():
                 check("objects_unreadable" in ready and "objects_damaged" not in ready, "%s", ready)
                 check(server.terminate() == 0, "%s", server.log_tail())
                 code, text = command(server.data, "bucket", "verify", *more)
-                check(code == 1 and "not damaged, but unreadable" in text and "quarantine" not in text, "%d %s", code, text)
+                check(code == 2 and "unchecked: " in text and "fault: " not in text and "quarantine" not in text, "%d %s", code,
+                      text)
             must(server.data, "bucket", "verify", "--encryption.key_file", key_file)
             code, text = command(server.data, "bucket", "verify", "--encryption.key_file", os.path.join(folder, "none"))
             check(code != 0 and "encryption.key_file" in text, "%d %s", code, text)
@@ -160,6 +173,12 @@ def keys_are_renewed():
             expected = make.answers(server)
             text = must(server.data, "encryption", "rotate", "acme", "--encryption.key_file", first)
             check("tenant acme has key 2" in text, "%s", text)
+            code, text = command(server.data, "encryption", "rotate", "acne", "--encryption.key_file", first)
+            check(code == 1 and 'tenant "acne" has no key' in text, "%d %s", code, text)
+            check("acne" not in must(server.data, "encryption", "list"), "a key of a tenant that does not exist")
+            why = 'tenant "acne" has no key; a tenant gets one when its first segment is encrypted'
+            check(audited(server.data) == [("acme", "rotate", "begin"), ("acme", "rotate: key 2", 200), ("acne", "rotate", "begin"),
+                                           ("acne", why, 404)], "%s", audited(server.data))
             time.sleep(5 * POLL_S)
             check(make.answers(server) == expected, "other answers after a rotation")
             make.push(server, *make.RANGES[1])
@@ -171,6 +190,7 @@ def keys_are_renewed():
             check(server.terminate() == 0, "%s", server.log_tail())
             both = ("--encryption.key_file", second, "--encryption.old_key_files", first)
             check("3 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "keys were not wrapped again")
+            check((None, "rewrap", 200) in audited(server.data), "%s", audited(server.data))
             check("0 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "twice")
             server.arguments = settings(second)
             server.start().wait_ready()
@@ -215,9 +235,33 @@ def a_tenant_is_shredded():
             make.push(server, now, now + 2 * make.STEP_S)
             make.flush(server)
             check(server.terminate() == 0, "%s", server.log_tail())
-            code, text = command(server.data, "bucket", "verify", *key)
-            check(code == 1 and "was shredded on" in text and "not damaged, but unreadable" in text, "%d %s", code, text)
             check(("zeta", 2) not in keys_of_readable(server.data, key), "written after it was shredded")
+            text = must(server.data, "bucket", "verify", *key)  # it is what somebody wanted
+            check("shredded: zeta: nobody can read" in text and "flamegrid encryption drop zeta" in text, "%s", text)
+            must(server.data, "encryption", "drop", "zeta", "--apply", *key)
+            text = must(server.data, "bucket", "verify", *key)
+            check("shredded: " not in text, "%s", text)
+            check(audited(server.data) == [("zeta", "shred", "begin"), ("zeta", "shred: keys 1 to 1", 200), ("zeta", "drop", "begin"),
+                                           ("zeta", "drop", 200)], "%s", audited(server.data))
+            must(server.data, "audit", "verify", *key)
+            server.start().wait_ready()
+            after = make.client_of(server, "acme").flame_total(make.CPU, "{}", versions.HOURS[0] * 1000,
+                                                               versions.HOURS[1] * 1000)
+            check(after == before, "%d, not %d, after what was shredded had been dropped", after, before)
+            status, body = make.client_of(server, "zeta").send(
+                "POST", "/querier.v1.QuerierService/SelectMergeStacktraces?partial=false", json.dumps(fields),
+                {"Content-Type": "application/json"})
+            check(status == 200, "%d %s", status, body)
+            check("objects_unreadable" not in server.operate("GET", "/ready")[1].decode(), "the condition came back")
+            check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def flush_without_keys(server):
+    """A flush that commits what can be encrypted."""
+    status, body = server.operate("POST", "/ingester/flush")
+    check(status == 503 and b"keys cannot be had" in body, "%d %s", status, body)
+    ready = server.operate("GET", "/ready")[1].decode()
+    check("head_without_keys" in ready and "head_rounds_aside" not in ready, "%s", ready)
 
 
 def keys_are_in_a_vault():
@@ -231,12 +275,15 @@ def keys_are_in_a_vault():
             server.start().wait_ready()
             make.push(server, *versions.HOURS)
             transit.sealed = True
-            flusher = threading.Thread(target=make.flush, args=(server,))
-            flusher.start()
-            wait_for("an attempt", lambda: "Vault is sealed" in server.log())
+            flush_without_keys(server)
             check(not objects(server.data), "%s", objects(server.data))  # profiles wait in the head
-            transit.sealed = False
-            flusher.join()
+            transit.sealed, transit.refused = False, {"acme"}
+            time.sleep(1.5)  # what did not answer is left alone for a second
+            flush_without_keys(server)
+            check(keys_of(server.data, *key) == {("zeta", 1)}, "%s", keys_of(server.data, *key))
+            transit.refused = set()
+            make.flush(server)
+            check("head_without_keys" not in server.operate("GET", "/ready")[1].decode(), "the condition stays")
             expected = make.answers(server)
             check(server.terminate() == 0, "%s", server.log_tail())
             transit.calls.clear()
@@ -248,7 +295,8 @@ def keys_are_in_a_vault():
             with open(token_file, "w", encoding="ascii") as out:
                 out.write("another\n")
             code, text = command(server.data, "bucket", "verify", *key)
-            check(code != 0 and "permission denied" in text and "quarantine" not in text, "%d %s", code, text)
+            check(code == 2 and "unchecked: " in text and "permission denied" in text and "damage" not in text,
+                  "%d %s", code, text)
             check(not everywhere(server.data, b"the-token"), "the token is in the bucket")
             code, text = command(server.data, "bucket", "verify", "--encryption.key_file", old, *key)
             check(code != 0 and "encryption.old_key_files" in text, "%d %s", code, text)

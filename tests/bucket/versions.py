@@ -179,7 +179,7 @@ def newer_objects_are_unreadable_not_damaged():
                 time.sleep(0.1)
             check(server.terminate() == 0, "%s", server.log_tail())
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", data], stdout=subprocess.PIPE, check=False)
-        check(done.returncode == 1 and b"not damaged, but unreadable" in done.stdout and b"quarantine" not in done.stdout, "%s",
+        check(done.returncode == 2 and b"unchecked: " in done.stdout and b"fault: " not in done.stdout and b"quarantine" not in done.stdout, "%s",
               done.stdout.decode())
         os.unlink(os.path.join(data, "bucket", "objects", "tenants", make.TENANTS[0], "manifest"))
         done = subprocess.run([flamegrid.binary(), "bucket", "rebuild", "tenant", make.TENANTS[0], "--apply", "--accept-loss",

@@ -9,11 +9,21 @@ static void make(const struct made_keys *keys, struct fg_slice tenant, uint32_t 
     ret_key->bytes[31] ^= (uint8_t)number;
 }
 
+static bool is_away(const struct made_keys *keys, struct fg_slice tenant, struct fg_err *err)
+{
+    if (keys->away == NULL || !fg_slice_is(tenant, keys->away))
+        return false;
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "what encrypts the key is away");
+    return true;
+}
+
 static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
                          struct fg_seal_key *ret_key, struct fg_err *err)
 {
     const struct made_keys *keys = arg;
 
+    if (is_away(keys, tenant, err))
+        return err->code;
     if (number == keys->missing &&
         (keys->missing_for == NULL || fg_slice_is(tenant, keys->missing_for)))
         return fg_fail(err, FG_E_UNIMPLEMENTED, "encrypted with key %u, which was shredded",
@@ -27,7 +37,8 @@ static enum fg_code newest(void *arg, struct fg_slice tenant, uint32_t *ret_numb
 {
     const struct made_keys *keys = arg;
 
-    (void)err;
+    if (is_away(keys, tenant, err))
+        return err->code;
     *ret_number = keys->plain != NULL && fg_slice_is(tenant, keys->plain) ? 0 : keys->newest;
     make(keys, tenant, *ret_number, ret_key);
     return FG_OK;

@@ -10,6 +10,7 @@ struct made_keys {
     const char *plain;       /* tenant without keys; NULL: all have some */
     uint32_t missing;        /* number of a key that is not there; 0: all are */
     const char *missing_for; /* tenant; NULL: all */
+    const char *away;        /* tenant whose keys cannot be had now; NULL: none */
     bool wrong;              /* other keys have these numbers */
 };
 

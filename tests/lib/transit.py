@@ -12,10 +12,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 
 class Transit:
-    """`with Transit(token) as transit`: transit.url; transit.calls counts answers by path; transit.sealed refuses all."""
+    """`with Transit(token) as transit`: transit.url; transit.calls counts answers by path; transit.sealed refuses all,
+    transit.refused the owners ("shop") of some keys."""
 
     def __init__(self, token, key="flamegrid"):
-        self.token, self.key, self.sealed, self.calls = token, key, False, {}
+        self.token, self.key, self.sealed, self.refused, self.calls = token, key, False, set(), {}
         self.secret = AESGCM(os.urandom(32))
         transit = self
 
@@ -54,6 +55,8 @@ class Transit:
         if authorization != "Bearer " + self.token:
             return 403, {"errors": ["permission denied"]}
         associated = base64.b64decode(body["associated_data"], validate=True)
+        if associated.decode().removeprefix("flamegrid key of ") in self.refused:
+            return 400, {"errors": ["refused"]}
         self.calls[path] = self.calls.get(path, 0) + 1
         if path == "/v1/transit/encrypt/" + self.key:
             nonce = os.urandom(12)

@@ -300,7 +300,8 @@ static uint32_t find_unfit(const struct head *head, const struct pending *pendin
     return n;
 }
 
-/* Fails, if some of the chunks are unfit; it is not always known which. */
+/* Fails, if some of the chunks are unfit; it is not always known which. Or they only lack a key,
+ * and then it is. */
 static bool fail_unfit(struct job *job)
 {
     struct head *head = job->owner.head;
@@ -309,12 +310,16 @@ static bool fail_unfit(struct job *job)
     uint32_t n = find_unfit(head, &job->pending, unfit);
 
     if (n > 0) {
-        head->world->unfit += n;
+        bool keyless = chance(head->world, 300), known = keyless || chance(head->world, 500);
+
+        head->world->unfit += keyless ? 0 : n;
+        head->world->keyless += keyless ? n : 0;
         report(job, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
                                                 .failed = SEGMENTS_UPLOAD,
-                                                .unfit = true,
+                                                .unfit = !keyless,
+                                                .keyless = keyless,
                                                 .suspects = unfit,
-                                                .n_suspects = chance(head->world, 500) ? n : 0});
+                                                .n_suspects = known ? n : 0});
     }
     free(unfit);
     return n > 0;

@@ -243,6 +243,7 @@ void head_start(struct head *head)
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
         .aside_retry_ns = 5 * FG_MINUTE_NS,
+        .keyless_retry_ns = FG_MINUTE_NS,
         .check_retry_ns = 2 * FG_MINUTE_NS,
         .unchecked_max_bytes = 30 * PROFILE_BYTES,
         .backoff_min_ns = 100 * FG_MS_NS,

@@ -139,8 +139,9 @@ struct world {
         nodes_made, deleted, left, wiped, forgotten;
     uint32_t built, compared; /* profiles in uploads; chunks that another head committed */
     uint32_t unchecked,
-        unsure;     /* profiles taken without a lookup; chunks that could not be compared */
-    uint32_t unfit; /* chunks of uploads that failed since they cannot become a segment */
+        unsure;       /* profiles taken without a lookup; chunks that could not be compared */
+    uint32_t unfit;   /* chunks of uploads that failed since they cannot become a segment */
+    uint32_t keyless; /* ... since the keys of their tenants could not be had */
     uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
     uint32_t passes, repaired;  /* of repair, to their ends; profiles */
     uint32_t undone;            /* deletions that ended */

@@ -1,6 +1,7 @@
 #include "common/storage/block/pack.h"
 
 #include "common/base/crc32c.h"
+#include "common/storage/seal/locked.h"
 
 #include <pthread.h>
 #include <zstd.h>
@@ -59,18 +60,16 @@ struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice ra
 struct fg_block_sealer {
     struct fg_seal_place place; /* of the part */
     struct fg_id digest;
-    struct fg_seal_key key;
+    struct fg_seal_key *key; /* locked */
     struct fg_buf out;
 };
 
-struct fg_block_sealer *fg_block_sealer_create(struct fg_slice tenant, struct fg_slice service,
-                                               uint32_t number, const struct fg_seal_key *key)
+struct fg_block_sealer *fg_block_sealer_create(void)
 {
     struct fg_block_sealer *sealer = fg_new(struct fg_block_sealer);
+    bool locked; /* if not, the ring of tenants' keys is not either, which is reported */
 
-    fg_assert(number > 0);
-    sealer->place = (struct fg_seal_place){.tenant = tenant, .service = service, .key = number};
-    sealer->key = *key;
+    sealer->key = fg_locked_alloc(sizeof *sealer->key, &locked);
     fg_buf_init(&sealer->out, SIZE_MAX);
     return sealer;
 }
@@ -79,9 +78,28 @@ void fg_block_sealer_destroy(struct fg_block_sealer *sealer)
 {
     if (sealer == NULL)
         return;
-    fg_seal_wipe(&sealer->key);
+    fg_locked_free(sealer->key, sizeof *sealer->key);
     fg_buf_done(&sealer->out);
     free(sealer);
+}
+
+struct fg_seal_key *fg_block_sealer_key(struct fg_block_sealer *sealer)
+{
+    return sealer->key;
+}
+
+void fg_block_sealer_begin(struct fg_block_sealer *sealer, struct fg_slice tenant,
+                           struct fg_slice service, uint32_t number)
+{
+    fg_assert(number > 0);
+    sealer->place = (struct fg_seal_place){.tenant = tenant, .service = service, .key = number};
+    sealer->digest = (struct fg_id){0, 0};
+}
+
+void fg_block_sealer_end(struct fg_block_sealer *sealer)
+{
+    if (sealer != NULL)
+        fg_seal_wipe(sealer->key);
 }
 
 void fg_block_sealer_set_digest(struct fg_block_sealer *sealer, struct fg_id digest)
@@ -116,7 +134,7 @@ enum fg_code fg_block_seal(struct fg_block_sealer *sealer, uint32_t kind, uint64
     place.digest = digest_for(kind, sealer->digest);
     fg_buf_clear(&sealer->out);
     fg_assert(fg_buf_reserve(&sealer->out, packed.len + FG_SEAL_MORE_BYTES));
-    fg_seal_page(&sealer->key, &place, packed, sealer->out.ptr);
+    fg_seal_page(sealer->key, &place, packed, sealer->out.ptr);
     *ret_sealed =
         (struct fg_block_sealed){fg_bytes(sealer->out.ptr, packed.len + FG_SEAL_MORE_BYTES),
                                  (uint32_t)raw_bytes + (uint32_t)FG_SEAL_MORE_BYTES, place.key};
@@ -165,16 +183,9 @@ enum fg_code fg_block_check_bytes(struct fg_slice stored, struct fg_block_stored
 enum fg_code fg_block_check(const struct fg_seal_part *seal, struct fg_slice stored,
                             struct fg_block_stored said, struct fg_err *err)
 {
-    struct fg_seal_key key;
-
     if (fg_block_check_bytes(stored, said, err) != FG_OK)
         return err->code;
-    if (said.key == 0)
-        return FG_OK;
-    if (fg_keys_find(seal->keys, seal->tenant, said.key, &key, err) != FG_OK)
-        return err->code;
-    fg_seal_wipe(&key);
-    return FG_OK;
+    return said.key == 0 ? FG_OK : fg_keys_check(seal->keys, seal->tenant, said.key, err);
 }
 
 /* Opens a sealed page to out, which has room for what is in it. */

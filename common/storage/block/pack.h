@@ -24,13 +24,23 @@ void fg_block_packer_destroy(struct fg_block_packer *packer);
  * They are raw itself, or valid until the next call. */
 struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice raw);
 
-/* Seals the pages of a part. */
+/* Seals the pages of parts, one part after the other. Its key is in locked memory
+ * (common/storage/seal/locked.h). */
 struct fg_block_sealer;
 
-/* Create and free one. The key is copied and overwritten in the end. */
-struct fg_block_sealer *fg_block_sealer_create(struct fg_slice tenant, struct fg_slice service,
-                                               uint32_t number, const struct fg_seal_key *key);
+/* Create and free one. Its key is overwritten in the end; NULL is accepted. */
+struct fg_block_sealer *fg_block_sealer_create(void);
 void fg_block_sealer_destroy(struct fg_block_sealer *sealer);
+
+/* Returns the place of the key, for whoever copies one there before fg_block_sealer_begin(). */
+struct fg_seal_key *fg_block_sealer_key(struct fg_block_sealer *sealer);
+
+/* Begins a part with the key of that number. The names are borrowed until the next one. */
+void fg_block_sealer_begin(struct fg_block_sealer *sealer, struct fg_slice tenant,
+                           struct fg_slice service, uint32_t number);
+
+/* Overwrites the key. sealer NULL: does nothing. */
+void fg_block_sealer_end(struct fg_block_sealer *sealer);
 
 /* Sets the digest of the part, which pages of later sections are bound to. */
 void fg_block_sealer_set_digest(struct fg_block_sealer *sealer, struct fg_id digest);

@@ -71,7 +71,7 @@ void fg_block_writer_destroy(struct fg_block_writer *writer)
     fg_buf_done(&writer->last_name);
     fg_arena_destroy(writer->arena);
     fg_block_packer_destroy(writer->packer);
-    fg_block_sealer_destroy(writer->part.sealer);
+    fg_block_sealer_destroy(writer->sealer);
     free(writer);
 }
 
@@ -215,7 +215,7 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_BETWEEN;
-    fg_block_sealer_destroy(writer->part.sealer);
+    fg_block_sealer_end(writer->sealer);
     fg_arena_reset(writer->arena);
     writer->part = (struct fg_block_part_out){.tenant = fg_arena_copy(writer->arena, tenant),
                                               .service = fg_arena_copy(writer->arena, service),
@@ -233,31 +233,44 @@ struct fg_block_sealer *fg_block_part_sealer(struct fg_block_writer *writer)
     return part->sealer;
 }
 
+/* Fetches the key of the part that begins into the sealer. *number: of a part that is copied; else
+ * it is set, to 0 if nothing is to be encrypted. */
+static enum fg_code fetch_key(struct fg_block_writer *writer, bool copied, uint32_t *number,
+                              struct fg_err *err)
+{
+    struct fg_slice tenant = writer->part.tenant;
+    struct fg_seal_key *key;
+
+    if (writer->sealer == NULL)
+        writer->sealer = fg_block_sealer_create();
+    key = fg_block_sealer_key(writer->sealer);
+    return copied ? fg_keys_find(writer->keys, tenant, *number, key, err)
+                  : fg_keys_newest(writer->keys, tenant, number, key, err);
+}
+
 /* Finds the key of the part that begins. copy_of: the part whose key it has; NULL: the newest. */
 static enum fg_code choose_key(struct fg_block_writer *writer, const struct fg_block_part *copy_of,
                                struct fg_err *err)
 {
     struct fg_block_part_out *part = &writer->part;
-    struct fg_seal_key key;
     uint32_t number = copy_of == NULL ? 0 : copy_of->key;
-    enum fg_code code = FG_OK;
 
-    if (copy_of == NULL)
-        code = fg_keys_newest(writer->keys, part->tenant, &number, &key, err);
-    else if (number != 0)
-        code = fg_keys_find(writer->keys, part->tenant, number, &key, err);
-    if (code != FG_OK || number == 0)
-        return code;
-    if (writer->version >= 3) {
-        part->key = number;
-        part->sealer = fg_block_sealer_create(part->tenant, part->service, number, &key);
-    } else {
-        code = fg_fail(err, FG_E_UNIMPLEMENTED,
+    if (copy_of == NULL ? writer->keys == NULL : number == 0)
+        return FG_OK;
+    if (fetch_key(writer, copy_of != NULL, &number, err) != FG_OK)
+        return err->code;
+    if (number == 0)
+        return FG_OK;
+    if (writer->version < 3) {
+        fg_block_sealer_end(writer->sealer);
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "version %u of blocks cannot be encrypted (setting block_version)",
                        writer->version);
     }
-    fg_seal_wipe(&key);
-    return code;
+    fg_block_sealer_begin(writer->sealer, part->tenant, part->service, number);
+    part->key = number;
+    part->sealer = writer->sealer;
+    return FG_OK;
 }
 
 static enum fg_code stacks_start(struct fg_block_writer *writer, const struct fg_tree *tree,

@@ -136,7 +136,7 @@ struct fg_block_part_out {
     const struct fg_function_tree *names;                     /* borrowed; NULL: none */
     bool derived;                   /* the numbers below are of profiles of other objects */
     uint32_t key;                   /* 0: the part is not encrypted */
-    struct fg_block_sealer *sealer; /* NULL: the same; ends with the part */
+    struct fg_block_sealer *sealer; /* that of the writer; NULL: the same */
 
     uint32_t n_profiles;
     uint64_t n_samples;
@@ -184,7 +184,8 @@ struct fg_block_writer {
     enum fg_block_writer_state state;
     uint64_t offset; /* bytes given to the sink */
     struct fg_block_packer *packer;
-    struct fg_buf raw; /* of the current page */
+    struct fg_block_sealer *sealer; /* NULL: nothing was encrypted so far */
+    struct fg_buf raw;              /* of the current page */
 
     struct fg_arena *arena; /* of the part */
     struct fg_block_part_out part;

@@ -147,19 +147,18 @@ bool fg_key_ring_find(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t
     return entry != NULL;
 }
 
-void fg_key_ring_drop(struct fg_key_ring *ring, struct fg_slice tenant)
+void fg_key_ring_drop(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t number)
 {
-    fg_rwlock_write(&ring->lock);
-    for (uint32_t i = 0; i < ring->n_entries; i++) {
-        struct ring_entry *entry = &ring->entries[i];
+    struct ring_entry *entry;
 
-        if (entry->tenant == NULL || !fg_slice_is(tenant, entry->tenant))
-            continue;
+    fg_rwlock_write(&ring->lock);
+    entry = find(ring, tenant, number);
+    if (entry != NULL) {
         fg_seal_wipe(entry->key);
         free(entry->tenant);
         entry->tenant = NULL;
+        index_again(ring);
     }
-    index_again(ring);
     fg_rwlock_unlock(&ring->lock);
 }
 
@@ -183,6 +182,17 @@ enum fg_code fg_keys_find(const struct fg_keys *keys, struct fg_slice tenant, ui
     return fg_fail(err, FG_E_UNIMPLEMENTED,
                    "encrypted with key %u, and this program has no keys (setting encryption.mode)",
                    number);
+}
+
+enum fg_code fg_keys_check(const struct fg_keys *keys, struct fg_slice tenant, uint32_t number,
+                           struct fg_err *err)
+{
+    struct fg_seal_key key;
+
+    if (fg_keys_find(keys, tenant, number, &key, err) != FG_OK)
+        return err->code;
+    fg_seal_wipe(&key);
+    return FG_OK;
 }
 
 enum fg_code fg_keys_newest(const struct fg_keys *keys, struct fg_slice tenant,

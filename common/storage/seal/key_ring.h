@@ -24,8 +24,8 @@ void fg_key_ring_add(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t 
 bool fg_key_ring_find(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t number,
                       struct fg_seal_key *ret_key) fg_must_check;
 
-/* Overwrites and forgets all keys of the tenant. */
-void fg_key_ring_drop(struct fg_key_ring *ring, struct fg_slice tenant);
+/* Overwrites and forgets a key, if it is there. */
+void fg_key_ring_drop(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t number);
 
 /* Returns whether all of its memory is locked. */
 bool fg_key_ring_is_locked(struct fg_key_ring *ring);

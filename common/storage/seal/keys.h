@@ -38,6 +38,10 @@ struct fg_seal_part {
 enum fg_code fg_keys_find(const struct fg_keys *keys, struct fg_slice tenant, uint32_t number,
                           struct fg_seal_key *ret_key, struct fg_err *err) fg_must_check;
 
+/* Returns whether a key can be had, as find() does. */
+enum fg_code fg_keys_check(const struct fg_keys *keys, struct fg_slice tenant, uint32_t number,
+                           struct fg_err *err) fg_must_check;
+
 /* Calls newest(). keys NULL: nothing is encrypted. */
 enum fg_code fg_keys_newest(const struct fg_keys *keys, struct fg_slice tenant,
                             uint32_t *ret_number, struct fg_seal_key *ret_key,

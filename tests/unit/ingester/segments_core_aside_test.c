@@ -89,6 +89,58 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     run_end(&run);
 }
 
+/* Chunks without a key are set aside at once, do not raise what is for misfits, and are tried again
+ * soon; a salvage gives up nothing of them. */
+static void chunks_without_a_key_wait_alone(void **state)
+{
+    const struct ing_head_chunk_key keyless = {group_of(1000), 0};
+    struct run run = seal_two();
+    struct ing_segments_core_status status;
+
+    (void)state;
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                               .failed = SEGMENTS_UPLOAD,
+                                               .keyless = true,
+                                               .suspects = &keyless,
+                                               .n_suspects = 1});
+    run_wait(&run, FG_MINUTE_NS);
+    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->n_chunks, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->chunks[0]->group.window, 1000);
+    run_event(&run, SEGMENTS_IS_ASIDE);
+    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_chunks, 1);
+    run_commit_upload(&run, 1001);
+    status = ing_segments_core_status(run.core);
+    assert_int_equal(status.keyless, 1);
+    assert_int_equal(status.keyless_profiles, 1);
+    assert_int_equal(status.keyless_bytes, 600);
+    assert_false(status.misfits);
+    assert_true(ing_segments_core_shows(run.core, &keyless.group, 0, 1));
+
+    run_event(&run, SEGMENTS_SALVAGE);
+    run_wait(&run, FG_SECOND_NS);
+    if (run_wants(&run, SEGMENTS_EVICT) != NULL)
+        run_event(&run, SEGMENTS_EVICTED);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
+    run_event(&run, SEGMENTS_SEALED);
+    assert_int_equal(ing_segments_core_status(run.core).keyless, 1); /* the condition stays */
+    assert_false(run_wants(&run, SEGMENTS_UPLOAD)->salvage);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                               .failed = SEGMENTS_UPLOAD,
+                                               .keyless = true,
+                                               .suspects = &keyless,
+                                               .n_suspects = 1});
+    run_wait(&run, FG_MINUTE_NS);
+    run_event(&run, SEGMENTS_IS_ASIDE);
+    for (int i = 0; i < 6 && run_wants(&run, SEGMENTS_SEAL) == NULL; i++) /* not an hour */
+        run_wait(&run, FG_MINUTE_NS);
+    if (run_wants(&run, SEGMENTS_EVICT) != NULL)
+        run_event(&run, SEGMENTS_EVICTED);
+    run_commit(&run, 1000);
+    assert_int_equal(ing_segments_core_status(run.core).keyless, 0);
+    assert_false(ing_segments_core_shows(run.core, &keyless.group, 0, 2));
+    run_end(&run);
+}
+
 /* One of four chunks cannot become a segment, and it is unknown which: all others do. */
 static void unfit_chunks_are_found_by_halving_the_cut(void **state)
 {
@@ -432,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unfit_chunks_do_not_stop_their_cut),
+        cmocka_unit_test(chunks_without_a_key_wait_alone),
         cmocka_unit_test(unfit_chunks_are_found_by_halving_the_cut),
         cmocka_unit_test(drain_retries_chunks_set_aside),
         cmocka_unit_test(late_swap_of_chunks_set_aside_is_compared),

@@ -17,6 +17,7 @@ const struct ing_segments_core_config run_config = {
     .poll_ns = 15 * FG_SECOND_NS,
     .upload_max_age_ns = FG_HOUR_NS,
     .aside_retry_ns = FG_HOUR_NS,
+    .keyless_retry_ns = 5 * FG_MINUTE_NS,
     .check_retry_ns = 5 * FG_MINUTE_NS,
     .unchecked_max_bytes = 100,
     .backoff_min_ns = FG_SECOND_NS,

@@ -5,6 +5,7 @@
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/made_keys.h"
 #include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
@@ -388,6 +389,77 @@ static void commit_survives_faults_of_the_bucket(void **state)
     }
 }
 
+static bool has_condition(struct fixture *f, const char *text)
+{
+    struct fg_buf page;
+    bool found;
+
+    fg_buf_init(&page, SIZE_MAX);
+    fg_conditions_write(f->head.conditions, &page);
+    fg_buf_putc(&page, '\0');
+    found = strstr((const char *)page.ptr, text) != NULL;
+    fg_buf_done(&page);
+    return found;
+}
+
+static bool manifest_has(struct fixture *f, const char *tenant)
+{
+    struct fg_manifest *manifest = committed_manifest(f->bucket);
+    bool found = false;
+
+    for (uint32_t i = 0; i < manifest->l0.n_tenants; i++)
+        found |= fg_slice_is(manifest->l0.tenants[i].name, tenant);
+    fg_manifest_unref(manifest);
+    return found;
+}
+
+/* The key of one tenant cannot be had: the others are committed, and it stays in the head, counted
+ * once, until there is a key. */
+static void tenant_without_a_key_does_not_stop_the_others(void **state)
+{
+    struct fixture *f = *state;
+    struct head_profile profile = profile_of(0);
+    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS;
+    struct committed committed;
+    struct made_keys keys;
+    struct fg_err err;
+
+    made_keys_init(&keys, 0); /* what is written stays plain */
+    keys.away = profile.tenant = "keyless";
+    f->bucket->keys = &keys.keys;
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    assert_int_equal(head_push(&f->head, &profile, true).stored, 1);
+    push(f, 0, PROFILES, 0);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(ing_flush(f->head.ingester, deadline_ns, &err), FG_E_UNAVAILABLE);
+        committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+        assert_int_equal(committed.n_segments, 1);
+        assert_int_equal(committed.n_profiles, PROFILES);
+        assert_same(&f->block_lines, &f->all);
+        assert_false(manifest_has(f, "keyless"));
+        assert_int_equal(head_stats_at(&f->head, "keyless", committed.generation).profiles, 1);
+        assert_true(has_condition(f, "last reason: tenant keyless: what encrypts the key is away"));
+        assert_false(has_condition(f, "head_rounds_aside"));
+        assert_false(has_condition(f, "commit_failing"));
+        if (round == 0) { /* also after a restart */
+            head_close(&f->head);
+            head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+        }
+    }
+    assert_int_equal(head_push(&f->head, &profile, true).duplicates, 1);
+    keys.away = NULL;
+    flush(f);
+    committed = committed_read(f->bucket, "keyless", cpu, &f->block_lines);
+    assert_int_equal(committed.n_segments, 2);
+    assert_int_equal(committed.n_profiles, PROFILES + 1);
+    assert_true(manifest_has(f, "keyless"));
+    assert_int_equal(head_stats_at(&f->head, "keyless", committed.generation).profiles, 0);
+    assert_false(has_condition(f, "head_without_keys"));
+    head_close(&f->head);
+    f->bucket->keys = NULL;
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -400,6 +472,7 @@ int main(void)
         TEST(restart_resumes_commits),
         TEST(older_head_is_compared_with_the_bucket),
         TEST(commit_survives_faults_of_the_bucket),
+        TEST(tenant_without_a_key_does_not_stop_the_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

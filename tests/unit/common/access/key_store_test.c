@@ -4,10 +4,13 @@
 #include "common/access/key_wrap.h"
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys_change.h"
+#include "common/base/str.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/fake_server.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,6 +223,27 @@ static void rotation_keeps_the_old_keys(void **state)
     close_fixture(&f);
 }
 
+/* A typing error makes no key. */
+static void a_tenant_without_keys_cannot_be_rotated(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    uint32_t version = 77;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "acme", 1);
+    assert_int_equal(fg_key_store_rotate(f.store, FG_LIT("acne"), &version, &f.err),
+                     FG_E_NOT_FOUND);
+    assert_non_null(strstr(f.err.msg, "tenant \"acne\" has no key"));
+    assert_int_equal(version, 77);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    assert_int_equal(registry->message->n_keys, 1);
+    fg_access_registry_unref(registry);
+    close_fixture(&f);
+}
+
 static void another_key_file_needs_the_old_one_until_keys_are_wrapped_again(void **state)
 {
     struct fg_seal_key key, found;
@@ -259,7 +283,8 @@ static void shredded_keys_are_gone_for_good(void **state)
     must(create(&f), &f.err);
     (void)newest(&f, "acme", 1);
     other = newest(&f, "zeta", 1);
-    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &f.err), &f.err);
+    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &number, &f.err), &f.err);
+    assert_int_equal(number, 1);
     must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
     assert_int_equal(fg_tenant_key_newest(registry->message, FG_LIT("acme"))->wrapped.len, 0);
     fg_key_store_see(f.store, registry);
@@ -273,7 +298,7 @@ static void shredded_keys_are_gone_for_good(void **state)
         assert_memory_equal(&key, &other, sizeof key);
         restart(&f);
     }
-    assert_int_equal(fg_key_store_shred(f.bucket, "the boss", FG_LIT("nobody"), &f.err),
+    assert_int_equal(fg_key_store_shred(f.bucket, "the boss", FG_LIT("nobody"), &number, &f.err),
                      FG_E_NOT_FOUND);
     must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
     assert_int_equal(number, 2);
@@ -336,6 +361,184 @@ static void wrapped_keys_are_of_one_tenant(void **state)
     close_fixture(&f);
 }
 
+/* The form in which keys of tenants are in registries, as another implementation makes it
+ * (AES-256-GCM of Python's cryptography): key file 00 01 ... 1f, nonce a0 ... ab, key of the tenant
+ * 40 ... 5f. If this fails, keys that were stored before cannot be read any more. */
+static void wrapped_keys_keep_their_form(void **state)
+{
+    static const char stored[] =
+        "01a0a1a2a3a4a5a6a7a8a9aaaba6593e6e018e44f82a2ccd984b378e9120fd0b43c6e2143bc4577c"
+        "dd23f62b5eaf60d21ed78688cf84a4df861db55979";
+    struct fg_seal_key key, fresh;
+    uint8_t bytes[(sizeof stored - 1) / 2];
+    struct fg_key_wrap *wrap = NULL;
+    struct fg_buf again;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(fg_key_wrap_file(f.paths[0], &wrap, &f.err), &f.err);
+    assert_string_equal(wrap->name, "file:600214e9c0ab27ca");
+    assert_true(fg_parse_hex(fg_cstr(stored), bytes, sizeof bytes));
+    must(wrap->unwrap(wrap, FG_LIT("acme"), fg_bytes(bytes, sizeof bytes), &key, &f.err), &f.err);
+    for (size_t i = 0; i < sizeof key.bytes; i++)
+        assert_int_equal(key.bytes[i], 0x40 + i);
+    /* What is wrapped now differs by its random nonce only: at the same places. */
+    fg_buf_init(&again, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
+    must(wrap->wrap(wrap, FG_LIT("acme"), &key, &again, &f.err), &f.err);
+    assert_int_equal(again.len, sizeof bytes);
+    assert_int_equal(again.ptr[0], bytes[0]);
+    assert_memory_not_equal(again.ptr + 1, bytes + 1, FG_SEAL_NONCE_BYTES);
+    must(wrap->unwrap(wrap, FG_LIT("acme"), fg_buf_slice(&again), &fresh, &f.err), &f.err);
+    assert_memory_equal(&key, &fresh, sizeof key);
+    fg_buf_done(&again);
+    fg_key_wrap_destroy(wrap);
+    close_fixture(&f);
+}
+
+/* Makes the second key one that cannot be decrypted. */
+static enum fg_code damage_second(void *arg, const struct fg_access_change *change,
+                                  struct fg_err *err)
+{
+    (void)arg;
+    (void)err;
+    assert_int_equal(change->registry->n_keys, 2);
+    change->registry->keys[1]->wrapped.data[20] ^= 1;
+    return FG_OK;
+}
+
+/* A version that was made after the others were shredded stays in memory: what wraps it may be
+ * away. */
+static void only_shredded_versions_are_forgotten(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    struct fg_seal_key second, again;
+    uint32_t number = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "acme", 1);
+    must(fg_key_store_shred(f.bucket, "the boss", FG_LIT("acme"), &number, &f.err), &f.err);
+    must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
+    restart(&f);
+    second = find(&f, "acme", 2);
+    must(fg_access_swap(f.bucket, "other", 1, INT64_MAX, damage_second, NULL, &f.err), &f.err);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    fg_key_store_see(f.store, registry);
+    fg_access_registry_unref(registry);
+    again = find(&f, "acme", 2);
+    assert_memory_equal(&second, &again, sizeof second);
+    expect_missing(&f, "acme", 1, "was shredded on 20");
+    restart(&f); /* it is known only from memory */
+    assert_int_equal(fg_keys_find(f.bucket->keys, FG_LIT("acme"), 2, &again, &f.err), FG_E_CORRUPT);
+    close_fixture(&f);
+}
+
+/* ---- Vault ---- */
+
+struct vault {
+    struct fake_server *server;
+    struct fg_key_wrap *wrap;
+    char address[64];
+    _Atomic unsigned calls;
+    _Atomic bool sealed;
+};
+
+/* Refuses what is bound to the tenant acme. */
+static void answer_call(struct fake_connection *connection, void *arg)
+{
+    struct vault *vault = arg;
+    char request[4096];
+
+    while (fake_read(connection, request, sizeof request)) {
+        (void)atomic_fetch_add(&vault->calls, 1);
+        if (atomic_load(&vault->sealed))
+            (void)fake_respond(connection, 503, "", FG_LIT("{\"errors\":[\"Vault is sealed\"]}"));
+        else if (strstr(request, "ZmxhbWVncmlkIGtleSBvZiBhY21l") != NULL) /* "... of acme" */
+            (void)fake_respond(connection, 400, "", FG_LIT("{\"errors\":[\"no such key\"]}"));
+        else
+            (void)fake_respond(connection, 200, "", FG_LIT("{\"data\":{\"ciphertext\":\"x\"}}"));
+    }
+}
+
+static void open_vault(struct vault *vault, const char *token_file)
+{
+    struct fg_err err;
+
+    *vault = (struct vault){.server = fake_server_start(NULL, false, answer_call, vault)};
+    (void)snprintf(vault->address, sizeof vault->address, "http://127.0.0.1:%u",
+                   fake_server_port(vault->server));
+    must(fg_key_wrap_vault(&(struct fg_key_wrap_vault){.address = vault->address,
+                                                       .mount = "transit",
+                                                       .key = "flamegrid",
+                                                       .token_file = token_file,
+                                                       .ca_file = ""},
+                           &vault->wrap, &err),
+         &err);
+}
+
+static void close_vault(struct vault *vault)
+{
+    fg_key_wrap_destroy(vault->wrap);
+    fake_server_stop(vault->server);
+}
+
+static enum fg_code wrap_for(struct vault *vault, const char *tenant, struct fg_err *err)
+{
+    struct fg_seal_key key = {{1, 2, 3}};
+    struct fg_buf wrapped;
+    enum fg_code code;
+
+    fg_buf_init(&wrapped, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
+    code = vault->wrap->wrap(vault->wrap, fg_cstr(tenant), &key, &wrapped, err);
+    fg_buf_done(&wrapped);
+    return code;
+}
+
+/* What Vault says of the key of one tenant is no reason not to ask for others. */
+static void one_key_that_a_vault_refuses_does_not_stop_the_others(void **state)
+{
+    struct vault vault;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    open_vault(&vault, f.paths[0]);
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(wrap_for(&vault, "acme", &f.err), FG_E_UNAVAILABLE);
+        assert_non_null(strstr(f.err.msg, "status 400: no such key"));
+        must(wrap_for(&vault, "zeta", &f.err), &f.err);
+    }
+    assert_int_equal(vault.calls, 6);
+    close_vault(&vault);
+    close_fixture(&f);
+}
+
+/* A segment of many tenants does not wait for each of their keys. */
+static void a_sealed_vault_is_left_alone_for_a_moment(void **state)
+{
+    enum { TENANTS = 30 };
+    struct vault vault;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    open_vault(&vault, f.paths[0]);
+    vault.sealed = true;
+    for (unsigned i = 0; i < TENANTS; i++) {
+        assert_int_equal(wrap_for(&vault, "zeta", &f.err), FG_E_UNAVAILABLE);
+        assert_non_null(strstr(f.err.msg, "status 503: Vault is sealed"));
+    }
+    assert_in_range(vault.calls, 1, TENANTS - 1);
+    vault.sealed = false;
+    while (wrap_for(&vault, "zeta", &f.err) != FG_OK)
+        (void)usleep(10000);
+    close_vault(&vault);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,10 +546,15 @@ int main(void)
         cmocka_unit_test(key_files_are_checked),
         cmocka_unit_test(each_tenant_gets_a_key_that_stays),
         cmocka_unit_test(rotation_keeps_the_old_keys),
+        cmocka_unit_test(a_tenant_without_keys_cannot_be_rotated),
         cmocka_unit_test(another_key_file_needs_the_old_one_until_keys_are_wrapped_again),
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
+        cmocka_unit_test(wrapped_keys_keep_their_form),
+        cmocka_unit_test(only_shredded_versions_are_forgotten),
+        cmocka_unit_test(one_key_that_a_vault_refuses_does_not_stop_the_others),
+        cmocka_unit_test(a_sealed_vault_is_left_alone_for_a_moment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
