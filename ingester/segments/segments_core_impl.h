@@ -103,7 +103,7 @@ struct ing_segments_core {
     uint32_t unfit;                /* how often in a row its chunks could not become a segment */
     struct ing_chunk_list misfits; /* chunks of the cut to set aside */
     bool retry_misfits;            /* at once, since it is unknown which are at fault */
-    bool keyless_misfits;          /* they are set aside for want of a key */
+    bool keyless_misfits;          /* they are set aside because a key is missing */
     int64_t retry_mono_ns;         /* chunks that are set aside are tried again then */
     int64_t keyless_mono_ns;       /* ... those without a key then */
 

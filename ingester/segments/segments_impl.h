@@ -100,7 +100,7 @@ struct ing_segments {
     struct ing_segments_task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
     char unfit_why[FG_ERR_MSG_MAX_BYTES];   /* why the last unfit upload failed */
-    char keyless_why[FG_ERR_MSG_MAX_BYTES]; /* ... the last one for want of keys, with a tenant */
+    char keyless_why[FG_ERR_MSG_MAX_BYTES]; /* ... the last one without keys, and a tenant */
     int64_t wake_mono_ns;
     struct ing_publish *publish;
     struct fg_bucket_stop *bucket_stop; /* any thread: ends calls of the bucket */
