@@ -104,7 +104,7 @@ enum fg_code fg_access_unbind(const struct fg_access_change *change, struct fg_s
 static void forget(const struct fg_access_change *change, struct fg_slice subject)
 {
     Access__Registry *registry = change->registry;
-    int64_t over_ms = change->now_ms - FG_SESSION_MAX_S * 1000;
+    int64_t over_ms = change->now_ms - (int64_t)FG_SESSION_MAX_S * 1000;
     size_t kept = 0;
 
     for (size_t i = 0; i < registry->n_revoked_sessions; i++) {
