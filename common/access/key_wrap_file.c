@@ -100,7 +100,8 @@ static enum fg_code read_file(const char *path, uint8_t text[FILE_MAX_BYTES], si
     (void)close(fd);
     /* The group may read it: that is how Kubernetes mounts a Secret for a pod that is not root. */
     if ((info.st_mode & S_IRWXO) != 0)
-        return fg_fail(err, FG_E_INVALID, "%s: everybody may read it; chmod o= %s", path, path);
+        return fg_fail(err, FG_E_INVALID,
+                       "%s: its mode lets others in than owner and group; chmod o= %s", path, path);
     *ret_len = (size_t)len;
     return FG_OK;
 }

@@ -167,7 +167,7 @@ static void key_files_are_checked(void **state)
     fg_key_store_destroy(f.store);
     assert_int_equal(chmod(f.paths[2], 0644), 0);
     assert_int_equal(create(&f), FG_E_INVALID);
-    assert_non_null(strstr(f.err.msg, "everybody may read it"));
+    assert_non_null(strstr(f.err.msg, "lets others in than owner and group"));
     f.settings.key_file = nowhere;
     assert_int_not_equal(create(&f), FG_OK);
     assert_non_null(strstr(f.err.msg, "setting encryption.key_file: /nowhere/key"));
