@@ -5,6 +5,7 @@ A well-behaved client sends probes and pushes meanwhile, and must get its answer
 """
 
 import http.client
+import json
 import os
 import re
 import socket
@@ -130,39 +131,72 @@ def check_calm(server):
     check(server.terminate() == 0, "%s", server.log_tail())
 
 
+def flood(server, request, answered):
+    """Connections that send many requests for large answers and read none. answered: asks for one and reads it; returns
+    (status, Retry-After) and whether it is complete."""
+    before, bystander, socks = rss_mib(server), Bystander(server.port), []
+    bystander.start()
+    for number in range(CONNECTIONS):
+        socks.append(unread(server.port, request(number) * 16))
+        socks[-1].recv(1)  # it has begun to answer
+        if number % 10 == 9:
+            check_memory(server, before, "%d connections" % (number + 1))
+    check(metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
+    # A client that reads gets 503 with Retry-After, and an answer as soon as stalled readers have been cut off.
+    said = set()
+
+    def is_served():
+        refusal, complete = answered()
+        said.add(refusal)
+        return complete
+
+    wait_for(is_served, "a client that reads is not served: %s" % said)
+    check(said <= {(200, None), (503, "1"), (429, "1")}, "%s", said)
+    check(metric(server, 'flamegrid_http_slow_readers_total{reason="stalled"}') > 0, "nobody was cut off")
+    bystander.end()
+    for sock in socks:
+        sock.close()
+    check_calm(server)
+
+
+def ask(server, path):
+    client = flamegrid.Client(server.port, TIMEOUT_S)
+    client.connection.request("GET", path)
+    response = client.connection.getresponse()
+    return (response.status, response.headers["Retry-After"]), response.read()
+
+
 def unread_answers():
     """Connections that ask for large answers, sixteen at a time, and read none."""
     with flamegrid.Server("--memory_max_bytes", "%dMiB" % MEMORY_MIB) as server:
         server.environment = SANITIZERS
         server.start().wait_ready()
         path, _ = large_answer(server)
-        request = ("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode()
-        before, bystander, socks = rss_mib(server), Bystander(server.port), []
-        bystander.start()
-        for number in range(CONNECTIONS):
-            socks.append(unread(server.port, request * 16))
-            socks[-1].recv(1)  # it has begun to answer
-            if number % 10 == 9:
-                check_memory(server, before, "%d connections" % (number + 1))
-        check(metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
-        # A client that reads gets 503 with Retry-After, and an answer as soon as stalled readers have been cut off.
-        said = set()
 
-        def is_served():
-            client = flamegrid.Client(server.port, TIMEOUT_S)
-            client.connection.request("GET", path)
-            response = client.connection.getresponse()
-            response.read()
-            said.add((response.status, response.headers["Retry-After"]))
-            return response.status == 200
+        def answered():
+            refusal, _ = ask(server, path)
+            return refusal, refusal[0] == 200
 
-        wait_for(is_served, "a client that reads is not served: %s" % said)
-        check(said <= {(200, None), (503, "1"), (429, "1")}, "%s", said)
-        check(metric(server, 'flamegrid_http_slow_readers_total{reason="stalled"}') > 0, "nobody was cut off")
-        bystander.end()
-        for sock in socks:
-            sock.close()
-        check_calm(server)
+        flood(server, lambda number: ("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode(), answered)
+
+
+def unread_streams():
+    """The same of answers as events: the result is one event, whose memory is bounded like that of other answers. Half of
+    the clients take it compressed, which makes it small, and its coding must not wait for them either."""
+    with flamegrid.Server("--memory_max_bytes", "%dMiB" % MEMORY_MIB) as server:
+        server.environment = SANITIZERS
+        server.start().wait_ready()
+        path = large_answer(server)[0] + "&progress=true"
+
+        def answered():
+            refusal, body = ask(server, path)
+            event = body[body.rindex(b"event: "):] if refusal[0] == 200 else b""
+            if event.startswith(b"event: error\n"):  # it had begun: the status is in the event
+                return (json.loads(event.partition(b"data: ")[2])["status"], "1"), False
+            return refusal, event.startswith(b"event: result\n") and body.endswith(b"\n\n")
+
+        flood(server, lambda number: ("GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (
+            path, "Accept-Encoding: gzip\r\n" if number % 2 else "")).encode(), answered)
 
 
 def frame(kind, flags, stream, payload):
@@ -328,4 +362,4 @@ def blocked_disk():
         check(server.terminate() == 0, "%s", server.log_tail())
 
 
-CASES = (unread_answers, shut_windows, header_bomb, many_scrapes, one_address, memory_goes_back, blocked_disk)
+CASES = (unread_answers, unread_streams, shut_windows, header_bomb, many_scrapes, one_address, memory_goes_back, blocked_disk)

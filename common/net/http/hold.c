@@ -6,6 +6,7 @@
  * and are never refused; the number of requests is limited instead.
  */
 #include "common/net/http/impl.h"
+#include "common/runtime/log.h"
 
 enum {
     /* Bytes of an answer that TLS keeps a second time: records encrypted ahead of the socket. */
@@ -72,8 +73,12 @@ bool fg_http_answer_hold(struct fg_http_request *req)
     uint64_t bytes = answer_memory(req);
 
     if (budget != NULL && req->out.cap > HTTP_SMALL_BYTES) {
-        if (!fg_budget_take_any(budget, bytes))
+        if (!fg_budget_take_any(budget, bytes)) {
+            fg_log_warn("response replaced by 503: answer_memory_max_bytes exhausted",
+                        fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
+            fg_http_stats_event(req->conn->owner->stats, HTTP_ANSWER_NO_MEMORY);
             return false;
+        }
         req->answer_paid = true;
     }
     req->answer_bytes = bytes;

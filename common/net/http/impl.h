@@ -260,7 +260,7 @@ void fg_http_request_repay(struct fg_http_request *req);
 bool fg_http_request_fits(const struct fg_http_conn *conn, unsigned n_requests);
 
 /* Counts the memory of req->out until fg_http_answer_release(). false: it does not fit the budget
- * of answers, and nothing was counted. */
+ * of answers, which is logged and counted, and nothing is held. */
 bool fg_http_answer_hold(struct fg_http_request *req);
 /* Gives back what req->out does not need any more, after it was compressed or dropped. */
 void fg_http_answer_shrink(struct fg_http_request *req);
@@ -484,7 +484,7 @@ enum fg_http_event {
     HTTP2_STREAM_REFUSED,  /* too many requests on its connection, or no memory for another */
     HTTP2_FLOOD,           /* a connection ended: too many cheap frames, or a huge header list */
     HTTP2_BROKEN,          /* a connection ended: a rule of the protocol broken */
-    HTTP_ANSWER_NO_MEMORY, /* an answer became a 503 */
+    HTTP_ANSWER_NO_MEMORY, /* an answer became a 503, or the event of one */
     HTTP_READER_SLOW,      /* a peer was cut off: too slow over the long window */
     HTTP_READER_STALLED,   /* a peer was cut off: too slow over the short one, memory used up */
     HTTP_CLOSED_FOR_ROOM,  /* an idle connection was closed for a new one */

@@ -1,7 +1,6 @@
 /* Answers, whatever the version: what handlers say, errors in their one form, refusals. */
 #include "common/base/json_writer.h"
 #include "common/net/http/impl.h"
-#include "common/runtime/log.h"
 
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 
@@ -161,11 +160,6 @@ static void error_body(struct fg_buf *body, const char *code, const char *messag
  * fits. */
 static void drop_answer(struct fg_http_request *req)
 {
-    struct fg_http_loop *owner = req->conn->owner;
-
-    fg_log_warn("response replaced by 503: answer_memory_max_bytes exhausted",
-                fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
-    fg_http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
     fg_buf_done(&req->out);
     fg_buf_clear(&req->extra);
     fg_buf_clear(&req->trailers);

@@ -17,7 +17,7 @@
     M(COUNTER, HTTP_EVENT_FIRST, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset before they were read because the connection had too many or memory was exhausted") \
     M(COUNTER, HTTP_EVENT_FLOOD, "flamegrid_http2_closed_total{reason=\"flood\"}", CLOSED_HELP)       \
     M(COUNTER, HTTP_EVENT_BROKEN, "flamegrid_http2_closed_total{reason=\"protocol_error\"}", CLOSED_HELP) \
-    M(COUNTER, HTTP_EVENT_NO_MEMORY, "flamegrid_http_answers_refused_total", "Responses replaced by 503 because answer_memory_max_bytes was exhausted") \
+    M(COUNTER, HTTP_EVENT_NO_MEMORY, "flamegrid_http_answers_refused_total", "Responses replaced by 503, or by an event of an error, because answer_memory_max_bytes was exhausted") \
     M(COUNTER, HTTP_EVENT_SLOW, "flamegrid_http_slow_readers_total{reason=\"slow\"}", SLOW_HELP)      \
     M(COUNTER, HTTP_EVENT_STALLED, "flamegrid_http_slow_readers_total{reason=\"stalled\"}", SLOW_HELP) \
     M(COUNTER, HTTP_EVENT_ROOM, "flamegrid_http_idle_closed_total{reason=\"room\"}", IDLE_HELP)       \

@@ -308,6 +308,7 @@ static void a_last_piece_needs_memory(void **state)
     assert_true(stream_begin(run, 0));
     fg_budget_force(&run->answers, RUN_ANSWERS);
     assert_false(stream_end(run, 0, LAST_BYTES, 'x'));
+    assert_true(run_metric_is(run, "flamegrid_http_answers_refused_total 1\n"));
     assert_true(stream_put(run, 0, FG_LIT("still there")));
     assert_true(stream_end(run, 0, 4000, 's'));
     expect_head(fd);
