@@ -145,6 +145,32 @@ def appearances(profiles, start_ms, end_ms):
     return found, total
 
 
+def call_graph(stacks, kept=None):
+    """{function: [flat, cum]} and {(caller, callee): [value, is something left out between them]}, of the functions that are
+    kept; None: all. A stack counts once for each function and each pair, however often it has them, and not for a function
+    that calls itself."""
+    nodes, edges = {}, {}
+    for stack, value in stacks.items():
+        shown = [name for name in stack if kept is None or name in kept]
+        for name in set(shown):
+            nodes.setdefault(name, [0, 0])[1] += value
+        if shown and shown[-1] == stack[-1]:
+            nodes[stack[-1]][0] += value
+        pairs, caller, gap = {}, None, False
+        for name in stack:
+            if kept is not None and name not in kept:
+                gap = True
+                continue
+            if caller not in (None, name):
+                pairs.setdefault((caller, name), gap)  # pprof looks at the first of a stack
+            caller, gap = name, False
+        for pair, gap in pairs.items():
+            edge = edges.setdefault(pair, [0, False])
+            edge[0] += value
+            edge[1] |= gap
+    return nodes, edges
+
+
 def figures(stacks):
     """{(function, "self" or "total"): value}, of stacks with values; recursion counts once."""
     found = {}

@@ -380,6 +380,56 @@ def check_messages(world, client):
             check(texts == [b"nanoseconds"], "%s", texts)
 
 
+SHOWN = r"(-?[0-9.]+)s?"  # a value, as pprof shows it: nanoseconds as seconds, to the hundredth
+
+
+def is_shown_as(value_ns, text):
+    return abs(float(text) - value_ns / 1e9) <= 0.00501
+
+
+def graph_of_dot(dot):
+    """{function: (flat, cum)} and {(caller, callee): (value, is it dotted)}; values as they are shown."""
+    numbers, nodes, edges = {}, {}, {}
+    for line in dot.splitlines():
+        node = re.match(r'(N\d+) \[label="(.*)" id="node\d+" .* tooltip="(.*) \(' + SHOWN + r'\)" color', line)
+        edge = re.match(r'(N\d+) -> (N\d+) \[label=" ' + SHOWN + '".*]$', line)
+        if node:
+            flat = re.search(r"\\n" + SHOWN + r"(?: \([^()]*\))?(?:(?: of |\\nof )" + SHOWN + r" \([^()]*\))?$", node.group(2))
+            check(flat, "%s", line)
+            # Where there is one value, it is both.
+            check(node.group(4) == flat.group(2) or (flat.group(2) is None and node.group(4) == flat.group(1)), "%s", line)
+            numbers[node.group(1)] = node.group(3)
+            nodes[node.group(3)] = flat.group(1), node.group(4)
+        elif edge:
+            edges[numbers[edge.group(1)], numbers[edge.group(2)]] = edge.group(3), 'style="dotted"' in line
+    return nodes, edges
+
+
+def check_dot(world, client, start_ms, end_ms, stacks):
+    """The call graph, whole and of a few functions: which those are is pprof's choice, their numbers follow from the stacks."""
+    for most in (1000, world.rng.randrange(1, 5)):
+        dot = rendered(client, "dot", start_ms, end_ms, **{"max-nodes": most})
+        check(dot.startswith("digraph") == bool(stacks), "%s", dot)
+        nodes, edges = graph_of_dot(dot)
+        functions = {name for stack in stacks for name in stack}
+        check(len(nodes) == min(most, len(functions)), "%d of %d, at most %d", len(nodes), len(functions), most)
+        want_nodes, want_edges = raw_profiles.call_graph(stacks, set(nodes))
+        for name, (flat, cum) in nodes.items():
+            check(is_shown_as(want_nodes[name][0], flat) and is_shown_as(want_nodes[name][1], cum), "%s: %s %s instead of %s", name,
+                  flat, cum, want_nodes[name])
+        # Where something is left out between two functions, the edge is only needed if no others lead there.
+        check({pair for pair, (_, gap) in want_edges.items() if not gap} <= set(edges) <= set(want_edges), "%s instead of %s", edges,
+              want_edges)
+        for pair, (value, gap) in edges.items():
+            check(is_shown_as(want_edges[pair][0], value) and gap == want_edges[pair][1], "%s: %s %s instead of %s", pair, value, gap,
+                  want_edges[pair])
+        if stacks:
+            total = sum(stacks.values())
+            said = re.search(r"Showing nodes accounting for " + SHOWN + r", [^ ]* of " + SHOWN + " total", dot)
+            check(said and is_shown_as(sum(flat for flat, _ in want_nodes.values()), said.group(1)) and
+                  is_shown_as(total, said.group(2)), "%d: %s", total, dot)
+
+
 def check_forms(world, client):
     start_ms, end_ms = world.range_ms()
     want = raw_profiles.merged(world.profiles, start_ms, end_ms)
@@ -390,14 +440,7 @@ def check_forms(world, client):
     found = stacks_of_firefox(rendered(client, "firefox", start_ms, end_ms))
     check(found == want, "%s instead of %s", found, want)
     check_svg(rendered(client, "svg", start_ms, end_ms), want)
-    dot = rendered(client, "dot", start_ms, end_ms)
-    check(dot.startswith("digraph") == bool(want), "%s", dot)
-    if want:
-        total = sum(want.values())
-        edges = {line.split('tooltip="')[1].split('"')[0] for line in dot.splitlines() if " -> " in line and "labeltooltip" in line}
-        callers = {(caller, callee) for stack in want for caller, callee in zip(stack, stack[1:])}
-        check({tuple(edge.rsplit(" (", 1)[0].split(" -> ")) for edge in edges} == callers, "%s instead of %s", edges, callers)
-        check("100%% of %s total" % ("%.2fs" % (total / 1e9)).replace(".00s", "s") in dot, "%d: %s", total, dot)
+    check_dot(world, client, start_ms, end_ms, want)
 
 
 def asked(client, path, **parameters):
