@@ -24,8 +24,9 @@ TIMEOUT_S = 60
 MEMORY_MIB = 64  # the server's budget; of which answers have an eighth
 ANSWERS_BYTES = MEMORY_MIB * MIB // 8
 STACKS = 12_000  # of a profile whose flame graph is some megabytes of JSON
-CONNECTIONS = 40
-GROWTH_MIB = 128  # by which a flood may grow the process; without a bound ten connections grow it by twice that
+CONNECTIONS = 16
+REQUESTS = 8  # that each of them sends at a time
+GROWTH_MIB = 128  # by which a flood may grow the process; without a bound what is asked for grows it by half as much again
 WINDOW_S = 90
 GIVEN_BACK = "freed memory returned to the operating system"
 
@@ -137,9 +138,9 @@ def flood(server, request, answered):
     before, bystander, socks = rss_mib(server), Bystander(server.port), []
     bystander.start()
     for number in range(CONNECTIONS):
-        socks.append(unread(server.port, request(number) * 16))
+        socks.append(unread(server.port, request(number) * REQUESTS))
         socks[-1].recv(1)  # it has begun to answer
-        if number % 10 == 9:
+        if number % 4 == 3:
             check_memory(server, before, "%d connections" % (number + 1))
     check(metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
     # A client that reads gets 503 with Retry-After, and an answer as soon as stalled readers have been cut off.
