@@ -413,11 +413,13 @@ def answers_say_how_old_they_are(run):
 
 
 def starts_wait_for_it(run):
-    """A process that starts now keeps running, is not ready, and says why."""
-    for kind in ("ingester", "distributor", "querier", "compactor"):
-        member = run.draw(kind)
+    """Processes that start now keep running, are not ready, and say why: when their first request has timed out, so all start
+    before the first is waited for."""
+    members = [run.draw(kind) for kind in ("ingester", "distributor", "querier", "compactor")]
+    for member in members:
         member.kill()
         member.start()
+    for member in members:
         run.wait("%s says that it waits" % member.name, lambda: b"bucket_away" in member.send("GET", "/ready")[1])
         check(member.alive() and member.send("GET", "/ready")[0] == 503, "%s:\n%s", member.name, member.log_tail())
 
