@@ -23,7 +23,7 @@ struct cmp_tenant_counts {
     uint64_t awaits;                /* the least number that a deletion waits for; 0: none */
 };
 
-/* What is wrong with documents of usage. It is apart from the compaction, since neither waits for
+/* Failures to write documents of usage. Compaction has failures of its own, since neither waits for
  * the other. */
 struct cmp_tenant_bills {
     unsigned failures;     /* in a row */

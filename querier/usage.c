@@ -125,7 +125,7 @@ static enum fg_code list_documents(struct usage_asking *asking, size_t tenant, s
     uint32_t n = 0;
 
     if (blocks != NULL) {
-        /* What was sealed is in the ledger until all documents of its version are there. */
+        /* The ledger keeps sealed days until all documents of its version are stored. */
         below = blocks->ledger.version + (blocks->ledger.n_sealed == 0);
         if (qry_query_check(query, err) != FG_OK ||
             fg_usage_documents_list(&asking->documents, name, asking->first, asking->last, below,

@@ -1,7 +1,7 @@
 /*
- * A rest: what did not answer is left alone for a moment, and who asks meanwhile gets the same
- * reason. So a segment that needs the keys of hundreds of tenants waits for one timeout, and not
- * for hundreds. Only for what all askers have in common: an answer about one key begins no rest.
+ * A pause after something outside has not answered. During the pause nobody asks it again, and each
+ * caller gets the error of the last try. So a segment that needs the keys of hundreds of tenants
+ * waits for one timeout, and not for hundreds. An error about a single key begins no pause.
  *
  * Thread: none of its own; the caller locks.
  */

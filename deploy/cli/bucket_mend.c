@@ -119,27 +119,6 @@ void cli_mend_done(struct cli_mending *mending)
 
 /* ---- swaps ---- */
 
-/* Replaces the manifest only if it is still the one that the survey read; else FG_E_ABORTED, and
- * the operator starts over. */
-static enum fg_code write_blocks(const struct cli_mending *mending,
-                                 const struct cli_mend_reference *reference,
-                                 const struct fg_blocks *blocks, FILE *out, struct fg_err *err)
-{
-    char name[FG_NAME_MAX_BYTES];
-    struct fg_buf bytes;
-    enum fg_code code;
-
-    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = fg_name_blocks(name, blocks->tenant, err);
-    if (code == FG_OK)
-        code = fg_blocks_encode(blocks, &bytes, err);
-    if (code == FG_OK)
-        code = cli_rebuild_replace(mending->survey.bucket, name, reference->manifest,
-                                   fg_buf_slice(&bytes), out, err);
-    fg_buf_done(&bytes);
-    return code;
-}
-
 enum fg_code cli_mend_swap(const struct cli_mending *mending,
                            const struct cli_mend_reference *reference,
                            const struct cli_mend_swap *swap, bool apply, FILE *out,
@@ -179,7 +158,9 @@ enum fg_code cli_mend_swap(const struct cli_mending *mending,
     if (fg_blocks_give_up(&blocks, &mending->survey.l0.content->l0, &giving_up, wall_ns, arena,
                           &next, &changed, err) != FG_OK)
         return err->code;
-    return apply && changed ? write_blocks(mending, reference, &next, out, err) : FG_OK;
+    return apply && changed ? cli_rebuild_replace_blocks(mending->survey.bucket,
+                                                         reference->manifest, &next, out, err)
+                            : FG_OK;
 }
 
 enum fg_code cli_mend_keep(const struct cli_mending *mending, struct fg_slice bytes, FILE *out,

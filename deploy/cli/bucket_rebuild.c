@@ -54,6 +54,25 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
     return code;
 }
 
+enum fg_code cli_rebuild_replace_blocks(struct fg_bucket *bucket,
+                                        const struct cli_survey_object *was,
+                                        const struct fg_blocks *blocks, FILE *out,
+                                        struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_name_blocks(name, blocks->tenant, err);
+    if (code == FG_OK)
+        code = fg_blocks_encode(blocks, &bytes, err);
+    if (code == FG_OK)
+        code = cli_rebuild_replace(bucket, name, was, fg_buf_slice(&bytes), out, err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
 /* ---- the ring ---- */
 
 struct ring_choice {

@@ -48,6 +48,12 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
                                  const struct cli_survey_object *was, struct fg_slice bytes,
                                  FILE *out, struct fg_err *err) fg_must_check;
 
+/* Replaces the manifest of a tenant's blocks, in the same way. */
+enum fg_code cli_rebuild_replace_blocks(struct fg_bucket *bucket,
+                                        const struct cli_survey_object *was,
+                                        const struct fg_blocks *blocks, FILE *out,
+                                        struct fg_err *err) fg_must_check;
+
 /* Returns microseconds since 1970: a number greater than any counter of swaps, and than that of any
  * earlier rebuild. */
 uint64_t cli_rebuild_revision(void);

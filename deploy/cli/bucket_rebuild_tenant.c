@@ -611,23 +611,6 @@ static void print_plan(const struct tenant_rebuild *rebuild)
                   rebuild->blocks.n_blocks, (unsigned long long)rebuild->blocks.covered_floor);
 }
 
-static enum fg_code write_blocks(struct tenant_rebuild *rebuild, struct fg_err *err)
-{
-    char name[FG_NAME_MAX_BYTES];
-    struct fg_buf bytes;
-    enum fg_code code;
-
-    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = fg_name_blocks(name, fg_cstr(rebuild->tenant->name), err);
-    if (code == FG_OK)
-        code = fg_blocks_encode(&rebuild->blocks, &bytes, err);
-    if (code == FG_OK)
-        code = cli_rebuild_replace(rebuild->survey->bucket, name, &rebuild->tenant->manifest,
-                                   fg_buf_slice(&bytes), rebuild->out, err);
-    fg_buf_done(&bytes);
-    return code;
-}
-
 static enum fg_code run(struct tenant_rebuild *rebuild, struct fg_slice tenant, struct fg_err *err)
 {
     rebuild->tenant = cli_survey_tenant(rebuild->survey, tenant);
@@ -646,7 +629,8 @@ static enum fg_code run(struct tenant_rebuild *rebuild, struct fg_slice tenant, 
         (void)fprintf(rebuild->out, "nothing was written; --apply writes the manifest\n");
         return FG_OK;
     }
-    return write_blocks(rebuild, err);
+    return cli_rebuild_replace_blocks(rebuild->survey->bucket, &rebuild->tenant->manifest,
+                                      &rebuild->blocks, rebuild->out, err);
 }
 
 enum fg_code cli_rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,

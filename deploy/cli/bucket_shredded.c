@@ -129,24 +129,6 @@ static enum fg_code find_segments(struct dropping *dropping, struct fg_err *err)
 
 /* ---- the swap ---- */
 
-static enum fg_code write_blocks(struct dropping *dropping, const struct fg_blocks *blocks,
-                                 struct fg_err *err)
-{
-    char name[FG_NAME_MAX_BYTES];
-    struct fg_buf bytes;
-    enum fg_code code;
-
-    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = fg_name_blocks(name, blocks->tenant, err);
-    if (code == FG_OK)
-        code = fg_blocks_encode(blocks, &bytes, err);
-    if (code == FG_OK)
-        code = cli_rebuild_replace(dropping->survey.bucket, name, &dropping->tenant->manifest,
-                                   fg_buf_slice(&bytes), dropping->out, err);
-    fg_buf_done(&bytes);
-    return code;
-}
-
 static enum fg_code swap(struct dropping *dropping, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
@@ -161,7 +143,10 @@ static enum fg_code swap(struct dropping *dropping, struct fg_err *err)
     if (fg_blocks_apply(&blocks, &dropping->survey.l0.content->l0, &change,
                         fg_wall_ns(fg_clock_real()), arena, &next, &changed, err) != FG_OK)
         return err->code;
-    return dropping->apply && changed ? write_blocks(dropping, &next, err) : FG_OK;
+    if (!dropping->apply || !changed)
+        return FG_OK;
+    return cli_rebuild_replace_blocks(dropping->survey.bucket, &dropping->tenant->manifest, &next,
+                                      dropping->out, err);
 }
 
 /* ---- all ---- */

@@ -1,8 +1,9 @@
 /*
  * Implements `flamegrid encryption drop TENANT`: removes from the tenant's manifest all that is
  * encrypted with shredded versions of its key, which nobody can read any more. Blocks leave it, and
- * segments are marked as covered; the compactor then deletes them like any others. What is plain,
- * or encrypted with a version that was not shredded, stays, and so does an object that has both.
+ * segments are marked as covered; the compactor then deletes them like any others. Data stays if
+ * it is not encrypted, or encrypted with a version that was not shredded. An object that has both
+ * kinds of data stays, too.
  *
  * Nothing is recorded as lost: as after a deletion, answers do not say that they lack it.
  *

@@ -13,11 +13,11 @@
  * looks for profiles of a tenant that are in two of them. It goes on after a fault. To `out`: a
  * line for each fault, with what it means and what cures it; a line for each tenant; the number of
  * objects that no manifest refers to, which is no fault; and a line for all if there is no fault.
- * What cannot be read although it is not known to be damaged (its key cannot be had, a newer
- * version wrote it) gets a line "unchecked: ...". Parts whose keys were shredded are counted, and
- * no fault. FG_E_CORRUPT: there are faults. FG_E_UNAVAILABLE, with the lines: there are none, but
- * not all was checked. FG_E_ABORTED: a compactor replaced objects meanwhile; any other failure: the
- * bucket could not be read.
+ * An object gets a line "unchecked: ..." if it cannot be read and nothing says that it is damaged:
+ * its key is not available, or a newer version wrote it. Parts whose keys were shredded are
+ * counted, and no fault. FG_E_CORRUPT: there are faults. FG_E_UNAVAILABLE, with the lines: there
+ * are none, but not all was checked. FG_E_ABORTED: a compactor replaced objects meanwhile; any
+ * other failure: the bucket could not be read.
  */
 enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out,
                                struct fg_err *err) fg_must_check;

@@ -175,8 +175,8 @@ void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
     (void)pthread_mutex_unlock(&segments->lock);
 }
 
-/* Returns true if everything is committed that can be. *ret_aside: something cannot. *ret_keyless:
- * some of it only for now. */
+/* Returns true if all chunks are committed that can be. *ret_aside: some chunks cannot.
+ * *ret_keyless: some of these wait for a key. */
 static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_aside,
                      bool *ret_keyless)
 {

@@ -383,7 +383,7 @@ static void wrapped_keys_keep_their_form(void **state)
     must(wrap->unwrap(wrap, FG_LIT("acme"), fg_bytes(bytes, sizeof bytes), &key, &f.err), &f.err);
     for (size_t i = 0; i < sizeof key.bytes; i++)
         assert_int_equal(key.bytes[i], 0x40 + i);
-    /* What is wrapped now differs by its random nonce only: at the same places. */
+    /* Another wrapping of the same key has the same layout, and a nonce of its own. */
     fg_buf_init(&again, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
     must(wrap->wrap(wrap, FG_LIT("acme"), &key, &again, &f.err), &f.err);
     assert_int_equal(again.len, sizeof bytes);

@@ -1,5 +1,5 @@
-/* What `flamegrid bucket` and `flamegrid encryption drop` do with objects that cannot be decrypted,
- * for now or for ever, while other tenants have parts in them. */
+/* `flamegrid bucket` and `flamegrid encryption drop` on objects with parts of several tenants, of
+ * which one tenant's cannot be decrypted: its key is not available, or was shredded. */
 #include "common/access/registry_object.h"
 #include "common/access/tenant_keys_change.h"
 #include "deploy/cli/bucket_quarantine.h"

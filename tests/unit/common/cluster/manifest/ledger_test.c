@@ -115,7 +115,7 @@ static void add_services(struct fg_ledger *ledger, int32_t day, int n, struct fg
     }
 }
 
-/* What is in the ledger keeps its name, however full it is. */
+/* A service that the ledger lists keeps its name, however full the ledger is. */
 static void a_full_ledger_goes_on_counting_its_services(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
