@@ -58,7 +58,8 @@ struct cmp_compaction {
     struct fg_manifest *l0;
     struct cmp_ingester_list ingesters; /* not older */
     struct cmp_query_list queries;
-    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
+    struct fg_access_registry *access; /* as known when the round began; NULL: it is not */
+    struct cmp_tenant **tenants;       /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     unsigned failures;                           /* of rounds, in a row */
     uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of our tenants that other compactors were
@@ -164,6 +165,13 @@ static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
 
 /* ---- tenants ---- */
 
+/* Returns the tenant's entry in the registry of access; NULL: it has none, or nobody knows. */
+static const Access__Tenant *entry_of(const struct cmp_compaction *compaction,
+                                      struct fg_slice tenant)
+{
+    return compaction->access == NULL ? NULL : fg_access_find_tenant(compaction->access, tenant);
+}
+
 static void on_job(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job)
 {
     struct cmp_compaction *compaction = arg;
@@ -198,6 +206,8 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
         .deletion_wait_ns = settings->deletion_wait_ns,
         .ingesters = &compaction->ingesters,
         .queries = &compaction->queries,
+        .erased = fg_access_is_deleted(entry_of(compaction, tenant->name)),
+        .audit = compaction->config.audit,
         .on_job = on_job,
         .arg = compaction};
 
@@ -339,10 +349,9 @@ static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenan
 }
 
 /* Does everything for a tenant of this compactor. */
-static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t number,
+static enum fg_code look_at_own(struct cmp_compaction *compaction, struct cmp_tenant *tenant,
                                 struct fg_err *err)
 {
-    struct cmp_tenant *tenant = compaction->tenants[number];
     struct cmp_tenant_rules rules = rules_of(compaction, tenant);
     enum fg_code code = cmp_tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
 
@@ -377,6 +386,36 @@ static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t n
     return FG_OK;
 }
 
+static bool is_being_erased(const struct cmp_compaction *compaction, struct fg_slice tenant)
+{
+    const Access__Tenant *entry = entry_of(compaction, tenant);
+
+    return entry != NULL && entry->state == ACCESS__TENANT__STATE__DELETING;
+}
+
+/* A tenant that no segment ever had may still have settings and files. It has no state between
+ * rounds: its erasure needs none, and it is tried again in the next round. */
+static enum fg_code erase_unlisted(struct cmp_compaction *compaction, struct fg_err *err)
+{
+    const Access__Registry *message =
+        compaction->access == NULL ? NULL : compaction->access->message;
+    enum fg_code code = FG_OK;
+
+    for (size_t i = 0; message != NULL && i < message->n_tenants && code == FG_OK; i++) {
+        struct fg_slice name = fg_cstr(message->tenants[i]->id);
+        struct cmp_tenant *tenant;
+
+        if (!is_being_erased(compaction, name) ||
+            !fg_membership_owns(compaction->membership, name) ||
+            fg_l0_tenant(&compaction->l0->l0, name) != FG_L0_NO_TENANT)
+            continue;
+        tenant = cmp_tenant_create(name, compaction->config.settings->job_max_bytes);
+        code = look_at_own(compaction, tenant, err);
+        cmp_tenant_destroy(tenant);
+    }
+    return code;
+}
+
 /* Keeps a tenant's manifest as long as it has segments, whose retirement depends on it. */
 static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, struct fg_err *err)
 {
@@ -390,13 +429,14 @@ static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, str
         code = look_at_others(compaction, number, uncovered, err);
         show(compaction, number);
     } else {
-        bool due =
-            may_deletion_end(compaction, tenant) || uncovered || now_ns >= tenant->look_mono_ns;
+        /* Each step of an erasure waits for something else that a look finds out. */
+        bool due = may_deletion_end(compaction, tenant) || uncovered ||
+                   now_ns >= tenant->look_mono_ns || is_being_erased(compaction, tenant->name);
 
         /* A user's request does not wait for the end of the pause after a failure; all other
          * work does. */
         if (hurry || (due && now_ns >= tenant->retry_mono_ns))
-            code = look_at_own(compaction, number, err);
+            code = look_at_own(compaction, tenant, err);
         show(compaction, number);
     }
     /* Thousands of idle tenants would keep their manifests in memory for nothing. */
@@ -546,6 +586,9 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
         return err->code;
     cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);
+    fg_access_registry_unref(compaction->access);
+    compaction->access =
+        compaction->config.access == NULL ? NULL : fg_access_registry(compaction->config.access);
     compaction->n_notices = fg_membership_notices(compaction->membership, compaction->notices);
     fg_assert(compaction->n_tenants == compaction->l0->l0.n_tenants);
     for (uint32_t i = 0; code == FG_OK && i < compaction->n_tenants; i++) {
@@ -553,6 +596,8 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
         if (code == FG_OK)
             code = look(compaction, i, err);
     }
+    if (code == FG_OK)
+        code = erase_unlisted(compaction, err);
     count_all(compaction);
     tell_failing(compaction, compaction->tenants_failing, "compaction fails", compaction_failures);
     tell_failing(compaction, compaction->usage_undocumented, "usage cannot be documented",
@@ -694,6 +739,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_condition_destroy(compaction->tenants_failing);
     fg_condition_destroy(compaction->usage_undocumented);
     fg_manifest_unref(compaction->l0);
+    fg_access_registry_unref(compaction->access);
     cmp_ingester_list_done(&compaction->ingesters);
     cmp_query_list_done(&compaction->queries);
     (void)pthread_cond_destroy(&compaction->wake);

@@ -4,7 +4,7 @@
 #ifndef FG_COMPACTOR_CONFIG_H
 #define FG_COMPACTOR_CONFIG_H
 
-#include "common/access/audit.h"
+#include "common/access/access.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
@@ -46,7 +46,8 @@ struct cmp_config {
     const char *name;           /* unique among the bucket's compactors; NULL: it is the only one */
     const struct cmp_local_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
-    struct fg_audit *audit; /* NULL: none */
+    struct fg_audit *audit;   /* NULL: none */
+    struct fg_access *access; /* says which tenants are to be deleted; NULL: none is */
     struct fg_tenants *tenants;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */

@@ -62,6 +62,8 @@ static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
     case EDIT_DELETED_BLOCKS:
         return fg_blocks_deleted(blocks, task->blocks, task->count, arena, &edit->blocks,
                                  ret_changed, err);
+    case EDIT_CLEAR:
+        return fg_blocks_clear(blocks, task->tombstone.id, arena, &edit->blocks, ret_changed, err);
     case EDIT_SEAL:
         return fg_blocks_seal(blocks, &task->seal, wall_ns, arena, &edit->blocks, ret_changed, err);
     case EDIT_UNSEAL:

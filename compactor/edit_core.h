@@ -23,6 +23,7 @@ enum cmp_edit_kind {
     EDIT_AWAIT,            /* tenant: deletions wait for answers of ingesters */
     EDIT_UNBURY,           /* tenant: a deletion is complete */
     EDIT_DELETED_BLOCKS,   /* tenant: objects were deleted */
+    EDIT_CLEAR,            /* tenant: it was deleted as a whole */
     EDIT_SEAL,             /* tenant: sums of the ledger become final */
     EDIT_UNSEAL,           /* tenant: documents have these sums */
     EDIT_ASK,              /* L0: a number that writers have to be clean of */
@@ -33,7 +34,7 @@ enum cmp_edit_kind {
 struct cmp_edit_task {
     enum cmp_edit_kind kind;
     struct fg_blocks_change change;       /* APPLY */
-    struct fg_blocks_tombstone tombstone; /* BURY; UNBURY: its id */
+    struct fg_blocks_tombstone tombstone; /* BURY; UNBURY, CLEAR: its id */
     const struct fg_blocks_await *awaits; /* AWAIT */
     uint64_t asked;                       /* ASK */
     const struct fg_id *blocks;           /* DELETED_BLOCKS */

@@ -1,6 +1,7 @@
 #include "compactor/gc.h"
 
 #include "common/runtime/log.h"
+#include "common/storage/bucket/kept.h"
 #include "compactor/metrics.h"
 
 #define QUERY_COUNTS_KEPT_NS (FG_HOUR_NS * 24 * 40)
@@ -359,6 +360,67 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
     fg_manifest_unref(sweeping->blocks);
     free(sweeping);
     return code;
+}
+
+/* ---- all of a tenant ---- */
+
+/* Deletes the objects of one page, except the one of that name. */
+static enum fg_code delete_page(struct cmp_env *env, const struct fg_bucket_request *page,
+                                const char *except, struct name *names, uint64_t *count,
+                                struct fg_err *err)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < page->n_entries; i++)
+        if (strcmp(page->entries[i].name, except) != 0)
+            (void)snprintf(names[n++].text, sizeof names->text, "%s", page->entries[i].name);
+    *count += n;
+    return delete_all(env, names, n, err);
+}
+
+/* Names that are longer than any of ours are cut, so they stay. */
+static enum fg_code delete_below(struct cmp_env *env, const char *prefix, const char *except,
+                                 uint64_t *count, struct fg_err *err)
+{
+    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
+    struct name *names = fg_calloc(FG_BUCKET_PAGE_MAX, sizeof *names);
+    enum fg_code code = FG_OK;
+    char *after = NULL;
+
+    do {
+        page.after = after;
+        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
+        code = cmp_env_check(env, err);
+        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
+            *err = page.err;
+            code = err->code;
+        } else if (code == FG_OK) {
+            code = delete_page(env, &page, except, names, count, err);
+        }
+        free(after);
+        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
+        fg_bucket_clear(&page);
+    } while (after != NULL);
+    free(names);
+    return code;
+}
+
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
+                                 struct fg_err *err)
+{
+    char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
+    char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
+
+    *ret_count = 0;
+    if (fg_name_blocks(manifest, tenant, err) != FG_OK ||
+        fg_name_tenant_all(below, tenant, err) != FG_OK ||
+        fg_name_usage_all(usage, tenant, "", err) != FG_OK)
+        return err->code;
+    (void)snprintf(kept, sizeof kept, FG_KEPT_PREFIX "%s", below);
+    if (delete_below(env, below, manifest, ret_count, err) != FG_OK ||
+        delete_below(env, usage, "", ret_count, err) != FG_OK)
+        return err->code;
+    return delete_below(env, kept, "", ret_count, err);
 }
 
 /* ---- the audit ---- */

@@ -35,6 +35,12 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_tenants *tenants, struct fg_err *err) fg_must_check;
 
+/* Deletes all objects of a tenant that was deleted, except its manifest: blocks, files, settings,
+ * rules, documents of usage, and kept versions of its manifest. *ret_count: how many there were.
+ * Errors of the bucket. */
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
+                                 struct fg_err *err) fg_must_check;
+
 /*
  * Deletes objects of the audit, of all processes, if audit.retention has passed since the end of
  * their hour, and since they were stored by the store's clock. A record says so before anything is

@@ -55,6 +55,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
                                         .name = place.name,
                                         .work = program->work,
                                         .audit = program->audit,
+                                        .access = program->access,
                                         .tenants = program->tenants,
                                         .registry = program->registry,
                                         .conditions = program->conditions,

@@ -4,6 +4,7 @@
 #include "compactor/billing.h"
 #include "compactor/completion.h"
 #include "compactor/deletion.h"
+#include "compactor/erasure.h"
 #include "compactor/metrics.h"
 
 enum {
@@ -61,6 +62,7 @@ void cmp_tenant_disown(struct cmp_tenant *tenant)
     tenant->failures = 0;
     tenant->err = (struct fg_err){.code = FG_OK};
     tenant->bills = (struct cmp_tenant_bills){.retry_mono_ns = INT64_MIN};
+    tenant->erasure = (struct cmp_erasure_memory){.unlisted = false};
     tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
@@ -523,6 +525,35 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
     return looking->unread.code;
 }
 
+/* ---- erasure ---- */
+
+/* Takes all steps that are possible now. */
+static enum fg_code erase(struct tenant_looking *looking, struct fg_err *err)
+{
+    bool more = true;
+
+    fg_map_clear(&looking->tenant->aside); /* nothing is read, so damage does not matter */
+    for (int i = 0; i < ROUNDS_MAX && more; i++) {
+        struct cmp_erasure erasure = {.env = looking->env,
+                                      .l0 = looking->l0,
+                                      .ingesters = looking->rules->ingesters,
+                                      .audit = looking->rules->audit,
+                                      .memory = &looking->tenant->erasure,
+                                      .arena = looking->arena};
+        enum fg_code code = cmp_env_check(looking->env, err);
+
+        if (code == FG_OK)
+            code = know(looking, err);
+        erasure.blocks = looking->blocks;
+        if (code == FG_OK)
+            code = cmp_erasure_advance(&erasure, &more, err);
+        fg_arena_reset(looking->arena);
+        if (code != FG_OK)
+            return code;
+    }
+    return know(looking, err);
+}
+
 /* ---- failures ---- */
 
 /* Returns when to try again after so many failures before this one. */
@@ -646,9 +677,9 @@ enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
         tenant->failures > 0 &&
         (tenant->err.code == FG_E_CORRUPT || tenant->err.code == FG_E_UNIMPLEMENTED);
     looking.config.job_max_bytes = FG_MIN(rules->plan.job_max_bytes, tenant->job_max_bytes);
-    code = rounds(&looking, err);
+    code = rules->erased ? erase(&looking, err) : rounds(&looking, err);
     if (code == FG_E_CANCELED)
         return code;
     note_outcome(&looking, code, err);
-    return document_usage(&looking, err);
+    return rules->erased ? FG_OK : document_usage(&looking, err);
 }

@@ -9,6 +9,7 @@
 #define FG_COMPACTOR_TENANT_H
 
 #include "common/base/map.h"
+#include "compactor/erasure_core.h"
 #include "compactor/ingester_list.h"
 #include "compactor/job.h"
 #include "compactor/query_list.h"
@@ -44,6 +45,7 @@ struct cmp_tenant {
     struct fg_map
         aside; /* damaged or missing segments and blocks, and until when jobs leave them out */
     struct cmp_tenant_bills bills;
+    struct cmp_erasure_memory erasure; /* if it is deleted as a whole */
     struct cmp_tenant_counts counts;
     char waits_for[COMPLETION_TEXT_MAX_BYTES]; /* the ingesters that deletions wait for; "": none */
 };
@@ -64,15 +66,18 @@ struct cmp_tenant_rules {
     int64_t deletion_wait_ns;            /* a deletion covers data that arrives within this time */
     struct cmp_ingester_list *ingesters; /* not older than the L0 manifest */
     struct cmp_query_list *queries;
+    bool erased;            /* its data has to go: the look takes steps of its erasure */
+    struct fg_audit *audit; /* of erasures; NULL: none */
     void (*on_job)(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job);
     void *arg;
 };
 
 /*
  * Does everything that is due for the tenant: plans and runs jobs until the plan is empty, then
- * completes deletions; then writes documents of usage, also if the former failed. Logs failures and
- * schedules a retry; they do not affect other tenants. FG_E_CANCELED, the only error: the compactor
- * stops.
+ * completes deletions; then writes documents of usage, also if the former failed. Of a tenant that
+ * is erased: takes all steps of that which are possible now, and does nothing else. Logs failures
+ * and schedules a retry; they do not affect other tenants. FG_E_CANCELED, the only error: the
+ * compactor stops.
  */
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                              const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,

@@ -79,6 +79,7 @@ enum fg_code fg_admin_create_tenant(struct fg_admin_call *call, struct fg_err *e
 enum fg_code fg_admin_get_tenant(struct fg_admin_call *call, struct fg_err *err);
 enum fg_code fg_admin_suspend_tenant(struct fg_admin_call *call, struct fg_err *err);
 enum fg_code fg_admin_resume_tenant(struct fg_admin_call *call, struct fg_err *err);
+enum fg_code fg_admin_delete_tenant(struct fg_admin_call *call, struct fg_err *err);
 enum fg_code fg_admin_get_limits(struct fg_admin_call *call, struct fg_err *err);
 enum fg_code fg_admin_set_limits(struct fg_admin_call *call, struct fg_err *err);
 enum fg_code fg_admin_list_tokens(struct fg_admin_call *call, struct fg_err *err);

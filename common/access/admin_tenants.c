@@ -1,4 +1,5 @@
 #include "common/access/admin_api_impl.h"
+#include "common/access/tenant_deletion.h"
 #include "common/base/json.h"
 #include "common/runtime/log.h"
 
@@ -6,9 +7,32 @@ enum { LIMITS_MAX = 100 }; /* of a request */
 
 /* ---- tenants ---- */
 
+static const char *const states[] = {"active", "suspended", "deleting", "deleted"};
+
+static void put_deletion(struct fg_json_writer *json, const Access__TenantDeletion *deletion)
+{
+    fg_json_begin_object(json, "deletion");
+    fg_json_put_i64(json, "askedMs", deletion->asked_ms);
+    fg_json_put_cstr(json, "askedBy", deletion->asked_by);
+    fg_json_put_u64(json, "keysShredded", deletion->keys);
+    fg_json_put_u64(json, "tokensRevoked", deletion->tokens);
+    fg_json_put_u64(json, "bindingsRemoved", deletion->bindings);
+    if (deletion->begun_ms != 0) {
+        fg_json_put_i64(json, "begunMs", deletion->begun_ms);
+        fg_json_put_u64(json, "blocks", deletion->blocks);
+        fg_json_put_u64(json, "blockBytes", deletion->bytes);
+        fg_json_put_u64(json, "segments", deletion->segments);
+        fg_json_put_u64(json, "profiles", deletion->listed);
+    }
+    if (deletion->ended_ms != 0) {
+        fg_json_put_i64(json, "endedMs", deletion->ended_ms);
+        fg_json_put_u64(json, "profilesRemoved", deletion->removed);
+    }
+    fg_json_end(json);
+}
+
 static void put_tenant(struct fg_json_writer *json, const Access__Tenant *tenant)
 {
-    static const char *const states[] = {"active", "suspended", "deleting"};
 
     fg_json_begin_object(json, NULL);
     fg_json_put_cstr(json, "id", tenant->id);
@@ -18,6 +42,8 @@ static void put_tenant(struct fg_json_writer *json, const Access__Tenant *tenant
     fg_json_put_i64(json, "createdMs", tenant->created_ms);
     fg_json_put_cstr(json, "createdBy", tenant->created_by);
     fg_json_put_i64(json, "changedMs", tenant->changed_ms);
+    if (tenant->deletion != NULL)
+        put_deletion(json, tenant->deletion);
     fg_json_end(json);
 }
 
@@ -55,6 +81,18 @@ struct state_edit {
     Access__Tenant__State state;
 };
 
+static void say_state(struct fg_admin_call *call, Access__Tenant__State state)
+{
+    struct fg_json_writer json = fg_json_writer(&call->body);
+
+    fg_log_info("state of a tenant changed", fg_lb("tenant", call->id),
+                fg_ls("state", states[state]), fg_ls("by", call->who));
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_text(&json, "id", call->id);
+    fg_json_put_cstr(&json, "state", states[state]);
+    fg_json_end(&json);
+}
+
 static enum fg_code edit_state(void *arg, const struct fg_access_change *change, struct fg_err *err)
 {
     const struct state_edit *edit = arg;
@@ -65,19 +103,12 @@ static enum fg_code edit_state(void *arg, const struct fg_access_change *change,
 static enum fg_code set_state(struct fg_admin_call *call, Access__Tenant__State state,
                               struct fg_err *err)
 {
-    static const char *const words[] = {"active", "suspended", "deleting"};
-    struct fg_json_writer json = fg_json_writer(&call->body);
     struct state_edit edit = {call->id, state};
 
     if (fg_admin_need_admin(call, "change the state of tenants", err) != FG_OK ||
         fg_admin_swap(call, edit_state, &edit, err) != FG_OK)
         return err->code;
-    fg_log_info("state of a tenant changed", fg_lb("tenant", call->id),
-                fg_ls("state", words[state]), fg_ls("by", call->who));
-    fg_json_begin_object(&json, NULL);
-    fg_json_put_text(&json, "id", call->id);
-    fg_json_put_cstr(&json, "state", words[state]);
-    fg_json_end(&json);
+    say_state(call, state);
     return FG_OK;
 }
 
@@ -89,6 +120,28 @@ enum fg_code fg_admin_suspend_tenant(struct fg_admin_call *call, struct fg_err *
 enum fg_code fg_admin_resume_tenant(struct fg_admin_call *call, struct fg_err *err)
 {
     return set_state(call, ACCESS__TENANT__STATE__ACTIVE, err);
+}
+
+static enum fg_code edit_delete(void *arg, const struct fg_access_change *change,
+                                struct fg_err *err)
+{
+    struct state_edit *edit = arg;
+
+    if (fg_access_delete_tenant(change, edit->id, err) != FG_OK)
+        return err->code;
+    edit->state = fg_access_changed_tenant(change, edit->id)->state; /* it may have ended before */
+    return FG_OK;
+}
+
+enum fg_code fg_admin_delete_tenant(struct fg_admin_call *call, struct fg_err *err)
+{
+    struct state_edit edit = {.id = call->id};
+
+    if (fg_admin_need_admin(call, "delete tenants", err) != FG_OK ||
+        fg_admin_swap(call, edit_delete, &edit, err) != FG_OK)
+        return err->code;
+    say_state(call, edit.state);
+    return FG_OK;
 }
 
 enum fg_code fg_admin_list_tenants(struct fg_admin_call *call, struct fg_err *err)
@@ -262,6 +315,7 @@ static enum fg_code edit_limits(void *arg, const struct fg_access_change *change
                                 struct fg_err *err)
 {
     const struct limits_edit *edit = arg;
+    const Access__Tenant *tenant;
     struct fg_buf yaml;
     enum fg_code code = FG_OK;
 
@@ -271,9 +325,9 @@ static enum fg_code edit_limits(void *arg, const struct fg_access_change *change
             return err->code;
     /* All together, since limits may contradict each other. */
     fg_buf_init(&yaml, FG_ADMIN_BODY_MAX_BYTES);
-    for (size_t i = 0; i < change->registry->n_tenants; i++)
-        if (fg_slice_is(edit->call->id, change->registry->tenants[i]->id))
-            fg_access_limits_yaml(change->registry->tenants[i], &yaml);
+    tenant = fg_access_changed_tenant(change, edit->call->id);
+    if (tenant != NULL)
+        fg_access_limits_yaml(tenant, &yaml);
     if (yaml.full)
         code = fg_fail(err, FG_E_LIMIT, "the limits of a tenant exceed 1 MiB");
     else if (yaml.len > 0)

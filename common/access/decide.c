@@ -237,6 +237,7 @@ static enum fg_code check_state(const struct fg_grant *grant, bool several, stru
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" %s", FG_S(id),
                        tenant->state == ACCESS__TENANT__STATE__SUSPENDED  ? "is suspended"
                        : tenant->state == ACCESS__TENANT__STATE__DELETING ? "is being deleted"
+                       : tenant->state == ACCESS__TENANT__STATE__DELETED  ? "was deleted"
                                                                           : "is not active");
     return FG_OK;
 }

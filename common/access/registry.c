@@ -344,6 +344,12 @@ bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms)
     return false;
 }
 
+bool fg_access_is_deleted(const Access__Tenant *tenant)
+{
+    return tenant != NULL && (tenant->state == ACCESS__TENANT__STATE__DELETING ||
+                              tenant->state == ACCESS__TENANT__STATE__DELETED);
+}
+
 /* ---- changes ---- */
 
 static enum fg_code no_memory(struct fg_err *err)
@@ -384,7 +390,7 @@ static void *copy(struct fg_arena *arena, const ProtobufCMessage *message)
     return copied;
 }
 
-static Access__Tenant *tenant_of(const struct fg_access_change *change, struct fg_slice id)
+Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id)
 {
     for (size_t i = 0; i < change->registry->n_tenants; i++)
         if (fg_slice_is(id, change->registry->tenants[i]->id))
@@ -403,7 +409,7 @@ static Access__Token *token_of(const struct fg_access_change *change, struct fg_
 static enum fg_code find_tenant(const struct fg_access_change *change, struct fg_slice id,
                                 Access__Tenant **ret_tenant, struct fg_err *err)
 {
-    *ret_tenant = tenant_of(change, id);
+    *ret_tenant = fg_access_changed_tenant(change, id);
     return *ret_tenant != NULL ? FG_OK
                                : fg_fail(err, FG_E_NOT_FOUND, "there is no tenant \"%.*s\"",
                                          FG_S(fg_slice_sub(id, 0, FG_ACCESS_NAME_MAX_BYTES)));
@@ -418,32 +424,64 @@ static enum fg_code find_token(const struct fg_access_change *change, struct fg_
                                         FG_S(fg_slice_sub(id, 0, FG_ACCESS_NAME_MAX_BYTES)));
 }
 
+/* The place for a new tenant of that name in the message: the end, or that of one that was deleted.
+ */
+static enum fg_code find_place(const struct fg_access_change *change, struct fg_slice id,
+                               size_t *ret_place, struct fg_err *err)
+{
+    const Access__Registry *registry = change->registry;
+    const Access__TenantKey *key = fg_tenant_key_newest(registry, id);
+    size_t at = 0;
+
+    while (at < registry->n_tenants && !fg_slice_is(id, registry->tenants[at]->id))
+        at++;
+    *ret_place = at;
+    if (at == registry->n_tenants)
+        return at < TENANTS_MAX
+                   ? FG_OK
+                   : fg_fail(err, FG_E_LIMIT, "there are %d tenants, no more are possible",
+                             TENANTS_MAX);
+    if (registry->tenants[at]->state != ACCESS__TENANT__STATE__DELETED)
+        return fg_fail(
+            err, FG_E_EXISTS, "tenant \"%s\" is there, and %s", registry->tenants[at]->id,
+            registry->tenants[at]->state == ACCESS__TENANT__STATE__SUSPENDED ? "suspended"
+                                                                             : "being deleted");
+    /* Ingesters would drop what comes: they take it for what the shredded key encrypted. */
+    if (key != NULL && key->shredded_ms != 0)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "tenant \"%s\" was deleted together with its key: make it a new key first "
+                       "(flamegrid encryption rotate), or choose another name",
+                       registry->tenants[at]->id);
+    return FG_OK;
+}
+
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err)
 {
-    Access__Tenant tenant, *there = tenant_of(change, id);
+    Access__Tenant tenant, *made, *there = fg_access_changed_tenant(change, id);
+    size_t place;
 
     if (fg_tenant_check(id, err) != FG_OK)
         return err->code;
     if (fg_slice_is(id, "*"))
         return fg_fail(err, FG_E_INVALID, "\"*\" means all tenants, so none has that name");
-    if (there != NULL)
-        return there->state == ACCESS__TENANT__STATE__ACTIVE
-                   ? FG_OK
-                   : fg_fail(err, FG_E_EXISTS, "tenant \"%s\" is there, and %s", there->id,
-                             there->state == ACCESS__TENANT__STATE__SUSPENDED ? "suspended"
-                                                                              : "being deleted");
-    if (change->registry->n_tenants >= TENANTS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "there are %d tenants, no more are possible", TENANTS_MAX);
+    if (there != NULL && there->state == ACCESS__TENANT__STATE__ACTIVE)
+        return FG_OK;
+    if (find_place(change, id, &place, err) != FG_OK)
+        return err->code;
     access__tenant__init(&tenant);
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
-    if (tenant.id == NULL || tenant.created_by == NULL ||
-        !append(change->arena, &change->registry->tenants, &change->registry->n_tenants,
-                copy(change->arena, &tenant.base)))
-        return no_memory(err);
-    return FG_OK;
+    made =
+        tenant.id == NULL || tenant.created_by == NULL ? NULL : copy(change->arena, &tenant.base);
+    if (made != NULL && place < change->registry->n_tenants) {
+        change->registry->tenants[place] = made;
+        return FG_OK;
+    }
+    return append(change->arena, &change->registry->tenants, &change->registry->n_tenants, made)
+               ? FG_OK
+               : no_memory(err);
 }
 
 enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, struct fg_slice id,
@@ -451,12 +489,15 @@ enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, s
 {
     Access__Tenant *tenant;
 
+    fg_assert(state == ACCESS__TENANT__STATE__ACTIVE || state == ACCESS__TENANT__STATE__SUSPENDED);
     if (find_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (tenant->state == state)
         return FG_OK;
-    if (tenant->state == ACCESS__TENANT__STATE__DELETING)
-        return fg_fail(err, FG_E_PRECONDITION, "tenant \"%s\" is being deleted", tenant->id);
+    if (fg_access_is_deleted(tenant))
+        return fg_fail(err, FG_E_PRECONDITION, "tenant \"%s\" %s", tenant->id,
+                       tenant->state == ACCESS__TENANT__STATE__DELETING ? "is being deleted"
+                                                                        : "was deleted");
     tenant->state = state;
     tenant->changed_ms = change->now_ms;
     return FG_OK;

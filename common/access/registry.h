@@ -60,6 +60,10 @@ const Access__Token *fg_access_find_token(const struct fg_access_registry *regis
                                           struct fg_slice id,
                                           const struct fg_selector **ret_matchers);
 
+/* Returns whether the data of the tenant has to go, or has gone (tenant_deletion.h). tenant NULL:
+ * it is not in the registry. */
+bool fg_access_is_deleted(const Access__Tenant *tenant);
+
 /* Returns whether the token may be used now with this secret. */
 bool fg_access_token_is_valid(const Access__Token *token, const uint8_t hash[FG_TOKEN_HASH_BYTES],
                               int64_t now_ms);
@@ -82,11 +86,16 @@ struct fg_access_change {
     int64_t now_ms;
 };
 
-/* Creates an active tenant. FG_E_EXISTS unless it is active. */
+/* Returns the tenant of that id in the message that is changed; NULL: there is none. */
+Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id);
+
+/* Creates an active tenant, also in the place of one that was deleted (tenant_deletion.h).
+ * FG_E_EXISTS unless it is active; FG_E_PRECONDITION: the key of the deleted one was shredded. */
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err) fg_must_check;
 
-/* Sets the state. A tenant that is being deleted keeps its state: FG_E_PRECONDITION. */
+/* Makes a tenant active or suspended. One that is being deleted, or was, keeps its state:
+ * FG_E_PRECONDITION. */
 enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, struct fg_slice id,
                                         Access__Tenant__State state,
                                         struct fg_err *err) fg_must_check;

@@ -5,6 +5,13 @@
 #include "deploy/cli/json_out.h"
 
 #include <string.h>
+#include <time.h>
+
+struct tenant_options {
+    bool yes, wait;
+};
+
+enum { WAIT_SECONDS = 5 }; /* between two looks */
 
 static const char about[] =
     "Manages the tenants of a server, which needs a token with the scope admin. A tenant-admin "
@@ -13,8 +20,12 @@ static const char about[] =
     "\n"
     "  list                     lists the tenants\n"
     "  create ID                makes one\n"
+    "  show ID                  shows its state, and what its deletion did\n"
     "  suspend ID               refuses its pushes and queries, and keeps its data\n"
     "  resume ID                ends that\n"
+    "  delete ID                deletes it with all its data, for good: profiles, settings, "
+    "files,\n"
+    "                           rules, bills and keys. Needs --yes\n"
     "  limits ID [NAME=VALUE..] shows its limits and where each comes from, or sets some;\n"
     "                           NAME= removes a limit of its own\n";
 
@@ -22,7 +33,8 @@ static const char notes[] =
     "examples:\n"
     "  flamegrid tenant create shop\n"
     "  flamegrid tenant limits shop max_query_length=31d ingestion_rate_mb=8\n"
-    "  flamegrid tenant limits shop ingestion_rate_mb=\n";
+    "  flamegrid tenant limits shop ingestion_rate_mb=\n"
+    "  flamegrid tenant delete shop --yes --wait\n";
 
 /* ---- verbs ---- */
 
@@ -77,6 +89,108 @@ static enum fg_code resume(struct cli_admin *admin)
     return change(admin, admin->words[0], ":resume", json_object());
 }
 
+static long long number_of(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
+
+static void print_time(const char *what, long long ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    char text[32];
+
+    if (ms != 0 && gmtime_r(&seconds, &tm) != NULL &&
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm) > 0)
+        printf("%-11s%s\n", what, text);
+}
+
+static void print_deletion(const json_t *deletion)
+{
+    if (deletion == NULL)
+        return;
+    print_time("asked", number_of(deletion, "askedMs"));
+    printf("%-11s%s\n", "by", json_string_value(json_object_get(deletion, "askedBy")));
+    printf("%-11s%lld keys shredded, %lld tokens revoked, %lld bindings removed\n", "at once",
+           number_of(deletion, "keysShredded"), number_of(deletion, "tokensRevoked"),
+           number_of(deletion, "bindingsRemoved"));
+    print_time("begun", number_of(deletion, "begunMs"));
+    if (json_object_get(deletion, "begunMs") != NULL)
+        printf("%-11s%lld profiles in %lld blocks of %lld bytes, and in %lld segments\n", "listed",
+               number_of(deletion, "profiles"), number_of(deletion, "blocks"),
+               number_of(deletion, "blockBytes"), number_of(deletion, "segments"));
+    print_time("ended", number_of(deletion, "endedMs"));
+    if (json_object_get(deletion, "endedMs") != NULL)
+        printf("%-11s%lld profiles, with those that came later\n", "removed",
+               number_of(deletion, "profilesRemoved"));
+}
+
+static enum fg_code show(struct cli_admin *admin)
+{
+    json_t *tenant = NULL;
+
+    if (cli_admin_get(admin, CLI_ADMIN_TENANTS, admin->words[0], "", &tenant) != FG_OK)
+        return admin->err.code;
+    if (admin->json)
+        return cli_json_print(tenant, stdout, &admin->err);
+    printf("%-11s%s\n", "tenant", json_string_value(json_object_get(tenant, "id")));
+    printf("%-11s%s\n", "state", json_string_value(json_object_get(tenant, "state")));
+    print_time("created", number_of(tenant, "createdMs"));
+    print_deletion(json_object_get(tenant, "deletion"));
+    json_decref(tenant);
+    return FG_OK;
+}
+
+/* *ret_ended: nothing of the tenant is left. */
+static enum fg_code has_ended(struct cli_admin *admin, bool *ret_ended)
+{
+    json_t *tenant = NULL;
+
+    if (cli_admin_get(admin, CLI_ADMIN_TENANTS, admin->words[0], "", &tenant) != FG_OK)
+        return admin->err.code;
+    *ret_ended = strcmp(json_string_value(json_object_get(tenant, "state")), "deleted") == 0;
+    json_decref(tenant);
+    return FG_OK;
+}
+
+/* The server may be away for a while, which changes nothing. */
+static enum fg_code await_end(struct cli_admin *admin)
+{
+    const struct timespec pause = {WAIT_SECONDS, 0};
+    bool ended = false;
+
+    (void)fprintf(stderr, "flamegrid: waiting until all objects of the tenant are deleted, which "
+                          "takes an hour or two; it goes on without this command\n");
+    for (;;) {
+        enum fg_code code = has_ended(admin, &ended);
+
+        if (code != FG_OK && !fg_code_retry(code))
+            return code;
+        if (code == FG_OK && ended)
+            return show(admin);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static enum fg_code delete (struct cli_admin *admin) {
+    const struct tenant_options *options = admin->options; json_t *document = NULL;
+
+    if (!options->yes) return fg_fail(
+        &admin->err, FG_E_INVALID,
+        "this deletes tenant %s with all its data for good, and nobody can bring "
+        "them back. Repeat it with --yes",
+        admin->words[0]);
+    if (cli_admin_delete(admin, CLI_ADMIN_TENANTS, admin->words[0], &document) !=
+        FG_OK) return admin->err.code;
+    if (options->wait){json_decref(document); return await_end(admin);}
+if (admin->json) return cli_json_print(document, stdout, &admin->err);
+json_decref(document);
+printf("tenant %s is refused from now on, and its data is being deleted; flamegrid tenant show "
+       "says when\nnothing is left\n",
+       admin->words[0]);
+return FG_OK;
+}
+
 static enum fg_code show_limits(struct cli_admin *admin)
 {
     json_t *document = NULL, *limit;
@@ -125,22 +239,29 @@ static enum fg_code limits(struct cli_admin *admin)
 /* ---- the command ---- */
 
 static const struct cli_admin_verb verbs[] = {
-    {"list", 0, 0, list},     {"create", 1, 1, create},   {"suspend", 1, 1, suspend},
-    {"resume", 1, 1, resume}, {"limits", 1, 100, limits},
+    {"list", 0, 0, list},       {"create", 1, 1, create}, {"show", 1, 1, show},
+    {"suspend", 1, 1, suspend}, {"resume", 1, 1, resume}, {"delete", 1, 1, delete},
+    {"limits", 1, 100, limits},
 };
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid tenant", verbs);
 
 int cli_tenant(int argc, char **argv)
 {
-    struct cli_admin admin = {0};
+    struct tenant_options own = {0};
+    struct cli_admin admin = {.options = &own};
     const struct cli_args_option options[] = {
+        {"yes", 0, ARGS_FLAG, &own.yes, NULL, "delete: really", 0, 0},
+        {"wait", 0, ARGS_FLAG, &own.wait, NULL, "delete: return when nothing is left", 0, 0},
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };
     const struct cli_args_command args = {
-        "tenant", "list|create ID|suspend ID|resume ID|limits ID [NAME=VALUE...] [options]",
-        about,    notes,
-        options,  FG_COUNT(options)};
+        "tenant",
+        "list|create ID|show ID|suspend ID|resume ID|delete ID|limits ID [NAME=VALUE...] [options]",
+        about,
+        notes,
+        options,
+        FG_COUNT(options)};
 
     return cli_admin_main(&admin, &args, &all_verbs, argc, argv);
 }

@@ -276,6 +276,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .store = &server->own_store,
         .work = program->work,
         .audit = program->audit,
+        .access = program->access,
         .tenants = program->tenants,
         .registry = program->registry,
         .conditions = program->conditions,

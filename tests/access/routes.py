@@ -48,7 +48,7 @@ CLIENTS = BOTH + """
 /api/tenants                      GET       GOVERN
 /api/tenants                      POST      admin
 /api/tenants/*                    GET       GOVERN
-/api/tenants/*                    POST,PUT  admin
+/api/tenants/*                    POST,PUT,DELETE admin
 /api/audit                        GET       GOVERN
 /api/tokens                       GET       GOVERN
 /api/tokens                       POST      GOVERN

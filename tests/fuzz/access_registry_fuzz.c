@@ -4,6 +4,7 @@
  */
 #include "common/access/people_change.h"
 #include "common/access/registry.h"
+#include "common/access/tenant_deletion.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
 #include "tests/lib/access_make.h"
@@ -48,6 +49,7 @@ static void look_up(const struct fg_access_registry *registry)
 static void change_all(const struct fg_access_change *change, struct fg_slice input)
 {
     const uint8_t hash[FG_TOKEN_HASH_BYTES] = {1};
+    const struct fg_access_listed listed = {1, 2, 3, 4};
     Access__Registry *message = change->registry;
     struct fg_buf yaml;
     struct fg_err err;
@@ -62,7 +64,11 @@ static void change_all(const struct fg_access_change *change, struct fg_slice in
         fg_buf_init(&yaml, 1 << 20);
         fg_access_limits_yaml(message->tenants[0], &yaml);
         fg_buf_done(&yaml);
-        (void)!fg_access_set_tenant_state(change, id, ACCESS__TENANT__STATE__DELETING, &err);
+        (void)!fg_access_set_tenant_state(change, id, ACCESS__TENANT__STATE__SUSPENDED, &err);
+        (void)!fg_access_delete_tenant(change, id, &err);
+        (void)!fg_access_begin_deletion(change, id, &listed, &err);
+        (void)!fg_access_end_deletion(change, id, 1, &err);
+        (void)!fg_access_create_tenant(change, id, &err);
     }
     if (message->n_tokens > 0) {
         struct fg_slice id = fg_cstr(message->tokens[0]->id);

@@ -1,5 +1,6 @@
 #include "tests/lib/access_make.h"
 
+#include "common/access/tenant_deletion.h"
 #include "common/base/crc32c.h"
 #include "common/base/str.h"
 #include "common/net/pbjson.h"
@@ -17,7 +18,15 @@ void access_make_tenant(struct access_make *make, const char *id, Access__Tenant
     struct fg_err err;
 
     fg_assert(fg_access_create_tenant(&make->change, fg_cstr(id), &err) == FG_OK);
-    fg_assert(fg_access_set_tenant_state(&make->change, fg_cstr(id), state, &err) == FG_OK);
+    switch (state) {
+    case ACCESS__TENANT__STATE__ACTIVE:
+        break;
+    case ACCESS__TENANT__STATE__DELETING:
+        fg_assert(fg_access_delete_tenant(&make->change, fg_cstr(id), &err) == FG_OK);
+        break;
+    default:
+        make->message.tenants[make->message.n_tenants - 1]->state = state;
+    }
 }
 
 struct fg_token access_make_secret(uint32_t seed, const char *id, char ret_text[FG_TOKEN_CHARS + 1])

@@ -143,6 +143,10 @@ bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation);
 enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              struct fg_err *err) fg_must_check;
 
+/* Finds a deletion by its id, pending or ended. NULL: it is not there. */
+const struct fg_blocks_tombstone *fg_blocks_tombstone(const struct fg_blocks *blocks,
+                                                      struct fg_id id);
+
 /* Finds a block by id. NULL: it is not there. */
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
 
@@ -226,9 +230,9 @@ enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_i
                                bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /*
- * Adds the tombstone of a deletion, unless there is one with its id. The selector is borrowed.
- * FG_E_INVALID: the selector is not valid. FG_E_LIMIT: there are more pending deletions than
- * readers can hold (common/model/deletion.h).
+ * Adds the tombstone of a deletion, unless there is one with its id, pending or ended. The selector
+ * is borrowed. FG_E_INVALID: the selector is not valid. FG_E_LIMIT: there are more pending
+ * deletions than readers can hold (common/model/deletion.h).
  */
 enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
@@ -284,6 +288,19 @@ bool fg_blocks_count_used(struct fg_blocks *next, const struct fg_blocks *before
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
                               int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                               bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/*
+ * Clears the manifest of a tenant that was deleted: forgets ended deletions except `kept`, records
+ * of lost objects, and the ledger. What it covers stays: without that the manifest would count as
+ * lost (fg_blocks_check()). *ret_changed false: there is nothing to forget. FG_E_ABORTED: it has
+ * blocks, objects to delete or pending deletions.
+ */
+enum fg_code fg_blocks_clear(const struct fg_blocks *blocks, struct fg_id kept,
+                             struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                             bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* Returns whether fg_blocks_clear() would change the manifest. */
+bool fg_blocks_is_clear(const struct fg_blocks *blocks, struct fg_id kept);
 
 /* For fg_blocks_apply() alone: adds to the counts of tombstones. Returns false if the arena is
  * full. */

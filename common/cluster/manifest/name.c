@@ -46,6 +46,12 @@ enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
     return tenant_object(out, tenant, "manifest", err);
 }
 
+enum fg_code fg_name_tenant_all(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                                struct fg_err *err)
+{
+    return tenant_object(out, tenant, "", err);
+}
+
 enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                               struct fg_err *err)
 {

@@ -80,6 +80,11 @@ enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenan
 enum fg_code fg_name_rules(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                            struct fg_err *err) fg_must_check;
 
+/* Writes what the names of all objects of a tenant below tenants/ begin with. FG_E_INVALID: as
+ * above. */
+enum fg_code fg_name_tenant_all(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                                struct fg_err *err) fg_must_check;
+
 /*
  * The name of a file that somebody uploaded to look at it, which says all that is known about it.
  * fg_name_parse() does not know such names either.

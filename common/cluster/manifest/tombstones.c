@@ -1,4 +1,4 @@
-/* Deletions in a tenant's manifest: asked for, read, carried out. */
+/* Deletions in a tenant's manifest: asked for, read, carried out; and that of a whole tenant. */
 #include "common/cluster/manifest/blocks.h"
 
 static enum fg_code no_memory(struct fg_err *err)
@@ -12,6 +12,15 @@ static const struct fg_blocks_tombstone *find(const struct fg_blocks *blocks, st
         if (fg_id_eq(blocks->tombstones[i].id, id))
             return &blocks->tombstones[i];
     return NULL;
+}
+
+const struct fg_blocks_tombstone *fg_blocks_tombstone(const struct fg_blocks *blocks,
+                                                      struct fg_id id)
+{
+    for (uint32_t i = 0; i < blocks->n_ended; i++)
+        if (fg_id_eq(blocks->ended[i].id, id))
+            return &blocks->ended[i];
+    return find(blocks, id);
 }
 
 /* ---- as deletions ---- */
@@ -106,7 +115,7 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
     uint32_t at = 0;
 
     /* The request was carried out, and its answer was lost: the retry succeeds without a change. */
-    if (find(blocks, tombstone->id) != NULL) {
+    if (fg_blocks_tombstone(blocks, tombstone->id) != NULL) {
         *ret_changed = false;
         *ret_blocks = next;
         return FG_OK;
@@ -241,6 +250,45 @@ enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombs
             next.tombstones[next.n_tombstones++] = blocks->tombstones[i];
     next.revision++;
     *ret_changed = true;
+    *ret_blocks = next;
+    return FG_OK;
+}
+
+/* ---- the deletion of a whole tenant ---- */
+
+bool fg_blocks_is_clear(const struct fg_blocks *blocks, struct fg_id kept)
+{
+    const struct fg_ledger *ledger = &blocks->ledger;
+
+    for (uint32_t i = 0; i < blocks->n_ended; i++)
+        if (!fg_id_eq(blocks->ended[i].id, kept))
+            return false;
+    return blocks->n_lost == 0 && ledger->stored_wall_ns == 0 && ledger->version == 0 &&
+           ledger->n_open == 0 && ledger->n_sealed == 0;
+}
+
+enum fg_code fg_blocks_clear(const struct fg_blocks *blocks, struct fg_id kept,
+                             struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                             bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    *ret_changed = !fg_blocks_is_clear(blocks, kept);
+    *ret_blocks = next;
+    if (!*ret_changed)
+        return FG_OK;
+    if (blocks->n_blocks + blocks->n_gone + blocks->n_tombstones > 0)
+        return fg_fail(err, FG_E_ABORTED, "the tenant still has data");
+    next.ended = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_ended);
+    if (next.ended == NULL)
+        return no_memory(err);
+    next.n_ended = 0;
+    for (uint32_t i = 0; i < blocks->n_ended; i++)
+        if (fg_id_eq(blocks->ended[i].id, kept))
+            next.ended[next.n_ended++] = blocks->ended[i];
+    next.n_lost = 0;
+    next.ledger = (struct fg_ledger){0};
+    next.revision++;
     *ret_blocks = next;
     return FG_OK;
 }

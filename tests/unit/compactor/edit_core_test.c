@@ -110,6 +110,10 @@ static void tombstones_enter_and_leave_once(void **state)
         task.kind = EDIT_UNBURY;
     }
     task.kind = EDIT_BURY;
+    cmp_edit_init(&edit, &task, 1);
+    look(&edit, &world);
+    assert_int_equal(edit.state, EDIT_DONE); /* it has ended: a late attempt changes nothing */
+    task.tombstone.id.lo = 4;
     task.tombstone.end_ns = -1;
     cmp_edit_init(&edit, &task, 1);
     look(&edit, &world);

@@ -2,6 +2,8 @@
 #include "common/access/people_change.h"
 #include "common/access/registry.h"
 #include "common/access/sealed_cookie.h"
+#include "common/access/tenant_deletion.h"
+#include "common/access/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
@@ -397,13 +399,117 @@ static void states_go_one_way_to_the_end(void **state)
     assert_int_equal(
         fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
         FG_OK);
-    assert_int_equal(
-        fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__DELETING, &f->err),
-        FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
     assert_int_equal(
         fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
         FG_E_PRECONDITION);
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_E_EXISTS);
+}
+
+/* ---- deletion ---- */
+
+static Access__Tenant *only_tenant(struct fixture *f)
+{
+    assert_int_equal(f->make.message.n_tenants, 1);
+    return f->make.message.tenants[0];
+}
+
+static void bind(struct fixture *f, const char *tenants)
+{
+    Access__Binding binding;
+
+    access__binding__init(&binding);
+    binding.issuer = text_of(f, "https://login.example");
+    binding.claim = text_of(f, "groups");
+    binding.value = text_of(f, "dev");
+    binding.role = text_of(f, "viewer");
+    binding.tenants = text_of(f, tenants);
+    assert_int_equal(fg_access_bind(&f->make.change, &binding, &f->err), FG_OK);
+}
+
+static void a_deletion_takes_what_is_for_the_tenant_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char text[FG_TOKEN_CHARS + 1];
+
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_E_NOT_FOUND);
+    tenant(f, "a");
+    access_make_token(&f->make, &(struct access_token){.tenants = "a", .scopes = 1, .seed = 1},
+                      text);
+    access_make_token(&f->make, &(struct access_token){.tenants = "a,b", .scopes = 1, .seed = 2},
+                      text);
+    access_make_token(&f->make, &(struct access_token){.tenants = "ab", .scopes = 1, .seed = 3},
+                      text);
+    bind(f, "a");
+    bind(f, "a*");
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("a"), 1, FG_LIT("wrapped"), "file:1", &f->err), FG_OK);
+    for (unsigned i = 0; i < 2; i++) { /* again: the same, with the first numbers */
+        assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+        change->now_ms++;
+    }
+    assert_int_equal(only_tenant(f)->state, ACCESS__TENANT__STATE__DELETING);
+    assert_int_equal(only_tenant(f)->deletion->asked_ms, NOW_MS);
+    assert_int_equal(only_tenant(f)->deletion->tokens, 1);
+    assert_int_equal(only_tenant(f)->deletion->bindings, 1);
+    assert_int_equal(only_tenant(f)->deletion->keys, 1);
+    assert_int_equal(f->make.message.tokens[0]->revoked_ms, NOW_MS);
+    assert_int_equal(f->make.message.tokens[1]->revoked_ms, 0);
+    assert_int_equal(f->make.message.tokens[2]->revoked_ms, 0);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    assert_string_equal(f->make.message.bindings[0]->tenants, "a*");
+    assert_true(fg_tenant_key_is_shredded(&f->make.message, FG_LIT("a"), 1));
+    assert_int_equal(load(f), FG_OK);
+}
+
+static void a_deletion_begins_and_ends_once(void **state)
+{
+    const struct fg_access_listed listed = {1, 2, 3, 4}, later = {9, 9, 9, 9};
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+
+    tenant(f, "a");
+    assert_int_equal(fg_access_begin_deletion(change, FG_LIT("a"), &listed, &f->err),
+                     FG_E_PRECONDITION);
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 4, &f->err), FG_E_PRECONDITION);
+    assert_int_equal(fg_access_set_limit(change, FG_LIT("a"), "x", "1", &f->err), FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_int_equal(fg_access_begin_deletion(change, FG_LIT("a"), &listed, &f->err), FG_OK);
+    assert_int_equal(fg_access_begin_deletion(change, FG_LIT("a"), &later, &f->err), FG_OK);
+    assert_int_equal(only_tenant(f)->deletion->listed, 4);
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 5, &f->err), FG_OK);
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 6, &f->err), FG_OK);
+    assert_int_equal(only_tenant(f)->deletion->removed, 5);
+    assert_int_equal(only_tenant(f)->state, ACCESS__TENANT__STATE__DELETED);
+    assert_true(fg_access_is_deleted(only_tenant(f)));
+    assert_int_equal(
+        fg_access_set_tenant_state(change, FG_LIT("a"), ACCESS__TENANT__STATE__ACTIVE, &f->err),
+        FG_E_PRECONDITION);
+    assert_int_equal(load(f), FG_OK);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_int_equal(only_tenant(f)->state, ACCESS__TENANT__STATE__ACTIVE);
+    assert_null(only_tenant(f)->deletion);
+    assert_int_equal(only_tenant(f)->n_limits, 0);
+    assert_false(fg_access_is_deleted(only_tenant(f)));
+    assert_false(fg_access_is_deleted(NULL));
+}
+
+/* Ingesters would forget what it sends. */
+static void a_tenant_whose_key_was_shredded_needs_a_new_one(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+
+    tenant(f, "a");
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("a"), 1, FG_LIT("wrapped"), "file:1", &f->err), FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 0, &f->err), FG_OK);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_E_PRECONDITION);
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("a"), 2, FG_LIT("wrapped"), "file:1", &f->err), FG_OK);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
 }
 
 /* ---- people ---- */
@@ -806,6 +912,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(thousands_are_found_by_their_ids, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tenant_is_created_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(states_go_one_way_to_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_deletion_takes_what_is_for_the_tenant_alone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_deletion_begins_and_ends_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tenant_whose_key_was_shredded_needs_a_new_one, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_binding_is_there_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bindings_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ended_sessions_are_forgotten_after_a_day, set_up,
