@@ -131,7 +131,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     struct distributor_service *service = program->service;
 
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_program_await_bucket(program, read_ring, service->watch, err) != FG_OK)
+        fg_program_await(program, FG_PROGRAM_BUCKET, read_ring, service->watch, err) != FG_OK)
         return err->code;
     return dist_scrape_manager_start(service->scrape_manager, err);
 }

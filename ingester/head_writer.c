@@ -149,7 +149,7 @@ static void on_scrape(void *arg)
 {
     const struct ing_head_writer *writer = arg;
 
-    fg_metric_set(writer->metrics, WRITER_DAMAGED, atomic_load(&writer->config.store->damaged));
+    fg_metric_set(writer->metrics, WRITER_DAMAGED, fg_store_is_damaged(writer->config.store));
 }
 
 struct ing_head_writer *ing_head_writer_create(const struct ing_head_writer_config *config)

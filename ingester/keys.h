@@ -5,6 +5,7 @@
  * META
  *   "format"               -> varint version
  *   "cut"                  -> varint: how often the head was cut (head_chunks.h)
+ *   "key"                  -> the wrapped key that encrypts the head (head_seal.h)
  *   "manifest"             -> varint: a generation of the L0 manifest that was read (head_chunks.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number

@@ -7,6 +7,7 @@
 #include "common/runtime/log.h"
 #include "common/storage/bucket/settings.h"
 #include "ingester/first_use.h"
+#include "ingester/head_seal.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
@@ -51,6 +52,7 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
 struct ingester_service {
     struct fg_store *store;
+    struct fg_key_store *keys;  /* of the head; NULL: none */
     const struct fg_disk *disk; /* of the head */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES];
@@ -94,6 +96,7 @@ static enum fg_code open_bucket(struct ingester_service *service, struct fg_prog
         fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
         fg_program_start_access(program, service->bucket, place.data, err) != FG_OK)
         return err->code;
+    service->keys = fg_access_keys(program->access);
     return fg_program_check_bucket(program, service->bucket, err);
 }
 
@@ -150,6 +153,14 @@ static enum fg_code join(struct ingester_service *service, struct fg_err *err)
     return fg_ring_watch_start(service->watch, err);
 }
 
+static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct ingester_service *service = arg;
+
+    (void)deadline_mono_ns; /* each request for a key has its own */
+    return ing_head_seal(&service->store, service->keys, err);
+}
+
 /* Reading what the last run left may take a while. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
@@ -163,7 +174,9 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;
-    if (open_bucket(service, program, err) != FG_OK || make_watch(service, program, err) != FG_OK)
+    if (open_bucket(service, program, err) != FG_OK ||
+        fg_program_await(program, FG_PROGRAM_KEYS, seal_head, service, err) != FG_OK ||
+        make_watch(service, program, err) != FG_OK)
         return err->code;
     if (ing_create(&(struct ing_config){.settings = &settings,
                                         .segments = &segments,

@@ -176,7 +176,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
     if (fg_program_check_bucket(program, service->bucket, err) != FG_OK ||
         fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_program_await_bucket(program, read_ring, service->watch, err) != FG_OK)
+        fg_program_await(program, FG_PROGRAM_BUCKET, read_ring, service->watch, err) != FG_OK)
         return err->code;
     dial_members(service);
     return service->server == NULL ? FG_OK

@@ -846,6 +846,11 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
     return fg_people_start(access->people, bucket, err);
 }
 
+struct fg_key_store *fg_access_keys(struct fg_access *access)
+{
+    return access->keys;
+}
+
 void fg_access_unfollow(struct fg_access *access)
 {
     if (access->stop == NULL)

@@ -25,6 +25,7 @@
 
 struct fg_access;
 struct fg_encryption_settings;
+struct fg_key_store;
 
 struct fg_access_config {
     const struct fg_access_settings *settings;    /* borrowed */
@@ -91,6 +92,10 @@ enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
 /* Returns the registry that is known, with a reference of its own; NULL: none was read yet. It is
  * empty if there is none in the bucket. Any thread. */
 struct fg_access_registry *fg_access_registry(struct fg_access *access);
+
+/* Returns the keys of tenants, between fg_access_follow() and fg_access_unfollow(); NULL: the
+ * settings have no encryption. */
+struct fg_key_store *fg_access_keys(struct fg_access *access);
 
 /* Returns whether tokens of an issuer are taken. Any thread. */
 bool fg_access_has_issuer(const struct fg_access *access, struct fg_slice issuer);

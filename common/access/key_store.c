@@ -22,7 +22,7 @@ enum { WRAPS_MAX = 8, PATH_MAX_BYTES = 4096 };
 /* clang-format off */
 const struct fg_conf_field fg_encryption_fields[] = {
     {"mode", FG_CONF_ENUM, CONF(mode), .def = "off", .choices = "off|per_tenant",
-     .doc = "Whether new segments and blocks are encrypted. per_tenant: with a key of each tenant, which is stored in the bucket, encrypted with `encryption.key_file`. off: they are not; what was encrypted before can be read as long as the key file is set. All programs that read or write the bucket need the same section."},
+     .doc = "Whether new segments, blocks and heads are encrypted. per_tenant: with a key of each tenant, which is stored in the bucket, encrypted with `encryption.key_file`. off: they are not; what was encrypted before can be read as long as the key file is set. All programs that read or write the bucket need the same section."},
     {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
      .doc = "File with the key that encrypts the keys of tenants: 32 bytes, or 64 hexadecimal digits (`openssl rand -hex 32`). Others than owner and group may not read it. Without it nothing that is encrypted can be read, so keep a copy elsewhere than the bucket."},
     {"old_key_files", FG_CONF_STRING, CONF(old_key_files), .def = "", .max = "4000",
@@ -399,6 +399,41 @@ enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice ten
     if (code == FG_OK)
         *ret_version = version;
     return code;
+}
+
+/* ---- other keys ---- */
+
+enum fg_code fg_key_store_wrap(struct fg_key_store *store, struct fg_slice owner,
+                               const struct fg_seal_key *key, struct fg_buf *out,
+                               const char **ret_name, struct fg_err *err)
+{
+    struct fg_key_wrap *wrap = store->wraps[0];
+
+    *ret_name = wrap->name;
+    return wrap->wrap(wrap, owner, key, out, err);
+}
+
+enum fg_code fg_key_store_unwrap(struct fg_key_store *store, struct fg_slice owner,
+                                 struct fg_slice name, struct fg_slice wrapped,
+                                 struct fg_seal_key *ret_key, struct fg_err *err)
+{
+    for (size_t i = 0; i < store->n_wraps; i++)
+        if (fg_slice_is(name, store->wraps[i]->name))
+            return store->wraps[i]->unwrap(store->wraps[i], owner, wrapped, ret_key, err);
+    return fg_fail(err, FG_E_PRECONDITION,
+                   "it is encrypted with %.*s, which neither encryption.key_file nor "
+                   "encryption.old_key_files has",
+                   FG_S(fg_slice_sub(name, 0, FG_KEY_WRAP_NAME_MAX_BYTES)));
+}
+
+bool fg_key_store_wraps_with(const struct fg_key_store *store, struct fg_slice name)
+{
+    return fg_slice_is(name, store->wraps[0]->name);
+}
+
+bool fg_key_store_encrypts(const struct fg_key_store *store)
+{
+    return store->config.settings->mode == FG_ENCRYPTION_PER_TENANT;
 }
 
 /* ---- shredding and wrapping again ---- */

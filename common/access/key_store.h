@@ -58,6 +58,25 @@ void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *reg
 enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
                                  uint32_t *ret_version, struct fg_err *err) fg_must_check;
 
+/*
+ * Wrap a key that is stored elsewhere than in the registry, with what wraps new keys of tenants,
+ * and unwrap it. owner: a text that is no name of a tenant, for which alone it can be unwrapped.
+ * name: of what wrapped it. *ret_name lives as long as the store. FG_E_PRECONDITION: the settings
+ * do not have that any more; errors of key_wrap.h.
+ */
+enum fg_code fg_key_store_wrap(struct fg_key_store *store, struct fg_slice owner,
+                               const struct fg_seal_key *key, struct fg_buf *out,
+                               const char **ret_name, struct fg_err *err) fg_must_check;
+enum fg_code fg_key_store_unwrap(struct fg_key_store *store, struct fg_slice owner,
+                                 struct fg_slice name, struct fg_slice wrapped,
+                                 struct fg_seal_key *ret_key, struct fg_err *err) fg_must_check;
+
+/* Returns whether new keys are wrapped by what has that name. */
+bool fg_key_store_wraps_with(const struct fg_key_store *store, struct fg_slice name);
+
+/* Returns whether new data are to be encrypted. */
+bool fg_key_store_encrypts(const struct fg_key_store *store);
+
 /* Removes all keys of a tenant, versions 1 to *ret_newest, from the registry of the bucket. Needs
  * no store. */
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,

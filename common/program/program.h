@@ -181,16 +181,20 @@ void fg_program_stop_access(struct fg_program *program);
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program,
                                          struct fg_bucket *bucket);
 
+/* What a program waits for before it is ready: the bucket (condition bucket_away), or what encrypts
+ * the key of its head (keys_away). */
+enum fg_program_awaited { FG_PROGRAM_BUCKET, FG_PROGRAM_KEYS };
+
 /*
- * Calls attempt(arg) until it succeeds, which needs the bucket. While it fails with
- * FG_E_UNAVAILABLE or FG_E_DEADLINE the program stays up and is not ready, the condition
- * bucket_away has the reason, and the pause between two calls doubles up to ten seconds. Returns
- * any other error at once. From ready() only. FG_E_CANCELED: the program was told to stop.
+ * Calls attempt(arg) until it succeeds. While it fails with FG_E_UNAVAILABLE or FG_E_DEADLINE the
+ * program stays up and is not ready, the condition has the reason, and the pause between two calls
+ * doubles up to ten seconds. Returns any other error at once. From ready() only. FG_E_CANCELED: the
+ * program was told to stop.
  */
-enum fg_code fg_program_await_bucket(struct fg_program *program,
-                                     enum fg_code (*attempt)(void *arg, int64_t deadline_mono_ns,
-                                                             struct fg_err *err),
-                                     void *arg, struct fg_err *err) fg_must_check;
+enum fg_code fg_program_await(struct fg_program *program, enum fg_program_awaited awaited,
+                              enum fg_code (*attempt)(void *arg, int64_t deadline_mono_ns,
+                                                      struct fg_err *err),
+                              void *arg, struct fg_err *err) fg_must_check;
 
 /* Runs the startup check of the bucket (fg_bucket_startup_check()), and waits for it as above. */
 enum fg_code fg_program_check_bucket(struct fg_program *program, struct fg_bucket *bucket,

@@ -4,6 +4,7 @@
 #include "compactor/compactor.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scrape_manager.h"
+#include "ingester/head_seal.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/member.h"
@@ -49,6 +50,7 @@ struct server {
     int lock_fd;                     /* of the data folder: one server at a time; -1: none */
     const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
+    struct fg_key_store *keys;        /* of the head; NULL: none */
     struct cmp_local_store own_store; /* its id */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
@@ -122,14 +124,25 @@ static enum fg_code open_folder(struct server *server, struct fg_program *progra
     return make_folder(server->scratch, err);
 }
 
-static enum fg_code open_store(struct server *server, struct fg_err *err)
+static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct server *server = arg;
+
+    (void)deadline_mono_ns; /* each request for a key has its own */
+    return ing_head_seal(&server->store, server->keys, err);
+}
+
+static enum fg_code open_store(struct server *server, struct fg_program *program,
+                               struct fg_err *err)
 {
     const struct fg_store_config config = ing_store_config(&ingester_settings);
     char path[PATH_MAX_BYTES];
 
+    server->keys = fg_access_keys(program->access);
     (void)snprintf(path, sizeof path, "%s/head", single_settings.data);
     if (fg_store_open(path, ing_head_families, HEAD_FAMILIES, &config, &server->store, err) !=
             FG_OK ||
+        fg_program_await(program, FG_PROGRAM_KEYS, seal_head, server, err) != FG_OK ||
         ing_member_find_store(server->store, &server->own_store.id, err) != FG_OK)
         return err->code;
     atomic_store(&server->own_store.known, true);
@@ -322,7 +335,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
     /* The check before the ingester: it commits to the bucket as soon as it runs. A store without
      * conditional writes would lose commits of two writers in silence. */
-    if (open_store(server, err) != FG_OK ||
+    if (open_store(server, program, err) != FG_OK ||
         fg_program_check_bucket(program, server->bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||

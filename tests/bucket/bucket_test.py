@@ -208,6 +208,7 @@ def main():
         tally.run("encrypted: unreadable is no damage", encryption.what_cannot_be_read_is_no_damage)
         tally.run("encrypted: keys are renewed", encryption.keys_are_renewed)
         tally.run("encrypted: a tenant is shredded", encryption.a_tenant_is_shredded)
+        tally.run("encrypted: the head, too", encryption.the_head_is_encrypted)
         tally.run("encrypted: keys are in a vault", encryption.keys_are_in_a_vault)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,

@@ -3,6 +3,7 @@ and what cannot be read is said to be so."""
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -141,6 +142,7 @@ def what_cannot_be_read_is_no_damage():
             for more, why in (((), "this program has no keys (setting encryption.mode)"),
                               (("--encryption.key_file", other), "which this program does not have")):
                 server.arguments = [*versions.QUICK, *more]
+                shutil.rmtree(os.path.join(server.data, "head"))  # it is encrypted as well, and has nothing that is not in blocks
                 server.start().wait_ready()
                 client = make.client_of(server, "acme")
                 fields = {"profileTypeID": make.CPU, "labelSelector": "{}", "start": versions.HOURS[0] * 1000,
@@ -192,6 +194,9 @@ def keys_are_renewed():
             check("3 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "keys were not wrapped again")
             check((None, "rewrap", 200) in audited(server.data), "%s", audited(server.data))
             check("0 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "twice")
+            server.arguments = settings(second, "--encryption.old_key_files", first)
+            server.start().wait_ready()  # which encrypts the key of its head again
+            check(server.terminate() == 0, "%s", server.log_tail())
             server.arguments = settings(second)
             server.start().wait_ready()
             check(make.answers(server) == expected, "other answers with the new key file")
@@ -264,6 +269,81 @@ def flush_without_keys(server):
     check("head_without_keys" in ready and "head_rounds_aside" not in ready, "%s", ready)
 
 
+def secret_in_files(folder, text):
+    """Whether a file of the folder has the text."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with open(os.path.join(place, name), "rb") as content:
+                if text in content.read():
+                    return True
+    return False
+
+
+def push_secret(server, begin_s):
+    status, body = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "acme"}).send(
+        "POST", "/ingest?name=shop.cpu%%7Bpod%%3Dsecret_pod%%7D&from=%d&until=%d" % (begin_s, begin_s + 10), b"main;secret_function 7\n")
+    check(status == 200, "push: %d %s", status, body)
+
+
+def total_of_secret(server):
+    now = int(time.time())
+    return make.client_of(server, "acme").flame_total(make.CPU, '{pod="secret_pod"}', (now - 3600) * 1000, now * 1000)
+
+
+def the_head_is_encrypted():
+    """A stolen disk shows no profile that is not in the bucket yet; with the key file all is there, also after encryption was
+    turned off."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        key_file, other = write_key(folder, "key"), write_key(folder, "other")
+        begin_s = int(time.time()) - 600
+        with flamegrid.Server(*versions.QUICK) as server:  # so that this test can fail
+            server.start().wait_ready()
+            push_secret(server, begin_s)
+            server.kill()
+            head = os.path.join(server.data, "head")
+            check(secret_in_files(head, b"secret_function") and secret_in_files(head, b"secret_pod"), "the search finds nothing")
+            one = total_of_secret(server.start().wait_ready())
+            check(one > 0, "nothing is there")
+            server.kill()
+            server.arguments = settings(key_file)  # turned on: what comes from now on is encrypted
+            server.start().wait_ready()
+            check(total_of_secret(server) == one, "what was there before")
+        with flamegrid.Server(*settings(key_file)) as server:
+            head = os.path.join(server.data, "head")
+            for n in range(1, 4):  # each from another start
+                server.start().wait_ready()
+                push_secret(server, begin_s + 10 * n)
+                check(total_of_secret(server) == n * one, "%d of %d", total_of_secret(server), n * one)
+                server.kill()
+                check(not secret_in_files(head, b"secret_function") and not secret_in_files(head, b"secret_pod"), "it is on the disk")
+            for more, why in ((["--encryption.mode", "per_tenant", "--encryption.key_file", other], "is encrypted with file:"),
+                              ([], "encryption.key_file, or Vault, has to be set")):
+                server.arguments = [*versions.QUICK, *more]
+                server.start()
+                check(server.process.wait(60) != 0 and why in server.log_tail(), "%s", server.log_tail())
+            server.arguments = [*versions.QUICK, "--encryption.key_file", key_file]  # turned off
+            server.start().wait_ready()
+            check(total_of_secret(server) == 3 * one, "what is encrypted")
+            push_secret(server, begin_s + 100)
+            check(total_of_secret(server) == 4 * one, "encrypted and plain")
+            server.kill()
+            server.arguments = [*versions.QUICK, "--encryption.key_file", other, "--encryption.old_key_files", key_file,
+                                "--encryption.mode", "per_tenant"]
+            server.start().wait_ready()
+            check(total_of_secret(server) == 4 * one, "with another key file")
+            make.flush(server)
+            check(total_of_secret(server) == 4 * one, "in segments")
+            check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def ready_of(server):
+    """What /ready says; "" while nobody listens."""
+    try:
+        return server.operate("GET", "/ready")[1].decode()
+    except OSError:
+        return ""
+
+
 def keys_are_in_a_vault():
     """A transit engine encrypts the keys; it is asked once for each, and may be away for a while."""
     with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder, Transit("the-token") as transit:
@@ -290,7 +370,14 @@ def keys_are_in_a_vault():
             server.start().wait_ready()
             for _ in range(3):
                 check(make.answers(server) == expected, "other answers after a restart")
-            check(transit.calls == {"/v1/transit/decrypt/flamegrid": 2}, "%s", transit.calls)
+            check(transit.calls == {"/v1/transit/decrypt/flamegrid": 3}, "%s", transit.calls)  # two tenants, and the head
+            check(server.terminate() == 0, "%s", server.log_tail())
+            transit.sealed = True
+            server.start()
+            wait_for("waiting", lambda: "keys_away" in ready_of(server))
+            transit.sealed = False
+            server.wait_ready()
+            check(make.answers(server) == expected, "other answers after it was waited for")
             check(server.terminate() == 0, "%s", server.log_tail())
             with open(token_file, "w", encoding="ascii") as out:
                 out.write("another\n")

@@ -8,6 +8,8 @@
 
 #include "common/storage/store/store.h"
 
+#include <stdatomic.h>
+
 struct fg_store *fg_store_memory(unsigned n_families);
 
 /* Passes on to `inner` (borrowed). The fail_at-th write counted from when it was set with writes =

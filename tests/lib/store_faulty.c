@@ -111,6 +111,11 @@ static uint64_t faulty_memory_bytes(struct fg_store *store)
     return fg_store_memory_bytes(faulty_of(store)->inner);
 }
 
+static bool faulty_is_damaged(struct fg_store *store)
+{
+    return fg_store_is_damaged(faulty_of(store)->inner);
+}
+
 static void faulty_close(struct fg_store *store)
 {
     (void)store; /* in place, and the inner one is borrowed */
@@ -119,8 +124,8 @@ static void faulty_close(struct fg_store *store)
 void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner)
 {
     static const struct fg_store_ops ops = {
-        faulty_write, faulty_heal,       faulty_get,          faulty_contains,
-        faulty_iter,  faulty_disk_bytes, faulty_memory_bytes, faulty_close,
+        faulty_write,      faulty_heal,         faulty_get,   faulty_contains,   faulty_iter,
+        faulty_disk_bytes, faulty_memory_bytes, faulty_close, faulty_is_damaged,
     };
 
     *faulty = (struct fg_store_faulty){.store = {.ops = &ops}, .inner = inner};

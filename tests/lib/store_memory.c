@@ -311,8 +311,9 @@ static void memory_close(struct fg_store *store)
 struct fg_store *fg_store_memory(unsigned n_families)
 {
     static const struct fg_store_ops ops = {
-        memory_write,       memory_heal,       memory_get,          memory_contains,
-        memory_iter_create, memory_disk_bytes, memory_memory_bytes, memory_close,
+        memory_write,        memory_heal,        memory_get,
+        memory_contains,     memory_iter_create, memory_disk_bytes,
+        memory_memory_bytes, memory_close,       NULL,
     };
     struct memory_store *memory = fg_new(struct memory_store);
 

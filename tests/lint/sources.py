@@ -12,7 +12,7 @@ import re
 import sys
 
 # Inside common each folder uses itself and those before it.
-COMMON = ["base", "runtime", "net", "net/rpc", "model", "storage/store", "storage/bucket", "storage/cache", "storage/seal",
+COMMON = ["base", "runtime", "net", "net/rpc", "model", "storage/seal", "storage/store", "storage/bucket", "storage/cache",
           "storage/block",
           "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "access", "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]

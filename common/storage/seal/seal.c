@@ -119,7 +119,6 @@ static void gcm_encrypt(EVP_CIPHER_CTX *cipher, struct fg_slice content, uint8_t
         fg_assert(EVP_CipherUpdate(cipher, out, &len, content.ptr, (int)content.len) == 1);
     fg_assert(EVP_CipherFinal_ex(cipher, out + len, &len) == 1);
     fg_assert(EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, FG_SEAL_TAG_BYTES, ret_tag) == 1);
-    EVP_CIPHER_CTX_free(cipher);
 }
 
 static bool gcm_decrypt(EVP_CIPHER_CTX *cipher, struct fg_slice ciphertext,
@@ -135,7 +134,6 @@ static bool gcm_decrypt(EVP_CIPHER_CTX *cipher, struct fg_slice ciphertext,
         fg_assert(EVP_CipherUpdate(cipher, out, &len, ciphertext.ptr, (int)ciphertext.len) == 1);
     fg_assert(EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, FG_SEAL_TAG_BYTES, said) == 1);
     good = EVP_CipherFinal_ex(cipher, out + len, &len) == 1;
-    EVP_CIPHER_CTX_free(cipher);
     if (!good && ciphertext.len > 0)
         memset(out, 0, ciphertext.len);
     return good;
@@ -149,6 +147,7 @@ void fg_seal_gcm(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONC
 
     gcm_associate(cipher, associated);
     gcm_encrypt(cipher, content, out, ret_tag);
+    EVP_CIPHER_CTX_free(cipher);
 }
 
 bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
@@ -156,9 +155,57 @@ bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL
                       const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out)
 {
     EVP_CIPHER_CTX *cipher = gcm_begin(key, nonce, 0);
+    bool good;
 
     gcm_associate(cipher, associated);
-    return gcm_decrypt(cipher, ciphertext, tag, out);
+    good = gcm_decrypt(cipher, ciphertext, tag, out);
+    EVP_CIPHER_CTX_free(cipher);
+    return good;
+}
+
+struct fg_seal_cipher {
+    EVP_CIPHER_CTX *gcm; /* has the key; each text sets the nonce */
+};
+
+struct fg_seal_cipher *fg_seal_cipher_create(const struct fg_seal_key *key, bool encrypt)
+{
+    static const uint8_t no_nonce[FG_SEAL_NONCE_BYTES];
+    struct fg_seal_cipher *cipher = fg_new(struct fg_seal_cipher);
+
+    cipher->gcm = gcm_begin(key, no_nonce, encrypt);
+    return cipher;
+}
+
+void fg_seal_cipher_destroy(struct fg_seal_cipher *cipher)
+{
+    if (cipher == NULL)
+        return;
+    EVP_CIPHER_CTX_free(cipher->gcm); /* which overwrites the key */
+    free(cipher);
+}
+
+/* -1: it goes on encrypting, or decrypting. */
+static void gcm_again(EVP_CIPHER_CTX *gcm_of_key, const uint8_t nonce[FG_SEAL_NONCE_BYTES])
+{
+    fg_assert(EVP_CipherInit_ex2(gcm_of_key, NULL, NULL, nonce, -1, NULL) == 1);
+}
+
+void fg_seal_cipher_seal(struct fg_seal_cipher *cipher, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
+                         struct fg_slice associated, struct fg_slice content, uint8_t *out,
+                         uint8_t ret_tag[FG_SEAL_TAG_BYTES])
+{
+    gcm_again(cipher->gcm, nonce);
+    gcm_associate(cipher->gcm, associated);
+    gcm_encrypt(cipher->gcm, content, out, ret_tag);
+}
+
+bool fg_seal_cipher_open(struct fg_seal_cipher *cipher, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
+                         struct fg_slice associated, struct fg_slice ciphertext,
+                         const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out)
+{
+    gcm_again(cipher->gcm, nonce);
+    gcm_associate(cipher->gcm, associated);
+    return gcm_decrypt(cipher->gcm, ciphertext, tag, out);
 }
 
 /* ---- pages ---- */
@@ -235,11 +282,13 @@ void fg_seal_page(const struct fg_seal_key *key, const struct fg_seal_place *pla
                   struct fg_slice content, uint8_t *out)
 {
     uint8_t head[PLACE_BYTES];
+    EVP_CIPHER_CTX *cipher;
 
     place_head(place, head);
     make_iv(key, head, place, content, out);
-    gcm_encrypt(page_begin(key, head, place, out, 1), content, out + FG_SEAL_IV_BYTES,
-                out + FG_SEAL_IV_BYTES + content.len);
+    cipher = page_begin(key, head, place, out, 1);
+    gcm_encrypt(cipher, content, out + FG_SEAL_IV_BYTES, out + FG_SEAL_IV_BYTES + content.len);
+    EVP_CIPHER_CTX_free(cipher);
 }
 
 enum fg_code fg_seal_open(const struct fg_seal_key *key, const struct fg_seal_place *place,
@@ -247,13 +296,16 @@ enum fg_code fg_seal_open(const struct fg_seal_key *key, const struct fg_seal_pl
 {
     uint8_t head[PLACE_BYTES];
     struct fg_slice ciphertext;
+    EVP_CIPHER_CTX *cipher;
+    bool good;
 
     fg_assert(sealed.len >= FG_SEAL_MORE_BYTES);
     ciphertext = fg_slice_sub(sealed, FG_SEAL_IV_BYTES, sealed.len - FG_SEAL_MORE_BYTES);
     place_head(place, head);
-    if (!gcm_decrypt(page_begin(key, head, place, sealed.ptr, 0), ciphertext,
-                     sealed.ptr + sealed.len - FG_SEAL_TAG_BYTES, out))
-        return fg_fail(err, FG_E_CORRUPT,
-                       "not encrypted with key %u for this place, or changed since", place->key);
-    return FG_OK;
+    cipher = page_begin(key, head, place, sealed.ptr, 0);
+    good = gcm_decrypt(cipher, ciphertext, sealed.ptr + sealed.len - FG_SEAL_TAG_BYTES, out);
+    EVP_CIPHER_CTX_free(cipher);
+    return good ? FG_OK
+                : fg_fail(err, FG_E_CORRUPT,
+                          "not encrypted with key %u for this place, or changed since", place->key);
 }

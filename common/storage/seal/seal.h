@@ -59,6 +59,25 @@ bool fg_seal_gcm_open(const struct fg_seal_key *key, const uint8_t nonce[FG_SEAL
                       struct fg_slice associated, struct fg_slice ciphertext,
                       const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out) fg_must_check;
 
+/*
+ * The same for many texts with one key, whose schedule is computed once: several times as fast for
+ * texts of a kilobyte. One thread at a time.
+ */
+struct fg_seal_cipher;
+
+/* Makes one that encrypts, or one that decrypts. */
+struct fg_seal_cipher *fg_seal_cipher_create(const struct fg_seal_key *key, bool encrypt);
+/* Overwrites and frees it. Accepts NULL. */
+void fg_seal_cipher_destroy(struct fg_seal_cipher *cipher);
+
+/* As fg_seal_gcm(), of one that encrypts, and fg_seal_gcm_open(), of one that decrypts. */
+void fg_seal_cipher_seal(struct fg_seal_cipher *cipher, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
+                         struct fg_slice associated, struct fg_slice content, uint8_t *out,
+                         uint8_t ret_tag[FG_SEAL_TAG_BYTES]);
+bool fg_seal_cipher_open(struct fg_seal_cipher *cipher, const uint8_t nonce[FG_SEAL_NONCE_BYTES],
+                         struct fg_slice associated, struct fg_slice ciphertext,
+                         const uint8_t tag[FG_SEAL_TAG_BYTES], uint8_t *out) fg_must_check;
+
 /* Seals a page. out has room for content.len + FG_SEAL_MORE_BYTES. */
 void fg_seal_page(const struct fg_seal_key *key, const struct fg_seal_place *place,
                   struct fg_slice content, uint8_t *out);

@@ -71,6 +71,7 @@ struct opening {
 
 struct rocks {
     struct fg_store store;
+    atomic_bool damaged; /* a compaction met an unreadable table; compactions are off */
     char *dir;
     int dir_fd; /* holds the folder's lock: a read-only opening takes none of RocksDB's */
     char *names[FG_STORE_FAMILIES_MAX];
@@ -481,7 +482,7 @@ static void make_quiet(struct opening *opening)
  */
 static void stop_merging(struct rocks *rocks)
 {
-    if (atomic_exchange(&rocks->store.damaged, true))
+    if (atomic_exchange(&rocks->damaged, true))
         return;
     rocksdb_options_set_disable_auto_compactions(rocks->options, 1);
     fg_log_error("head store damaged, compaction disabled: it grows until it is replaced",
@@ -745,6 +746,11 @@ static struct rocks *rocks_alloc(const char *dir, const char *const *families, u
     return rocks;
 }
 
+static bool rocks_is_damaged(struct fg_store *store)
+{
+    return atomic_load(&rocks_of(store)->damaged);
+}
+
 /* Two processes on one folder would each say that they have made something durable. A file system
  * without locks on folders leaves it to RocksDB's own, which those who only read do not take. */
 static enum fg_code lock_dir(struct rocks *rocks, struct fg_err *err)
@@ -813,8 +819,8 @@ enum fg_code fg_store_open(const char *dir, const char *const *families, unsigne
                            struct fg_err *err)
 {
     static const struct fg_store_ops ops = {
-        rocks_write,       rocks_heal,       rocks_get,          rocks_contains,
-        rocks_iter_create, rocks_disk_bytes, rocks_memory_bytes, rocks_close,
+        rocks_write,      rocks_heal,         rocks_get,   rocks_contains,   rocks_iter_create,
+        rocks_disk_bytes, rocks_memory_bytes, rocks_close, rocks_is_damaged,
     };
     struct rocks *rocks;
 

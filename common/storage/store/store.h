@@ -12,13 +12,10 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
-#include <stdatomic.h>
-
 enum { FG_STORE_FAMILIES_MAX = 8 };
 
 struct fg_store {
     const struct fg_store_ops *ops;
-    atomic_bool damaged; /* a compaction met an unreadable table; compactions are off */
 };
 
 /* A batch collects puts and deletes. It may be used again after a write and a clear. */
@@ -61,6 +58,7 @@ struct fg_store_ops {
     uint64_t (*disk_bytes)(struct fg_store *store);
     uint64_t (*memory_bytes)(struct fg_store *store);
     void (*close)(struct fg_store *store);
+    bool (*is_damaged)(struct fg_store *store); /* NULL: it never is */
 };
 
 /*
@@ -113,6 +111,12 @@ static inline uint64_t fg_store_disk_bytes(struct fg_store *store)
 static inline uint64_t fg_store_memory_bytes(struct fg_store *store)
 {
     return store->ops->memory_bytes(store);
+}
+
+/* Returns true if a compaction met an unreadable table; compactions are off then. */
+static inline bool fg_store_is_damaged(struct fg_store *store)
+{
+    return store->ops->is_damaged != NULL && store->ops->is_damaged(store);
 }
 
 /* Closes the store, of which no iterator is left. Accepts NULL. */

@@ -143,8 +143,9 @@ static void disk_close(struct fg_store *store)
 
 struct sim_disk *sim_disk_create(unsigned families, const struct faults *faults)
 {
-    static const struct fg_store_ops ops = {disk_write, disk_heal,  disk_get,   disk_contains,
-                                            disk_iter,  disk_bytes, disk_bytes, disk_close};
+    static const struct fg_store_ops ops = {disk_write,    disk_heal,  disk_get,
+                                            disk_contains, disk_iter,  disk_bytes,
+                                            disk_bytes,    disk_close, NULL};
     struct sim_disk *disk = fg_new(struct sim_disk);
 
     disk->store.ops = &ops;

@@ -354,8 +354,9 @@ static void gate_close(struct fg_store *store)
 
 static void gate_init(struct gate *gate, struct fg_store *inner)
 {
-    static const struct fg_store_ops ops = {gate_write, gate_heal,  gate_get,   gate_contains,
-                                            gate_iter,  gate_bytes, gate_bytes, gate_close};
+    static const struct fg_store_ops ops = {gate_write,    gate_heal,  gate_get,
+                                            gate_contains, gate_iter,  gate_bytes,
+                                            gate_bytes,    gate_close, NULL};
 
     *gate = (struct gate){.store = {.ops = &ops}, .inner = inner};
     (void)pthread_mutex_init(&gate->lock, NULL);

@@ -384,7 +384,7 @@ static void a_rotten_table_does_not_stop_writes_for_good(void **state)
     }
     assert_true(failed > 0);
     assert_true(failed <= 2); /* one that was under way already */
-    assert_true(atomic_load(&store->damaged));
+    assert_true(fg_store_is_damaged(store));
     fg_store_close(store);
 }
 

@@ -1,6 +1,6 @@
-/* One suite for every store: what is written once here holds for memory, RocksDB and the faulty
- * wrapper that passes on. */
-#include "common/storage/store/store.h"
+/* One suite for every store: what is written once here holds for memory, RocksDB, one that
+ * encrypts, and the faulty wrapper that passes on. */
+#include "common/storage/store/sealed.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/lib/store_doubles.h"
 
@@ -66,6 +66,16 @@ static int set_up_rocksdb(void **state)
 static int set_up_faulty(void **state)
 {
     return set_up(state, false, true);
+}
+
+static int set_up_sealed(void **state)
+{
+    static const struct fg_seal_key key = {{1, 2, 3}};
+    int rc = set_up(state, true, false);
+    struct fixture *f = *state;
+
+    assert_int_equal(fg_store_seal(f->store, &key, true, &f->store, &f->err), FG_OK);
+    return rc;
 }
 
 static int tear_down(void **state)
@@ -388,6 +398,7 @@ int main(void)
         SUITE(memory),
         SUITE(rocksdb),
         SUITE(faulty),
+        SUITE(sealed),
         TEST(fails_the_chosen_write, faulty),
         TEST(fails_late, faulty),
         TEST(fails_reads, faulty),
