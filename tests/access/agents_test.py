@@ -16,7 +16,9 @@ import flamegrid  # noqa: E402
 import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
-SECONDS = 12
+# A driver burns CPU all the time, and its agent sends at its end. Only an agent that had no time to send in a short run, on a
+# busy machine, runs for longer than its interval of uploads.
+SECONDS = (3, 12)
 PARALLEL = 2
 SERVICE = "agent.%s"
 
@@ -66,12 +68,15 @@ def services(reader):
 def case(port, tokens, name, driver, carried):
     """Its profiles arrive with a token that may push, and with one that may not none does."""
     url = "http://127.0.0.1:%d" % port
-    driver.run(url, SERVICE % (name + ".refused"), SECONDS, carried(tokens["read"]))
-    code, said = driver.run(url, SERVICE % (name + ".sent"), SECONDS, carried(tokens["push"]))
-    check(code == 0, "exit code %d: %s", code, said[-2000:])
-    found = services(servers.Caller(port, tokens["read"]))
-    check(SERVICE % (name + ".sent") in found, "nothing arrived: %s %s", found, said[-2000:])
-    check(SERVICE % (name + ".refused") not in found, "it arrived without the scope push")
+    for seconds in SECONDS:
+        driver.run(url, SERVICE % (name + ".refused"), seconds, carried(tokens["read"]))
+        code, said = driver.run(url, SERVICE % (name + ".sent"), seconds, carried(tokens["push"]))
+        check(code == 0, "exit code %d: %s", code, said[-2000:])
+        found = services(servers.Caller(port, tokens["read"]))
+        check(SERVICE % (name + ".refused") not in found, "it arrived without the scope push")
+        if SERVICE % (name + ".sent") in found:
+            return
+    check(False, "nothing arrived: %s %s", found, said[-2000:])
 
 
 def main():

@@ -200,22 +200,24 @@ class Rust(Driver):
     extra = (os.path.join(HERE, "locks", "Cargo.lock"),)
 
     def install(self):
+        # Of what other working copies have compiled, too: cargo keeps only sources in its home.
+        self.target = os.path.join(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"), "flamegrid-target")
         version = version_of("cargo", "--version")
         if version is None or version < OLDEST_CARGO:
             raise Unavailable("no cargo of version %d.%d or later" % OLDEST_CARGO)
         # Without optimisation and debug information: a minute less, and the same names.
-        self.environment["CARGO_PROFILE_DEV_DEBUG"] = "false"
+        self.environment.update(CARGO_PROFILE_DEV_DEBUG="false", CARGO_TARGET_DIR=self.target)
         self.fetch("cargo", "fetch", "--locked")
         self.build("cargo", "build", "--locked", "--offline")
 
     def command(self, url, service, seconds):
-        return [self.path("target", "debug", "fg-client-rust"), url, str(seconds), service], {}
+        return [os.path.join(self.target, "debug", "fg-client-rust"), url, str(seconds), service], {}
 
 
 class Agent:
     """A driver, its settings, and the expected answers of the server."""
 
-    def __init__(self, driver, name, types, sampled, *, may=(), service=None, seconds=15, tags=None, labels=True,
+    def __init__(self, driver, name, types, sampled, *, may=(), service=None, seconds=8, tags=None, labels=True,
                  settings=None):
         self.driver = driver
         self.name = name
@@ -248,7 +250,7 @@ def all_agents():
     heap_of_node = ["memory:inuse_objects:count:inuse_space:bytes", "memory:inuse_space:bytes:inuse_space:bytes"]
     return [
         # Its uploads begin at multiples of ten seconds.
-        Agent(rust, "rust", [CPU], {CPU: SAMPLE_NS}, seconds=25),
+        Agent(rust, "rust", [CPU], {CPU: SAMPLE_NS}, seconds=15),
         Agent(otlp, "otlp.grpc", of_otlp, dict.fromkeys(of_otlp, SAMPLE_NS)),
         Agent(otlp, "otlp.http", of_otlp, dict.fromkeys(of_otlp, SAMPLE_NS)),
         Agent(otlp, "otlp.json", of_otlp, dict.fromkeys(of_otlp, SAMPLE_NS)),

@@ -28,7 +28,7 @@ ALL_TIME_MS = (1, (1 << 62) // 1_000_000)
 # error: chance goes away.
 ENOUGH_SAMPLES = 600
 TOLERANCE = 0.05
-MOST_RUNS = 8
+MOST_RUNS = 15
 # Node's agent at its end now and then takes a profile after it has switched profiles off, and takes the
 # program with it. That is its own affair, unless it happens every time.
 MOST_FALLS = 3

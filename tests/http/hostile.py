@@ -23,7 +23,9 @@ MIB = 1 << 20
 TIMEOUT_S = 60
 MEMORY_MIB = 64  # the server's budget; of which answers have an eighth
 ANSWERS_BYTES = MEMORY_MIB * MIB // 8
-STACKS = 12_000  # of a profile whose flame graph is some megabytes of JSON
+# Of a profile whose flame graph is more than a megabyte of JSON: long names, since the floods are about bytes, and a node costs
+# the server time.
+STACKS, PADDING = 1_000, "x" * 440
 CONNECTIONS = 16
 REQUESTS = 8  # that each of them sends at a time
 GROWTH_MIB = 128  # by which a flood may grow the process; without a bound what is asked for grows it by half as much again
@@ -61,8 +63,8 @@ def wait_for(condition, what):
 
 
 def large_answer(server):
-    """Returns path and size of an answer of several megabytes."""
-    stacks = "".join("main;handle_request_%06d;%s;leaf_%06d 1\n" % (i, "the_function_of_step_%06d" % i, i)
+    """Returns path and size of a large answer."""
+    stacks = "".join("main;%s 1\n" % ";".join("%s_%06d_%s" % (name, i, PADDING) for name in ("handler", "step", "leaf"))
                      for i in range(STACKS))
     client = flamegrid.Client(server.port)
     status, body = client.send("POST", "/ingest?name=large.cpu&format=folded&from=now-10s&until=now", stacks)
