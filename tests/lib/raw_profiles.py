@@ -171,6 +171,20 @@ def call_graph(stacks, kept=None):
     return nodes, edges
 
 
+def go_pgo(stacks, keep_locations, aggregate_callees):
+    """{stack: value} of stacks of locations (pprof.located), root first, cut to what is next to the leaf; 0: not cut. The line of a
+    callee is only that of the innermost function: what that is inlined in are callers."""
+    found = {}
+    for stack, value in stacks.items():
+        stack = stack[-keep_locations:]
+        if aggregate_callees and stack and stack[-1][-1]:
+            *location, lines = stack[-1]
+            (function, _), *callers = lines
+            stack = (*stack[:-1], (*location, ((function, 0), *callers)))
+        found[stack] = found.get(stack, 0) + value
+    return found
+
+
 def figures(stacks):
     """{(function, "self" or "total"): value}, of stacks with values; recursion counts once."""
     found = {}
