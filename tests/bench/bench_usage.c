@@ -4,8 +4,8 @@
  *
  *     bench_usage [DAYS [LATENCY_MS]]
  *
- * Reading is on the wall, since it waits; adding is processor time. Each beside the simple way: one
- * document after another, one row after another.
+ * Reading is on the wall, since it waits; adding is processor time. Each next to the simple way:
+ * one document after another, one row after another.
  */
 #include "common/base/str.h"
 #include "common/cluster/usage/documents.h"
