@@ -162,8 +162,8 @@ def folded(data):
     return found
 
 
-def located(data):
-    """[((root, ..., leaf), values)] of a pprof's bytes, with all that a location has: (mapping, address, is it folded, lines). A line,
+def located(data, change=lambda stacks: stacks):
+    """[((root, ..., leaf), values)] of a pprof's bytes; change may change the ids of their locations, leaf first. With all that a location has: (mapping, address, is it folded, lines). A line,
     the innermost first, is (function, number); mappings and functions are tuples of their fields without the id."""
     strings, samples = [], []
     tables = {3: {}, 4: {}, 5: {}}
@@ -182,14 +182,15 @@ def located(data):
     locations = {id_: (mappings.get(parts.get(2, 0)), parts.get(3, 0), bool(parts.get(5, 0)),
                        tuple((functions[line[1]], signed(line.get(2, 0))) for line in lines))
                  for id_, (parts, lines) in tables[4].items()}
-    found = []
+    ids, values = [], []
     for sample in samples:
         parts = {1: [], 2: []}
         for part, kind, content in fields(sample):
             if part in parts:  # packed, or one by one
                 parts[part] += numbers(kind, content)
-        found.append((tuple(locations[id_] for id_ in reversed(parts[1])), [signed(value) for value in parts[2]]))
-    return found
+        ids.append(parts[1])
+        values.append([signed(value) for value in parts[2]])
+    return [(tuple(locations[id_] for id_ in reversed(stack)), column) for stack, column in zip(change(ids), values)]
 
 
 def folded_json(profile):

@@ -24,6 +24,7 @@ WAIT_S = 60
 SETTINGS = ["--ingester.segments.poll", "1s", "--ingester.segments.forget_after", "0s", "--querier.manifest_age", "1s",
             "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s", "--compactor.retire_after", "0s"]
 SELECTOR = '{service_name="shop"}'
+CUT_DEPTH = 60  # Go's CPU profiler cuts stacks at 64
 MAPPING_FUNCTIONS = 5  # in the tuple of a mapping
 
 
@@ -33,6 +34,9 @@ def real_profiles():
     folder = flamegrid.shared_folder("load")
     names = sorted(name for name in os.listdir(folder) if "-cpu-" in name) if folder else []
     paths += [os.path.join(folder, name) for name in random.Random(1).sample(names, min(len(names), PROFILES - 1))]
+    # Most of its stacks are cut.
+    cut = os.path.join(flamegrid.shared_folder("corpus"), "pprof", "pyroscope-cpu_go_truncated_1.pb.gz")
+    paths[1:1] = [cut] if os.path.exists(cut) else []
     for path in paths:
         with open(path, "rb") as file:
             yield gzip.decompress(file.read())
@@ -53,7 +57,7 @@ def as_stored(location):
 
 def stacks_of(data, column):
     found = {}
-    for stack, values in pprof.located(data):
+    for stack, values in pprof.located(data, lambda stacks: raw_profiles.go_completed(stacks, CUT_DEPTH, 0)):
         if any(values):
             stack = tuple(map(as_stored, stack))
             found[stack] = found.get(stack, 0) + values[column]
