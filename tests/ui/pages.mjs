@@ -864,6 +864,8 @@ const cases = {
       ["/adhoc", {}],
       ["/status", {}],
       ["/targets", {}],
+      ["/usage", {}],
+      ["/tokens", {}],
     ]) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(at(route, parameters));
