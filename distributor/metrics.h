@@ -16,6 +16,7 @@
     M(COUNTER, DIST_REFUSED_BUSY, "flamegrid_distributor_uploads_refused_total{reason=\"busy\"}", "Uploads refused, by reason") \
     M(COUNTER, DIST_REFUSED_OTHER, "flamegrid_distributor_uploads_refused_total{reason=\"unavailable\"}", "Uploads refused, by reason") \
     M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks truncated to limits.max_profile_stacktrace_depth") \
+    M(COUNTER, DIST_STACKS_COMPLETED, "flamegrid_distributor_stacks_completed_total", "Stacks of Go that its profiler had truncated and that were completed from others of the profile") \
     M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names truncated to limits.max_profile_symbol_value_length") \
     M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples dropped because all values are zero or a value is negative") \
     M(COUNTER, DIST_SAMPLES_DANGLING, "flamegrid_distributor_samples_dangling_total", "Samples dropped because they refer to a location, function, string or stack that the upload does not contain") \

@@ -779,6 +779,8 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
     fg_metric_add(distributor->metrics, DIST_INFLATED, counts->inflated_bytes);
     if (counts->decode.stacks_cut > 0)
         fg_metric_add(distributor->metrics, DIST_STACKS_CUT, counts->decode.stacks_cut);
+    if (counts->decode.stacks_completed > 0)
+        fg_metric_add(distributor->metrics, DIST_STACKS_COMPLETED, counts->decode.stacks_completed);
     if (counts->decode.symbols_cut > 0)
         fg_metric_add(distributor->metrics, DIST_SYMBOLS_CUT, counts->decode.symbols_cut);
     if (counts->decode.samples_dropped > 0)

@@ -223,6 +223,7 @@ static void put_limits(struct fg_json_writer *json, const Access__Tenant *tenant
         fg_json_begin_object(json, field->key);
         fg_json_put_text(json, "value", fg_buf_slice(&value));
         fg_json_put_cstr(json, "source", source_of(field, tenant, fg_buf_slice(&value), defaults));
+        fg_json_put_cstr(json, "meaning", field->doc);
         fg_json_end(json);
         fg_buf_done(&value);
     }

@@ -512,19 +512,39 @@ static bool form_has_csrf(const struct fg_http_request *req, const struct fg_ses
     return false;
 }
 
+/* Appends where the browser goes to end the session at the provider; nothing if it stays there. */
 static void put_logout_url(struct fg_oidc *oidc, struct fg_http_request *req, struct fg_buf *url)
 {
     struct fg_discovery discovery = {.end_session = NULL};
     struct fg_err err;
 
-    if (fg_issuers_discovery(oidc->config.issuers, oidc->issuer, fg_http_arena(req), &discovery,
+    if (oidc->config.provider_logout &&
+        fg_issuers_discovery(oidc->config.issuers, oidc->issuer, fg_http_arena(req), &discovery,
                              &err) == FG_OK)
         fg_oidc_logout_url(&discovery, &oidc->client, oidc->public_url, url);
-    if (url->len == 0 || url->full) {
+    if (url->full)
         fg_buf_clear(url);
-        fg_buf_puts(url, "/");
-    }
-    fg_buf_putc(url, '\0');
+}
+
+static bool is_of_a_script(const struct fg_http_request *req)
+{
+    return fg_slice_search(fg_http_header(req, "Accept"), "application/json") != SIZE_MAX;
+}
+
+static void tell_location(struct fg_http_request *req, const struct fg_buf *url)
+{
+    struct fg_json_writer json;
+    struct fg_buf body;
+
+    fg_buf_init(&body, (size_t)2 * URL_MAX_BYTES);
+    json = fg_json_writer(&body);
+    fg_json_begin_object(&json, NULL);
+    if (url->len > 0)
+        fg_json_put_text(&json, "location", fg_buf_slice(url));
+    fg_json_end(&json);
+    fg_http_add_header(req, "Cache-Control", "no-store");
+    fg_http_respond(req, 200, "application/json", &body);
+    fg_buf_done(&body);
 }
 
 static void on_logout(struct fg_http_request *req, void *arg)
@@ -542,12 +562,19 @@ static void on_logout(struct fg_http_request *req, void *arg)
         return;
     }
     if (session.subject.len > 0)
-        record(oidc, req, session.subject, "logged out", 303);
+        record(oidc, req, session.subject, "logged out", is_of_a_script(req) ? 200 : 303);
     /* Whoever has no session any more is logged out, too. */
     fg_buf_init(&url, URL_MAX_BYTES);
     put_logout_url(oidc, req, &url);
     set_cookie(oidc, req, oidc->session_cookie, FG_LIT(""), 0);
-    redirect(req, (const char *)url.ptr);
+    if (is_of_a_script(req)) {
+        tell_location(req, &url);
+    } else {
+        if (url.len == 0)
+            fg_buf_puts(&url, "/");
+        fg_buf_putc(&url, '\0');
+        redirect(req, (const char *)url.ptr);
+    }
     fg_buf_done(&url);
 }
 

@@ -8,8 +8,10 @@
  *   path with the cookie of a session. An exchange that fails is an attempt of its address
  *   (attempts.h), since each is a request to the provider.
  * - POST /auth/logout: takes the cookie of the session from the browser, with its csrf value
- *   (X-Flamegrid-Csrf, or csrf in a form); 303 to the provider's log-out. Copies of the cookie are
- *   good until it expires, or until the subject's sessions are revoked.
+ *   (X-Flamegrid-Csrf, or csrf in a form); 303 to the provider's log-out. A script cannot see where
+ *   a redirect leads: with Accept: application/json the address is in the answer, and the page goes
+ *   there. Copies of the cookie are good until it expires, or until the subject's sessions are
+ *   revoked.
  * - GET /.well-known/oauth-protected-resource: which issuers' tokens this server takes (RFC 9728).
  *
  * Cookies are HttpOnly and SameSite=Lax. Under https they are Secure and named __Host-…, so no
@@ -47,6 +49,7 @@ struct fg_oidc_config {
     const char *scopes;           /* "openid profile email" */
     const char *device_client_id; /* "": commands have no log-in */
     const char *public_url;       /* of this server, without a path */
+    bool provider_logout;         /* a log-out ends the session at the provider, too */
     /* Makes the claims of a session out of those of an ID token: those that bindings ask for. On
      * the loop of a request. Slices are in the arena. */
     enum fg_code (*claims)(void *arg, const struct fg_jwt_verified *verified,

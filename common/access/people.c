@@ -102,6 +102,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
                                                        .scopes = login->scopes,
                                                        .public_url = login->public_url,
                                                        .device_client_id = login->device_client_id,
+                                                       .provider_logout = login->provider_logout,
                                                        .claims = claims_of,
                                                        .arg = people},
                               &people->oidc, err);

@@ -44,7 +44,9 @@ const struct fg_conf_field fg_access_login_fields[] = {
     {"device_client_id", FG_CONF_STRING, CONF(device_client_id), .def = "", .max = "1000",
      .doc = "Identifier of `flamegrid login` at the identity provider: a client without a secret that may use the device flow (RFC 8628). Its tokens need the audience that `access.issuers` names for the issuer. Empty: commands have no log-in."},
     {"public_url", FG_CONF_STRING, CONF(public_url), .def = "", .max = "2000",
-     .doc = "The address of this server in browsers, such as https://profiles.example.com. The identity provider has to know PUBLIC_URL/auth/callback. Without https only a loopback address is possible."},
+     .doc = "The address of this server in browsers, such as https://profiles.example.com. The identity provider has to know PUBLIC_URL/auth/callback, and PUBLIC_URL itself as an address to come back to after a log-out. Without https only a loopback address is possible."},
+    {"provider_logout", FG_CONF_BOOL, CONF(provider_logout), .def = "true",
+     .doc = "Whether log-out ends the session at the identity provider, too, if the provider has an `end_session_endpoint` (OpenID Connect RP-Initiated Logout). false: whoever logs out is logged in again without a password while the session at the provider lasts."},
 };
 /* clang-format on */
 const size_t fg_access_login_n_fields = FG_COUNT(fg_access_login_fields);

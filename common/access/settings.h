@@ -19,6 +19,7 @@ struct fg_access_settings {
 struct fg_access_login_settings {
     char *issuer; /* "": no log-in for people */
     char *client_id, *client_secret_file, *scopes, *public_url, *device_client_id;
+    bool provider_logout;
 };
 
 extern const struct fg_conf_field fg_access_fields[];

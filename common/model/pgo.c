@@ -1,16 +1,21 @@
 #include "common/model/pgo.h"
 
-/* Finds or adds a location like this one of `into`, without line numbers. */
-static uint32_t without_lines(struct fg_tree *into, uint32_t number)
+/*
+ * Finds or adds a location like this one of `into`, without the line number of its innermost
+ * function. The lines of the functions that it is inlined in are those of calls, which the compiler
+ * wants to know.
+ */
+static uint32_t without_line(struct fg_tree *into, uint32_t number)
 {
     struct fg_location location = into->symbols.locations[number];
-    struct fg_line *lines = fg_calloc(FG_MAX(location.n_lines, 1), sizeof *lines);
+    struct fg_line *lines;
     uint32_t found;
 
-    for (uint32_t i = 0; i < location.n_lines; i++) {
-        lines[i] = into->symbols.lines[location.first_line + i];
-        lines[i].line = 0;
-    }
+    if (location.n_lines == 0)
+        return number;
+    lines = fg_calloc(location.n_lines, sizeof *lines);
+    memcpy(lines, into->symbols.lines + location.first_line, location.n_lines * sizeof *lines);
+    lines[0].line = 0;
     found = fg_symbols_location(&into->symbols, &location, lines);
     free(lines);
     return found;
@@ -47,7 +52,7 @@ void fg_tree_pgo(const struct fg_tree *tree, uint32_t keep_locations, bool aggre
             uint32_t location = fg_symbols_import_location(&import, list[k]);
 
             if (k == 0 && aggregate_callees)
-                location = without_lines(into, location);
+                location = without_line(into, location);
             node = fg_tree_child(into, node, location);
         }
         fg_tree_add(into, node, tree->self[i]);

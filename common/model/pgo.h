@@ -9,8 +9,8 @@
 
 /*
  * Adds the stacks of a tree to an empty tree, each cut to its last keep_locations locations, leaf
- * included; 0: whole. aggregate_callees: clears the line numbers of the leaf, so that stacks that
- * differ in these only are one.
+ * included; 0: whole. aggregate_callees: clears the line number of the leaf, which of inlined
+ * functions is that of the innermost one, so that stacks that differ in this only are one.
  */
 void fg_tree_pgo(const struct fg_tree *tree, uint32_t keep_locations, bool aggregate_callees,
                  struct fg_tree *into);

@@ -10,6 +10,7 @@
 /* clang-format off */
 #define FG_UI_PAGES(X) \
     X("/") X("/labels") X("/spans") X("/compare") X("/diff") X("/adhoc") X(FG_UI_TARGETS) X("/status") \
+    X("/usage") X("/tenants") X("/tokens") X("/people") X("/audit") \
     X("/comparison") X("/comparison-diff") X("/explore") /* links of Pyroscope's page */
 /* clang-format on */
 #define FG_UI_TARGETS "/targets" /* as Prometheus calls it */

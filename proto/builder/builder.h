@@ -39,6 +39,7 @@ struct fg_decode_limits fg_decode_limits_of(const struct fg_limit_settings *limi
 /* What was truncated or dropped, for the metrics. */
 struct fg_decode_counts {
     uint64_t stacks_cut, symbols_cut;
+    uint64_t stacks_completed;  /* of Go: the profiler had cut them */
     uint64_t samples_dropped;   /* negative or without any value */
     uint64_t samples_dangling;  /* refer to a location, function, string or stack that is missing */
     uint64_t times_repaired;    /* in 1970: replaced with the upload's time */

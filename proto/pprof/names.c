@@ -92,11 +92,15 @@ static enum fg_code prefix_file(struct fg_batch_function *function, struct fg_ar
     return FG_OK;
 }
 
+bool fg_pprof_is_go(const struct fg_batch *batch, unsigned quirks)
+{
+    return (quirks & FG_PPROF_GO) != 0 || ((quirks & FG_PPROF_NOT_GO) == 0 && looks_like_go(batch));
+}
+
 enum fg_code fg_pprof_rename(struct fg_batch *batch, unsigned quirks, struct fg_arena *arena,
                              struct fg_err *err)
 {
-    bool go =
-        (quirks & FG_PPROF_GO) != 0 || ((quirks & FG_PPROF_NOT_GO) == 0 && looks_like_go(batch));
+    bool go = fg_pprof_is_go(batch, quirks);
 
     for (uint32_t i = 0; i < batch->n_functions; i++) {
         struct fg_batch_function *function = &batch->functions[i];

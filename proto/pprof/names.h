@@ -5,6 +5,10 @@
 #include "common/base/arena.h"
 #include "common/model/batch.h"
 
+/* Returns whether a Go program made the profile, by the quirks or else by the files of the
+ * functions. */
+bool fg_pprof_is_go(const struct fg_batch *batch, unsigned quirks);
+
 /*
  * Changes the batch's function names as the quirks (enum fg_pprof_quirk) and, for Go, the files of
  * the functions say. New text lives in the arena; FG_E_TOO_LARGE at its end.

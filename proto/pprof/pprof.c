@@ -4,6 +4,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "proto/ids.h"
+#include "proto/pprof/go_stacks.h"
 #include "proto/pprof/names.h"
 
 /* Field numbers of pprof's profile.proto. */
@@ -93,6 +94,8 @@ struct pprof_reader {
     uint32_t *unnamed;     /* of a mapping: the same for locations without names; 0: none yet */
     uint32_t *location_of; /* number in the input -> number in the batch, or NOTHING or LOST */
     bool *function_lost;   /* of a number: names that are not in the string table */
+
+    struct fg_go_stack *completed; /* of a sample; NULL: stacks are as they were sent */
 
     /* Of the sample at hand, kept for the next. */
     uint32_t *stack;
@@ -793,6 +796,91 @@ static enum fg_code keep_sample(struct pprof_reader *reader, uint32_t n_values, 
                              err);
 }
 
+/* How many locations a sample names. */
+static uint32_t depth_of(struct fg_slice in)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint32_t depth = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN) ||
+            tag == FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT)) {
+            struct fg_slice ids = fg_pb_varints(&cur, tag);
+
+            for (size_t i = 0; i < ids.len; i++)
+                depth += (ids.ptr[i] & 0x80) == 0; /* the last byte of a number */
+        } else {
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    return depth;
+}
+
+/* Whether Go's profiler may have cut stacks: one is as deep as it gets, and none is deeper. */
+static bool may_be_cut(const struct pprof_reader *reader)
+{
+    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    uint32_t less_than, from = fg_go_cut_depth(reader->batch, &less_than);
+    bool deep = false;
+
+    if (from == 0 || !fg_pprof_is_go(reader->batch, reader->request->quirks))
+        return false;
+    for (uint32_t i = 0; i < table->count && (!deep || less_than > 0); i++) {
+        /* An id takes a byte at least. */
+        uint32_t depth = table->entries[i].len < from ? 0 : depth_of(table->entries[i]);
+
+        deep |= depth >= from;
+        if (less_than > 0 && depth >= less_than)
+            return false;
+    }
+    return deep;
+}
+
+/* Makes reader->completed, a stack for each sample. */
+static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *err)
+{
+    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    uint32_t n_values, n_completed;
+
+    reader->completed = fg_arena_new(reader->arena, struct fg_go_stack, table->count);
+    if (reader->completed == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < table->count; i++) {
+        uint32_t *copy;
+
+        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK)
+            return fg_wrap(err, "sample %u", i);
+        if (reader->lost || reader->depth == 0)
+            continue;
+        copy = fg_arena_new(reader->arena, uint32_t, reader->depth);
+        if (copy == NULL)
+            return too_large(err);
+        memcpy(copy, reader->stack, reader->depth * sizeof *copy);
+        reader->completed[i] = (struct fg_go_stack){copy, reader->depth};
+    }
+    if (fg_go_complete(reader->completed, table->count, reader->arena, &n_completed, err) != FG_OK)
+        return err->code;
+    reader->counts->stacks_completed += n_completed;
+    return FG_OK;
+}
+
+/* Adds what was missing of the stack of sample number i. */
+static enum fg_code complete_stack(struct pprof_reader *reader, uint32_t i, struct fg_err *err)
+{
+    const struct fg_go_stack *whole = &reader->completed[i];
+
+    if (whole->depth <= reader->depth)
+        return FG_OK;
+    if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, whole->depth - reader->depth,
+                       &reader->cap_stack, sizeof *reader->stack))
+        return too_large(err);
+    memcpy(reader->stack, whole->locations, whole->depth * sizeof *reader->stack);
+    reader->depth = whole->depth;
+    return FG_OK;
+}
+
 static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err)
 {
     const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
@@ -804,8 +892,11 @@ static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err
                        "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
                        "actual: %u, limit: %u)",
                        table->count, max);
+    if (may_be_cut(reader) && complete_stacks(reader, err) != FG_OK)
+        return err->code;
     for (uint32_t i = 0; i < table->count; i++) {
-        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK)
+        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK ||
+            (reader->completed != NULL && complete_stack(reader, i, err) != FG_OK))
             return fg_wrap(err, "sample %u", i);
         if (reader->lost)
             n_lost++;

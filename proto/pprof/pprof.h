@@ -7,9 +7,10 @@
  * the types, a '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location.
  * It fails with FG_E_DECODE if the bytes are no message. It repairs: in a mapping with functions,
  * addresses of named locations and the mapping's address range become 0; samples that are negative
- * or empty go; a mapping that is missing is none. Unlike Pyroscope we keep every value: a location
- * without lines keeps its address and a mapping with addresses, no matter what its mapping says of
- * functions; a location without lines and address leaves its stacks, but not its samples.
+ * or empty go; a mapping that is missing is none; stacks that Go's profilers have cut are completed
+ * (go_stacks.h). Unlike Pyroscope we keep every value: a location without lines keeps its address
+ * and a mapping with addresses, no matter what its mapping says of functions; a location without
+ * lines and address leaves its stacks, but not its samples.
  */
 #ifndef FG_PROTO_PPROF_PPROF_H
 #define FG_PROTO_PPROF_PPROF_H

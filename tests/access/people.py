@@ -313,6 +313,14 @@ def refuse_cookies(here):
     flamegrid.check(here.whoami(browser)[0] == 200, "the good cookie")
 
 
+def asked_at(here, browser):
+    """What the provider asks for when somebody logs in: prompt=NAME, or nothing."""
+    answer = browser.send("GET", here.begin(browser))
+    while answer.location is not None and not answer.location.startswith(here.url):
+        answer = browser.send("GET", answer.location)
+    return "" if answer.location is not None else "prompt=" + form_of(answer)[1].get("prompt", "")
+
+
 def log_out(here):
     browser = Browser()
     here.log_in(browser, "ada")
@@ -323,7 +331,19 @@ def log_out(here):
     answer = browser.send("POST", here.url + "/auth/logout", {"csrf": csrf})
     flamegrid.check(answer.status == 303 and answer.location.startswith(here.provider.issuer + "/session/end?"), "%d %s", answer.status, answer.location)
     flamegrid.check(here.whoami(browser)[0] == 401, "still logged in")
-    flamegrid.check(browser.send("GET", answer.location).status == 200, "the provider does not know its own log-out")
+    # The provider's session goes on until its log-out is visited: nobody is asked for a name before, and everybody after.
+    flamegrid.check("prompt=login" not in asked_at(here, browser), "the provider has forgotten the session")
+    leave = browser.send("GET", answer.location)
+    action, fields = form_of(leave)
+    left = browser.send("POST", action, {**fields, "logout": "yes"})
+    flamegrid.check(left.status == 303 and left.location.rstrip("/") == here.url, "back to %s", left.location)
+    flamegrid.check("prompt=login" in asked_at(here, browser), "the provider still knows the session")
+    # A script gets the address in the answer.
+    here.log_in(browser, "ada")
+    script = {"X-Flamegrid-Csrf": here.whoami(browser)[1]["csrf"], "Accept": "application/json"}
+    answer = browser.send("POST", here.url + "/auth/logout", headers=script)
+    flamegrid.check(answer.status == 200 and json.loads(answer.body)["location"].startswith(here.provider.issuer + "/session/end?"), "%s", answer.body)
+    flamegrid.check(here.whoami(browser)[0] == 401, "still logged in")
     deadline = time.monotonic() + WAIT_S
     while not {"logged in", "logged out"} <= {record["detail"] for record in here.audited("ada")}:
         flamegrid.check(time.monotonic() < deadline, "the audit has %s", here.audited("ada"))
@@ -409,6 +429,28 @@ def survive_a_restart(here):
     flamegrid.check(answer.status == 303, "a log-in under way: %d %s", answer.status, answer.body)
 
 
+def stay_at_the_provider(here):
+    """access.login.provider_logout: false. A log-out is of this server alone."""
+    arguments = here.asking.server.arguments
+    here.asking.server.terminate()
+    here.asking.server.arguments = (*arguments, "--access.login.provider_logout", "false")
+    here.asking.server.start().wait_ready()
+    here.wait_login()
+    browser = Browser()
+    here.log_in(browser, "ada")
+    answer = browser.send("POST", here.url + "/auth/logout", {"csrf": here.whoami(browser)[1]["csrf"]})
+    flamegrid.check((answer.status, answer.location) == (303, here.url + "/"), "%d %s", answer.status, answer.location)
+    here.log_in(browser, "ada")
+    script = {"X-Flamegrid-Csrf": here.whoami(browser)[1]["csrf"], "Accept": "application/json"}
+    answer = browser.send("POST", here.url + "/auth/logout", headers=script)
+    flamegrid.check((answer.status, json.loads(answer.body)) == (200, {}), "%d %s", answer.status, answer.body)
+    flamegrid.check(here.whoami(browser)[0] == 401, "still logged in")
+    here.asking.server.terminate()
+    here.asking.server.arguments = arguments
+    here.asking.server.start().wait_ready()
+    here.wait_login()
+
+
 class Command:
     """Commands of a person with a home of its own."""
 
@@ -476,7 +518,7 @@ CASES = (("people: log in", log_in), ("people: keep to their roles", keep_to_rol
          ("people: a page sends to the log-in", send_to_the_log_in), ("people: return path", come_back_here),
          ("people: hostile callbacks", refuse_callbacks), ("people: hostile cookies", refuse_cookies), ("people: log out", log_out),
          ("people: bind by command", bind_by_command), ("people: end sessions", end_sessions),
-         ("people: restart", survive_a_restart), ("people: a command logs in", log_in_a_command), ("people: protected resource", describe_itself), ("people: no secret is shown", hide_secrets))
+         ("people: restart", survive_a_restart), ("people: stay at the provider", stay_at_the_provider), ("people: a command logs in", log_in_a_command), ("people: protected resource", describe_itself), ("people: no secret is shown", hide_secrets))
 
 
 def run(tally):

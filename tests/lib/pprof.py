@@ -162,6 +162,37 @@ def folded(data):
     return found
 
 
+def located(data, change=lambda stacks: stacks):
+    """[((root, ..., leaf), values)] of a pprof's bytes; change may change the ids of their locations, leaf first. With all that a location has: (mapping, address, is it folded, lines). A line,
+    the innermost first, is (function, number); mappings and functions are tuples of their fields without the id."""
+    strings, samples = [], []
+    tables = {3: {}, 4: {}, 5: {}}
+    for field, _, value in fields(data):
+        if field == 6:
+            strings.append(value.decode())
+        elif field == 2:
+            samples.append(value)
+        elif field in tables:
+            lines = [dict((part, what) for part, _, what in fields(content)) for part, kind, content in fields(value) if (part, kind) == (4, 2)]
+            parts = {part: content for part, kind, content in fields(value) if kind == 0}
+            tables[field][parts[1]] = parts, lines
+    mappings, functions = ({id_: tuple(strings[parts.get(part, 0)] if part in texts else parts.get(part, 0) for part in all_parts)
+                            for id_, (parts, _) in tables[field].items()}
+                           for field, texts, all_parts in ((3, (5, 6), range(2, 11)), (5, (2, 3, 4), range(2, 6))))
+    locations = {id_: (mappings.get(parts.get(2, 0)), parts.get(3, 0), bool(parts.get(5, 0)),
+                       tuple((functions[line[1]], signed(line.get(2, 0))) for line in lines))
+                 for id_, (parts, lines) in tables[4].items()}
+    ids, values = [], []
+    for sample in samples:
+        parts = {1: [], 2: []}
+        for part, kind, content in fields(sample):
+            if part in parts:  # packed, or one by one
+                parts[part] += numbers(kind, content)
+        ids.append(parts[1])
+        values.append([signed(value) for value in parts[2]])
+    return [(tuple(locations[id_] for id_ in reversed(stack)), column) for stack, column in zip(change(ids), values)]
+
+
 def folded_json(profile):
     """Returns {"root;...;leaf": value} of a pprof in JSON. A frame without a name is its address."""
     strings = profile.get("stringTable", [])

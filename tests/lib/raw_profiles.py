@@ -171,6 +171,50 @@ def call_graph(stacks, kept=None):
     return nodes, edges
 
 
+def go_pgo(stacks, keep_locations, aggregate_callees):
+    """{stack: value} of stacks of locations (pprof.located), root first, cut to what is next to the leaf; 0: not cut. The line of a
+    callee is only that of the innermost function: what that is inlined in are callers."""
+    found = {}
+    for stack, value in stacks.items():
+        stack = stack[-keep_locations:]
+        if aggregate_callees and stack and stack[-1][-1]:
+            *location, lines = stack[-1]
+            (function, _), *callers = lines
+            stack = (*stack[:-1], (*location, ((function, 0), *callers)))
+        found[stack] = found.get(stack, 0) + value
+    return found
+
+
+def go_completed(stacks, from_depth, below):
+    """Stacks of ids, leaf first, as the distributor completes those that Go's profiler has cut (proto/pprof/go_stacks.h): if one has
+    from_depth locations, and none so many as below. Each stack looks at every other one."""
+    if max(map(len, stacks), default=0) < from_depth or (below and max(map(len, stacks)) >= below):
+        return stacks
+    leaders = {}  # the last 24 ids: the deepest stack that has them
+    for stack in stacks:
+        if len(stack) >= 24 and len(stack) > len(leaders.get(tuple(stack[-24:]), ())):
+            leaders[tuple(stack[-24:])] = stack
+    order = sorted(leaders, key=lambda ends: [id_.to_bytes(8, "little") for id_ in ends])
+    above = {}
+    for ends in order:
+        found = [(shift, -order.index(other)) for other in order for shift in range(1, 9) if other[8 - shift:24 - shift] == ends[8:]]
+        if found:
+            shift, place = max(found)
+            if order[-place] != ends:
+                above[ends] = order[-place], shift
+    missing = {}
+    for ends in order:
+        top, lacks, steps = ends, 0, 0
+        while top in above and steps <= 56:
+            top, shift = above[top]
+            lacks, steps = lacks + shift, steps + 1
+        if steps > 56:
+            break
+        if 0 < lacks < len(leaders[top]):
+            missing[ends] = leaders[top][-lacks:]
+    return [stack + missing.get(tuple(stack[-24:]), []) if len(stack) >= 24 else stack for stack in stacks]
+
+
 def figures(stacks):
     """{(function, "self" or "total"): value}, of stacks with values; recursion counts once."""
     found = {}

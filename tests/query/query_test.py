@@ -20,6 +20,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pard
 import compare_test  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
+import pgo_test  # noqa: E402
 import pprof  # noqa: E402
 import raw_profiles  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -819,7 +820,7 @@ def check_queue(server):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, compare_test.one_program, compare_test.planted_changes):
+    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -77,7 +77,7 @@ async function runCase(browser, name, run) {
   const elsewhere = [];
 
   page.refused = 0; // how many complaints a case expects; undefined: any
-  page.also = null; // an origin of the case's own
+  page.also = null; // an origin of the case's own; what its pages ask for is theirs
   page.setDefaultTimeout(WAIT_MS);
   page.on("console", (said) => {
     /* A server without access control has no such route; the browser complains of every 404. */
@@ -87,6 +87,7 @@ async function runCase(browser, name, run) {
   page.on("pageerror", (fault) => elsewhere.push(`the page throws: ${fault.message}`));
   page.on("request", (request) => {
     const to = new URL(request.url());
+    if (page.also !== null && !request.isNavigationRequest() && request.frame().url().startsWith(page.also)) return;
     if (to.protocol.startsWith("http") && to.origin !== url && to.origin !== page.also) elsewhere.push(`a request to ${request.url()}`);
   });
   try {

@@ -21,6 +21,44 @@ const SIDES = {
   rightUntil: "1768480200000",
 };
 
+/* What a server with access control would say. */
+const MADE = { createdMs: 1768478400000, createdBy: "token 4uJc0TqZ (admin)" };
+const GOVERNED = {
+  "api/whoami": { mode: "token", subject: "u-17", name: "Ada", tenancy: true, tenants: ["shop", "lab"], scopes: ["read", "admin", "tenant-admin"], csrf: "c" },
+  "api/tenants": { tenants: [["lab", "suspended"], ["old", "deleting"], ["shop", "active"]].map(([id, state]) => ({ id, state, ...MADE, changedMs: MADE.createdMs })) },
+  "api/tenants/shop/limits": {
+    ingestion_rate_mb: { value: "8", source: "registry", meaning: "Bytes that a tenant may send each second." },
+    max_query_length: { value: "0s", source: "settings", meaning: "Maximum time range of a query." },
+    retention_period: { value: "30d", source: "tenants_file", meaning: "Profiles are deleted after this time." },
+  },
+  "api/tokens": {
+    tokens: [
+      { id: "mT5Msdv4", name: "agents", state: "active", tenants: ["shop"], scopes: ["push"], ...MADE, expiresMs: 1800014400000 },
+      { id: "rFNqlw3J", name: "grafana", state: "active", tenants: ["shop", "lab"], scopes: ["read"], ...MADE, expiresMs: 0, matchers: '{env="prod"}' },
+      { id: "x1Nqlw3J", name: "lost", state: "revoked", tenants: ["*"], scopes: ["admin"], ...MADE, expiresMs: 0, revokedMs: MADE.createdMs, revokedBy: "Ada" },
+    ],
+  },
+  "api/bindings": {
+    bindings: [{ id: "b", issuer: "https://login.example", claim: "groups", value: "developers", tenants: "team-*", role: "editor", ...MADE }],
+  },
+  "api/audit": {
+    records: [
+      { seq: 1, ms: 1768478400000, kind: "refused", who: "token rFNqlw3J (grafana)", tenant: "shop", method: "POST", route: "/ingest", detail: "lacks the scope for this: push", status: 403, source: "10.0.0.7" },
+      { seq: 2, ms: 1768479000000, kind: "admin", who: "Ada", tenant: "shop", method: "POST", route: "/api/tokens", status: 200, source: "10.0.0.8" },
+    ],
+  },
+  "api/usage": {
+    from: "2026-01-01",
+    until: "2026-02-01",
+    by: "day",
+    days: [14, 15].map((day) => ({
+      tenant: "shop", day: `2026-01-${day}`, version: 1, revision: day === 14 ? 2 : 1, preliminary: day === 15, profiles: 8640 * day, unmeasured_profiles: 0, samples: 300 * 8640 * day,
+      wire_bytes: 19_000 * 8640 * day, raw_bytes: 57_000 * 8640 * day, series: 20, stored_byte_days: 4_100_000 * day, stored_byte_seconds: 0, writes: 400, queries: 90, reads: 700, read_bytes: 9_000_000, cpu_ms: 3100,
+    })),
+    waiting: [{ tenant: "shop", profiles: 600, samples: 0, wire_bytes: 0, raw_bytes: 0 }],
+  },
+};
+
 const PAGES = [
   ["services", "/", HOUR, "dark"],
   ["single", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR }, "dark"],
@@ -31,6 +69,13 @@ const PAGES = [
   ["compare", "/compare", { ...SIDES, ...HOUR }, "dark"],
   ["diff", "/diff", { ...SIDES, ...HOUR }, "light"],
   ["spans", "/spans", { query: ROLLOUT, ...HOUR }, "dark"],
+  ["tenants", "/tenants", { tenant: "shop" }, "dark", GOVERNED],
+  ["limits", "/tenants", { tenant: "shop", of: "shop", form: "limits" }, "light", GOVERNED],
+  ["tokens", "/tokens", { tenant: "shop", show: "all" }, "dark", GOVERNED],
+  ["token-new", "/tokens", { tenant: "shop", of: "shop", form: "create" }, "light", GOVERNED],
+  ["people", "/people", { tenant: "shop" }, "light", GOVERNED],
+  ["audit", "/audit", { tenant: "shop", ...HOUR }, "dark", GOVERNED],
+  ["usage", "/usage", { tenant: "shop", month: "2026-01" }, "light", GOVERNED],
 ];
 
 /* In the browser: the picture on a canvas of that width, as a PNG, and how far it is from another one of that size. */
@@ -67,7 +112,9 @@ await run({
   async pictures(page) {
     const blank = await page.context().newPage(); // without the policy of ours
     const faults = [];
-    for (const [name, route, parameters, theme] of PAGES) {
+    for (const [name, route, parameters, theme, answers = {}] of PAGES) {
+      await page.unrouteAll();
+      for (const [path, json] of Object.entries(answers)) await page.route(new RegExp(`/${path}(\\?|$)`), (asked) => asked.fulfill({ json }));
       await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
       await page.goto(at(route, parameters));
       await settled(page);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page in a browser, each case of pages.mjs and comparing.mjs against a server that has what it is about; and that its built files are those of
+"""The page in a browser, each case of pages.mjs, comparing.mjs and admin.mjs against a server that has what it is about; and that its built files are those of
 its sources.
 
     ui_test.py [-k REGEX]
@@ -21,17 +21,21 @@ import time
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "bucket")]
+sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "bucket", "access")]
 
 import agents  # noqa: E402
 import cluster  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
+import people  # noqa: E402
 import pprof  # noqa: E402
+import servers  # noqa: E402
+import world  # noqa: E402
 
 SOURCES = os.path.join(flamegrid.ROOT, "querier", "ui")
 PICTURES = os.path.join(flamegrid.ROOT, "build", "ui", "pictures")
 MINUTE_S = 60
+DAY_S = 86400
 FIXED_S = 1768478400  # 2026-01-15 12:00, as pictures.mjs has it
 SAMPLE_NS = 10_000_000
 EVIL = '<img src=x onerror="hurt=1">'
@@ -179,6 +183,22 @@ WORLDS = {  # settings, what is pushed, cases and their file
 }
 
 
+GOVERNED = ["tenants", "limits", "tokens", "people", "audit", "usage", "tenant admin", "no admin", "admin by hand", "admin looks"]
+QUICK = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s"]
+ISSUER = [{"issuer": "https://login.example", "audience": "flamegrid", "keys_url": "http://127.0.0.1:9/keys"}]  # nobody logs in
+
+
+def governed(browser):
+    """A server that asks for tokens, with some, and a tenant whose usage has been counted."""
+    server = servers.Governed("--audit.flush", "1s", "--access.issuers", json.dumps(ISSUER), *QUICK, tenants=("shop", "lab")).begin()
+    viewer = server.token(["read", "push"], ["shop"], name="viewer")
+    push(flamegrid.Client(server.port, headers=servers.bearer(viewer)), "demo.cpu", b"main;work 3\n", int(time.time()) - 2 * DAY_S)
+    server.operate("POST", "/ingester/flush", headers=servers.bearer(server.admin))
+    browser.environment["TOKENS"] = json.dumps({"admin": server.admin, "viewer": viewer, "governor": server.token(["tenant-admin"], ["shop"], name="governor")})
+    return server
+
+
+PERSON = "a person"  # at a provider of identities
 SLOW = ["progress of a cluster"]  # cases of a cluster whose ingesters a case may stop
 
 
@@ -232,6 +252,19 @@ def main():
             server.start().wait_ready()
             prepare(server)
             look(file, cases, "http://127.0.0.1:%d" % server.port)
+    cases = [case for case in GOVERNED if tally.wants(case)]
+    if cases:
+        with governed(browser) as server:
+            look("admin.mjs", cases, "http://127.0.0.1:%d" % server.port)
+    if tally.wants(PERSON):
+        provider = world.Provider("ui-provider")
+        try:
+            provider.ready()
+            with people.World(provider) as here:
+                browser.environment["PROVIDER"] = here.provider.issuer
+                look("admin.mjs", [PERSON], here.url)
+        except agents.Unavailable as why:
+            tally.skip(PERSON, why)
     if any(map(tally.wants, SLOW)):
         with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
             prepare_slow(slow, browser)

@@ -1,7 +1,7 @@
 import { type ComponentType, Suspense, lazy, useEffect, useRef, useState } from "react";
 import { Link, Redirect, Route, Switch } from "wouter";
 
-import { useWho } from "./api/who";
+import { useRights, useWho } from "./api/who";
 import { useNow } from "./state/now";
 import { scaled, shifted } from "./state/range";
 import { useRoute } from "./state/route";
@@ -20,11 +20,13 @@ interface Page {
   path: string;
   name: string;
   icon: IconName;
-  key: string; // after g
+  key?: string; // after g
   selects: boolean; // the query bar's selection is this page's
   ranged: boolean; // and its range
   view: ComponentType;
   atEnd?: boolean; // of the rail
+  part?: true; // of the page before it, whose entry in the rail stands for it
+  governs?: true; // for those who govern tenants
 }
 
 /* Loaded when they are first shown: what most visits need stays small. */
@@ -36,6 +38,11 @@ const Labels = lazy(() => import("./pages/Labels").then((module) => ({ default: 
 const Spans = lazy(() => import("./pages/Spans").then((module) => ({ default: module.Spans })));
 const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
 const Targets = lazy(() => import("./pages/Targets").then((module) => ({ default: module.Targets })));
+const Usage = lazy(() => import("./pages/Usage").then((module) => ({ default: module.UsagePage })));
+const Tenants = lazy(() => import("./pages/admin").then((module) => ({ default: module.Tenants })));
+const Tokens = lazy(() => import("./pages/admin").then((module) => ({ default: module.Tokens })));
+const People = lazy(() => import("./pages/admin").then((module) => ({ default: module.People })));
+const Audit = lazy(() => import("./pages/admin").then((module) => ({ default: module.AuditPage })));
 
 const PAGES: readonly Page[] = [
   { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, ranged: true, view: Explore },
@@ -46,20 +53,33 @@ const PAGES: readonly Page[] = [
   { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc },
   { path: "/targets", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
   { path: "/status", name: "Status", icon: "status", key: "u", selects: false, ranged: false, view: Status, atEnd: true },
+  { path: "/usage", name: "Usage", icon: "usage", key: "b", selects: false, ranged: false, view: Usage, atEnd: true },
+  { path: "/tenants", name: "Tenants", icon: "admin", key: "m", selects: false, ranged: false, view: Tenants, atEnd: true, governs: true },
+  { path: "/tokens", name: "Tokens", icon: "admin", selects: false, ranged: false, view: Tokens, part: true },
+  { path: "/people", name: "People", icon: "admin", selects: false, ranged: false, view: People, part: true },
+  { path: "/audit", name: "Audit", icon: "admin", selects: false, ranged: true, view: Audit, part: true },
 ];
 
-function Rail({ current }: { current: string }) {
+/* The entry of the rail that stands for a page. */
+function entryOf(page: Page): Page {
+  const before = PAGES.slice(0, PAGES.indexOf(page) + 1).filter((one) => one.part !== true);
+  return before[before.length - 1]!;
+}
+
+function Rail({ current }: { current: Page }) {
   const { address } = useRoute();
+  const { governs } = useRights();
+  const shown = PAGES.filter((page) => page.part !== true && (page.governs !== true || governs));
   const search = carried(address);
   const entry = (page: Page) => (
     <Link
       key={page.path}
       className="page"
       href={search === "" ? page.path : `${page.path}?${search}`}
-      aria-current={current === page.path ? "page" : undefined}
+      aria-current={entryOf(current) === page ? "page" : undefined}
     >
       <Icon name={page.icon} size={16} />
-      {page.name}
+      {page.governs === true ? "Admin" : page.name}
     </Link>
   );
   return (
@@ -67,9 +87,9 @@ function Rail({ current }: { current: string }) {
       <Link className="mark" href="/" aria-label="flamegrid: all services">
         <Mark />
       </Link>
-      {PAGES.filter((page) => page.atEnd !== true).map(entry)}
+      {shown.filter((page) => page.atEnd !== true).map(entry)}
       <span className="gap" />
-      {PAGES.filter((page) => page.atEnd === true).map(entry)}
+      {shown.filter((page) => page.atEnd === true).map(entry)}
     </nav>
   );
 }
@@ -98,7 +118,7 @@ function Frame() {
     document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
   }, [page, params.query]);
   const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
-  const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "" }, { path: to });
+  const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "", of: "", form: "" }, { path: to });
   useKeys({
     "?": () => setHelp(true),
     "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),
@@ -110,7 +130,7 @@ function Frame() {
     "]": () => move(shifted(params, 1, nowMs)),
     "-": () => move(scaled(params, 2, nowMs)),
     "=": () => move(scaled(params, 0.5, nowMs)),
-    ...Object.fromEntries(PAGES.map((one) => [`g ${one.key}`, () => go(one.path)])),
+    ...Object.fromEntries(PAGES.filter((one) => one.key !== undefined).map((one) => [`g ${one.key}`, () => go(one.path)])),
   });
 
   const old = OLD_PATHS[path];
@@ -121,7 +141,7 @@ function Frame() {
         Skip to the content
       </button>
       <div className="frame">
-        <Rail current={page.path} />
+        <Rail current={page} />
         <div className="column">
           <QueryBar selects={page.selects} ranged={page.ranged} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
           <main ref={main} tabIndex={-1}>

@@ -111,11 +111,12 @@ export async function send(path: string, init: RequestInit & { headers?: Record<
   return response;
 }
 
-/* Ends a session. Where the answer leads is not followed: a provider's log-out is another server. */
+/* Ends a session, here and at the provider: that is another server, whose page asks or comes back. */
 export async function logOut(path: string): Promise<void> {
-  const response = await fetch(path, { method: "POST", headers: headers("POST", {}), credentials: "same-origin", redirect: "manual" });
-  if (!response.ok && response.type !== "opaqueredirect") throw await failure(response);
+  const response = await send(path, { method: "POST", headers: { Accept: "application/json" } });
+  const { location: to } = (await response.json()) as { location?: string };
   signIn("", false);
+  if (to !== undefined && /^https?:/.test(to)) location.assign(to);
 }
 
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;

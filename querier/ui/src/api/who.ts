@@ -8,14 +8,12 @@ export interface Whoami {
   mode: "none" | "header" | "token";
   subject: string;
   name: string;
-  tenants: string[]; // "*" is any
+  tenants: string[];
   scopes: string[];
-  roles: Record<string, string>; // by tenant
-  csrf: string;
-  logout: string; // a path, if there is a session
+  csrf: string; // of a session
 }
 
-const LOGOUT = "/auth/logout";
+export const LOGOUT = "/auth/logout";
 
 /* open: nobody has to say who they are, or it is not known yet. */
 export type Who = { state: "open" } | { state: "out"; reason: string; login: string } | ({ state: "in" } & Whoami);
@@ -35,9 +33,7 @@ async function ask(signal: AbortSignal): Promise<Who> {
       name: who.name ?? "",
       tenants: who.tenancy === false ? [] : (who.tenants ?? []),
       scopes: who.scopes ?? [],
-      roles: who.roles ?? {},
       csrf,
-      logout: csrf === "" ? "" : (who.logout ?? LOGOUT),
     };
   } catch (fault) {
     if (!(fault instanceof ApiError)) throw fault;
@@ -58,4 +54,15 @@ export function useWho(): Who {
     meta: { quiet: true },
   });
   return answer.data ?? OPEN;
+}
+
+/* What the caller may govern. The server decides; this is what the page offers. */
+export function rightsOf(who: Who): { admin: boolean; governs: boolean } {
+  const scopes = who.state === "in" ? who.scopes : [];
+  const admin = scopes.includes("admin");
+  return { admin, governs: admin || scopes.includes("tenant-admin") };
+}
+
+export function useRights(): { admin: boolean; governs: boolean } {
+  return rightsOf(useWho());
 }

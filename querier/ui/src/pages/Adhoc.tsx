@@ -20,6 +20,7 @@ import { FlameGraph } from "../ui/FlameGraph";
 import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
+import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
 import { save, savePicture } from "../ui/exports";
 import { copy, toast } from "../ui/toast";
@@ -147,7 +148,7 @@ function List() {
         </header>
         {list.isError && list.data === undefined && <Problem fault={list.error} onRetry={() => void list.refetch()} />}
         {files.length > 0 && (
-          <div className="scroll-x">
+          <Scroll label="Files">
             <table className="plain">
               <thead>
                 <tr>
@@ -213,7 +214,7 @@ function List() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         )}
       </section>
     </>

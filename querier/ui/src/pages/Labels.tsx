@@ -20,6 +20,7 @@ import { Icon } from "../ui/Icon";
 import { type Entry, Menu } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
+import { Scroll } from "../ui/Scroll";
 import { PartialStrip } from "../ui/Summary";
 import { Onboarding } from "./Onboarding";
 import "./labels.css";
@@ -286,7 +287,7 @@ function ValuesTable({
   };
 
   return (
-    <div className={stale ? "scroll-x stale" : "scroll-x"}>
+    <Scroll label="Values" className={stale ? "stale" : ""}>
       <table className="values" aria-label={`Values of ${by}`}>
         <thead>
           <tr>
@@ -398,7 +399,7 @@ function ValuesTable({
       {answer.truncated !== undefined && (
         <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>
       )}
-    </div>
+    </Scroll>
   );
 }
 
@@ -430,7 +431,7 @@ function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query:
           )}
         </div>
       </header>
-      <div className={stale ? "scroll-x stale" : "scroll-x"}>
+      <Scroll label="Labels" className={stale ? "stale" : ""}>
         <table className="values" aria-label="Labels by number of values">
           <thead>
             <tr>
@@ -471,7 +472,7 @@ function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query:
         {answer.truncated !== undefined && (
           <p className="table-foot">There is more than the server counts at once ({answer.truncated.setting}); more filters help.</p>
         )}
-      </div>
+      </Scroll>
     </section>
   );
 }

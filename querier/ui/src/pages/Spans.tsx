@@ -29,6 +29,7 @@ import { Icon } from "../ui/Icon";
 import { type Entry, MenuAt } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
+import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
 import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
@@ -340,7 +341,7 @@ function Exemplars({
         <h2>The greatest {kind}</h2>
         <span className="note">one of each column of the heat map</span>
       </header>
-      <div className="scroll-x">
+      <Scroll label="Exemplars">
         <table className="values" aria-label={`The greatest ${kind}`}>
           <thead>
             <tr>
@@ -392,7 +393,7 @@ function Exemplars({
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {shown.length < exemplars.length && (
         <p className="table-foot">
           <button type="button" className="link" onClick={() => setAll(true)}>

@@ -15,6 +15,7 @@ import { formatQuery, withService } from "../state/selector";
 import { useSettings } from "../state/settings";
 import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
+import { Scroll } from "../ui/Scroll";
 import { PartialStrip } from "../ui/Summary";
 
 interface Level {
@@ -65,7 +66,7 @@ function ago(ms: number): string {
 
 function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
   return (
-    <div className="scroll-x">
+    <Scroll label="Blocks">
       <table className="plain">
         <thead>
           <tr>
@@ -101,7 +102,7 @@ function Levels({ levels, utc }: { levels: Level[]; utc: boolean }) {
           )}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
@@ -143,7 +144,7 @@ function Tenant({
       {today.data !== undefined && <Today answer={today.data} />}
       <details className="limits">
         <summary>Limits</summary>
-        <div className="scroll-x">
+        <Scroll label="Limits">
           <table className="plain">
             <thead>
               <tr>
@@ -179,7 +180,7 @@ function Tenant({
               })}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       </details>
     </>
   );
@@ -203,7 +204,7 @@ function Today({ answer }: { answer: GrownValues }) {
       <summary>
         Today (UTC): {formatCount(answer.series)} series of {formatCount(answer.count)} {answer.count === 1 ? "service" : "services"}
       </summary>
-      <div className="scroll-x">
+      <Scroll label="Services">
         <table className="plain">
           <thead>
             <tr>
@@ -230,7 +231,7 @@ function Today({ answer }: { answer: GrownValues }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {answer.next !== undefined && <p className="table-foot">The first {formatCount(answer.values.length)} of them.</p>}
     </details>
   );
@@ -283,7 +284,7 @@ export function Status() {
               revision {formatCount(ring.revision)}, {ring.replicas} {ring.replicas === 1 ? "replica" : "replicas"} of each profile
             </span>
           </header>
-          <div className="scroll-x">
+          <Scroll label="Ingesters">
             <table className="plain">
               <thead>
                 <tr>
@@ -308,7 +309,7 @@ export function Status() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </section>
       )}
       {tenants.map((one) => (

@@ -9,6 +9,7 @@ import { formatQuery, withService } from "../state/selector";
 import { BASE } from "../state/route";
 import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
+import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
 import { Link } from "wouter";
 
@@ -114,57 +115,59 @@ export function Targets() {
           </div>
         </section>
       ) : (
-        <section className="card scroll-x" aria-label="Targets">
-          <table className="plain">
-            <thead>
-              <tr>
-                <th scope="col">State</th>
-                <th scope="col">Address</th>
-                <th scope="col">Service</th>
-                <th scope="col">Last</th>
-                <th scope="col" className="n">
-                  Took
-                </th>
-                <th scope="col" className="n">
-                  Size
-                </th>
-                <th scope="col">Every</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((one) => (
-                <tr key={`${one.scrapePool} ${one.scrapeUrl} ${one.profile}`}>
-                  <td className={CLASS[one.health]}>{WORDS[one.health]}</td>
-                  <td>
-                    {one.scrapeUrl}
-                    {one.lastError !== "" && <div className="err">{one.lastError}</div>}
-                  </td>
-                  <td>
-                    {one.labels.service_name !== undefined && (
-                      <Link
-                        href={link(
-                          { q: "", query: formatQuery(withService({ type: "", matchers: [] }, one.labels.service_name)) },
-                          "/",
-                        ).slice(BASE.length)}
-                      >
-                        {one.labels.service_name}
-                      </Link>
-                    )}
-                  </td>
-                  <td>{ago(one.lastScrape)}</td>
-                  <td className="n">{formatDuration(one.lastScrapeDuration * 1000)}</td>
-                  <td className="n">{formatValue(one.lastScrapeBytes, "bytes")}</td>
-                  <td>{one.scrapeInterval}</td>
+        <section className="card" aria-label="Targets">
+          <Scroll label="Targets">
+            <table className="plain">
+              <thead>
+                <tr>
+                  <th scope="col">State</th>
+                  <th scope="col">Address</th>
+                  <th scope="col">Service</th>
+                  <th scope="col">Last</th>
+                  <th scope="col" className="n">
+                    Took
+                  </th>
+                  <th scope="col" className="n">
+                    Size
+                  </th>
+                  <th scope="col">Every</th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
+              </thead>
+              <tbody>
+                {shown.map((one) => (
+                  <tr key={`${one.scrapePool} ${one.scrapeUrl} ${one.profile}`}>
+                    <td className={CLASS[one.health]}>{WORDS[one.health]}</td>
+                    <td>
+                      {one.scrapeUrl}
+                      {one.lastError !== "" && <div className="err">{one.lastError}</div>}
+                    </td>
+                    <td>
+                      {one.labels.service_name !== undefined && (
+                        <Link
+                          href={link(
+                            { q: "", query: formatQuery(withService({ type: "", matchers: [] }, one.labels.service_name)) },
+                            "/",
+                          ).slice(BASE.length)}
+                        >
+                          {one.labels.service_name}
+                        </Link>
+                      )}
+                    </td>
+                    <td>{ago(one.lastScrape)}</td>
+                    <td className="n">{formatDuration(one.lastScrapeDuration * 1000)}</td>
+                    <td className="n">{formatValue(one.lastScrapeBytes, "bytes")}</td>
+                    <td>{one.scrapeInterval}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
         </section>
       )}
       {dropped.length > 0 && (
         <details className="card limits">
           <summary>{formatCount(dropped.length)} dropped</summary>
-          <div className="scroll-x">
+          <Scroll label="Dropped targets">
             <table className="plain">
               <thead>
                 <tr>
@@ -185,7 +188,7 @@ export function Targets() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </details>
       )}
     </>

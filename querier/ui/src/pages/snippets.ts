@@ -6,16 +6,39 @@ export interface Snippet {
   code: string;
 }
 
-/* tenant: "": the server's default one. */
-export function snippets(url: string, tenant: string): Snippet[] {
+/*
+ * tenant: "": the server's default one, or the token's only one. token: "": the server asks for none. Agents send it as the password of
+ * Basic, with any user, or as Bearer (deploy/operations/access.md#agents).
+ */
+export function snippets(url: string, tenant: string, token = ""): Snippet[] {
   const host = url.replace(/^https?:\/\//, "");
   const insecure = url.startsWith("http://");
-  const header = tenant === "" ? "" : ` -H 'X-Scope-OrgID: ${tenant}'`;
-  const go = tenant === "" ? "" : `\n    TenantID:        ${JSON.stringify(tenant)},`;
-  const python = tenant === "" ? "" : `, tenant_id=${JSON.stringify(tenant)}`;
-  const node = tenant === "" ? "" : `, tenantID: ${JSON.stringify(tenant)}`;
-  const env = tenant === "" ? "" : ` PYROSCOPE_TENANT_ID=${tenant}`;
-  const alloy = tenant === "" ? "" : `\n    headers = { "X-Scope-OrgID" = ${JSON.stringify(tenant)} }`;
+  const user = tenant === "" ? "token" : tenant;
+  const when = (given: string, text: string): string => (given === "" ? "" : text);
+  const header = when(token, ` -H 'Authorization: Bearer ${token}'`) + when(tenant, ` -H 'X-Scope-OrgID: ${tenant}'`);
+  const go =
+    when(tenant, `\n    TenantID:        ${JSON.stringify(tenant)},`) +
+    when(token, `\n    BasicAuthUser:     ${JSON.stringify(user)},\n    BasicAuthPassword: ${JSON.stringify(token)},`);
+  const python =
+    when(tenant, `, tenant_id=${JSON.stringify(tenant)}`) +
+    when(token, `, basic_auth_username=${JSON.stringify(user)}, basic_auth_password=${JSON.stringify(token)}`);
+  const node =
+    when(tenant, `, tenantID: ${JSON.stringify(tenant)}`) +
+    when(token, `, basicAuthUser: ${JSON.stringify(user)}, basicAuthPassword: ${JSON.stringify(token)}`);
+  const ruby =
+    when(tenant, `\n  config.tenant_id = ${JSON.stringify(tenant)}`) +
+    when(token, `\n  config.basic_auth_username = ${JSON.stringify(user)}\n  config.basic_auth_password = ${JSON.stringify(token)}`);
+  const rust =
+    when(tenant, `\n    .tenant_id(${JSON.stringify(tenant)}.to_string())`) +
+    when(token, `\n    .basic_auth(${JSON.stringify(user)}, ${JSON.stringify(token)})`);
+  const env =
+    when(tenant, ` PYROSCOPE_TENANT_ID=${tenant}`) +
+    when(token, ` PYROSCOPE_BASIC_AUTH_USER=${user} PYROSCOPE_BASIC_AUTH_PASSWORD=${token}`);
+  const alloy =
+    when(tenant, `\n    headers = { "X-Scope-OrgID" = ${JSON.stringify(tenant)} }`) +
+    when(token, `\n    bearer_token = ${JSON.stringify(token)} // or bearer_token_file`);
+  const headers = [when(tenant, `X-Scope-OrgID: ${tenant}`), when(token, `Authorization: Bearer ${token}`)].filter((one) => one !== "");
+  const collector = (insecure ? ", tls: {insecure: true}" : "") + (headers.length === 0 ? "" : `, headers: {${headers.join(", ")}}`);
   return [
     {
       name: "curl",
@@ -48,12 +71,12 @@ export function snippets(url: string, tenant: string): Snippet[] {
     {
       name: "Ruby",
       install: "bundle add pyroscope",
-      code: `require "pyroscope"\nPyroscope.configure do |config|\n  config.application_name = "my.app"\n  config.server_address = "${url}"${tenant === "" ? "" : `\n  config.tenant_id = ${JSON.stringify(tenant)}`}\nend`,
+      code: `require "pyroscope"\nPyroscope.configure do |config|\n  config.application_name = "my.app"\n  config.server_address = "${url}"${ruby}\nend`,
     },
     {
       name: "Rust",
       install: "cargo add pyroscope --features backend-pprof-rs",
-      code: `use pyroscope::backend::{pprof_backend, BackendConfig, PprofConfig};\nuse pyroscope::pyroscope::PyroscopeAgentBuilder;\n\nlet backend = pprof_backend(PprofConfig::default(), BackendConfig::default());\nlet agent = PyroscopeAgentBuilder::new("${url}", "my.app", 100, "pyroscope-rs", "2.1", backend)${tenant === "" ? "" : `\n    .tenant_id(${JSON.stringify(tenant)}.to_string())`}\n    .build()?\n    .start()?; // at the end of the program: agent.stop()?.shutdown()`,
+      code: `use pyroscope::backend::{pprof_backend, BackendConfig, PprofConfig};\nuse pyroscope::pyroscope::PyroscopeAgentBuilder;\n\nlet backend = pprof_backend(PprofConfig::default(), BackendConfig::default());\nlet agent = PyroscopeAgentBuilder::new("${url}", "my.app", 100, "pyroscope-rs", "2.1", backend)${rust}\n    .build()?\n    .start()?; // at the end of the program: agent.stop()?.shutdown()`,
     },
     {
       name: ".NET",
@@ -65,7 +88,7 @@ export function snippets(url: string, tenant: string): Snippet[] {
     },
     {
       name: "OpenTelemetry",
-      code: `# the Collector, started with --feature-gates=service.profilesSupport\nreceivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:4317"}}}}\nexporters: {otlp_grpc: {endpoint: "${host}"${insecure ? ", tls: {insecure: true}" : ""}${tenant === "" ? "" : `, headers: {X-Scope-OrgID: ${tenant}}`}}}\nservice: {pipelines: {profiles: {receivers: [otlp], exporters: [otlp_grpc]}}}`,
+      code: `# the Collector, started with --feature-gates=service.profilesSupport\nreceivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:4317"}}}}\nexporters: {otlp_grpc: {endpoint: "${host}"${collector}}}\nservice: {pipelines: {profiles: {receivers: [otlp], exporters: [otlp_grpc]}}}`,
     },
   ];
 }

@@ -30,10 +30,10 @@ const DEFAULTS = {
   rightUntil: "",
   mode: "share",
   pal: "cb",
-  id: "", // an ad hoc profile
+  id: "", // an ad hoc profile, a token or a binding
   other: "", // the one it is compared with
   type: "", // of several in one file
-  show: "", // states of changes that the table of a comparison has
+  show: "", // states of changes that the table of a comparison has; all: also tokens that have ended
   noise: "", // 1: changes that are not significant have colours, too
   chart: "lines", // how series by label are drawn
   times: "chart", // table: charts over time are tables
@@ -42,6 +42,12 @@ const DEFAULTS = {
   span: "", // ids of spans whose profile is shown, joined by commas
   profile: "", // id of the profile that is shown
   trace: "", // id of the trace whose profile is shown
+  of: "", // the tenant that administration is about
+  form: "", // what is being made or changed: the dialog that is open
+  who: "", // whose records of the audit
+  record: "", // of which kind
+  rows: "", // of usage: service; "" is days
+  month: "", // YYYY-MM whose usage is shown; "": the last 31 days
 } as const;
 
 export type Name = keyof typeof DEFAULTS;

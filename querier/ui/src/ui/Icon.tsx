@@ -9,6 +9,8 @@ const PATHS = {
   adhoc: "M12 16V4m0 0L7 9m5-5 5 5M4 20h16",
   targets: "M12 3v4m0 10v4M3 12h4m10 0h4M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8z",
   status: "M3 12h4l3-8 4 16 3-8h4",
+  usage: "M4 20h16M6 20v-6M11 20V9M16 20V5",
+  admin: "M12 3 5 6v5c0 4.500 3 8 7 10 4-2 7-5.500 7-10V6zM9 12l2 2 4-4",
   down: "m6 9 6 6 6-6",
   plus: "M12 5v14M5 12h14",
   close: "M6 6l12 12M18 6 6 18",

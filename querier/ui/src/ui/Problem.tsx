@@ -17,7 +17,7 @@ interface Advice {
 }
 
 /* `said` is the server's text: it names the limit and the setting, so it is part of the advice where it is about one. */
-function adviceFor(fault: unknown): Advice {
+function adviceFor(fault: unknown, wrong: string): Advice {
   if (!(fault instanceof ApiError))
     return { title: "This page has a fault", text: "Please report it with the details. Reloading the page may help.", retry: true };
   switch (true) {
@@ -28,11 +28,13 @@ function adviceFor(fault: unknown): Advice {
         retry: true,
       };
     case fault.status === 400:
-      return { title: "The query is wrong", text: fault.message, retry: false };
+      return { title: wrong, text: fault.message, retry: false };
     case fault.status === 403:
       return { title: "Access denied", text: fault.message, retry: false };
     case fault.status === 404:
       return { title: "There is no such thing", text: fault.message, retry: false };
+    case fault.status === 409:
+      return { title: "It is not as it was", text: fault.message, retry: false };
     case fault.status === 413:
       return { title: "Too large", text: fault.message, retry: false };
     case fault.status === 422 || (fault.status === 429 && fault.retryAfterS === null):
@@ -107,9 +109,16 @@ function LoggedOut({ fault }: { fault: ApiError }) {
   return <SignIn reason={fault.message} login={fault.login} />;
 }
 
-export function Problem({ fault, onRetry, children }: { fault: unknown; onRetry?: () => void; children?: ReactNode }) {
+interface Props {
+  fault: unknown;
+  onRetry?: () => void;
+  wrong?: string; // the title where the request is wrong
+  children?: ReactNode;
+}
+
+export function Problem({ fault, onRetry, wrong = "The query is wrong", children }: Props) {
   if (fault instanceof ApiError && fault.status === 401) return <LoggedOut fault={fault} />;
-  const advice = adviceFor(fault);
+  const advice = adviceFor(fault, wrong);
   const after = fault instanceof ApiError ? fault.retryAfterS : null;
   return (
     <div className="problem" role="alert">

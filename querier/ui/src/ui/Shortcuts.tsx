@@ -26,6 +26,7 @@ export const HELP: readonly [string, string][] = [
   ["g e, g l, g s", "go to Explore, Labels, Spans"],
   ["g c, g d", "go to Compare, Diff"],
   ["g a, g t, g u", "go to Ad hoc, Targets, Status"],
+  ["g b, g m", "go to Usage, administration"],
   ["?", "this list"],
 ];
 

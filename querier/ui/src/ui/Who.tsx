@@ -4,7 +4,7 @@ import * as Popover from "@radix-ui/react-popover";
 import { useEffect, useState } from "react";
 
 import { hasToken, logOut, signIn } from "../api/client";
-import { type Who, useWho } from "../api/who";
+import { LOGOUT, type Who, useWho } from "../api/who";
 import { BASE, useRoute } from "../state/route";
 import { Icon } from "./Icon";
 import { type Entry, Menu } from "./Menu";
@@ -13,11 +13,9 @@ import { toast } from "./toast";
 
 type Known = Extract<Who, { state: "in" }>;
 
-const ANY = "*";
-
 /* The tenants that one may switch to by name, and the one that is shown. */
 export function tenantsOf(who: Known, tenant: string): { names: string[]; current: string } {
-  const names = who.tenants.filter((one) => one !== ANY);
+  const names = who.tenants;
   return { names, current: tenant !== "" ? tenant : names.length === 1 ? names[0]! : "" };
 }
 
@@ -74,7 +72,6 @@ function TenantSwitch({ who }: { who: Known }) {
   useEffect(() => {
     if (first !== "") set({ tenant: first }, { replace: true });
   }, [first, set]);
-  if (who.tenants.includes(ANY)) return <TenantField />;
   if (names.length < 2) return current === "" ? null : <span className="note">{current}</span>;
   return (
     <Menu
@@ -89,7 +86,6 @@ function TenantSwitch({ who }: { who: Known }) {
       entries={names.map((name) => ({
         key: name,
         text: name,
-        hint: who.roles[name] ?? "",
         on: name === current,
         run: () => set({ tenant: name }),
       }))}
@@ -98,19 +94,15 @@ function TenantSwitch({ who }: { who: Known }) {
 }
 
 function Person({ who }: { who: Known }) {
-  const { params } = useRoute();
-  const { current } = tenantsOf(who, params.tenant);
-  const role = who.roles[current] ?? who.roles[ANY];
   const leave = (): void => {
     if (hasToken()) signIn("", false);
-    else logOut(BASE + who.logout).catch((fault: unknown) => toast(`Log out: ${fault instanceof Error ? fault.message : String(fault)}`));
+    else logOut(BASE + LOGOUT).catch((fault: unknown) => toast(`Log out: ${fault instanceof Error ? fault.message : String(fault)}`));
   };
   const entries: Entry[] = [
     { note: who.name === "" || who.name === who.subject ? who.subject : `${who.name} (${who.subject})` },
-    ...(role === undefined ? [] : [{ note: `${role} in ${current || "all tenants"}` }]),
     ...(who.scopes.length === 0 ? [] : [{ note: `may: ${who.scopes.join(", ")}` }]),
   ];
-  if (hasToken() || who.logout !== "") entries.push("line", { key: "out", text: hasToken() ? "Forget the token" : "Log out", run: leave });
+  if (hasToken() || who.csrf !== "") entries.push("line", { key: "out", text: hasToken() ? "Forget the token" : "Log out", run: leave });
   return (
     <Menu
       className="btn bare"
@@ -118,7 +110,7 @@ function Person({ who }: { who: Known }) {
         <>
           <Icon name="user" />
           <span className="hidden-text">Logged in as </span>
-          {who.name || who.subject}
+          <span className="what">{who.name || who.subject}</span>
         </>
       }
       entries={entries}

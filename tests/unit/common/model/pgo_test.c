@@ -101,10 +101,56 @@ static void only_leaves_lose_their_lines(void **state)
     fg_tree_done(&tree);
 }
 
+/* g is inlined in f: the line of f is that of the call. A location without lines stays as it is. */
+static void inlined_calls_keep_their_lines(void **state)
+{
+    struct fg_tree tree, into;
+    struct fg_location inlined = {.mapping = FG_NO_MAPPING, .n_lines = 2};
+    struct fg_location address = {.mapping = FG_NO_MAPPING, .address = 77};
+    struct fg_function functions[2];
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_tree_init(&into);
+    for (unsigned i = 0; i < 2; i++)
+        functions[i] = (struct fg_function){
+            .name = fg_symbols_string(&tree.symbols, fg_cstr(i == 0 ? "g" : "f"))};
+    for (int64_t line = 1; line <= 2; line++) {
+        struct fg_line lines[2];
+
+        for (unsigned i = 0; i < 2; i++)
+            lines[i] = (struct fg_line){fg_symbols_function(&tree.symbols, &functions[i]),
+                                        i == 0 ? line : 50};
+        fg_tree_add(
+            &tree,
+            fg_tree_child(&tree, FG_TREE_ROOT, fg_symbols_location(&tree.symbols, &inlined, lines)),
+            line);
+    }
+    fg_tree_add(
+        &tree,
+        fg_tree_child(&tree, FG_TREE_ROOT, fg_symbols_location(&tree.symbols, &address, NULL)), 9);
+    fg_tree_pgo(&tree, 1, true, &into);
+    assert_int_equal(into.n_nodes, 2);
+    for (uint32_t i = 0; i < into.n_nodes; i++) {
+        const struct fg_location *at = &into.symbols.locations[into.locations[i]];
+
+        assert_int_equal(into.self[i], at->n_lines == 2 ? 3 : 9);
+        if (at->n_lines == 0) {
+            assert_int_equal(at->address, 77);
+        } else {
+            assert_int_equal(into.symbols.lines[at->first_line].line, 0);
+            assert_int_equal(into.symbols.lines[at->first_line + 1].line, 50);
+        }
+    }
+    fg_tree_done(&into);
+    fg_tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_frames_stay),
+        cmocka_unit_test(inlined_calls_keep_their_lines),
         cmocka_unit_test(only_leaves_lose_their_lines),
     };
 

@@ -1,0 +1,209 @@
+/* What pages of administration share: their head, the dialogs that make and change things, and words for states. */
+
+import { type ReactNode, useId } from "react";
+import { Link } from "wouter";
+
+import { useRights, useWho } from "../../api/who";
+import { dateTime } from "../../state/range";
+import { useRoute } from "../../state/route";
+import { useSettings } from "../../state/settings";
+import { type Patch, carried, format, parse, patched } from "../../state/url";
+import { Dialog } from "../../ui/Dialog";
+import { Icon } from "../../ui/Icon";
+import { Problem } from "../../ui/Problem";
+import "./admin.css";
+
+const PAGES = [
+  ["/tenants", "Tenants"],
+  ["/tokens", "Tokens"],
+  ["/people", "People"],
+  ["/audit", "Audit"],
+] as const;
+
+export const NOT_VALID = "This cannot be"; // what the server says to a change that is wrong
+export const ROWS_MAX = 300; // of a table; a search finds the others
+
+/* An address of another page: what is asked for goes along, how this page is looked at does not. */
+export function useElsewhere(): (path: string, patch: Patch) => string {
+  const { address } = useRoute();
+  return (path, patch) => {
+    const search = format(patched(parse(carried(address)), patch));
+    return search === "" ? path : `${path}?${search}`;
+  };
+}
+
+export function Head({ title, children }: { title: string; children?: ReactNode }) {
+  const { path, params } = useRoute();
+  const elsewhere = useElsewhere();
+  const who = useWho();
+  const { governs } = useRights();
+  return (
+    <>
+      <div className="toolbar admin-head">
+        <h1>{title}</h1>
+        <nav aria-label="Administration">
+          {PAGES.map(([to, name]) => (
+            <Link key={to} href={elsewhere(to, { of: params.of })} className="btn small" aria-current={to === path ? "page" : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+        <div className="push">{children}</div>
+      </div>
+      {who.state === "open" && (
+        <p className="strip" role="status">
+          <Icon name="warn" />
+          This server asks nobody who they are (access.mode is none): what is made here has no effect until it does.
+        </p>
+      )}
+      {who.state === "in" && !governs && (
+        <p className="strip" role="status">
+          <Icon name="warn" />
+          You may {who.scopes.join(", ") || "nothing"}. Administration needs the scope tenant-admin of a tenant, or admin: ask whoever gave
+          you access.
+        </p>
+      )}
+    </>
+  );
+}
+
+/* A dialog with a form. What the server refuses is said in it, and what was typed stays. */
+export function Ask({
+  title,
+  action,
+  danger = false,
+  change,
+  onSubmit,
+  onClose,
+  children,
+}: {
+  title: string;
+  action: string; // what its button says
+  danger?: boolean;
+  change: { isPending: boolean; error: Error | null };
+  onSubmit: () => void;
+  onClose: () => void;
+  children: ReactNode;
+}) {
+  return (
+    <Dialog title={title} open onClose={onClose}>
+      <form
+        className="fields admin-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          onSubmit();
+        }}
+      >
+        {children}
+        {change.error !== null && <Problem fault={change.error} wrong={NOT_VALID} />}
+        <div className="line">
+          <button type="submit" className={danger ? "btn danger" : "btn main"} disabled={change.isPending}>
+            {action}
+          </button>
+          <button type="button" className="btn" onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface FieldProps {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  required?: boolean;
+  placeholder?: string;
+  hint?: string;
+  choices?: readonly string[]; // that are offered; others may be typed
+}
+
+export function Field({ label, value, onChange, required = false, placeholder, hint, choices }: FieldProps) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        className="input"
+        value={value}
+        required={required}
+        placeholder={placeholder}
+        spellCheck={false}
+        autoComplete="off"
+        list={choices === undefined ? undefined : `${id}-choices`}
+        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      {choices !== undefined && (
+        <datalist id={`${id}-choices`}>
+          {choices.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+      )}
+      {hint !== undefined && (
+        <small id={`${id}-hint`} className="note">
+          {hint}
+        </small>
+      )}
+    </div>
+  );
+}
+
+export function Select({
+  label,
+  value,
+  onChange,
+  options,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  options: readonly (readonly [string, string])[];
+}) {
+  return (
+    <label>
+      {label}
+      <select className="input" value={value} onChange={(event) => onChange(event.target.value)}>
+        {options.map(([one, text]) => (
+          <option key={one} value={one}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const CLASS: Record<string, string> = { active: "ok", suspended: "warn", deleting: "err", expired: "warn", revoked: "err" };
+
+export function State({ of }: { of: string }) {
+  return <span className={CLASS[of] ?? ""}>{of}</span>;
+}
+
+/* A time, or what there is instead of one. */
+export function When({ ms, none = "–" }: { ms: number | undefined; none?: string }) {
+  const { utc } = useSettings();
+  return ms === undefined || ms === 0 ? none : <time dateTime={new Date(ms).toISOString()}>{dateTime(ms, utc)}</time>;
+}
+
+/* Which of many rows are shown. */
+export function Foot({ count, none }: { count: number; none: string }) {
+  if (count === 0) return <p className="table-foot">{none}</p>;
+  return count > ROWS_MAX ? (
+    <p className="table-foot">
+      The first {ROWS_MAX} of {count}; search for the others.
+    </p>
+  ) : null;
+}
+
+/* Whether all words of a search are somewhere in these texts. */
+export function matches(search: string, ...texts: (string | readonly string[])[]): boolean {
+  const text = texts.flat().join(" ").toLowerCase();
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}

@@ -1,0 +1,54 @@
+/* Lines to copy, a tab for each kind of program. */
+
+import { useState } from "react";
+
+import type { Snippet } from "../pages/snippets";
+import { Icon } from "./Icon";
+import { copy } from "./toast";
+
+export function Snippets({ all }: { all: readonly Snippet[] }) {
+  const [picked, setPicked] = useState(0);
+  const chosen = all[picked]!;
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label="Kind of program">
+        {all.map((one, index) => (
+          <button
+            key={one.name}
+            type="button"
+            role="tab"
+            id={`tab-${index}`}
+            aria-selected={index === picked}
+            aria-controls="snippet"
+            tabIndex={index === picked ? 0 : -1}
+            onClick={() => setPicked(index)}
+            onKeyDown={(event) => {
+              const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+              if (by === 0) return;
+              const next = (index + by + all.length) % all.length;
+              setPicked(next);
+              document.getElementById(`tab-${next}`)?.focus();
+            }}
+          >
+            {one.name}
+          </button>
+        ))}
+      </div>
+      <div id="snippet" role="tabpanel" aria-labelledby={`tab-${picked}`}>
+        {chosen.install !== undefined && (
+          <p>
+            <code>{chosen.install}</code>
+          </p>
+        )}
+        <div className="snippet">
+          <pre tabIndex={0}>
+            <code>{chosen.code}</code>
+          </pre>
+          <button type="button" className="btn small icon" aria-label="Copy the lines" onClick={() => void copy("Lines", chosen.code)}>
+            <Icon name="copy" />
+          </button>
+        </div>
+      </div>
+    </>
+  );
+}
