@@ -76,6 +76,20 @@ const cases = {
     await page.getByRole("button", { name: "Suspend" }).waitFor();
     assert.equal((await governed(page, "/api/tenants/made")).state, "active");
 
+    await page.getByRole("button", { name: "Delete" }).click();
+    await again(page, () => dialog(page, "Delete made?").waitFor());
+    const really = dialog(page, "Delete made?").getByRole("button", { name: "Delete for good" });
+    assert.ok(await really.isDisabled()); // until its name was typed
+    await page.getByLabel("Its name").fill("mad");
+    assert.ok(await really.isDisabled());
+    await page.getByLabel("Its name").fill("made");
+    await isAccessible(page, "a deletion");
+    await really.click();
+    await page.getByRole("region", { name: "Deletion" }).getByText(/0 keys shredded, 0 tokens revoked/).waitFor();
+    assert.match((await governed(page, "/api/tenants/made")).state, /^delet(ing|ed)$/); // it has no profiles, so it is soon over
+    assert.equal(await page.getByRole("button", { name: "Suspend" }).count(), 0);
+    assert.equal(await page.getByRole("region", { name: "Limits" }).count(), 0);
+
     await page.goto(at("/tenants", { of: "nobody" }));
     await page.getByRole("heading", { name: "There is no tenant nobody that you govern" }).waitFor();
     await page.route("**/api/tenants", (route) =>

@@ -8,10 +8,26 @@ import { ask } from "./queries";
 
 export interface Tenant {
   id: string;
-  state: "active" | "suspended" | "deleting";
+  state: "active" | "suspended" | "deleting" | "deleted";
   createdMs: number;
   createdBy: string;
   changedMs: number;
+  deletion?: Deletion;
+}
+
+export interface Deletion {
+  askedMs: number;
+  askedBy: string;
+  keysShredded: number;
+  tokensRevoked: number;
+  bindingsRemoved: number;
+  begunMs?: number; // until then there is nothing of the next four
+  profiles?: number;
+  blocks?: number;
+  blockBytes?: number;
+  segments?: number;
+  endedMs?: number;
+  profilesRemoved?: number;
 }
 
 export type Limits = Record<string, { value: string; source: "registry" | "tenants_file" | "settings"; meaning: string }>;

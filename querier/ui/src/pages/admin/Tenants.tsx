@@ -3,9 +3,9 @@
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 
-import { type Limits, type Tenant, tenantPath, useChange, useLimits, useTenants } from "../../api/admin";
+import { type Deletion, type Limits, type Tenant, tenantPath, useChange, useLimits, useTenants } from "../../api/admin";
 import { useRights } from "../../api/who";
-import { formatCount } from "../../flame/units";
+import { formatCount, formatValue } from "../../flame/units";
 import { useRoute } from "../../state/route";
 import { Skeleton } from "../../ui/Busy";
 import { Icon } from "../../ui/Icon";
@@ -58,6 +58,76 @@ function SetState({ tenant, suspend, onClose }: { tenant: Tenant; suspend: boole
           : "Pushes and queries of the tenant are served again."}
       </p>
     </Ask>
+  );
+}
+
+/* The name has to be typed: nobody deletes a tenant by a slip of the hand. */
+function Delete({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
+  const [typed, setTyped] = useState("");
+  const change = useChange<{ id: string; state: string }>((now) => `Tenant ${now.id} is being deleted`, onClose);
+  return (
+    <Ask
+      title={`Delete ${tenant.id}?`}
+      action="Delete for good"
+      danger
+      unready={typed.trim() !== tenant.id}
+      change={change}
+      onClose={onClose}
+      onSubmit={() => change.mutate({ method: "DELETE", path: tenantPath(tenant.id) })}
+    >
+      <p>
+        Its profiles, settings, files, rules, bills and keys are deleted, and nobody can bring them back. Pushes and queries are refused
+        within seconds. Get its last bill before.
+      </p>
+      <Field label="Its name" value={typed} onChange={setTyped} required hint={`Type ${tenant.id} to say that you mean it.`} />
+    </Ask>
+  );
+}
+
+function DeletionCard({ deletion }: { deletion: Deletion }) {
+  const counted = (n: number | undefined, what: string): string => `${formatCount(n ?? 0)} ${what}`;
+  const rows: [string, ReactNode][] = [
+    [
+      "Asked",
+      <>
+        <When ms={deletion.askedMs} /> by {deletion.askedBy}
+      </>,
+    ],
+    [
+      "At once",
+      [
+        counted(deletion.keysShredded, "keys shredded"),
+        counted(deletion.tokensRevoked, "tokens revoked"),
+        counted(deletion.bindingsRemoved, "bindings removed"),
+      ].join(", "),
+    ],
+    [
+      "Listed when it began",
+      deletion.begunMs === undefined
+        ? "it has not begun"
+        : `${counted(deletion.profiles, "profiles")} in ${counted(deletion.blocks, "blocks")} of ${formatValue(deletion.blockBytes ?? 0, "bytes")} and ${counted(deletion.segments, "segments")}`,
+    ],
+    ["Ended", <When key="ended" ms={deletion.endedMs} none="not yet: objects that queries may still read go after an hour" />],
+    ...(deletion.endedMs === undefined ? [] : ([["Removed", counted(deletion.profilesRemoved, "profiles")]] as [string, ReactNode][])),
+  ];
+  return (
+    <section className="card" aria-label="Deletion">
+      <header>
+        <h2>Deletion</h2>
+      </header>
+      <Scroll label="Deletion">
+        <table className="plain admin">
+          <tbody>
+            {rows.map(([what, said]) => (
+              <tr key={what}>
+                <th scope="row">{what}</th>
+                <td>{said}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </section>
   );
 }
 
@@ -175,6 +245,7 @@ function One({ tenant }: { tenant: Tenant }) {
   const { admin } = useRights();
   const elsewhere = useElsewhere();
   const close = (): void => set({ form: "" });
+  const mayDelete = admin && (tenant.state === "active" || tenant.state === "suspended");
   return (
     <>
       <section className="card" aria-label={`Tenant ${tenant.id}`}>
@@ -207,11 +278,19 @@ function One({ tenant }: { tenant: Tenant }) {
                 Resume
               </button>
             )}
+            {mayDelete && (
+              <button type="button" className="btn small danger" onClick={() => set({ form: "delete" })}>
+                Delete
+              </button>
+            )}
           </div>
         </header>
         {tenant.state === "deleting" && <p className="table-foot">Its data is being deleted. Nothing of it can be changed any more.</p>}
+        {tenant.state === "deleted" && <p className="table-foot">Nothing of it is left. A new tenant may have its name.</p>}
       </section>
-      <LimitsCard key={tenant.id} tenant={tenant.id} />
+      {tenant.deletion !== undefined && <DeletionCard deletion={tenant.deletion} />}
+      {(tenant.state === "active" || tenant.state === "suspended") && <LimitsCard key={tenant.id} tenant={tenant.id} />}
+      {mayDelete && params.form === "delete" && <Delete tenant={tenant} onClose={close} />}
       {admin && tenant.state === "active" && params.form === "suspend" && <SetState tenant={tenant} suspend onClose={close} />}
       {admin && tenant.state === "suspended" && params.form === "resume" && <SetState tenant={tenant} suspend={false} onClose={close} />}
     </>

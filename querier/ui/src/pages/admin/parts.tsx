@@ -72,6 +72,7 @@ export function Ask({
   title,
   action,
   danger = false,
+  unready = false,
   change,
   onSubmit,
   onClose,
@@ -80,6 +81,7 @@ export function Ask({
   title: string;
   action: string; // what its button says
   danger?: boolean;
+  unready?: boolean; // something that it needs is not there yet
   change: { isPending: boolean; error: Error | null };
   onSubmit: () => void;
   onClose: () => void;
@@ -97,7 +99,7 @@ export function Ask({
         {children}
         {change.error !== null && <Problem fault={change.error} wrong={NOT_VALID} />}
         <div className="line">
-          <button type="submit" className={danger ? "btn danger" : "btn main"} disabled={change.isPending}>
+          <button type="submit" className={danger ? "btn danger" : "btn main"} disabled={change.isPending || unready}>
             {action}
           </button>
           <button type="button" className="btn" onClick={onClose}>
@@ -177,7 +179,7 @@ export function Select({
   );
 }
 
-const CLASS: Record<string, string> = { active: "ok", suspended: "warn", deleting: "err", expired: "warn", revoked: "err" };
+const CLASS: Record<string, string> = { active: "ok", suspended: "warn", deleting: "err", deleted: "err", expired: "warn", revoked: "err" };
 
 export function State({ of }: { of: string }) {
   return <span className={CLASS[of] ?? ""}>{of}</span>;
