@@ -60,7 +60,7 @@ CLIENTS = BOTH + """
 /api/sessions:revoke              POST      admin
 /api/{openapi.json,reference}     GET       open
 /                                 GET       open
-/{targets,labels,spans,compare,diff,adhoc,status,comparison,comparison-diff,explore,embed}  GET  open
+/{targets,labels,spans,compare,diff,adhoc,status,usage,tenants,tokens,people,audit,comparison,comparison-diff,explore,embed}  GET  open
 /assets/FILE                      GET       open
 """
 
