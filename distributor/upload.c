@@ -44,6 +44,7 @@ static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 struct dist_upload_item {
     struct dist_delivery *delivery;
     struct dist_encoded_batch *encoded; /* as it was sent last */
+    uint64_t raw_bytes;                 /* of its profiles */
     bool done;                          /* no round follows */
 };
 
@@ -124,8 +125,21 @@ static void tell_dangling(const struct dist_upload *upload)
         fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", text);
 }
 
+/* Counts what was stored for the limit of the period, and tells the sender what is left. */
+static void tell_limits(const struct dist_upload *upload)
+{
+    struct distributor *distributor = upload->distributor;
+
+    if (upload->limits->quota.bytes > 0 && upload->stored_bytes > 0)
+        fg_quotas_add(distributor->quotas, upload->asked_tenant, &upload->limits->quota,
+                      upload->stored_bytes, upload->now_ns);
+    if (upload->req != NULL)
+        dist_limit_headers(upload->req, upload->limits, &upload->limit_use, upload->now_ns);
+}
+
 static void answer(struct dist_upload *upload)
 {
+    tell_limits(upload);
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
     if (upload->err.code == FG_OK && upload->counts.decode.samples_dangling > 0)
@@ -173,6 +187,9 @@ static void item_stored(struct dist_upload *upload, struct dist_upload_item *ite
     fg_metric_add(metrics, DIST_ACKNOWLEDGED, 1);
     fg_metric_add(metrics, DIST_PROFILES, result->stored + result->duplicates);
     fg_metric_add(metrics, DIST_DUPLICATES, result->duplicates);
+    if (result->stored > 0)
+        upload->stored_bytes +=
+            item->raw_bytes * result->stored / (result->stored + result->duplicates);
     item_end(item);
 }
 
@@ -361,6 +378,9 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
      * that is kept has no slack. */
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
+    item->raw_bytes = 0;
+    for (uint32_t i = 0; i < part->batch.n_profiles; i++)
+        item->raw_bytes += part->batch.profiles[i].size.raw_bytes;
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_encoded_batch_unref(fg_take(item->encoded));
@@ -744,6 +764,19 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
     return FG_OK;
 }
 
+/* Once for an upload: what it brings counts when it is stored. */
+static enum fg_code check_quota(struct dist_upload *upload, struct fg_err *err)
+{
+    const struct fg_quota_limit *limit = &upload->limits->quota;
+
+    if (limit->bytes == 0 || upload->limit_use.quota.span.end_s != 0)
+        return FG_OK;
+    upload->limit_use.over_quota =
+        fg_quotas_check(upload->distributor->quotas, upload->asked_tenant, limit, upload->now_ns,
+                        &upload->limit_use.quota, err) != FG_OK;
+    return upload->limit_use.over_quota ? err->code : FG_OK;
+}
+
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
     struct distributor *distributor = upload->distributor;
@@ -757,8 +790,9 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
-    if (fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
-                      fg_mono_ns(distributor->clock), err) == FG_OK) {
+    if (check_quota(upload, err) == FG_OK &&
+        fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+                      fg_mono_ns(distributor->clock), &upload->limit_use.rate_used, err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;
     }
