@@ -12,7 +12,7 @@ static const double LEAST = 0.5; /* of a limit */
 
 /* clang-format off */
 #define GAUGES_METRICS(M) \
-    M(GAUGE, GAUGES_PROCESSES, "flamegrid_distributor_distributors", "Distributors among which limits of tenants are divided, as far as this one knows")
+    M(GAUGE, GAUGES_PROCESSES, "flamegrid_distributor_distributors", "Distributors among which limits of tenants are divided, by what this one has heard")
 /* clang-format on */
 FG_METRICS_ENUM(gauges_metric, GAUGES_METRICS)
 static const struct fg_metric_def gauges_metrics[] = FG_METRICS_DEFS(GAUGES_METRICS);

@@ -44,7 +44,7 @@ static void load(struct ing_meeting *meeting)
          fg_meeting_decode(meeting->core, fg_buf_slice(&value),
                            fg_wall_ns(meeting->config.clock) / FG_SECOND_NS, &err) != FG_OK))
         /* Profiles are worth more than limits: the start goes on. */
-        fg_log_error("counts of limits.ingestion_limit cannot be read and begin anew",
+        fg_log_error("counts of limits.ingestion_limit cannot be read and start from zero",
                      fg_ls("err", err.msg));
     fg_buf_done(&value);
     meeting->saved = fg_meeting_changes(meeting->core);

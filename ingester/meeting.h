@@ -28,7 +28,8 @@ struct ing_meeting_config {
     struct fg_clock *clock;
 };
 
-/* Reads what the last run has counted. A damaged value is logged and counts begin anew. */
+/* Reads what the last run has counted. If the value is damaged, that is logged and counts start
+ * from zero. */
 struct ing_meeting *ing_meeting_create(const struct ing_meeting_config *config);
 
 /* Starts to save, through the committer. FG_E_LIMIT: no more threads. */

@@ -189,15 +189,20 @@ static enum fg_code refuse(struct fg_slice tenant, const struct fg_quota_limit *
                            const struct fg_quota_span *span, struct fg_err *err)
 {
     static const char *const names[] = {"hour", "day", "week", "month"};
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double amount = (double)limit->bytes / 1024;
     time_t end = span->end_s;
+    size_t unit = 0;
     char text[32];
     struct tm date;
 
     (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&end, &date));
+    for (; amount >= 1024 && unit + 1 < FG_COUNT(units); unit++)
+        amount /= 1024;
     return fg_fail(err, FG_E_LIMIT,
-                   "limit of %.1f MiB/%s reached, next reset at %s (tenant \"%.*s\", "
+                   "limit of %.1f %s/%s reached, next reset at %s (tenant \"%.*s\", "
                    "limits.ingestion_limit)",
-                   (double)limit->bytes / (1024 * 1024), names[limit->period], text, FG_S(tenant));
+                   amount, units[unit], names[limit->period], text, FG_S(tenant));
 }
 
 enum fg_code fg_quotas_check(struct fg_quotas *quotas, struct fg_slice tenant,

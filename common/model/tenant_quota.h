@@ -49,7 +49,7 @@ void fg_quotas_destroy(struct fg_quotas *quotas);
 
 /* What a tenant has used of its limit. */
 struct fg_quota_use {
-    uint64_t bytes; /* of all processes, as far as this one knows */
+    uint64_t bytes; /* of all processes, by what this one has heard */
     struct fg_quota_span span;
 };
 

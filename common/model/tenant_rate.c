@@ -100,7 +100,7 @@ static double share_of(const struct fg_rates *rates, const struct bucket *bucket
     return has_heard(bucket, now_mono_ns) ? bucket->share : 1 / (double)rates->processes;
 }
 
-/* Of its rate, all processes together as far as this one knows. */
+/* Of its rate, all processes together, by what this one has heard. */
 static double used_of(const struct fg_rates *rates, const struct bucket *bucket,
                       int64_t now_mono_ns)
 {

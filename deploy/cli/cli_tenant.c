@@ -5,6 +5,7 @@
 #include "deploy/cli/json_out.h"
 
 #include <string.h>
+#include <time.h>
 
 static const char about[] =
     "Manages the tenants of a server, which needs a token with the scope admin. A tenant-admin "
@@ -15,7 +16,8 @@ static const char about[] =
     "  create ID                makes one\n"
     "  suspend ID               refuses its pushes and queries, and keeps its data\n"
     "  resume ID                ends that\n"
-    "  limits ID [NAME=VALUE..] shows its limits and where each comes from, or sets some;\n"
+    "  limits ID [NAME=VALUE..] shows its limits, where each comes from and what is used, or sets "
+    "some;\n"
     "                           NAME= removes a limit of its own\n";
 
 static const char notes[] =
@@ -77,6 +79,23 @@ static enum fg_code resume(struct cli_admin *admin)
     return change(admin, admin->words[0], ":resume", json_object());
 }
 
+/* Limits of which nobody keeps count have no use. */
+static void print_limit(const char *name, const json_t *limit)
+{
+    const json_t *used = json_object_get(limit, "used"), *reset = json_object_get(limit, "resetMs");
+    time_t reset_s = (time_t)(json_integer_value(reset) / 1000);
+    char until[64] = "";
+    struct tm date;
+
+    if (reset != NULL && gmtime_r(&reset_s, &date) != NULL)
+        (void)strftime(until, sizeof until, ", next reset at %Y-%m-%dT%H:%M:%SZ", &date);
+    printf("%-44s %-16s %s", name, json_string_value(json_object_get(limit, "value")),
+           json_string_value(json_object_get(limit, "source")));
+    if (used != NULL)
+        printf(" (used: %.6g%s)", json_number_value(used), until);
+    printf("\n");
+}
+
 static enum fg_code show_limits(struct cli_admin *admin)
 {
     json_t *document = NULL, *limit;
@@ -86,9 +105,7 @@ static enum fg_code show_limits(struct cli_admin *admin)
         return admin->err.code;
     if (admin->json)
         return cli_json_print(document, stdout, &admin->err);
-    json_object_foreach(document, name, limit)
-        printf("%-44s %-16s %s\n", name, json_string_value(json_object_get(limit, "value")),
-               json_string_value(json_object_get(limit, "source")));
+    json_object_foreach(document, name, limit) print_limit(name, limit);
     json_decref(document);
     return FG_OK;
 }

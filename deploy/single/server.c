@@ -9,6 +9,7 @@
 #include "ingester/member.h"
 #include "ingester/routes.h"
 #include "querier/adhoc/adhoc.h"
+#include "querier/limit_use.h"
 #include "querier/querier.h"
 
 #include <errno.h>
@@ -252,6 +253,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     });
     qry_routes(server->querier, program->http);
     server->admin_api = fg_program_admin_api(program, server->bucket);
+    server->admin_api.use = qry_limit_use;
+    server->admin_api.use_arg = server->querier;
     fg_admin_api_routes(&server->admin_api, program->http);
     fg_access_routes(program->access, program->http);
     return FG_OK;
