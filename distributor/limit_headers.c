@@ -86,4 +86,6 @@ void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *lim
         put(req, &list);
     if (use->over_quota)
         put_retry(req, use->quota.span.end_s - now_s);
+    else if (use->debt_ns > 0)
+        put_retry(req, use->debt_ns / FG_SECOND_NS + 1);
 }

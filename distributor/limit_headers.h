@@ -21,6 +21,7 @@
 struct dist_limit_use {
     double rate_used;          /* of ingestion_rate_mb, 1 is all of it */
     struct fg_quota_use quota; /* of ingestion_limit */
+    int64_t debt_ns;           /* the upload was refused for so long; 0: it was not */
     bool over_quota;           /* the upload was refused for it */
 };
 

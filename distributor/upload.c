@@ -30,6 +30,7 @@ enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
+    LANE_COST_NS = 2,  /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
     BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t),
 };
 
@@ -829,25 +830,43 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
+/* What was decompressed in vain counts for the rate, as what was admitted does. Or files that do
+ * not end would cost their sender nothing. */
+static void charge_vain(const struct dist_upload *upload, uint64_t bytes)
+{
+    struct distributor *distributor = upload->distributor;
+
+    if (bytes > 0)
+        fg_rates_charge(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+                        fg_mono_ns(distributor->clock));
+}
+
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
-    int64_t start = fg_mono_ns(distributor->clock);
+    int64_t start = fg_mono_ns(distributor->clock), took_ns;
     struct dist_ingest_counts before = upload->counts;
+    uint64_t vain_bytes;
     enum fg_code code;
 
     upload->space = dist_workspace_take(&distributor->workspaces);
     code = upload->interface->decode(upload, upload->space, err);
+    vain_bytes = upload->space->vain_bytes;
     /* Now, not at the end of the upload: while ingesters work, an upload holds no workspace, so
      * that there are no more of them than workers. */
     dist_workspace_give(&distributor->workspaces, upload->space);
-    if (upload->attempt == 1)
+    took_ns = fg_mono_ns(distributor->clock) - start;
+    /* By time, since what is refused costs as well: a file that does not end before the limit. */
+    fg_work_charge(distributor->work, FG_LANE_INGEST, job,
+                   (uint64_t)FG_MAX(took_ns, INT64_C(0)) / LANE_COST_NS);
+    if (upload->attempt == 1) {
         count_cuts(distributor, &upload->counts);
-    else
+        charge_vain(upload, vain_bytes);
+    } else {
         upload->counts = before; /* the same bytes again */
-    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
-                         fg_mono_ns(distributor->clock) - start);
+    }
+    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS, took_ns);
     return code;
 }
 
@@ -881,6 +900,19 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /* ---- read (loop) ---- */
 
+/* With several tenants each is a flow of the lane, so that none waits behind all uploads of
+ * another. */
+static bool queue(struct dist_upload *upload)
+{
+    const struct distributor *distributor = upload->distributor;
+    const struct fg_flow flow = {.id = fg_hash64_table(upload->asked_tenant)};
+
+    if (!fg_tenants_are_several(distributor->tenants))
+        return fg_work_submit(distributor->work, FG_LANE_INGEST, &upload->job);
+    return fg_work_submit_flow(distributor->work, FG_LANE_INGEST, &flow, &upload->job) ==
+           FG_SUBMIT_QUEUED;
+}
+
 static void submit(struct dist_upload *upload,
                    enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
@@ -888,7 +920,7 @@ static void submit(struct dist_upload *upload,
     upload->under_way = 1;
     upload->job.run = work;
     upload->job.done = done;
-    if (fg_work_submit(upload->distributor->work, FG_LANE_INGEST, &upload->job))
+    if (queue(upload))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
@@ -967,6 +999,12 @@ void dist_upload_start(struct dist_upload *upload)
         upload->rules.demanded = fg_access_grant(upload->req)->matchers;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
+    if (fg_rates_in_debt(distributor->rates, upload->asked_tenant, &upload->limits->values,
+                         upload->body.len, fg_mono_ns(distributor->clock),
+                         &upload->limit_use.debt_ns, &upload->err) != FG_OK) {
+        answer(upload);
+        return;
+    }
     if (dist_owners_are_loaded(distributor->owners))
         decode(upload);
     else

@@ -45,6 +45,8 @@ enum {
  * whose load begins is not starved before the others have heard of it. */
 static const double FLOOR = 0.05;
 
+static const double MIB = 1024 * 1024;
+
 struct fg_rates *fg_rates_create(uint32_t tenants_max)
 {
     struct fg_rates *rates = fg_new(struct fg_rates);
@@ -196,37 +198,61 @@ static void fill(struct bucket *bucket, double rate, double burst, int64_t now_m
 /* Takes the bytes if they are no more than the burst and the bucket has them or is full. A profile
  * larger than a share of the burst so passes, and the next ones wait until it is paid for: dividing
  * a limit does not lower the size of the largest profile. */
-static bool take_bytes(struct bucket *bucket, double share, double burst, double bytes)
+static bool take_bytes(struct bucket *bucket, double own_burst, double burst, double bytes)
 {
-    if (bytes > burst || bucket->tokens < FG_MIN(bytes, burst * share))
+    if (bytes > burst || bucket->tokens < FG_MIN(bytes, own_burst))
         return false;
     bucket->tokens -= bytes;
     return true;
 }
 
+/* When it is full, if nothing more is taken. Bounded: a tiny rate would give a time that no int64_t
+ * holds. */
+static int64_t full_at(const struct bucket *bucket, double rate, double burst)
+{
+    double ns = (burst - bucket->tokens) / rate * (double)FG_SECOND_NS;
+
+    return fg_time_add(bucket->at_mono_ns, (int64_t)FG_MIN(ns, (double)(INT64_MAX / 2)));
+}
+
+/* A tenant's rate and burst in this process. */
+struct local_rate {
+    double rate, burst; /* bytes per second, bytes */
+};
+
+/* Finds or adds the tenant's bucket, under the lock, and fills it up to now. NULL as bucket_of().
+ */
+static struct bucket *current(struct fg_rates *rates, struct fg_slice tenant, double rate,
+                              double burst, int64_t now_mono_ns, struct local_rate *ret_local)
+{
+    struct bucket *bucket = bucket_of(rates, tenant, burst, now_mono_ns);
+    double share;
+
+    if (bucket == NULL)
+        return NULL;
+    share = share_of(rates, bucket, now_mono_ns);
+    *ret_local = (struct local_rate){rate * share, burst * share};
+    bucket->rate = rate;
+    fill(bucket, ret_local->rate, ret_local->burst, now_mono_ns);
+    return bucket;
+}
+
 static enum taken take(struct fg_rates *rates, struct fg_slice tenant, double rate, double burst,
                        double bytes, int64_t now_mono_ns, double *ret_used)
 {
+    struct local_rate local;
     struct bucket *bucket;
-    double share;
     bool enough;
 
     (void)pthread_mutex_lock(&rates->lock);
-    bucket = bucket_of(rates, tenant, burst, now_mono_ns);
+    bucket = current(rates, tenant, rate, burst, now_mono_ns, &local);
     if (bucket == NULL) {
         (void)pthread_mutex_unlock(&rates->lock);
         return TOO_MANY_TENANTS;
     }
-    share = share_of(rates, bucket, now_mono_ns);
-    bucket->rate = rate;
     bucket->offered += bytes;
-    fill(bucket, rate * share, burst * share, now_mono_ns);
-    enough = take_bytes(bucket, share, burst, bytes);
-    /* Bounded: a tiny rate would give a time that no int64_t holds. */
-    bucket->full_mono_ns =
-        fg_time_add(bucket->at_mono_ns, (int64_t)FG_MIN((burst * share - bucket->tokens) /
-                                                            (rate * share) * FG_SECOND_NS,
-                                                        (double)(INT64_MAX / 2)));
+    enough = take_bytes(bucket, local.burst, burst, bytes);
+    bucket->full_mono_ns = full_at(bucket, local.rate, local.burst);
     *ret_used = used_of(rates, bucket, now_mono_ns);
     (void)pthread_mutex_unlock(&rates->lock);
     return enough ? TAKEN : TOO_FAST;
@@ -236,14 +262,13 @@ enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
                            const struct fg_limit_settings *limits, uint64_t bytes,
                            int64_t now_mono_ns, double *ret_used, struct fg_err *err)
 {
-    const double mib = 1024 * 1024;
     enum taken taken;
 
     *ret_used = 0;
     if (limits->ingestion_rate_mb <= 0)
         return FG_OK;
-    taken = take(rates, tenant, limits->ingestion_rate_mb * mib,
-                 limits->ingestion_burst_size_mb * mib, (double)bytes, now_mono_ns, ret_used);
+    taken = take(rates, tenant, limits->ingestion_rate_mb * MIB,
+                 limits->ingestion_burst_size_mb * MIB, (double)bytes, now_mono_ns, ret_used);
     if (taken == TAKEN)
         return FG_OK;
     if (taken == TOO_MANY_TENANTS)
@@ -253,6 +278,59 @@ enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
                    "push rate limit (%.1f MiB) exceeded while adding %.1f KiB "
                    "(limits.ingestion_rate_mb, limits.ingestion_burst_size_mb)",
                    limits->ingestion_rate_mb, (double)bytes / 1024);
+}
+
+/* ---- work in vain ---- */
+
+void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
+                     const struct fg_limit_settings *limits, uint64_t bytes, int64_t now_mono_ns)
+{
+    double burst = limits->ingestion_burst_size_mb * MIB;
+    struct local_rate local;
+    struct bucket *bucket;
+
+    if (limits->ingestion_rate_mb <= 0)
+        return;
+    (void)pthread_mutex_lock(&rates->lock);
+    bucket = current(rates, tenant, limits->ingestion_rate_mb * MIB, burst, now_mono_ns, &local);
+    if (bucket != NULL) {
+        bucket->offered += (double)bytes;
+        bucket->tokens = FG_MAX(bucket->tokens - (double)bytes, -burst);
+        bucket->full_mono_ns = full_at(bucket, local.rate, local.burst);
+    }
+    (void)pthread_mutex_unlock(&rates->lock);
+}
+
+enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
+                              const struct fg_limit_settings *limits, uint64_t bytes,
+                              int64_t now_mono_ns, int64_t *ret_ns, struct fg_err *err)
+{
+    struct local_rate local = {0};
+    struct bucket *bucket;
+    double debt = 0;
+
+    if (limits->ingestion_rate_mb <= 0)
+        return FG_OK;
+    (void)pthread_mutex_lock(&rates->lock);
+    bucket = find(rates, tenant, fg_hash64_table(tenant));
+    /* A new one has none. */
+    if (bucket != NULL && bucket->tokens < 0) {
+        bucket = current(rates, tenant, limits->ingestion_rate_mb * MIB,
+                         limits->ingestion_burst_size_mb * MIB, now_mono_ns, &local);
+        debt = -bucket->tokens;
+        if (debt > 0)
+            bucket->offered += (double)bytes;
+    }
+    (void)pthread_mutex_unlock(&rates->lock);
+    if (debt <= 0)
+        return FG_OK;
+    *ret_ns = (int64_t)FG_MIN(debt / local.rate * (double)FG_SECOND_NS, (double)FG_HOUR_NS);
+    return fg_fail(
+        err, FG_E_LIMIT,
+        "push rate limit (%.1f MiB) exceeded by earlier uploads, which were too large or "
+        "could not be decompressed (limits.ingestion_rate_mb, "
+        "limits.ingestion_burst_size_mb)",
+        limits->ingestion_rate_mb);
 }
 
 /* ---- what processes tell each other ---- */

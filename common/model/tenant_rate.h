@@ -41,6 +41,20 @@ enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
                            const struct fg_limit_settings *limits, uint64_t bytes,
                            int64_t now_mono_ns, double *ret_used, struct fg_err *err) fg_must_check;
 
+/*
+ * Takes bytes that were worked on in vain, of an upload that is refused: they leave the bucket in
+ * debt, down to its burst, and until that is paid fg_rates_in_debt() says so.
+ */
+void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
+                     const struct fg_limit_settings *limits, uint64_t bytes, int64_t now_mono_ns);
+
+/* Checks whether the bucket of the tenant is in debt, before anything is done for an upload of so
+ * many bytes. FG_E_LIMIT: it is, for another *ret_ns. */
+enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
+                              const struct fg_limit_settings *limits, uint64_t bytes,
+                              int64_t now_mono_ns, int64_t *ret_ns,
+                              struct fg_err *err) fg_must_check;
+
 /* What one process, or all, are offered of a tenant. */
 struct fg_rate_demand {
     char tenant[FG_TENANT_MAX_BYTES + 1];

@@ -276,6 +276,56 @@ static void a_full_bucket_of_a_tenant_in_use_is_kept(void **state)
     fg_rates_destroy(rates);
 }
 
+/* ---- work in vain ---- */
+
+static int64_t debt_s(struct fg_rates *rates, double at_s)
+{
+    struct fg_err err;
+    int64_t ns = 0;
+
+    if (fg_rates_in_debt(rates, FG_LIT("a"), &limits, 100, (int64_t)(at_s * FG_SECOND_NS), &ns,
+                         &err) == FG_OK)
+        return 0;
+    assert_true(err.code == FG_E_LIMIT && strstr(err.msg, "ingestion_rate_mb") != NULL);
+    return (ns + FG_SECOND_NS / 2) / FG_SECOND_NS;
+}
+
+static void work_in_vain_leaves_a_debt(void **state)
+{
+    struct fg_rates *rates = fg_rates_create(0);
+
+    (void)state;
+    assert_int_equal(debt_s(rates, 0), 0);
+    fg_rates_charge(rates, FG_LIT("a"), &limits, (uint64_t)3 * MIB, 0);
+    assert_int_equal(debt_s(rates, 0), 0);
+    assert_true(take(rates, "a", 1, 0));
+    fg_rates_charge(rates, FG_LIT("a"), &limits, (uint64_t)2 * MIB, 0);
+    assert_int_equal(debt_s(rates, 0), 1);
+    assert_false(take(rates, "a", 0.01, 0.5));
+    assert_int_equal(debt_s(rates, 1.01), 0);
+    /* No more than a burst, or a moment's flood would keep a tenant out for hours. */
+    for (int i = 0; i < 100; i++)
+        fg_rates_charge(rates, FG_LIT("a"), &limits, (uint64_t)100 * MIB, 2 * FG_SECOND_NS);
+    assert_int_equal(debt_s(rates, 2), 2);
+    assert_true(take(rates, "b", 4, 2));
+    assert_true(take(rates, "a", 1, 4.51));
+    fg_rates_destroy(rates);
+}
+
+static void without_a_rate_there_is_no_debt(void **state)
+{
+    struct fg_rates *rates = fg_rates_create(0);
+    const struct fg_limit_settings none = {.ingestion_burst_size_mb = 1};
+    struct fg_err err;
+    int64_t ns;
+
+    (void)state;
+    fg_rates_charge(rates, FG_LIT("a"), &none, UINT64_MAX, 0);
+    assert_int_equal(fg_rates_in_debt(rates, FG_LIT("a"), &none, 1, 0, &ns, &err), FG_OK);
+    assert_int_equal(fg_rates_count(rates), 0);
+    fg_rates_destroy(rates);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +342,8 @@ int main(void)
         cmocka_unit_test(demand_is_an_average_of_all_that_is_offered),
         cmocka_unit_test(a_report_has_those_that_use_most),
         cmocka_unit_test(a_full_bucket_of_a_tenant_in_use_is_kept),
+        cmocka_unit_test(work_in_vain_leaves_a_debt),
+        cmocka_unit_test(without_a_rate_there_is_no_debt),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
