@@ -28,6 +28,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->tenants = config->tenants;
     distributor->clock = config->clock;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
+    distributor->quotas = fg_quotas_create();
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
         dist_definition_cache_create((size_t)config->settings->known_stacks_max);
@@ -38,6 +39,13 @@ struct distributor *dist_create(const struct dist_config *config)
         .clock = config->clock,
         .queue_max_bytes = config->settings->push_queue_max_bytes,
         .messages_max = (unsigned)config->settings->push_messages_max,
+    });
+    distributor->shares = dist_shares_create(&(struct dist_shares_config){
+        .owners = distributor->owners,
+        .rates = distributor->rates,
+        .quotas = distributor->quotas,
+        .registry = config->registry,
+        .clock = config->clock,
     });
     distributor->metrics =
         fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
@@ -54,6 +62,7 @@ struct distributor *dist_create(const struct dist_config *config)
 
 void dist_stop(struct distributor *distributor)
 {
+    dist_shares_stop(distributor->shares);
     dist_owners_stop(distributor->owners);
 }
 
@@ -62,7 +71,9 @@ void dist_destroy(struct distributor *distributor)
     if (distributor == NULL)
         return;
     dist_workspaces_done(&distributor->workspaces);
+    dist_shares_destroy(distributor->shares);
     dist_owners_destroy(distributor->owners);
+    fg_quotas_destroy(distributor->quotas);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
     dist_definition_cache_destroy(distributor->definition_cache);

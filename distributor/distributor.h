@@ -19,6 +19,9 @@
 
 struct distributor;
 
+/* Calls to an ingester that are in flight at the same time besides push_messages_max. */
+enum { DIST_SHARES_CALLS = 1 };
+
 /* Everything is borrowed and outlives the distributor. */
 struct dist_config {
     const struct dist_settings *settings;

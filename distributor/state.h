@@ -7,11 +7,13 @@
 #ifndef FG_DISTRIBUTOR_STATE_H
 #define FG_DISTRIBUTOR_STATE_H
 
+#include "common/model/tenant_quota.h"
 #include "common/model/tenant_rate.h"
 #include "common/runtime/work.h"
 #include "distributor/delivery/delivery.h"
 #include "distributor/otlp_senders.h"
 #include "distributor/settings.h"
+#include "distributor/shares.h"
 #include "distributor/workspace.h"
 
 struct distributor {
@@ -26,6 +28,8 @@ struct distributor {
     struct dist_owners *owners;
     struct dist_deliveries deliveries;
     struct fg_rates *rates;                 /* token buckets of the tenants' push rates */
+    struct fg_quotas *quotas;               /* what tenants have sent in a day */
+    struct dist_shares *shares;             /* divides both among the distributors */
     struct dist_otlp_senders *otlp_senders; /* that use older versions of OTLP */
     struct dist_workspaces workspaces;
     _Atomic int64_t expired_mono_ns; /* when expired profiles were last logged; 0: never */

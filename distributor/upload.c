@@ -30,6 +30,7 @@ enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
+    LANE_COST_NS = 2,  /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
     BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t),
 };
 
@@ -44,6 +45,7 @@ static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 struct dist_upload_item {
     struct dist_delivery *delivery;
     struct dist_encoded_batch *encoded; /* as it was sent last */
+    uint64_t raw_bytes;                 /* of its profiles */
     bool done;                          /* no round follows */
 };
 
@@ -124,8 +126,21 @@ static void tell_dangling(const struct dist_upload *upload)
         fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", text);
 }
 
+/* Counts what was stored for the limit of the period, and tells the sender what is left. */
+static void tell_limits(const struct dist_upload *upload)
+{
+    struct distributor *distributor = upload->distributor;
+
+    if (upload->limits->quota.bytes > 0 && upload->stored_bytes > 0)
+        fg_quotas_add(distributor->quotas, upload->asked_tenant, &upload->limits->quota,
+                      upload->stored_bytes, upload->now_ns);
+    if (upload->req != NULL)
+        dist_limit_headers(upload->req, upload->limits, &upload->limit_use, upload->now_ns);
+}
+
 static void answer(struct dist_upload *upload)
 {
+    tell_limits(upload);
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
     if (upload->err.code == FG_OK && upload->counts.decode.samples_dangling > 0)
@@ -173,6 +188,9 @@ static void item_stored(struct dist_upload *upload, struct dist_upload_item *ite
     fg_metric_add(metrics, DIST_ACKNOWLEDGED, 1);
     fg_metric_add(metrics, DIST_PROFILES, result->stored + result->duplicates);
     fg_metric_add(metrics, DIST_DUPLICATES, result->duplicates);
+    if (result->stored > 0)
+        upload->stored_bytes +=
+            item->raw_bytes * result->stored / (result->stored + result->duplicates);
     item_end(item);
 }
 
@@ -361,6 +379,9 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
      * that is kept has no slack. */
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
+    item->raw_bytes = 0;
+    for (uint32_t i = 0; i < part->batch.n_profiles; i++)
+        item->raw_bytes += part->batch.profiles[i].size.raw_bytes;
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_encoded_batch_unref(fg_take(item->encoded));
@@ -744,6 +765,19 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
     return FG_OK;
 }
 
+/* Once for an upload: what it brings counts when it is stored. */
+static enum fg_code check_quota(struct dist_upload *upload, struct fg_err *err)
+{
+    const struct fg_quota_limit *limit = &upload->limits->quota;
+
+    if (limit->bytes == 0 || upload->limit_use.quota.span.end_s != 0)
+        return FG_OK;
+    upload->limit_use.over_quota =
+        fg_quotas_check(upload->distributor->quotas, upload->asked_tenant, limit, upload->now_ns,
+                        &upload->limit_use.quota, err) != FG_OK;
+    return upload->limit_use.over_quota ? err->code : FG_OK;
+}
+
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
     struct distributor *distributor = upload->distributor;
@@ -757,8 +791,9 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
-    if (fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
-                      fg_mono_ns(distributor->clock), err) == FG_OK) {
+    if (check_quota(upload, err) == FG_OK &&
+        fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+                      fg_mono_ns(distributor->clock), &upload->limit_use.rate_used, err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;
     }
@@ -797,25 +832,43 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
+/* What was decompressed in vain counts for the rate, as what was admitted does. Or files that do
+ * not end would cost their sender nothing. */
+static void charge_vain(const struct dist_upload *upload, uint64_t bytes)
+{
+    struct distributor *distributor = upload->distributor;
+
+    if (bytes > 0)
+        fg_rates_charge(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+                        fg_mono_ns(distributor->clock));
+}
+
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
-    int64_t start = fg_mono_ns(distributor->clock);
+    int64_t start = fg_mono_ns(distributor->clock), took_ns;
     struct dist_ingest_counts before = upload->counts;
+    uint64_t vain_bytes;
     enum fg_code code;
 
     upload->space = dist_workspace_take(&distributor->workspaces);
     code = upload->interface->decode(upload, upload->space, err);
+    vain_bytes = upload->space->vain_bytes;
     /* Now, not at the end of the upload: while ingesters work, an upload holds no workspace, so
      * that there are no more of them than workers. */
     dist_workspace_give(&distributor->workspaces, upload->space);
-    if (upload->attempt == 1)
+    took_ns = fg_mono_ns(distributor->clock) - start;
+    /* By time, since what is refused costs as well: a file that does not end before the limit. */
+    fg_work_charge(distributor->work, FG_LANE_INGEST, job,
+                   (uint64_t)FG_MAX(took_ns, INT64_C(0)) / LANE_COST_NS);
+    if (upload->attempt == 1) {
         count_cuts(distributor, &upload->counts);
-    else
+        charge_vain(upload, vain_bytes);
+    } else {
         upload->counts = before; /* the same bytes again */
-    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
-                         fg_mono_ns(distributor->clock) - start);
+    }
+    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS, took_ns);
     return code;
 }
 
@@ -849,6 +902,19 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /* ---- read (loop) ---- */
 
+/* With several tenants each is a flow of the lane, so that none waits behind all uploads of
+ * another. */
+static bool queue(struct dist_upload *upload)
+{
+    const struct distributor *distributor = upload->distributor;
+    const struct fg_flow flow = {.id = fg_hash64_table(upload->asked_tenant)};
+
+    if (!fg_tenants_are_several(distributor->tenants))
+        return fg_work_submit(distributor->work, FG_LANE_INGEST, &upload->job);
+    return fg_work_submit_flow(distributor->work, FG_LANE_INGEST, &flow, &upload->job) ==
+           FG_SUBMIT_QUEUED;
+}
+
 static void submit(struct dist_upload *upload,
                    enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
@@ -856,7 +922,7 @@ static void submit(struct dist_upload *upload,
     upload->under_way = 1;
     upload->job.run = work;
     upload->job.done = done;
-    if (fg_work_submit(upload->distributor->work, FG_LANE_INGEST, &upload->job))
+    if (queue(upload))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
@@ -935,6 +1001,12 @@ void dist_upload_start(struct dist_upload *upload)
         upload->rules.demanded = fg_access_grant(upload->req)->matchers;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
+    if (fg_rates_in_debt(distributor->rates, upload->asked_tenant, &upload->limits->values,
+                         upload->body.len, fg_mono_ns(distributor->clock),
+                         &upload->limit_use.debt_ns, &upload->err) != FG_OK) {
+        answer(upload);
+        return;
+    }
     if (dist_owners_are_loaded(distributor->owners))
         decode(upload);
     else

@@ -9,6 +9,7 @@
 #include "common/base/map.h"
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
+#include "distributor/limit_headers.h"
 #include "distributor/state.h"
 #include "proto/builder/builder.h"
 
@@ -80,6 +81,8 @@ struct dist_upload {
     uint64_t wire_bytes, raw_bytes;   /* of the part at hand: dist_upload_measure() */
     uint32_t n_admitted;              /* profiles that the rate limit let pass */
     bool over_rate;
+    struct dist_limit_use limit_use;
+    uint64_t stored_bytes; /* raw, of what was not stored before: counts for ingestion_limit */
     struct dist_workspace *space;
     struct fg_id *ids; /* of the profiles of this attempt so far */
     uint32_t n_ids, cap_ids;
@@ -98,7 +101,8 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
 
 /*
  * Takes one profile of so many decompressed bytes from the tenant's push rate. From decode(), on
- * the worker. FG_E_LIMIT: the rate is exceeded, and so it is for all profiles that follow.
+ * the worker. FG_E_LIMIT: the rate is exceeded, or the limit of a period is reached, and so it is
+ * for all profiles that follow.
  */
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes,
                                struct fg_err *err) fg_must_check;

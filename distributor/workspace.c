@@ -63,6 +63,7 @@ void dist_workspace_give(struct dist_workspaces *workspaces, struct dist_workspa
     for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
         shrink(&space->inflated[i]);
     space->n_inflated = space->n_kept = 0;
+    space->vain_bytes = 0;
     shrink(&space->wire);
     (void)pthread_mutex_lock(&workspaces->lock);
     space->next = workspaces->free;
@@ -111,6 +112,13 @@ static struct fg_buf *take_buffer(struct dist_workspace *space)
     return buf;
 }
 
+/* Counts what was decompressed of something that is refused. */
+static void count_vain(struct dist_workspace *space, enum fg_code code, const struct fg_buf *out,
+                       uint64_t max_bytes)
+{
+    space->vain_bytes += code == FG_E_TOO_LARGE ? max_bytes : out->len;
+}
+
 enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding coding,
                                     uint64_t max_bytes, struct fg_slice *body, struct fg_err *err)
 {
@@ -122,8 +130,10 @@ enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding
                                       : fg_fail(err, FG_E_TOO_LARGE, "%zu bytes are more than %llu",
                                                 body->len, (unsigned long long)max_bytes);
     out = take_buffer(space);
-    if (fg_inflate(*body, coding, (size_t)max, out, err) != FG_OK)
+    if (fg_inflate(*body, coding, (size_t)max, out, err) != FG_OK) {
+        count_vain(space, err->code, out, max);
         return err->code;
+    }
     *body = fg_buf_slice(out);
     fg_arena_set_limit(space->arena, (size_t)bytes_left(space));
     return FG_OK;
@@ -134,9 +144,12 @@ enum fg_code dist_workspace_message(struct dist_workspace *space,
                                     struct fg_slice *ret_message, struct fg_err *err)
 {
     uint64_t max = FG_MIN(max_bytes, bytes_left(space));
+    struct fg_buf *out = take_buffer(space);
 
-    if (fg_connect_message(call, (size_t)max, take_buffer(space), ret_message, err) != FG_OK)
+    if (fg_connect_message(call, (size_t)max, out, ret_message, err) != FG_OK) {
+        count_vain(space, err->code, out, max);
         return err->code;
+    }
     fg_arena_set_limit(space->arena, (size_t)bytes_left(space));
     return FG_OK;
 }

@@ -2,13 +2,14 @@
  * Builds the ingester from its modules and takes it down again. The order of creation follows the
  * data: the catalog names tenants for the chunks, the chunks say what dictionaries may be retired,
  * segments restore the chunks, and the committer runs what segments post. The end goes the other
- * way: first who feeds (repair, workers), then who posts (segments, intake), then the committer,
- * which answers what it still has.
+ * way: first who feeds (repair, workers), then who posts (segments, intake, meeting), then the
+ * committer, which answers what it still has.
  */
 #include "ingester/ingester.h"
 
 #include "common/runtime/log.h"
 #include "ingester/group_commit.h"
+#include "ingester/meeting.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
 #include "ingester/repair/handlers.h"
@@ -94,6 +95,7 @@ struct ingester {
     struct ing_segments *segments;
     struct ing_head_writer *writer;
     struct ing_intake *intake;
+    struct ing_meeting *meeting;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
     struct fg_registry *registry;
@@ -266,7 +268,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .registry = config->registry,
             },
             &ingester->committer, err) != FG_OK ||
-        ing_intake_start(ingester->intake, ingester->committer, err) != FG_OK)
+        ing_intake_start(ingester->intake, ingester->committer, err) != FG_OK ||
+        ing_meeting_start(ingester->meeting, ingester->committer, err) != FG_OK)
         return err->code;
     return ing_segments_start(ingester->segments, ingester->committer, err);
 }
@@ -290,6 +293,8 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         config->store, ingester->chunks, config->disk, config->registry});
     ingester->intake = ing_intake_create(
         &(struct ing_intake_config){ingester->writer, config->disk, config->registry});
+    ingester->meeting = ing_meeting_create(&(struct ing_meeting_config){
+        config->store, ingester->writer, ingester->catalog, config->clock});
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     ingester->functions =
         ing_functions_table_create(ingester->dicts, settings->function_trees_max_bytes);
@@ -403,11 +408,13 @@ void ing_destroy(struct ingester *ingester)
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     /* Before the committer, which has to run the steps that the thread waits for. */
     ing_segments_stop(ingester->segments);
-    /* Its ticker posts visits. */
+    /* Their tickers post visits. */
     ing_intake_stop(ingester->intake);
+    ing_meeting_stop(ingester->meeting);
     ing_committer_destroy(ingester->committer);
     ing_group_commit_destroy(ingester->group_commit);
     ing_intake_destroy(ingester->intake);
+    ing_meeting_destroy(ingester->meeting);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
@@ -464,6 +471,7 @@ void ing_serve(struct ingester *ingester, struct fg_rpc_server *server)
     fg_rpc_server_handle(server, FG_RPC_POINTS, ing_query_handle_points, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_ROWS, ing_query_handle_rows, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_STATS, ing_query_handle_stats, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_USE, ing_meeting_handle, ingester->meeting);
     fg_rpc_server_handle(server, FG_RPC_GROUPS, ing_repair_handle_groups, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_FETCH, ing_repair_handle_fetch, &ingester->query);
 }

@@ -7,6 +7,8 @@
  *   "cut"                  -> varint: how often the head was cut (head_chunks.h)
  *   "key"                  -> the wrapped key that encrypts the head (head_seal.h)
  *   "manifest"             -> varint: a generation of the L0 manifest that was read (head_chunks.h)
+ *   "counts"               -> what tenants have sent in a period
+ *                             (common/cluster/shares/meeting_core.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: retired services had lesser numbers

@@ -3,6 +3,7 @@
 #include "common/program/program.h"
 #include "common/storage/bucket/settings.h"
 #include "querier/adhoc/adhoc.h"
+#include "querier/limit_use.h"
 #include "querier/querier.h"
 #include "querier/share/share.h"
 
@@ -124,6 +125,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     });
     qry_routes(service->querier, program->http);
     service->admin_api = fg_program_admin_api(program, service->bucket);
+    service->admin_api.use = qry_limit_use;
+    service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
     fg_access_routes(program->access, program->http);
     return FG_OK;

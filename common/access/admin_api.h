@@ -19,6 +19,15 @@
 #include "common/net/http.h"
 #include "common/runtime/work.h"
 
+/* What a tenant uses of its limits, all processes together. */
+struct fg_admin_limit_use {
+    bool known;            /* false: nobody could say */
+    double bytes_per_s;    /* of profiles that are sent; 0: next to nothing */
+    uint64_t period_bytes; /* of profiles that were stored in the period */
+    struct fg_quota_span span;
+    uint64_t series; /* on the ingester that has most */
+};
+
 /* Everything is borrowed and outlives the server. */
 struct fg_admin_api {
     struct fg_access *access;
@@ -27,6 +36,9 @@ struct fg_admin_api {
     struct fg_tenants *tenants;
     struct fg_work *work;
     struct fg_clock *clock;
+    /* Says what a tenant uses; on a worker, may wait. NULL: nobody knows. */
+    void (*use)(void *arg, struct fg_slice tenant, struct fg_admin_limit_use *ret_use);
+    void *use_arg;
 };
 
 /* Adds the routes. */

@@ -1,6 +1,7 @@
 #include "common/access/admin_api_impl.h"
 #include "common/access/tenant_deletion.h"
 #include "common/base/json.h"
+#include "common/base/str.h"
 #include "common/runtime/log.h"
 
 enum { LIMITS_MAX = 100 }; /* of a request */
@@ -210,9 +211,38 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
     return same ? "settings" : "tenants_file";
 }
 
-static void put_limits(struct fg_json_writer *json, const Access__Tenant *tenant,
-                       const struct fg_limits *limits, const struct fg_limits *defaults)
+/* What is used of a limit, in the unit of its value. Of the others nobody keeps count. */
+static void put_use(struct fg_json_writer *json, const struct fg_conf_field *field,
+                    const struct fg_limits *limits, const struct fg_admin_limit_use *use,
+                    int64_t now_ms)
 {
+    const double mib = 1024 * 1024;
+    struct fg_quota_span span = fg_quota_span(limits->quota.period, now_ms / 1000);
+
+    if (!use->known)
+        return;
+    if (strcmp(field->key, "ingestion_rate_mb") == 0 && limits->values.ingestion_rate_mb > 0)
+        fg_json_put_fixed(json, "used", use->bytes_per_s / mib, 3);
+    if (strcmp(field->key, "max_series_per_tenant") == 0)
+        fg_json_put_u64(json, "used", use->series);
+    if (strcmp(field->key, "ingestion_limit") == 0 && limits->quota.bytes > 0) {
+        /* Of an earlier period, if nothing was sent in this one. */
+        double bytes = use->span.start_s == span.start_s ? (double)use->period_bytes : 0;
+
+        fg_json_put_fixed(json, "used", bytes / mib, 3);
+        fg_json_put_i64(json, "resetMs", span.end_s * 1000);
+    }
+}
+
+static void put_limits(struct fg_json_writer *json, const struct fg_admin_call *call,
+                       const Access__Tenant *tenant, const struct fg_limits *limits,
+                       const struct fg_limits *defaults)
+{
+    struct fg_admin_limit_use use = {.known = false};
+
+    if (call->api->use != NULL)
+        call->api->use(call->api->use_arg, call->id, &use);
+
     fg_json_begin_object(json, NULL);
     for (size_t i = 0; i < fg_limit_n_fields; i++) {
         const struct fg_conf_field *field = &fg_limit_fields[i];
@@ -221,9 +251,10 @@ static void put_limits(struct fg_json_writer *json, const Access__Tenant *tenant
         fg_buf_init(&value, FG_ADMIN_BODY_MAX_BYTES);
         fg_conf_write_value(field, &limits->values, &value);
         fg_json_begin_object(json, field->key);
-        fg_json_put_text(json, "value", fg_buf_slice(&value));
+        fg_json_put_text(json, "value", fg_trim(fg_buf_slice(&value)));
         fg_json_put_cstr(json, "source", source_of(field, tenant, fg_buf_slice(&value), defaults));
         fg_json_put_cstr(json, "meaning", field->doc);
+        put_use(json, field, limits, &use, call->now_ms);
         fg_json_end(json);
         fg_buf_done(&value);
     }
@@ -240,7 +271,7 @@ enum fg_code fg_admin_get_limits(struct fg_admin_call *call, struct fg_err *err)
         return err->code;
     limits = fg_tenants_limits(call->api->tenants, call->id);
     defaults = fg_tenants_defaults(call->api->tenants);
-    put_limits(&json, tenant, limits, defaults);
+    put_limits(&json, call, tenant, limits, defaults);
     fg_limits_unref(defaults);
     fg_limits_unref(limits);
     return FG_OK;

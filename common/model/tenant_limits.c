@@ -15,9 +15,11 @@
 /* clang-format off */
 const struct fg_conf_field fg_limit_fields[] = {
     {"ingestion_rate_mb", FG_CONF_FLOAT, CONF(ingestion_rate_mb), .def = "0", .min = "0", .max = "1000000",
-     .doc = "Ingestion rate of a tenant at each distributor, in MiB of decompressed profiles per second. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 32."},
+     .doc = "Ingestion rate of a tenant at all distributors together, in MiB of decompressed profiles per second. Distributors divide it by what each of them is offered. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 32."},
     {"ingestion_burst_size_mb", FG_CONF_FLOAT, CONF(ingestion_burst_size_mb), .def = "64", .min = "0.001", .max = "1000000",
      .doc = "Burst above `ingestion_rate_mb`, in MiB. If a rate applies, larger profiles are always refused."},
+    {"ingestion_limit", FG_CONF_YAML, CONF(ingestion_limit), .def = "", .max = "1000",
+     .doc = "Decompressed profiles of a tenant in a period, all distributors together: `{period_type: day, period_limit_mb: 10240}`. `period_type` is `hour` (default), `day`, `week` (from Monday) or `month`, of UTC; `period_limit_mb` is in MiB. Uploads beyond it are refused with 429 until the period ends. Empty, or 0 MiB: unlimited."},
     {"max_label_names_per_series", FG_CONF_UINT, CONF(max_label_names_per_series), .def = "30", .max = "1000",
      .doc = "Labels per series. Profiles of series with more labels are refused."},
     {"max_label_name_length", FG_CONF_UINT, CONF(max_label_name_length), .def = "1024", .max = "65536",
@@ -204,7 +206,9 @@ static enum fg_code read_type_rules(struct fg_limits *limits, const struct fg_li
 static enum fg_code read_rules(struct fg_limits *limits, const struct fg_limits *defaults,
                                const char *name, struct fg_err *err)
 {
-    if (read_label_rules(limits, defaults, err) != FG_OK ||
+    if (fg_quota_parse(fg_cstr(limits->values.ingestion_limit), "ingestion_limit", &limits->quota,
+                       err) != FG_OK ||
+        read_label_rules(limits, defaults, err) != FG_OK ||
         read_type_rules(limits, defaults, err) != FG_OK)
         return fg_wrap(err, "%s", name);
     return FG_OK;

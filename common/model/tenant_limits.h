@@ -17,6 +17,7 @@
 
 #include "common/model/relabel.h"
 #include "common/model/tenant_id.h"
+#include "common/model/tenant_quota.h"
 #include "common/runtime/config.h"
 #include "common/runtime/metrics.h"
 
@@ -28,6 +29,7 @@
 enum { FG_TENANT_RATE_MB = 32, FG_TENANT_SERIES_MAX = 100000 };
 struct fg_limit_settings {
     double ingestion_rate_mb, ingestion_burst_size_mb; /* MiB of decompressed profiles */
+    char *ingestion_limit;                             /* YAML, see tenant_quota.h */
     uint64_t max_label_names_per_series, max_label_name_length, max_label_value_length;
     uint64_t max_sessions_per_series;
     uint64_t max_profile_size_bytes; /* decompressed */
@@ -62,6 +64,7 @@ extern const size_t fg_limit_n_fields;
  * request uses them. */
 struct fg_limits {
     struct fg_limit_settings values;
+    struct fg_quota_limit quota;           /* the parsed ingestion_limit */
     struct fg_relabel *rules, *type_rules; /* the parsed rules of the values */
     _Atomic unsigned refs;
 };

@@ -331,7 +331,10 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     const struct fg_program_settings *settings = &program->settings;
     unsigned workers = settings->workers > 0 ? (unsigned)settings->workers : processors();
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {.threads = workers, .queue_max = (unsigned)settings->ingest_queue_max},
+        [FG_LANE_INGEST] = {.threads = workers,
+                            .queue_max = (unsigned)settings->ingest_queue_max,
+                            .guests = workers,
+                            .whole = true},
         [FG_LANE_QUERY] = {.threads = workers,
                            .queue_max = (unsigned)settings->query_queue_max,
                            .guests = workers},

@@ -412,6 +412,7 @@ enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[
         work->lanes[i].queue_max = lanes[i].queue_max;
         work->lanes[i].flows.workers = lanes[i].threads;
         work->lanes[i].flows.guests = lanes[i].guests;
+        work->lanes[i].flows.whole = lanes[i].whole;
         work->lanes[i].workers =
             fg_calloc((size_t)lanes[i].threads + lanes[i].guests, sizeof(struct worker));
     }

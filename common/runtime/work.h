@@ -8,7 +8,8 @@
  *
  * Jobs may belong to flows, for example one per tenant, which share a lane fairly: the next job is
  * one of the flow whose jobs have cost least so far, first in first out within each flow, and a
- * flow leaves a worker idle for others that are active (work_flows.h). Jobs without a flow are one
+ * flow leaves a worker idle for others that are active, unless the lane says otherwise
+ * (work_flows.h). Jobs without a flow are one
  * of their own. A flow may have fewer jobs waiting than there is room left in the queue: a single
  * flow gets half of the queue, the next one half of the rest, and so a new flow finds room. A flow
  * may have limits of its own besides.
@@ -29,6 +30,7 @@ struct fg_lane_config {
     unsigned threads;   /* workers of this lane; 0: the lane refuses everything */
     unsigned queue_max; /* jobs waiting, all of the lane's workers together */
     unsigned guests;    /* further threads, for flows that have no job running (work_flows.h) */
+    bool whole;         /* a flow leaves no worker idle for others; with guests */
 };
 
 /* Starts the workers. name is a prefix of the names of threads ("ing" gives "ing-ingest-0"), of

@@ -164,8 +164,9 @@ static bool others_are_active(const struct fg_work_flows *flows, const struct fg
 static unsigned share(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
                       int64_t now_mono_ns)
 {
-    return flows->workers > 1 && others_are_active(flows, flow, now_mono_ns) ? flows->workers - 1
-                                                                             : flows->workers;
+    return flows->workers > 1 && !flows->whole && others_are_active(flows, flow, now_mono_ns)
+               ? flows->workers - 1
+               : flows->workers;
 }
 
 static bool may_run(const struct fg_work_flows *flows, const struct fg_work_flow *flow,

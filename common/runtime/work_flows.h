@@ -19,6 +19,9 @@
  * last one: the next job of a client that asks now and then is the one to keep the worker for. So
  * jobs also become startable by time alone, which fg_work_flows_ripe_mono_ns() foretells.
  *
+ * That costs a flow a worker, half of two. A lane whose jobs are short may do without (`whole`):
+ * there another flow's job waits for a processor, not for a worker.
+ *
  * The lane has more threads than workers, the guests. They run a job only of a flow that has none
  * running. So a flow's first job waits for no job of another flow, even if these were alone until
  * now and use all workers; the operating system divides the processors then. Jobs of all flows that
@@ -65,6 +68,7 @@ struct fg_work_recent {
 /* Starts with the numbers of threads set, and all else zero. */
 struct fg_work_flows {
     unsigned workers, guests;
+    bool whole;                /* flows leave no worker idle */
     struct fg_work_flow *turn; /* a ring; the flow that is first among equals; NULL: none */
     unsigned running, helping; /* of all flows; helpers also of callers that have none */
     unsigned n_busy, n_idle;   /* flows in the ring with jobs, and without */

@@ -26,7 +26,8 @@ static const char about[] =
     "  delete ID                deletes it with all its data, for good: profiles, settings, "
     "files,\n"
     "                           rules, bills and keys. Needs --yes\n"
-    "  limits ID [NAME=VALUE..] shows its limits and where each comes from, or sets some;\n"
+    "  limits ID [NAME=VALUE..] shows its limits, where each comes from and what is used, or sets "
+    "some;\n"
     "                           NAME= removes a limit of its own\n";
 
 static const char notes[] =
@@ -172,23 +173,46 @@ static enum fg_code await_end(struct cli_admin *admin)
     }
 }
 
-static enum fg_code delete (struct cli_admin *admin) {
-    const struct tenant_options *options = admin->options; json_t *document = NULL;
+static enum fg_code delete_tenant(struct cli_admin *admin)
+{
+    const struct tenant_options *options = admin->options;
+    json_t *document = NULL;
 
-    if (!options->yes) return fg_fail(
-        &admin->err, FG_E_INVALID,
-        "this deletes tenant %s with all its data for good, and nobody can bring "
-        "them back. Repeat it with --yes",
-        admin->words[0]);
-    if (cli_admin_delete(admin, CLI_ADMIN_TENANTS, admin->words[0], &document) !=
-        FG_OK) return admin->err.code;
-    if (options->wait){json_decref(document); return await_end(admin);}
-if (admin->json) return cli_json_print(document, stdout, &admin->err);
-json_decref(document);
-printf("tenant %s is refused from now on, and its data is being deleted; flamegrid tenant show "
-       "says when\nnothing is left\n",
-       admin->words[0]);
-return FG_OK;
+    if (!options->yes)
+        return fg_fail(&admin->err, FG_E_INVALID,
+                       "this deletes tenant %s with all its data for good, and nobody can bring "
+                       "them back. Repeat it with --yes",
+                       admin->words[0]);
+    if (cli_admin_delete(admin, CLI_ADMIN_TENANTS, admin->words[0], &document) != FG_OK)
+        return admin->err.code;
+    if (options->wait) {
+        json_decref(document);
+        return await_end(admin);
+    }
+    if (admin->json)
+        return cli_json_print(document, stdout, &admin->err);
+    json_decref(document);
+    printf("tenant %s is refused from now on, and its data is being deleted; flamegrid tenant show "
+           "says when\nnothing is left\n",
+           admin->words[0]);
+    return FG_OK;
+}
+
+/* Limits of which nobody keeps count have no use. */
+static void print_limit(const char *name, const json_t *limit)
+{
+    const json_t *used = json_object_get(limit, "used"), *reset = json_object_get(limit, "resetMs");
+    time_t reset_s = (time_t)(json_integer_value(reset) / 1000);
+    char until[64] = "";
+    struct tm date;
+
+    if (reset != NULL && gmtime_r(&reset_s, &date) != NULL)
+        (void)strftime(until, sizeof until, ", next reset at %Y-%m-%dT%H:%M:%SZ", &date);
+    printf("%-44s %-16s %s", name, json_string_value(json_object_get(limit, "value")),
+           json_string_value(json_object_get(limit, "source")));
+    if (used != NULL)
+        printf(" (used: %.6g%s)", json_number_value(used), until);
+    printf("\n");
 }
 
 static enum fg_code show_limits(struct cli_admin *admin)
@@ -200,9 +224,7 @@ static enum fg_code show_limits(struct cli_admin *admin)
         return admin->err.code;
     if (admin->json)
         return cli_json_print(document, stdout, &admin->err);
-    json_object_foreach(document, name, limit)
-        printf("%-44s %-16s %s\n", name, json_string_value(json_object_get(limit, "value")),
-               json_string_value(json_object_get(limit, "source")));
+    json_object_foreach(document, name, limit) print_limit(name, limit);
     json_decref(document);
     return FG_OK;
 }
@@ -240,7 +262,7 @@ static enum fg_code limits(struct cli_admin *admin)
 
 static const struct cli_admin_verb verbs[] = {
     {"list", 0, 0, list},       {"create", 1, 1, create}, {"show", 1, 1, show},
-    {"suspend", 1, 1, suspend}, {"resume", 1, 1, resume}, {"delete", 1, 1, delete},
+    {"suspend", 1, 1, suspend}, {"resume", 1, 1, resume}, {"delete", 1, 1, delete_tenant},
     {"limits", 1, 100, limits},
 };
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid tenant", verbs);

@@ -10,6 +10,7 @@
 #include "ingester/member.h"
 #include "ingester/routes.h"
 #include "querier/adhoc/adhoc.h"
+#include "querier/limit_use.h"
 #include "querier/querier.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
     if (ing_create(&config, &server->ingester, err) != FG_OK)
         return err->code;
     server->rpc = fg_rpc_server_create(NULL, (unsigned)distributor_settings.push_messages_max +
-                                                 QUERY_CALLS_MAX);
+                                                 DIST_SHARES_CALLS + QUERY_CALLS_MAX);
     ing_serve(server->ingester, server->rpc);
     atomic_store(&server->ingester_routes.ingester, server->ingester);
     return fg_rpc_server_start(server->rpc, url, err);
@@ -179,7 +180,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 static enum fg_code start_distributor(struct server *server, struct fg_program *program,
                                       struct fg_err *err)
 {
-    if (fg_peer_dial(NULL, url, (unsigned)distributor_settings.push_messages_max,
+    if (fg_peer_dial(NULL, url,
+                     (unsigned)distributor_settings.push_messages_max + DIST_SHARES_CALLS,
                      &server->push_peer, err) != FG_OK)
         return err->code;
     server->distributor = dist_create(&(struct dist_config){
@@ -264,6 +266,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     });
     qry_routes(server->querier, program->http);
     server->admin_api = fg_program_admin_api(program, server->bucket);
+    server->admin_api.use = qry_limit_use;
+    server->admin_api.use_arg = server->querier;
     fg_admin_api_routes(&server->admin_api, program->http);
     fg_access_routes(program->access, program->http);
     return FG_OK;

@@ -237,6 +237,18 @@ struct ing_catalog_tenant *ing_catalog_find_tenant(struct ing_catalog *catalog,
     return tenant;
 }
 
+uint64_t ing_catalog_series_of(struct ing_catalog *catalog, struct fg_slice name)
+{
+    const struct ing_catalog_tenant *tenant;
+    uint64_t items;
+
+    fg_rwlock_read(&catalog->lock);
+    tenant = find_tenant(catalog, name);
+    items = tenant == NULL ? 0 : ing_hash_table_items(&tenant->series);
+    fg_rwlock_unlock(&catalog->lock);
+    return items;
+}
+
 static uint64_t bytes_of(const struct ing_catalog *catalog)
 {
     return catalog->bytes + fg_map_bytes(&catalog->tenant_map) +

@@ -256,6 +256,10 @@ enum fg_code ing_catalog_list_series(struct ing_catalog *catalog,
                                      struct ing_catalog_series ***ret_series, size_t *ret_count,
                                      struct fg_err *err) fg_must_check;
 
+/* Returns how many series of a tenant count for limits.max_series_per_tenant; 0: it is not here.
+ * Any thread. */
+uint64_t ing_catalog_series_of(struct ing_catalog *catalog, struct fg_slice tenant);
+
 /* Finds a series by its number. Returns NULL if there is none that is on disk. */
 const struct ing_catalog_series *ing_catalog_find_series(struct ing_catalog *catalog,
                                                          const struct ing_catalog_tenant *tenant,

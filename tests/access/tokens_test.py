@@ -193,6 +193,32 @@ def case_a_server_that_others_reach_does_not_start_without_a_mode():
             check(code not in (0, None) and "access.mode" in said, "%s: %s %s", listen, code, said)
 
 
+def limits_in_use(server, run):
+    """A limit of a month is set, shown with what is used of it, reached, and raised."""
+    agents = servers.Caller(server.port, run("token", "create", "--name", "heavy", "--tenants", "shop", "--scopes", "push").strip())
+    body = b"main;%s 1\n" % (b"f" * 30000)
+
+    def push():
+        return agents.send("POST", "/ingest?name=shop.cpu&from=now-10s&until=now", body)
+
+    def shown():
+        return re.search(r"ingestion_limit +(.*) registry \(used: ([\d.]+), next reset at 2\d{3}-\d\d-01T00:00:00Z\)",
+                         run("tenant", "limits", "shop"))
+
+    run("tenant", "limits", "shop", "ingestion_limit={period_type: month, period_limit_mb: 0.1}")
+    wait_for(shown, "limit with its use")
+    check(shown().group(1).strip() == "{period_type: month, period_limit_mb: 0.1}", "%s", shown().group(0))
+    wait_for(lambda: push()[0] == 429, "end of the month")
+    check("limit of 102.4 KiB/month reached" in push()[1], "%s", push()[1])
+    wait_for(lambda: float(shown().group(2)) >= 0.1, "use of the limit")
+    limits = json.loads(run("tenant", "limits", "shop", "--json"))
+    check(limits["max_series_per_tenant"]["used"] == 1, "%s", limits["max_series_per_tenant"])
+    check("used" not in limits["spread"] and limits["ingestion_limit"]["resetMs"] > time.time() * 1000, "%s", limits)
+    check("period_type" in run("tenant", "limits", "shop", "ingestion_limit={period_type: year}", code=1), "a wrong limit")
+    run("tenant", "limits", "shop", "ingestion_limit=")
+    wait_for(lambda: push()[0] == 200, "push without a limit")
+
+
 def case_the_command_line_governs():
     with servers.Governed() as server:
         server.begin()
@@ -229,6 +255,7 @@ def case_the_command_line_governs():
         check(re.search(r"max_query_length +31d +registry", run("tenant", "limits", "shop")), "limits")
         check("no_such" in run("tenant", "limits", "shop", "no_such=1", code=1), "an unknown limit")
         check(json.loads(run("tenant", "limits", "shop", "max_query_length=30d", "--json")) == {"id": "shop"}, "limits --json")
+        limits_in_use(server, run)
         both = run("token", "create", "--name", "both", "--tenants", "a,shop", "--scopes", "read").strip()
         said = run("labels", code=1, FLAMEGRID_TOKEN=both)
         check("401: no org id" in said and "--tenant or FLAMEGRID_TENANT" in said, "%s", said)

@@ -2,6 +2,7 @@
 """Measures what a server's users feel of each other. FG_BINARY says of which build.
 
     bench_fair.py askers [--seconds N] [--askers N] [--stacks N] [--rate N]
+    bench_fair.py hostile [--seconds N] [--rounds N] [--stacks N] [--rate N] [--server-cpus LIST]
     bench_fair.py neighbours [--seconds N] [--rounds N] [--stacks N] [--rate N] [--own-stacks N] [--greedy N]
                              [--server-cpus LIST]
 
@@ -10,16 +11,26 @@ stacks that are new; each has its own connection, and a latency counts from when
 
 neighbours: flame graphs of four tenants with little data (--own-stacks), a few a second each (--rate), while a fifth
 one asks for a large one: not at all, at its share (a fifth of the processors), at 100 times its share, and over 200
-connections that ask again at once, whatever they are answered. --greedy: so many tenants do that together. The four
+connections that ask again at once, whatever they are answered.
+
+hostile: pushes and flame graphs of an honest tenant, a few a second each (--rate), next to two others that do nothing, that keep to
+a third of the processors and to their limits, or that are hostile: one sends a new series with each push, and garbage (files cut
+short, bombs, too many labels, times of long ago), over 16 connections without a pause; the other asks for a large flame graph over
+200 connections without a pause.
+
+--greedy: so many tenants do that together. The four
 states take turns; what asks is in processes of its own. --server-cpus pins the server to processors and all else to the others. Each prints rows of a Markdown table.
 """
 
 import argparse
+import gzip
+import itertools
 import multiprocessing
 import os
 import selectors
 import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -31,6 +42,7 @@ DEPTH = 12
 NEW_STACKS = 20  # of a push
 MODEST, TIMES, FLOOD = 4, 100, 200  # tenants, times the share, connections
 SETTLE_S = 1  # after a change of state
+NICE = 19  # of generators other than the one that is measured: on its own machine it would not compete with them for a processor
 
 
 def stack(number):
@@ -120,12 +132,19 @@ def askers(arguments):
                 asking.codes)
 
 
-class Asker:
-    """One connection of a tenant, without waiting: the least that a generator costs."""
+def get(_):
+    return question(), b""
 
-    def __init__(self, port, tenant, due):
+
+class Asker:
+    """One connection of a tenant, without waiting: the least that a generator costs. make(number) returns target and body of
+    a request; a body makes it a POST."""
+
+    numbers = itertools.count()
+
+    def __init__(self, port, tenant, due, make):
         self.socket = socket.create_connection(("127.0.0.1", port))
-        self.tenant, self.due, self.begun = tenant, due, 0.0
+        self.tenant, self.due, self.begun, self.make = tenant, due, 0.0, make
         self.received, self.length = b"", None
 
     def fileno(self):
@@ -133,8 +152,9 @@ class Asker:
 
     def send(self):
         self.begun, self.received, self.length = time.monotonic(), b"", None
-        self.socket.sendall(("GET %s HTTP/1.1\r\nHost: localhost\r\nX-Scope-OrgID: %s\r\n\r\n" %
-                             (question(), self.tenant)).encode())
+        target, body = self.make(next(self.numbers))
+        self.socket.sendall(("%s %s HTTP/1.1\r\nHost: localhost\r\nX-Scope-OrgID: %s\r\nContent-Length: %d\r\n\r\n" %
+                             ("POST" if body else "GET", target, self.tenant, len(body))).encode() + body)
 
     def receive(self):
         """Returns the status once the answer is complete, before that None."""
@@ -151,11 +171,11 @@ class Asker:
         return int(self.received[9:12])
 
 
-def ask_while(asking, port, tenants, interval, patient):
-    """Asks over a connection for each name in tenants; on each a question is due every interval seconds (0: at once). patient:
+def ask_while(asking, port, tenants, interval, patient, make):
+    """Asks over a connection for each name in tenants what make() makes; on each a question is due every interval seconds (0: at once). patient:
     waits for the last answers. Returns (seconds, status) of each answer."""
     begin, took, busy = time.monotonic(), [], 0
-    every = [Asker(port, tenant, begin + interval * number / len(tenants)) for number, tenant in enumerate(tenants)]
+    every = [Asker(port, tenant, begin + interval * number / len(tenants), make) for number, tenant in enumerate(tenants)]
     idle = set(every)
     with selectors.DefaultSelector() as poll:
         for asker in every:
@@ -180,18 +200,19 @@ def ask_while(asking, port, tenants, interval, patient):
     return took
 
 
-def ask_for_ever(asking, results, *how):
+def ask_for_ever(asking, results, niceness, *how):
     """A process that asks whenever `asking` is set."""
+    os.nice(niceness)
     while True:
         asking.wait()
         results.put(ask_while(asking, *how))
 
 
 class Generator:
-    def __init__(self, server, tenants, interval, patient=False):
+    def __init__(self, server, tenants, interval, patient=False, make=get, niceness=0):
         self.asking, self.results = multiprocessing.Event(), multiprocessing.Queue()
         self.process = multiprocessing.Process(target=ask_for_ever, daemon=True,
-                                               args=(self.asking, self.results, server.port, tenants, interval, patient))
+                                               args=(self.asking, self.results, niceness, server.port, tenants, interval, patient, make))
         self.process.start()
 
     def stop(self):
@@ -284,6 +305,90 @@ def neighbours(arguments):
             generator.end()
 
 
+# ---- hostile tenants ----
+
+HOSTILE_LIMITS = """
+overrides:
+  hostile0: {max_series_per_tenant: 1000, ingestion_rate_mb: 4, ingestion_burst_size_mb: 8}
+"""
+GARBAGE = (
+    ("format=pprof", b"\x0a\x05" + b"\xff" * 4000),  # cut short, wrong lengths
+    ("format=pprof", gzip.compress(bytes(32 << 20))),  # a bomb
+    ("format=jfr", b"FLR\0" + bytes(4000)),
+    ("format=pprof", os.urandom(20000)),
+    ("", b"main;" + b"x;" * 50000 + b"y 1\n"),
+    ("", b"main;work not-a-number\n" * 500),
+)
+
+
+def target_of(name, age_s=0):
+    return "/ingest?name=%s&from=%d&until=%d" % (name, time.time() - 10 - age_s, time.time() - age_s)
+
+
+def honest_push(number):
+    return target("askers.cpu"), folded(number % 50, 50).encode()
+
+
+def hostile_push(number):
+    """Of six pushes three are new series, one is a series with too many labels, and the others are garbage."""
+    if number % 6 < 3:
+        return target_of("app%d.cpu%%7Bpod%%3Dp%d%%7D" % (number, number)), b"main;work 1\n"
+    if number % 6 == 3:
+        return target_of("app%7B" + "%2C".join("l%d%%3D%d" % (label, number) for label in range(60)) + "%7D"), b"main;work 1\n"
+    how, body = GARBAGE[number // 6 % len(GARBAGE)]
+    return target_of("app") + ("&" + how if how else ""), body
+
+
+def hostile(arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        limits = os.path.join(folder, "tenants.yaml")
+        with open(limits, "w", encoding="ascii") as file:
+            file.write(HOSTILE_LIMITS)
+        with flamegrid.Server("--multitenancy_enabled", "true", "--tenants_file", limits) as server:
+            hostile_beside(arguments, server)
+
+
+def hostile_beside(arguments, server):
+    cpus = {int(cpu) for cpu in arguments.server_cpus.split(",")} if arguments.server_cpus else None
+    processors = start_on(server, cpus)
+    server.wait_ready()
+    fill(server, arguments.stacks, "greedy0")
+    fill(server, arguments.own_stacks, "honest")
+    fill(server, arguments.own_stacks, "hostile0")
+    share = processors / 3 / large_seconds(server)
+    honest = {"push": Generator(server, ["honest"] * 4, 4 / arguments.rate, True, honest_push),
+              "query": Generator(server, ["honest"] * 4, 4 / arguments.rate, True)}
+    states = {"nothing": [],
+              "their share": [Generator(server, ["hostile0"] * 4, 4 / 20, False, honest_push, NICE),
+                              Generator(server, ["greedy0"] * 4, 4 / share, niceness=NICE)],
+              "all they can": [Generator(server, ["hostile0"] * 16, 0, False, hostile_push, NICE),
+                               Generator(server, ["greedy0"] * FLOOD, 0, niceness=NICE)]}
+    took = {(state, what): [] for state in states for what in honest}
+    answers = {state: [[] for _ in others] for state, others in states.items()}
+    for _ in range(arguments.rounds):
+        for state, others in states.items():
+            for other in others:
+                other.asking.set()
+            time.sleep(SETTLE_S)
+            for generator in honest.values():
+                generator.asking.set()
+            time.sleep(arguments.seconds)
+            for what, generator in honest.items():
+                took[state, what].extend(generator.stop())
+            for at, other in enumerate(others):
+                answers[state][at].extend(other.stop())
+    row("the two others do", "honest", "number", "p50 / p99 / max ms", "p50, p99 / nothing", "p50, p99 / share", "statuses",
+        "of the one that pushes", "of the one that asks")
+    row(*["---"] * 9)
+    for (state, what), answered in took.items():
+        seconds = [second for second, _ in answered]
+        row(state, what, len(seconds), " / ".join("%.2f" % (1000 * percentile(seconds, part)) for part in (0.5, 0.99, 1)),
+            ratios(seconds, took["nothing", what]), ratios(seconds, took["their share", what]), codes_of(answered),
+            *([codes_of(one) for one in answers[state]] or ["", ""]))
+    for generator in [*honest.values()] + [other for others in states.values() for other in others]:
+        generator.end()
+
+
 def ratios(seconds, to):
     return ", ".join("%.2f" % (percentile(seconds, part) / percentile([second for second, _ in to], part))
                      for part in (0.5, 0.99))
@@ -291,7 +396,7 @@ def ratios(seconds, to):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["askers", "neighbours"])
+    parser.add_argument("what", choices=["askers", "neighbours", "hostile"])
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--askers", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=4, help="of the four states")
@@ -301,7 +406,7 @@ def main():
     parser.add_argument("--stacks", type=int, default=60000)
     parser.add_argument("--rate", type=float, default=10, help="pushes, or questions of the neighbour, a second")
     arguments = parser.parse_args()
-    {"askers": askers, "neighbours": neighbours}[arguments.what](arguments)
+    {"askers": askers, "neighbours": neighbours, "hostile": hostile}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import gzip
 import http.client
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -35,6 +36,7 @@ overrides:
   few-labels: {max_label_names_per_series: 3}
   small: {max_profile_size_bytes: 1KiB, ingestion_body_limit_mb: 0.002}
   slow: {ingestion_rate_mb: 0.0001, ingestion_burst_size_mb: 0.001}
+  monthly: {ingestion_limit: {period_type: month, period_limit_mb: 0.01}}
   recent: {reject_older_than: 1h}
   brief: {retention_period: 7d}
   narrow: {max_series_per_tenant: 2}
@@ -351,6 +353,31 @@ def case_rate_limit(server):
     check(statuses[0][0] == 200 and refused, "%s", statuses)
     check("ingestion_rate_mb" in refused[0], "%s", refused[0])
     check(server.total("slow") == 40_000_000 * sum(status == 200 for status, _ in statuses), "not what was taken")
+
+
+def case_limit_of_a_period(server):
+    """Ten profiles of 1,088 bytes fill 0.01 MiB; what is near is told from four fifths on; a repeated upload does not count."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
+    headers = {"X-Scope-OrgID": "monthly"}
+    statuses, told, begin = [], [], int(time.time()) - 3600
+    for number in range(24):
+        body = "main;%s 1\n" % ("%02d" % (number // 2) * 540)  # each twice
+        at = begin + number // 2
+        connection.request("POST", "/ingest?name=monthly&from=%d&until=%d" % (at, at + 10), body.encode(), headers)
+        response = connection.getresponse()
+        statuses.append(response.status)
+        told.append(response.headers["RateLimit"])
+        text = response.read().decode()
+        if response.status == 429:
+            break
+    check(statuses == 19 * [200] + [429], "%s", statuses)
+    check("limit of 10.2 KiB/month reached" in text and "monthly" in text and "limits.ingestion_limit" in text, "%s", text)
+    check(0 < int(response.headers["Retry-After"]) <= 3600, "%s", response.headers)
+    check(response.headers["RateLimit-Policy"].startswith('"ingestion_limit";q=10485;qu="content-bytes";w='), "%s", response.headers)
+    # What an answer tells was counted before its upload.
+    check(told[:15] == 15 * [None] and all(line.startswith('"ingestion_limit";r=') for line in told[15:]), "%s", told)
+    check(int(re.search(r"r=(\d+)", told[15])[1]) == 10485 - 8 * 1088 and ";r=0;" in told[19], "%s", told)
+    check(server.push("others", (labels(), [profile()]))[0] == 200, "others refused")
 
 
 def case_window(server):

@@ -1,8 +1,13 @@
 """A tenant cannot take what others need, and queries cannot block pushes."""
 
+import collections
+import gzip
 import http.client
 import os
+import random
 import sys
+import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -134,7 +139,96 @@ def a_tenant_with_many_questions_overtakes_nobody_else():
         check(sorted(passed)[QUESTIONS // 2] <= HOGS // 10, "answers to the other tenant meanwhile: %s", passed)
 
 
+HOSTILE_LIMITS = """
+overrides:
+  hostile: {max_series_per_tenant: 5, ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 2, max_profile_size_bytes: 1MiB}
+"""
+GARBAGE = (
+    ("", b"main;work not-a-number\n"),
+    ("&format=pprof", b"\x0a\x05" + b"\xff" * 4000),  # cut short, wrong lengths
+    ("&format=jfr", b"FLR\0" + bytes(4000)),
+    ("&format=pprof", random.Random(1).randbytes(5000)),
+    ("&format=pprof", gzip.compress(bytes(16 << 20))),  # a bomb
+)
+
+
+def be_hostile(port, ending, answers):
+    """New series, too many labels and garbage, one after another."""
+    client, number = flamegrid.Client(port, headers={"X-Scope-OrgID": "hostile"}), 0
+    while not ending.is_set():
+        name, (how, body) = "app", GARBAGE[number // 3 % len(GARBAGE)]
+        if number % 3 == 0:
+            name, how, body = "app{pod=%d}" % number, "", b"main;work 1\n"
+        elif number % 3 == 1:
+            name, how, body = "app{%s}" % ",".join("l%d=1" % label for label in range(60)), "", b"main;work 1\n"
+        now = int(time.time())
+        status, text = client.send("POST", "/ingest?name=%s&from=%d&until=%d%s" %
+                                   (urllib.parse.quote(name), now - 10, now, how), body)
+        answers.append((status, text.decode()))
+        number += 1
+
+
+def hostile_tenants_refuse_nobody_else():
+    """One sends new series and garbage, one asks all the time: they are refused with reasons, an honest third one is not, and has all of
+    its profiles."""
+    with tempfile.TemporaryDirectory() as folder:
+        limits = os.path.join(folder, "tenants.yaml")
+        with open(limits, "w", encoding="ascii") as file:
+            file.write(HOSTILE_LIMITS)
+        with flamegrid.Server("--multitenancy_enabled", "true", "--tenants_file", limits, "--workers", "2",
+                              "--ingest_queue_max", "8", "--query_queue_max", "8") as server:
+            server.start().wait_ready()
+            status, text, _ = push(server.port, "greedy", "shop.cpu", stacks(0, STACKS))
+            check(status == 200, "%d %s", status, text)
+            hostile_tenants_are_told_why(server)
+            answers = beside_hostile_tenants(server)
+    counts = collections.Counter((status, text[:160]) for status, text in answers)
+    check({status for status, _ in counts} <= {200, 400, 413, 422, 429}, "%s", counts)
+    check(all(text for status, text in counts if status != 200), "a refusal without a reason: %s", counts)
+
+
+def hostile_tenants_are_told_why(server):
+    for number in range(5):
+        status, text, _ = push(server.port, "hostile", "app{pod=%d}" % number)
+        check(status == 200, "%d %s", status, text)
+    status, text, _ = push(server.port, "hostile", "app{pod=5}")
+    check(status == 429 and "limits.max_series_per_tenant" in text, "%d %s", status, text)
+    status, text, _ = push(server.port, "hostile", "app{%s}" % ",".join("l%d=1" % label for label in range(60)))
+    check(status == 400 and "max_label_names_per_series" in text, "%d %s", status, text)
+    # What is decompressed in vain counts for the rate, and then nothing is decompressed any more.
+    bomb, statuses = gzip.compress(bytes(16 << 20)), []
+    while not statuses or (statuses[-1] == 422 and len(statuses) < 100):
+        status, text, headers = push(server.port, "hostile", "app", bomb)
+        statuses.append(status)
+    check(status == 429 and "limits.ingestion_rate_mb" in text and int(headers["Retry-After"]) > 0, "%s %s", statuses, text)
+    check(len(statuses) > 2, "%s", statuses)
+
+
+def beside_hostile_tenants(server):
+    """Returns the answers to the one that pushes."""
+    ending, answers = threading.Event(), []
+    pushers = [threading.Thread(target=be_hostile, args=(server.port, ending, answers), daemon=True) for _ in range(12)]
+    honest = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "honest"})
+    with Askers(server, HOGS, ask, "greedy") as askers:
+        for thread in pushers:
+            thread.start()
+        askers.wait_for(429)
+        for number in range(PUSHES):
+            status, text, _ = push(server.port, "honest", "shop.cpu{n=%d}" % number, stacks(0, 10))
+            check(status == 200, "push %d: %d %s", number, status, text)
+            check(ask(honest) == 200, "question %d", number)
+        ending.set()
+        for thread in pushers:
+            thread.join()
+    check(set(askers.codes) == {200, 429}, "%s", askers.codes)
+    now = int(time.time())
+    total = honest.flame_total(TYPE, '{service_name="shop"}', (now - 3600) * 1000, (now + 60) * 1000)
+    check(total > 0 and total % (10 * PUSHES) == 0, "total %d of %d samples", total, 10 * PUSHES)
+    return answers
+
+
 def run(tally):
     for case in (one_tenant_cannot_fill_the_catalog, tenants_are_bounded, pushes_go_on_while_many_ask,
-                 a_tenant_with_many_questions_refuses_nobody_else, a_tenant_with_many_questions_overtakes_nobody_else):
+                 a_tenant_with_many_questions_refuses_nobody_else, a_tenant_with_many_questions_overtakes_nobody_else,
+                 hostile_tenants_refuse_nobody_else):
         tally.run("tenants: " + case.__name__.replace("_", " "), case)

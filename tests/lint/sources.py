@@ -14,7 +14,7 @@ import sys
 # Inside common each folder uses itself and those before it.
 COMMON = ["base", "runtime", "net", "net/rpc", "model", "storage/seal", "storage/store", "storage/bucket", "storage/cache",
           "storage/block",
-          "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "access", "program"]
+          "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "cluster/shares", "access", "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]
 FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
 

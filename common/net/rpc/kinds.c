@@ -9,6 +9,7 @@ enum {
     QUERY_MAX_BYTES = 16 * 1024 * 1024, /* deletions, ids and groups at their most are 5 MB */
     FETCH_MAX_BYTES = 4 * 1024 * 1024,  /* ids of profiles */
     PUSH_MAX_BYTES = 128 * 1024 * 1024, /* a batch of one upload, as large as a workspace lets it */
+    USE_MAX_BYTES = 256 * 1024, /* of so many tenants as fg_meeting_hear() is told at once */
     PART_MAX_BYTES = FG_RPC_PART_BYTES + SMALL_MAX_BYTES,
 };
 
@@ -26,6 +27,7 @@ static const struct fg_rpc_kind kinds[FG_RPC_METHODS] = {
     [FG_RPC_READ]   = {"read",   FG_RPC_QUERIER,     SMALL_MAX_BYTES},
     [FG_RPC_PART]   = {"part",   FG_RPC_ANY_ROLE,    PART_MAX_BYTES},
     [FG_RPC_ROWS]   = {"rows",   FG_RPC_QUERIER,     QUERY_MAX_BYTES},
+    [FG_RPC_USE]    = {"use",    FG_RPC_DISTRIBUTOR | FG_RPC_QUERIER, USE_MAX_BYTES},
     [FG_RPC_CANCEL] = {"cancel", FG_RPC_ANY_ROLE,    SMALL_MAX_BYTES},
 };
 /* clang-format on */

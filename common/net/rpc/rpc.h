@@ -73,6 +73,7 @@ enum fg_rpc_method {
     FG_RPC_PART = 11,   /* a part of a large request; made and answered by this module */
     FG_RPC_ROWS = 12,   /* querier -> ingester: single profiles */
     FG_RPC_CANCEL = 13, /* ends a request of the same connection; answered by this module */
+    FG_RPC_USE = 14,    /* distributor, querier -> ingester: what tenants use of their limits */
     FG_RPC_METHODS
 };
 

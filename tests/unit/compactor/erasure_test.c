@@ -57,7 +57,9 @@ static enum fg_code create(void *arg, const struct fg_access_change *change, str
     return fg_access_create_tenant(change, fg_cstr(arg), err);
 }
 
-static enum fg_code delete (void *arg, const struct fg_access_change *change, struct fg_err *err) {
+static enum fg_code ask_to_delete(void *arg, const struct fg_access_change *change,
+                                  struct fg_err *err)
+{
     return fg_access_delete_tenant(change, fg_cstr(arg), err);
 }
 
@@ -180,7 +182,7 @@ static void ask_for_deletion(struct fixture *f)
 {
     swap(f, create, "acme");
     swap(f, create, "zoo");
-    swap(f, delete, "acme");
+    swap(f, ask_to_delete, "acme");
     fg_access_look(f->access);
 }
 

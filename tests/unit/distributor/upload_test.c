@@ -29,14 +29,13 @@ struct fixture {
 
 /* --- fixture --- */
 
-static void peer_send(struct fg_peer *peer, struct fg_call *call)
+static void answer_push(struct fg_call *call)
 {
     Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
     Fg__Inner__PushReply reply = FG__INNER__PUSH_REPLY__INIT;
     Fg__Inner__PushResult results[RESULTS_MAX], *pointers[RESULTS_MAX];
     uint8_t *bytes;
 
-    (void)peer;
     fg_assert(head != NULL && head->n_items <= RESULTS_MAX);
     reply.n_results = head->n_items;
     reply.results = pointers;
@@ -49,6 +48,15 @@ static void peer_send(struct fg_peer *peer, struct fg_call *call)
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&reply));
     call->reply_head = fg_bytes(bytes, fg__inner__push_reply__pack(&reply, bytes));
     call->code = FG_OK;
+}
+
+static void peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    (void)peer;
+    if (call->method == FG_RPC_PUSH)
+        answer_push(call);
+    else /* USE, as ingesters of before */
+        call->code = fg_fail(&call->err, FG_E_UNIMPLEMENTED, "unknown method");
     call->done(call);
 }
 

@@ -415,6 +415,39 @@ static void a_flow_leaves_a_worker_to_active_flows(void **state)
     assert_int_equal(sem_destroy(&gate) + sem_destroy(&other), 0);
 }
 
+/* In a whole lane a flow keeps none idle, and the first job of another one still finds a thread. */
+static void a_flow_of_a_whole_lane_uses_all_workers(void **state)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = 4, .queue_max = 100, .guests = 1, .whole = true}};
+    struct fg_work *work = NULL;
+    struct fg_err err;
+    sem_t gate, other;
+
+    (void)state;
+    assert_int_equal(fg_work_create("test", lanes, &work, &err), FG_OK);
+    assert_int_equal(sem_init(&gate, 0, 0) + sem_init(&other, 0, 0), 0);
+    for (size_t i = 0; i < 10; i++) {
+        tasks[i].gate = &gate;
+        assert_true(submit_flow(work, 1, &tasks[i].job));
+    }
+    wait_running(work, 4);
+    tasks[10].gate = &other;
+    assert_true(submit_flow(work, 2, &tasks[10].job));
+    wait_running(work, 5);
+    assert_int_equal(sem_post(&other), 0);
+    wait_done(1);
+    wait_running(work, 4);
+    assert_int_equal(sem_post(&gate), 0);
+    wait_done(2);
+    wait_running(work, 4); /* although the other flow was active just now */
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 11);
+    assert_int_equal(sem_destroy(&gate) + sem_destroy(&other), 0);
+}
+
 /* Helpers of a job are taken from the workers that its flow may use. */
 static void helpers_are_recalled_for_other_flows(void **state)
 {
@@ -583,6 +616,7 @@ int main(void)
         cmocka_unit_test_setup(a_full_flow_does_not_refuse_other_flows, reset),
         cmocka_unit_test_setup(flows_take_turns, reset),
         cmocka_unit_test_setup(a_flow_leaves_a_worker_to_active_flows, reset),
+        cmocka_unit_test_setup(a_flow_of_a_whole_lane_uses_all_workers, reset),
         cmocka_unit_test_setup(helpers_are_recalled_for_other_flows, reset),
         cmocka_unit_test_setup(a_job_starts_when_other_flows_become_inactive, reset),
         cmocka_unit_test_setup(a_job_starts_although_who_looks_for_it_is_lent, reset),

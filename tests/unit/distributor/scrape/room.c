@@ -134,9 +134,8 @@ static void decide(struct room_ingester *ingester, struct fg_call *call)
         answer(call, refused ? fg_code_grpc(FG_E_LIMIT) : 0, lacking ? n_stacks : 0);
 }
 
-static void peer_send(struct fg_peer *peer, struct fg_call *call)
+static void take_push(struct room_ingester *ingester, struct fg_call *call)
 {
-    struct room_ingester *ingester = fg_container(peer, struct room_ingester, peer);
     Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
 
     fg_assert(head != NULL && head->n_items == 1); /* see room_create() */
@@ -144,6 +143,14 @@ static void peer_send(struct fg_peer *peer, struct fg_call *call)
     (void)pthread_mutex_lock(&ingester->lock);
     decide(ingester, call);
     (void)pthread_mutex_unlock(&ingester->lock);
+}
+
+static void peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    if (call->method == FG_RPC_PUSH)
+        take_push(fg_container(peer, struct room_ingester, peer), call);
+    else /* USE, as ingesters of before */
+        call->code = fg_fail(&call->err, FG_E_UNIMPLEMENTED, "unknown method");
     call->done(call);
 }
 

@@ -1,0 +1,32 @@
+/*
+ * Tells senders how near they are to the limits of their tenant, in the header fields RateLimit and
+ * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10): from four fifths of a limit on, and
+ * when an upload is refused for one.
+ *
+ *   RateLimit-Policy: "ingestion_rate_mb";q=8388608;qu="content-bytes";w=1
+ *   RateLimit: "ingestion_rate_mb";r=838860;t=1
+ *
+ * q: bytes of decompressed profiles in w seconds; r: bytes that are left; t: seconds until there
+ * are q again.
+ *
+ * Thread: the request's loop.
+ */
+#ifndef FG_DISTRIBUTOR_LIMIT_HEADERS_H
+#define FG_DISTRIBUTOR_LIMIT_HEADERS_H
+
+#include "common/model/tenant_limits.h"
+#include "common/net/http.h"
+
+/* What an upload found out about its tenant's limits; zeros: nothing. */
+struct dist_limit_use {
+    double rate_used;          /* of ingestion_rate_mb, 1 is all of it */
+    struct fg_quota_use quota; /* of ingestion_limit */
+    int64_t debt_ns;           /* the upload was refused for so long; 0: it was not */
+    bool over_quota;           /* the upload was refused for it */
+};
+
+/* Adds the header fields, and Retry-After if the upload was refused until the end of a period. */
+void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *limits,
+                        const struct dist_limit_use *use, int64_t now_wall_ns);
+
+#endif

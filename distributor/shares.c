@@ -1,0 +1,253 @@
+#include "distributor/shares.h"
+
+#include "common/base/arena.h"
+#include "common/cluster/shares/share_core.h"
+#include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
+#include "distributor/limit_gauges.h"
+#include "proto/inner.pb-c.h"
+
+#include <semaphore.h>
+#include <sys/random.h>
+
+enum {
+    MEETING_SHARD = 0, /* whose owners are the places */
+    DEMANDS_MAX = 256, /* tenants in a report, */
+    COUNTS_MAX = 256,  /* and as many more, in turn */
+    REPLY_MAX_BYTES = 64 * 1024,
+    SILENT_ROUNDS = 5, /* before it is told: a restart of the ingesters takes some */
+};
+
+static const int64_t EVERY_NS = 2 * FG_SECOND_NS;
+static const int64_t TIMEOUT_NS = FG_SECOND_NS;
+
+/* What this process says in a round, and hears. */
+struct round {
+    struct fg_rate_demand demands[DEMANDS_MAX], all_demands[DEMANDS_MAX];
+    struct fg_quota_count counts[COUNTS_MAX];
+    uint32_t n_demands, n_counts;
+};
+
+/* A call to a place. */
+struct place_call {
+    struct fg_call call;
+    struct fg_peer *peer;
+    sem_t *ended;
+};
+
+struct dist_shares {
+    struct dist_shares_config config;
+    struct fg_ticker *ticker;
+    uint64_t process; /* the id of this run */
+
+    /* The ticker's. */
+    struct fg_share_core core;
+    struct round round;
+    struct dist_limit_gauges *gauges;
+    unsigned silent; /* rounds without an answer, so far */
+};
+
+/* ---- a round ---- */
+
+static uint8_t *encode(const struct dist_shares *shares, size_t *ret_len)
+{
+    const struct round *round = &shares->round;
+    Fg__Inner__TenantUse uses[DEMANDS_MAX + COUNTS_MAX], *list[DEMANDS_MAX + COUNTS_MAX];
+    Fg__Inner__UseHead head = FG__INNER__USE_HEAD__INIT;
+    uint8_t *bytes;
+
+    for (uint32_t i = 0; i < round->n_demands + round->n_counts; i++) {
+        list[i] = &uses[i];
+        fg__inner__tenant_use__init(&uses[i]);
+    }
+    for (uint32_t i = 0; i < round->n_demands; i++) {
+        uses[i].tenant = (char *)(uintptr_t)round->demands[i].tenant;
+        uses[i].demand = round->demands[i].bytes_per_s;
+    }
+    for (uint32_t i = 0; i < round->n_counts; i++) {
+        Fg__Inner__TenantUse *use = &uses[round->n_demands + i];
+
+        use->tenant = (char *)(uintptr_t)round->counts[i].tenant;
+        use->period_start_s = round->counts[i].span.start_s;
+        use->period_end_s = round->counts[i].span.end_s;
+        use->period_bytes = round->counts[i].own;
+    }
+    head.process = shares->process;
+    head.n_uses = round->n_demands + round->n_counts;
+    head.uses = list;
+    bytes = fg_malloc(fg__inner__use_head__get_packed_size(&head));
+    *ret_len = fg__inner__use_head__pack(&head, bytes);
+    return bytes;
+}
+
+/* Transport's thread. */
+static void on_end(struct fg_call *call)
+{
+    fg_assert(sem_post(fg_container(call, struct place_call, call)->ended) == 0);
+}
+
+static void hear(struct dist_shares *shares, const Fg__Inner__UseReply *reply)
+{
+    struct round *round = &shares->round;
+
+    fg_share_core_hear(&shares->core, reply->processes);
+    for (uint32_t i = 0; i < round->n_demands + round->n_counts; i++) {
+        const Fg__Inner__TenantUse *said = reply->uses[i];
+        const struct fg_meeting_use use = {.demand = said->demand,
+                                           .processes = said->processes,
+                                           .span = {said->period_start_s, said->period_end_s},
+                                           .bytes = said->period_bytes};
+
+        if (i < round->n_demands)
+            fg_share_take_demand(&round->all_demands[i], &use);
+        else
+            fg_share_take_count(&round->counts[i - round->n_demands], &use);
+    }
+}
+
+static bool hear_call(struct dist_shares *shares, const struct fg_call *call)
+{
+    Fg__Inner__UseReply *reply;
+    bool whole;
+
+    if (call->code != FG_OK)
+        return false;
+    reply = fg__inner__use_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
+    whole = reply != NULL && reply->n_uses == shares->round.n_demands + shares->round.n_counts;
+    if (whole)
+        hear(shares, reply);
+    if (reply != NULL)
+        fg__inner__use_reply__free_unpacked(reply, NULL);
+    return whole;
+}
+
+/* Asks all places at once and waits for all: a slow one does not delay the others' answers by more
+ * than the timeout. Returns whether one has answered. */
+static bool ask(struct dist_shares *shares, const struct dist_owner_set *places,
+                struct fg_slice head, struct fg_err *err)
+{
+    struct place_call calls[FG_RING_REPLICAS_MAX];
+    bool heard = false;
+    sem_t ended;
+
+    fg_assert(sem_init(&ended, 0, 0) == 0);
+    for (unsigned i = 0; i < places->n_with_peer; i++) {
+        calls[i] = (struct place_call){
+            .call = {.method = FG_RPC_USE,
+                     .head = head,
+                     .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
+                     .reply_max_bytes = REPLY_MAX_BYTES,
+                     .done = on_end},
+            .peer = places->with_peer[i]->peer,
+            .ended = &ended,
+        };
+        fg_peer_send(calls[i].peer, &calls[i].call);
+    }
+    for (unsigned i = 0; i < places->n_with_peer; i++)
+        while (sem_wait(&ended) != 0)
+            continue;
+    for (unsigned i = 0; i < places->n_with_peer; i++) {
+        if (hear_call(shares, &calls[i].call))
+            heard = true;
+        else
+            *err = calls[i].call.err;
+        fg_call_done(calls[i].peer, &calls[i].call);
+    }
+    (void)sem_destroy(&ended);
+    return heard;
+}
+
+static bool meet(struct dist_shares *shares, struct fg_err *err)
+{
+    struct dist_owner_set places;
+    uint8_t *bytes;
+    size_t len;
+    bool heard;
+
+    if (dist_owners_of(shares->config.owners, MEETING_SHARD, &places, err) != FG_OK)
+        return false;
+    bytes = encode(shares, &len);
+    heard = ask(shares, &places, fg_bytes(bytes, len), err);
+    free(bytes);
+    dist_owner_set_done(&places);
+    return heard;
+}
+
+/* Logs when places cannot be reached any more, and when they can be again. */
+static void tell(struct dist_shares *shares, bool heard, const struct fg_err *err)
+{
+    if (heard && shares->silent >= SILENT_ROUNDS)
+        fg_log_info("limits of tenants are divided by demand again",
+                    fg_lu("distributors", shares->core.processes));
+    shares->silent = heard ? 0 : shares->silent + 1;
+    if (shares->silent == SILENT_ROUNDS)
+        fg_log_warn("limits of tenants are divided equally: no ingester tells what the other "
+                    "distributors use",
+                    fg_lu("distributors", shares->core.processes), fg_ls("err", err->msg));
+}
+
+static void tick(void *arg)
+{
+    struct dist_shares *shares = arg;
+    struct round *round = &shares->round;
+    int64_t now_mono_ns = fg_mono_ns(shares->config.clock);
+    struct fg_err err = {.code = FG_OK};
+    uint32_t processes;
+    bool heard;
+
+    round->n_demands =
+        fg_rates_report(shares->config.rates, now_mono_ns, round->demands, DEMANDS_MAX);
+    round->n_counts = fg_quotas_report(shares->config.quotas, round->counts, COUNTS_MAX);
+    memcpy(round->all_demands, round->demands, sizeof round->all_demands);
+    fg_share_core_begin(&shares->core);
+    heard = meet(shares, &err);
+    processes = fg_share_core_end(&shares->core, now_mono_ns);
+    fg_rates_apply(shares->config.rates, processes, round->all_demands,
+                   heard ? round->n_demands : 0, now_mono_ns);
+    fg_quotas_apply(shares->config.quotas, round->counts, heard ? round->n_counts : 0);
+    tell(shares, heard, &err);
+    dist_limit_gauges_set(shares->gauges, processes, round->demands, round->n_demands);
+}
+
+/* ---- life ---- */
+
+static uint64_t random_id(void)
+{
+    uint64_t id = 0;
+
+    while (id == 0)
+        fg_assert(getrandom(&id, sizeof id, 0) == sizeof id);
+    return id;
+}
+
+struct dist_shares *dist_shares_create(const struct dist_shares_config *config)
+{
+    struct dist_shares *shares = fg_new(struct dist_shares);
+    struct fg_err err;
+
+    shares->config = *config;
+    shares->process = random_id();
+    fg_share_core_init(&shares->core);
+    shares->gauges = dist_limit_gauges_create(config->registry, config->quotas, config->clock);
+    fg_assert(fg_ticker_create(&(struct fg_ticker_config){"shares", EVERY_NS, tick, shares},
+                               &shares->ticker, &err) == FG_OK);
+    return shares;
+}
+
+void dist_shares_stop(struct dist_shares *shares)
+{
+    if (shares == NULL || shares->ticker == NULL)
+        return;
+    fg_ticker_destroy(fg_take(shares->ticker));
+    /* What was acknowledged since the last round counts as well. */
+    tick(shares);
+}
+
+void dist_shares_destroy(struct dist_shares *shares)
+{
+    if (shares == NULL)
+        return;
+    fg_assert(shares->ticker == NULL);
+    dist_limit_gauges_destroy(shares->gauges);
+    free(shares);
+}

@@ -1,0 +1,230 @@
+#include "ingester/meeting.h"
+
+#include "common/cluster/shares/meeting_core.h"
+#include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
+#include "ingester/keys.h"
+#include "proto/inner.pb-c.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { USES_MAX = 1024 }; /* of one call */
+
+static const int64_t SAVE_NS = 10 * FG_SECOND_NS;
+
+static const struct fg_slice counts_key = {(const uint8_t *)"counts", 6};
+
+struct ing_meeting {
+    struct ing_meeting_config config;
+    struct ing_committer *committer; /* NULL: not started */
+    struct fg_ticker *ticker;
+
+    pthread_mutex_t lock;
+    struct fg_meeting *core; /* under lock */
+
+    /* A save: of the ticker until it is posted, then of the committer until it is not saving. */
+    struct ing_committer_visit visit;
+    atomic_bool saving;
+    struct fg_buf value;
+    uint64_t saved; /* changes that the store has; the ticker's */
+};
+
+/* ---- the store ---- */
+
+static void load(struct ing_meeting *meeting)
+{
+    struct fg_buf value;
+    struct fg_err err;
+    bool found = false;
+
+    fg_buf_init(&value, FG_MEETING_MAX_BYTES);
+    if (fg_store_get(meeting->config.store, HEAD_META, counts_key, &value, &found, &err) != FG_OK ||
+        (found &&
+         fg_meeting_decode(meeting->core, fg_buf_slice(&value),
+                           fg_wall_ns(meeting->config.clock) / FG_SECOND_NS, &err) != FG_OK))
+        /* Profiles are worth more than limits: the start goes on. */
+        fg_log_error("counts of limits.ingestion_limit cannot be read and start from zero",
+                     fg_ls("err", err.msg));
+    fg_buf_done(&value);
+    meeting->saved = fg_meeting_changes(meeting->core);
+}
+
+static void on_visit(struct ing_committer_visit *visit)
+{
+    struct ing_meeting *meeting = fg_container(visit, struct ing_meeting, visit);
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_META, counts_key, fg_buf_slice(&meeting->value));
+    /* A failure is the head's, which has its own condition; the next save has all of it again. */
+    if (ing_head_writer_write(meeting->config.writer, &batch, NULL, &err) != FG_OK)
+        fg_log_warn("counts of limits.ingestion_limit could not be saved, will retry",
+                    fg_ls("err", err.msg));
+    fg_store_batch_done(&batch);
+    atomic_store(&meeting->saving, false);
+}
+
+static bool encode(struct ing_meeting *meeting, uint64_t *ret_changes)
+{
+    int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
+    enum fg_code code = FG_OK;
+    struct fg_err err;
+
+    fg_buf_clear(&meeting->value);
+    (void)pthread_mutex_lock(&meeting->lock);
+    *ret_changes = fg_meeting_changes(meeting->core);
+    if (*ret_changes != meeting->saved)
+        code = fg_meeting_encode(meeting->core, now_s, &meeting->value, &err);
+    (void)pthread_mutex_unlock(&meeting->lock);
+    if (code != FG_OK)
+        fg_log_warn("counts of limits.ingestion_limit are not saved", fg_ls("err", err.msg));
+    return code == FG_OK && *ret_changes != meeting->saved;
+}
+
+static void save(struct ing_meeting *meeting)
+{
+    uint64_t changes;
+
+    /* While the store fails, the writer heals it for pushes; nothing of it is urgent here. */
+    if (ing_head_writer_is_failing(meeting->config.writer) ||
+        atomic_exchange(&meeting->saving, true))
+        return;
+    if (!encode(meeting, &changes)) {
+        atomic_store(&meeting->saving, false);
+        return;
+    }
+    meeting->saved = changes;
+    ing_committer_post(meeting->committer, &meeting->visit);
+}
+
+static void tick(void *arg)
+{
+    save(arg);
+}
+
+/* ---- calls ---- */
+
+static struct fg_meeting_use use_of(const Fg__Inner__TenantUse *said)
+{
+    return (struct fg_meeting_use){
+        .tenant = fg_cstr(said->tenant),
+        .demand = said->demand,
+        .span = {said->period_start_s, said->period_end_s},
+        .bytes = said->period_bytes,
+    };
+}
+
+static void put_sum(const struct fg_meeting_use *sum, Fg__Inner__TenantUse *use)
+{
+    use->demand = sum->demand;
+    use->processes = sum->processes;
+    use->period_start_s = sum->span.start_s;
+    use->period_end_s = sum->span.end_s;
+    use->period_bytes = sum->bytes;
+}
+
+/* Turns what was said into what all say, in place. */
+static uint32_t meet(struct ing_meeting *meeting, Fg__Inner__UseHead *head)
+{
+    int64_t now_mono_ns = fg_mono_ns(meeting->config.clock);
+    int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
+    uint32_t processes;
+
+    (void)pthread_mutex_lock(&meeting->lock);
+    fg_meeting_join(meeting->core, head->process, now_mono_ns);
+    for (size_t i = 0; i < head->n_uses; i++) {
+        struct fg_meeting_use use = use_of(head->uses[i]);
+
+        fg_meeting_hear(meeting->core, head->process, &use, now_mono_ns, now_s);
+        use = fg_meeting_sum(meeting->core, use.tenant, now_mono_ns);
+        put_sum(&use, head->uses[i]);
+    }
+    processes = fg_meeting_processes(meeting->core, now_mono_ns);
+    (void)pthread_mutex_unlock(&meeting->lock);
+    return processes;
+}
+
+static void count_series(const struct ing_meeting *meeting, const Fg__Inner__UseHead *head)
+{
+    for (size_t i = 0; i < head->n_uses; i++)
+        head->uses[i]->series =
+            ing_catalog_series_of(meeting->config.catalog, fg_cstr(head->uses[i]->tenant));
+}
+
+static void reply_to(struct fg_rpc_request *req, uint32_t processes, Fg__Inner__UseHead *head)
+{
+    Fg__Inner__UseReply reply = FG__INNER__USE_REPLY__INIT;
+    uint8_t *bytes;
+
+    reply.processes = processes;
+    reply.n_uses = head->n_uses;
+    reply.uses = head->uses;
+    /* One byte more, since a message of zeros has none. */
+    bytes = fg_malloc(fg__inner__use_reply__get_packed_size(&reply) + 1);
+    fg_rpc_reply(req, fg_bytes(bytes, fg__inner__use_reply__pack(&reply, bytes)), FG_LIT(""));
+    free(bytes);
+}
+
+void ing_meeting_handle(struct fg_rpc_request *req, void *arg)
+{
+    struct ing_meeting *meeting = arg;
+    struct fg_slice bytes = fg_rpc_head(req);
+    Fg__Inner__UseHead *head = fg__inner__use_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct fg_err err;
+
+    if (head == NULL || head->n_uses > USES_MAX) {
+        (void)fg_fail(&err, FG_E_INVALID, "uses of tenants cannot be read");
+        fg_rpc_reply_error(req, &err);
+    } else {
+        uint32_t processes = meet(meeting, head);
+
+        if (head->process == 0) /* others do not need it */
+            count_series(meeting, head);
+        reply_to(req, processes, head);
+    }
+    if (head != NULL)
+        fg__inner__use_head__free_unpacked(head, NULL);
+}
+
+/* ---- life ---- */
+
+struct ing_meeting *ing_meeting_create(const struct ing_meeting_config *config)
+{
+    struct ing_meeting *meeting = fg_new(struct ing_meeting);
+
+    meeting->config = *config;
+    meeting->core = fg_meeting_create();
+    meeting->visit.run = on_visit;
+    (void)pthread_mutex_init(&meeting->lock, NULL);
+    fg_buf_init(&meeting->value, FG_MEETING_MAX_BYTES);
+    load(meeting);
+    return meeting;
+}
+
+enum fg_code ing_meeting_start(struct ing_meeting *meeting, struct ing_committer *committer,
+                               struct fg_err *err)
+{
+    meeting->committer = committer;
+    return fg_ticker_create(&(struct fg_ticker_config){"meeting", SAVE_NS, tick, meeting},
+                            &meeting->ticker, err);
+}
+
+void ing_meeting_stop(struct ing_meeting *meeting)
+{
+    if (meeting == NULL || meeting->ticker == NULL)
+        return;
+    fg_ticker_destroy(fg_take(meeting->ticker));
+    save(meeting);
+}
+
+void ing_meeting_destroy(struct ing_meeting *meeting)
+{
+    if (meeting == NULL)
+        return;
+    fg_meeting_destroy(meeting->core);
+    fg_buf_done(&meeting->value);
+    (void)pthread_mutex_destroy(&meeting->lock);
+    free(meeting);
+}
