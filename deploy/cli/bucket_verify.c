@@ -7,10 +7,8 @@
 #include "deploy/cli/bucket_survey.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/progress.h"
-
-#include <stdarg.h>
-
-enum { FAULT_MAX_BYTES = 1024 }; /* an error's message and a sentence */
+#include "deploy/cli/verify_findings.h"
+#include "deploy/cli/verify_parents.h"
 
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* an ingester commits none that is older */
@@ -26,24 +24,13 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* an ingester commits n
     "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
     "flamegrid bucket quarantine"
 
-/* What a block has of a service; parent rollups of the block are compared with it. */
-struct verify_held {
-    struct fg_id block;
-    struct fg_buf service;
-    uint64_t profiles;
-    struct fg_id digest;
-};
-
 /* A tenant, and the ids of its profiles so far. */
 struct verify_owner {
     const struct cli_survey_tenant *tenant;
     const struct fg_blocks *blocks; /* NULL: the manifest cannot be read */
     struct fg_id *ids;
     size_t n_ids, cap_ids;
-    struct verify_held *held;
-    size_t n_held, cap_held;
-    struct fg_id *broken; /* blocks with a fault */
-    size_t n_broken;
+    struct cli_parents parents;
     uint64_t n_segments, n_blocks, n_derived;
     uint64_t n_shredded, n_shredded_profiles;   /* objects, and what nobody can read in them */
     uint64_t n_rollup_only, n_dropped_profiles; /* objects, and the profiles in their sums */
@@ -56,11 +43,10 @@ struct bucket_verifying {
     const struct fg_l0 *l0;            /* NULL: there is none that can be read */
     struct verify_owner *owners;       /* as the survey's tenants */
     struct fg_err *err;                /* of the object at hand */
-    FILE *out;
-    json_t *faults, *unchecked, *tenants; /* arrays of the document; NULL: lines of text */
+    struct cli_findings findings;
+    json_t *tenants;      /* an array of the document; NULL: lines of text */
     struct fg_err unread; /* why some of the object at hand was not checked; code FG_OK: all was */
     uint64_t n_objects, n_bytes, n_pages;
-    uint64_t n_faults, n_unchecked;
     uint64_t n_orphans, orphan_bytes;
     struct cli_progress progress;
     uint64_t generation; /* of the L0 manifest; set at the end */
@@ -78,42 +64,6 @@ struct listed {
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
 };
-
-static void print_finding(struct bucket_verifying *v, const char *kind, json_t *array,
-                          const char *object, const char *what, const char *cure)
-{
-    /* It goes to the same terminal as the progress line, which would stay in front of it. */
-    cli_progress_clear(&v->progress);
-    if (array == NULL)
-        (void)fprintf(v->out, "%s: %s: %s; cure: %s\n", kind, object, what, cure);
-    else
-        (void)json_array_append_new(
-            array, json_pack("{s:o,s:o,s:o}", "object", cli_json_text(fg_cstr(object)), kind,
-                             cli_json_text(fg_cstr(what)), "cure", cli_json_text(fg_cstr(cure))));
-}
-
-/* Reports a fault: the object, what is wrong and what follows from it, and the cure. */
-static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *object, const char *cure,
-                                   const char *format, ...)
-{
-    char what[FAULT_MAX_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was begun in the line above */
-    (void)vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    v->n_faults++;
-    print_finding(v, "fault", v->faults, object, what, cure);
-}
-
-/* Reports an object that is not known to be damaged, and of which some could not be checked. */
-static void report_unchecked(struct bucket_verifying *v, const char *object, const char *cure,
-                             const char *why)
-{
-    v->n_unchecked++;
-    print_finding(v, "unchecked", v->unchecked, object, why, cure);
-}
 
 static enum fg_code differs(const struct bucket_verifying *v, const struct listed *listed,
                             const char *what)
@@ -170,84 +120,7 @@ static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t 
     return fg_slice_sub(file, (size_t)offset, (size_t)len);
 }
 
-/* ---- parent rollups ---- */
-
-static void hold(struct verify_owner *owner, struct fg_id block, const struct fg_block_part *part)
-{
-    struct verify_held *held;
-
-    if (owner->n_held == owner->cap_held) {
-        owner->cap_held = FG_MAX(owner->cap_held * 2, 64);
-        owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
-    }
-    held = &owner->held[owner->n_held++];
-    fg_assert(owner->n_held <= owner->cap_held);
-    *held =
-        (struct verify_held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
-    /* A copy: the directory is freed with its object. */
-    fg_buf_init(&held->service, SIZE_MAX);
-    fg_buf_put(&held->service, part->service);
-}
-
-/* Linear: only parent rollups ask, once for each block that they were made of. */
-static const struct verify_held *find_held(const struct verify_owner *owner, struct fg_id block,
-                                           struct fg_slice service)
-{
-    for (size_t i = 0; i < owner->n_held; i++)
-        if (fg_id_eq(owner->held[i].block, block) &&
-            fg_slice_eq(fg_buf_slice(&owner->held[i].service), service))
-            return &owner->held[i];
-    return NULL;
-}
-
-static bool is_made_of(const struct fg_blocks_entry *block, struct fg_id id)
-{
-    for (uint32_t i = 0; i < block->n_from_blocks; i++)
-        if (fg_id_eq(block->from_blocks[i], id))
-            return true;
-    return false;
-}
-
-static bool is_broken(const struct verify_owner *owner, struct fg_id block)
-{
-    for (size_t i = 0; i < owner->n_broken; i++)
-        if (fg_id_eq(owner->broken[i], block))
-            return true;
-    return false;
-}
-
-/* Compares parent rollups with the blocks that they were made of. */
-static enum fg_code verify_made_of(const struct bucket_verifying *v, const struct listed *listed,
-                                   struct fg_slice file, const struct fg_block_part *part)
-{
-    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
-    struct fg_block_range nod = fg_rollup_ranges(part).nod;
-    struct fg_rollups rollups = {0};
-    struct fg_id digest = {0, 0};
-    uint64_t profiles = 0;
-
-    if (fg_rollups_parse(part, bytes_of(file, nod.offset, nod.len), arena, &rollups, v->err) !=
-        FG_OK)
-        return v->err->code;
-    for (uint32_t i = 0; i < rollups.n_derived_from; i++) {
-        const struct verify_held *held =
-            find_held(listed->owner, rollups.derived_from[i], part->service);
-
-        if (is_broken(listed->owner, rollups.derived_from[i])) /* its fault was reported */
-            return FG_OK;
-        if (held == NULL || !is_made_of(listed->block, rollups.derived_from[i]))
-            return fg_fail(v->err, FG_E_CORRUPT, "part %.*s is made of a block that is not there",
-                           FG_S(part->service));
-        profiles += held->profiles;
-        digest = fg_id_add(digest, held->digest);
-    }
-    if (profiles != part->n_profiles || !fg_id_eq(digest, part->digest))
-        return fg_fail(
-            v->err, FG_E_CORRUPT,
-            "part %.*s sums up %u profiles, the blocks it is made of have %llu, or others",
-            FG_S(part->service), part->n_profiles, (unsigned long long)profiles);
-    return FG_OK;
-}
+/* ---- rollups ---- */
 
 static enum fg_code verify_rollups(const struct bucket_verifying *v, const struct listed *listed,
                                    struct fg_slice file, const struct fg_block_part *part)
@@ -261,8 +134,12 @@ static enum fg_code verify_rollups(const struct bucket_verifying *v, const struc
         listed->owner->n_dropped_profiles += part->n_profiles;
         return fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, v->err);
     }
-    if (listed->block->derived)
-        return verify_made_of(v, listed, file, part);
+    if (listed->block->derived) {
+        struct fg_block_range nod = fg_rollup_ranges(part).nod;
+
+        return cli_parents_check(&listed->owner->parents, listed->block, part,
+                                 bytes_of(file, nod.offset, nod.len), PARSED_MAX_BYTES, v->err);
+    }
     return FG_OK;
 }
 
@@ -381,7 +258,7 @@ static void count_part(const struct listed *listed, const struct fg_block_part *
         (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
         fg_usage_add(&owner->usage, &part->usage);
     if (listed->block != NULL && !listed->block->derived)
-        hold(listed->owner, listed->block->id, part);
+        cli_parents_hold(&listed->owner->parents, listed->block->id, part);
 }
 
 static enum fg_code verify_parts(struct bucket_verifying *v, const struct listed *listed,
@@ -496,15 +373,6 @@ static const char *without_name(const char *why, const char *name)
     return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
 }
 
-/* Rollups that are made of a damaged block cannot be compared with it; its own fault is enough. */
-static void note_broken(const struct listed *listed)
-{
-    struct verify_owner *owner = listed->owner;
-
-    owner->broken = fg_realloc(owner->broken, (owner->n_broken + 1) * sizeof *owner->broken);
-    owner->broken[owner->n_broken++] = listed->block->id;
-}
-
 /* Reports what is wrong with a listed object, if it is still listed. */
 static enum fg_code report_listed(struct bucket_verifying *v, const struct listed *listed,
                                   const struct fg_segment_id *segment, enum fg_code code)
@@ -515,19 +383,20 @@ static enum fg_code report_listed(struct bucket_verifying *v, const struct liste
 
     (void)snprintf(cure, sizeof cure, CURE_OBJECT, listed->name);
     if (code == FG_E_UNIMPLEMENTED)
-        report_unchecked(v, listed->name, CURE_VERSION, why);
+        cli_findings_unchecked(&v->findings, listed->name, CURE_VERSION, why);
     else if (code != FG_E_NOT_FOUND)
-        report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
-               why);
+        cli_findings_fault(&v->findings, listed->name, cure,
+                           "damaged: %s; answers that need the damaged part lack it", why);
     else if (is_still_listed(v, listed, segment, &there) != FG_OK)
         return v->err->code;
     else if (there)
-        report(v, listed->name, cure,
-               "the object is missing; its %llu profiles are lost unless it is put back",
-               (unsigned long long)listed->profiles);
+        cli_findings_fault(
+            &v->findings, listed->name, cure,
+            "the object is missing; its %llu profiles are lost unless it is put back",
+            (unsigned long long)listed->profiles);
     v->moved |= !there;
     if (there && listed->block != NULL)
-        note_broken(listed);
+        cli_parents_break(&listed->owner->parents, listed->block->id);
     return FG_OK;
 }
 
@@ -550,7 +419,7 @@ static enum fg_code verify_listed(struct bucket_verifying *v, const struct liste
         return FG_OK;
     if (code != FG_OK)
         return report_listed(v, listed, segment, code);
-    report_unchecked(v, listed->name, CURE_KEY, v->unread.msg);
+    cli_findings_unchecked(&v->findings, listed->name, CURE_KEY, v->unread.msg);
     return FG_OK;
 }
 
@@ -668,15 +537,16 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
         if (!fg_id_eq(owner->ids[i], owner->ids[i - 1]))
             continue;
         if (twice++ == 0 && fg_name_blocks(name, fg_cstr(owner->tenant->name), v->err) == FG_OK)
-            report(v, name, CURE_REBUILD,
-                   "profile %016llx%016llx is there more than once, so answers count it twice",
-                   (unsigned long long)owner->ids[i].hi, (unsigned long long)owner->ids[i].lo);
+            cli_findings_fault(
+                &v->findings, name, CURE_REBUILD,
+                "profile %016llx%016llx is there more than once, so answers count it twice",
+                (unsigned long long)owner->ids[i].hi, (unsigned long long)owner->ids[i].lo);
     }
     cli_progress_clear(&v->progress);
     if (v->tenants != NULL)
         (void)json_array_append_new(v->tenants, json_of_owner(owner, twice));
     else
-        print_owner(v->out, owner, twice);
+        print_owner(v->findings.out, owner, twice);
 }
 
 /* ---- manifests with one another ---- */
@@ -714,15 +584,17 @@ static enum fg_code check_l0_age(struct bucket_verifying *v)
     generation = now.code == FG_OK ? now.content->l0.generation : v->l0->generation;
     cli_survey_object_done(&now);
     if (newest > generation)
-        report(v, FG_NAME_L0, CURE_L0,
-               "it is from a backup: it ends with generation %llu, and the manifest of tenant %s "
-               "covers %llu; newer segments are not read, and ingesters do not commit",
-               (unsigned long long)generation, whose->name, (unsigned long long)newest);
+        cli_findings_fault(
+            &v->findings, FG_NAME_L0, CURE_L0,
+            "it is from a backup: it ends with generation %llu, and the manifest of tenant %s "
+            "covers %llu; newer segments are not read, and ingesters do not commit",
+            (unsigned long long)generation, whose->name, (unsigned long long)newest);
     else if (v->survey.ring.generation > generation)
-        report(v, FG_NAME_L0, CURE_L0,
-               "it is from a backup: it ends with generation %llu, and ingesters have drained into "
-               "%llu; newer segments are not read, and ingesters do not commit",
-               (unsigned long long)generation, (unsigned long long)v->survey.ring.generation);
+        cli_findings_fault(
+            &v->findings, FG_NAME_L0, CURE_L0,
+            "it is from a backup: it ends with generation %llu, and ingesters have drained into "
+            "%llu; newer segments are not read, and ingesters do not commit",
+            (unsigned long long)generation, (unsigned long long)v->survey.ring.generation);
     return FG_OK;
 }
 
@@ -734,14 +606,15 @@ static enum fg_code check_l0(struct bucket_verifying *v)
     if (survey->l0.code == FG_OK)
         return check_l0_age(v);
     if (survey->l0.code != FG_E_NOT_FOUND)
-        report(v, FG_NAME_L0, CURE_L0, "damaged: %s; nothing in the bucket can be read",
-               survey->l0.err.msg);
+        cli_findings_fault(&v->findings, FG_NAME_L0, CURE_L0,
+                           "damaged: %s; nothing in the bucket can be read", survey->l0.err.msg);
     else if (survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0)
-        report(v, FG_NAME_L0, CURE_L0,
-               "missing, and there are %zu segments, %zu blocks of %zu tenants, and a ring of "
-               "generation %llu; nothing in the bucket can be read",
-               survey->n_segments, survey->n_blocks, survey->n_tenants,
-               (unsigned long long)survey->ring.generation);
+        cli_findings_fault(
+            &v->findings, FG_NAME_L0, CURE_L0,
+            "missing, and there are %zu segments, %zu blocks of %zu tenants, and a ring of "
+            "generation %llu; nothing in the bucket can be read",
+            survey->n_segments, survey->n_blocks, survey->n_tenants,
+            (unsigned long long)survey->ring.generation);
     return FG_OK;
 }
 
@@ -753,11 +626,11 @@ static void check_ring(struct bucket_verifying *v)
     if (ring->code == FG_OK)
         return;
     if (ring->code != FG_E_NOT_FOUND)
-        report(v, FG_RING_NAME, CURE_RING, "damaged: %s; nobody can tell which ingesters to ask",
-               ring->err.msg);
+        cli_findings_fault(&v->findings, FG_RING_NAME, CURE_RING,
+                           "damaged: %s; nobody can tell which ingesters to ask", ring->err.msg);
     else if (v->survey.ring_was_kept)
-        report(v, FG_RING_NAME, CURE_RING,
-               "missing, and there was one; nobody can tell which ingesters to ask");
+        cli_findings_fault(&v->findings, FG_RING_NAME, CURE_RING,
+                           "missing, and there was one; nobody can tell which ingesters to ask");
 }
 
 /* Returns true if the tenant must have a manifest. Blocks that no manifest lists, while the L0
@@ -782,14 +655,17 @@ static enum fg_code check_tenant(struct bucket_verifying *v, struct verify_owner
         return v->err->code;
     (void)snprintf(cure, sizeof cure, "%s%s", CURE_TENANT, tenant->name);
     if (manifest->code == FG_E_NOT_FOUND && needs_manifest(v, tenant))
-        report(v, name, cure,
-               "missing, and there are %zu blocks of the tenant; questions about the tenant fail",
-               tenant->n_blocks);
+        cli_findings_fault(
+            &v->findings, name, cure,
+            "missing, and there are %zu blocks of the tenant; questions about the tenant fail",
+            tenant->n_blocks);
     else if (manifest->code != FG_OK && manifest->code != FG_E_NOT_FOUND)
-        report(v, name, cure, "damaged: %s; questions about the tenant fail", manifest->err.msg);
+        cli_findings_fault(&v->findings, name, cure, "damaged: %s; questions about the tenant fail",
+                           manifest->err.msg);
     else if (manifest->code == FG_OK && v->l0 != NULL &&
              fg_blocks_check(&manifest->content->blocks, v->l0, &why) != FG_OK)
-        report(v, name, cure, "%s; questions about the tenant fail", why.msg);
+        cli_findings_fault(&v->findings, name, cure, "%s; questions about the tenant fail",
+                           why.msg);
     return FG_OK;
 }
 
@@ -861,20 +737,22 @@ static enum fg_code check_unheard(struct bucket_verifying *v, const struct cli_s
         return FG_OK;
     }
     if (code == FG_OK && missing == 0 && v->unread.code != FG_OK)
-        report_unchecked(v, name, CURE_KEY, v->unread.msg);
+        cli_findings_unchecked(&v->findings, name, CURE_KEY, v->unread.msg);
     else if (code == FG_OK && missing == 0)
         count_orphan(v, entry);
     else if (code == FG_E_UNIMPLEMENTED)
-        report_unchecked(v, name, CURE_VERSION, v->err->msg);
+        cli_findings_unchecked(&v->findings, name, CURE_VERSION, v->err->msg);
     else if (code == FG_OK)
-        report(v, name, "start its ingester, or " CURE_L0,
-               "the L0 manifest has not heard of it, and %llu of its %llu profiles are in no other "
-               "object: its ingester ended before the commit, or the manifest is from a backup",
-               (unsigned long long)missing, (unsigned long long)profiles);
+        cli_findings_fault(
+            &v->findings, name, "start its ingester, or " CURE_L0,
+            "the L0 manifest has not heard of it, and %llu of its %llu profiles are in no other "
+            "object: its ingester ended before the commit, or the manifest is from a backup",
+            (unsigned long long)missing, (unsigned long long)profiles);
     else if (fg_damage_is(code))
-        report(v, name, "start its ingester; if that is gone for good, delete the object",
-               "the L0 manifest has not heard of it, and it is damaged: %s",
-               without_name(v->err->msg, name));
+        cli_findings_fault(&v->findings, name,
+                           "start its ingester; if that is gone for good, delete the object",
+                           "the L0 manifest has not heard of it, and it is damaged: %s",
+                           without_name(v->err->msg, name));
     else
         return code;
     return FG_OK;
@@ -920,8 +798,8 @@ static enum fg_code read_access(struct bucket_verifying *v)
 
     if (code != FG_E_CORRUPT)
         return code;
-    report(v, FG_ACCESS_REGISTRY_NAME, CURE_ACCESS,
-           "damaged: %s; tokens, tenants and keys cannot be looked up", v->err->msg);
+    cli_findings_fault(&v->findings, FG_ACCESS_REGISTRY_NAME, CURE_ACCESS,
+                       "damaged: %s; tokens, tenants and keys cannot be looked up", v->err->msg);
     return FG_OK;
 }
 
@@ -951,22 +829,23 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     cli_progress_clear(&v->progress);
     if (find_orphans(v) != FG_OK)
         return v->err->code;
-    if (v->n_orphans > 0 && v->faults == NULL)
-        fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
+    if (v->n_orphans > 0 && v->findings.faults == NULL)
+        fprintf(v->findings.out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
                 (unsigned long long)v->n_orphans, (unsigned long long)v->orphan_bytes);
     /* Faults were printed, but may come from two states of the bucket, so the exit code says
      * "unknown". */
     if (v->moved)
         return fg_fail(v->err, FG_E_ABORTED, "the bucket changed while it was read; try again");
     v->ended = true;
-    if (v->n_faults > 0)
+    if (v->findings.n_faults > 0)
         return fg_fail(v->err, FG_E_CORRUPT, "%llu faults, and %llu objects were not checked",
-                       (unsigned long long)v->n_faults, (unsigned long long)v->n_unchecked);
-    if (v->n_unchecked > 0)
+                       (unsigned long long)v->findings.n_faults,
+                       (unsigned long long)v->findings.n_unchecked);
+    if (v->findings.n_unchecked > 0)
         return fg_fail(v->err, FG_E_UNAVAILABLE, "no faults, but %llu objects were not checked",
-                       (unsigned long long)v->n_unchecked);
-    if (v->faults == NULL)
-        fprintf(v->out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
+                       (unsigned long long)v->findings.n_unchecked);
+    if (v->findings.faults == NULL)
+        fprintf(v->findings.out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
                 (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
                 (unsigned long long)v->n_pages,
                 (unsigned long long)(v->l0 == NULL ? 0 : v->l0->generation));
@@ -1002,10 +881,7 @@ static enum fg_code verify(struct bucket_verifying *v, struct fg_bucket *bucket)
     cli_progress_clear(&v->progress);
     for (size_t i = 0; i < v->survey.n_tenants; i++) {
         free(v->owners[i].ids);
-        free(v->owners[i].broken);
-        for (size_t k = 0; k < v->owners[i].n_held; k++)
-            fg_buf_done(&v->owners[i].held[k].service);
-        free(v->owners[i].held);
+        cli_parents_done(&v->owners[i].parents);
     }
     free(v->owners);
     fg_access_registry_unref(v->access);
@@ -1016,7 +892,7 @@ static enum fg_code verify(struct bucket_verifying *v, struct fg_bucket *bucket)
 
 enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
-    struct bucket_verifying v = {.err = err, .out = out};
+    struct bucket_verifying v = {.err = err, .findings = {.out = out, .progress = &v.progress}};
 
     return verify(&v, bucket);
 }
@@ -1024,9 +900,10 @@ enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_er
 enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     struct bucket_verifying v = {.err = err,
-                                 .out = out,
-                                 .faults = json_array(),
-                                 .unchecked = json_array(),
+                                 .findings = {.out = out,
+                                              .progress = &v.progress,
+                                              .faults = json_array(),
+                                              .unchecked = json_array()},
                                  .tenants = json_array()};
     enum fg_code code = verify(&v, bucket);
     struct fg_err print_err;
@@ -1035,17 +912,17 @@ enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out, struct 
     /* Faults, and what was not checked, are a result that the document lists. After other errors
      * there is no result. */
     if (!v.ended) {
-        json_decref(v.faults);
-        json_decref(v.unchecked);
+        json_decref(v.findings.faults);
+        json_decref(v.findings.unchecked);
         json_decref(v.tenants);
         return code;
     }
-    document =
-        json_pack("{s:b,s:o,s:o,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o}", "ok", code == FG_OK, "faults",
-                  v.faults, "unchecked", v.unchecked, "tenants", v.tenants, "orphans", "objects",
-                  cli_json_u64(v.n_orphans), "bytes", cli_json_u64(v.orphan_bytes), "objects",
-                  cli_json_u64(v.n_objects), "bytes", cli_json_u64(v.n_bytes), "pages",
-                  cli_json_u64(v.n_pages), "generation", cli_json_u64(v.generation));
+    document = json_pack("{s:b,s:o,s:o,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o}", "ok", code == FG_OK,
+                         "faults", v.findings.faults, "unchecked", v.findings.unchecked, "tenants",
+                         v.tenants, "orphans", "objects", cli_json_u64(v.n_orphans), "bytes",
+                         cli_json_u64(v.orphan_bytes), "objects", cli_json_u64(v.n_objects),
+                         "bytes", cli_json_u64(v.n_bytes), "pages", cli_json_u64(v.n_pages),
+                         "generation", cli_json_u64(v.generation));
     if (cli_json_print(document, out, &print_err) != FG_OK) {
         *err = print_err;
         return err->code;

@@ -27,7 +27,7 @@ const GOVERNED = {
   "api/whoami": { mode: "token", subject: "u-17", name: "Ada", tenancy: true, tenants: ["shop", "lab"], scopes: ["read", "admin", "tenant-admin"], csrf: "c" },
   "api/tenants": { tenants: [["lab", "suspended"], ["old", "deleting"], ["shop", "active"]].map(([id, state]) => ({ id, state, ...MADE, changedMs: MADE.createdMs })) },
   "api/tenants/shop/limits": {
-    ingestion_rate_mb: { value: "8", source: "registry", meaning: "Bytes that a tenant may send each second." },
+    ingestion_rate_mb: { value: "8", source: "registry", meaning: "Bytes that a tenant may send each second.", used: 7.2 },
     max_query_length: { value: "0s", source: "settings", meaning: "Maximum time range of a query." },
     retention_period: { value: "30d", source: "tenants_file", meaning: "Profiles are deleted after this time." },
   },

@@ -30,7 +30,21 @@ export interface Deletion {
   profilesRemoved?: number;
 }
 
-export type Limits = Record<string, { value: string; source: "registry" | "tenants_file" | "settings"; meaning: string }>;
+export interface Limit {
+  value: string;
+  source: "registry" | "tenants_file" | "settings";
+  meaning: string;
+  used?: number; // in the unit of the value, of all processes; of limits of which somebody keeps count
+  resetMs?: number; // when a period ends
+}
+
+export type Limits = Record<string, Limit>;
+
+/* How much of a limit is used, from 0 on; undefined: nobody keeps count, or there is no limit. */
+export function usedShare(limit: Limit): number | undefined {
+  const of = Number(/period_limit_mb: *([\d.]+)/.exec(limit.value)?.[1] ?? limit.value);
+  return limit.used === undefined || !(of > 0) ? undefined : limit.used / of;
+}
 
 export interface Token {
   id: string;

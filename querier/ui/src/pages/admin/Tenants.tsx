@@ -3,9 +3,19 @@
 import { type ReactNode, useState } from "react";
 import { Link } from "wouter";
 
-import { type Deletion, type Limits, type Tenant, tenantPath, useChange, useLimits, useTenants } from "../../api/admin";
+import {
+  type Deletion,
+  type Limit,
+  type Limits,
+  type Tenant,
+  tenantPath,
+  usedShare,
+  useChange,
+  useLimits,
+  useTenants,
+} from "../../api/admin";
 import { useRights } from "../../api/who";
-import { formatCount, formatValue } from "../../flame/units";
+import { formatCount, formatShare, formatValue } from "../../flame/units";
 import { useRoute } from "../../state/route";
 import { Skeleton } from "../../ui/Busy";
 import { Icon } from "../../ui/Icon";
@@ -131,6 +141,26 @@ function DeletionCard({ deletion }: { deletion: Deletion }) {
   );
 }
 
+/* From four fifths on senders are told as well. */
+const NEAR = 0.8;
+
+function Used({ limit }: { limit: Limit }) {
+  const share = usedShare(limit);
+  if (limit.used === undefined) return "–";
+  return (
+    <span className={share !== undefined && share >= NEAR ? (share >= 1 ? "err" : "warn") : undefined}>
+      {formatCount(limit.used)}
+      {share !== undefined && `, ${formatShare(share)}`}
+      {limit.resetMs !== undefined && (
+        <>
+          {" "}
+          until <When ms={limit.resetMs} />
+        </>
+      )}
+    </span>
+  );
+}
+
 const SOURCES = { registry: "set here", tenants_file: "tenants file", settings: "settings" } as const;
 
 function LimitsTable({ limits, value }: { limits: Limits; value: (name: string) => ReactNode }) {
@@ -143,6 +173,7 @@ function LimitsTable({ limits, value }: { limits: Limits; value: (name: string) 
           <tr>
             <th scope="col">Limit</th>
             <th scope="col">Value</th>
+            <th scope="col">Used</th>
             <th scope="col">Source</th>
             <th scope="col">Meaning</th>
           </tr>
@@ -154,6 +185,9 @@ function LimitsTable({ limits, value }: { limits: Limits; value: (name: string) 
                 <code>{name}</code>
               </th>
               <td>{value(name)}</td>
+              <td>
+                <Used limit={limits[name]!} />
+              </td>
               <td className={limits[name]!.source === "registry" ? "own" : undefined}>{SOURCES[limits[name]!.source]}</td>
               <td className="meaning">{limits[name]!.meaning.replaceAll("`", "")}</td>
             </tr>
