@@ -5,6 +5,7 @@ are copied from $FG_SHARED/clients and installed from their registries into buil
 say; the one for OTLP is our own.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -117,10 +118,13 @@ class Driver:
         """A virtual environment with what NAME.txt in a folder of locks lists; its folder of programs."""
         home = os.path.join(BUILD, "venv-" + name)
         programs = os.path.join(home, "bin")
-        if not os.path.exists(os.path.join(programs, "pip")):
-            self.fetch(sys.executable, "-m", "venv", home)
-        self.fetch(os.path.join(programs, "pip"), "install", "--quiet", "--disable-pip-version-check",
-                   "--require-hashes", "--requirement", os.path.join(locks, name + ".txt"))
+        os.makedirs(BUILD, exist_ok=True)
+        with open(home + ".lock", "w", encoding="ascii") as lock:  # suites that run at the same time may need the same one
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(os.path.join(programs, "pip")):
+                self.fetch(sys.executable, "-m", "venv", home)
+            self.fetch(os.path.join(programs, "pip"), "install", "--quiet", "--disable-pip-version-check",
+                       "--require-hashes", "--requirement", os.path.join(locks, name + ".txt"))
         return programs
 
     def need(self, version_command, at_least, lock):
