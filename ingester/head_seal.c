@@ -2,6 +2,7 @@
 
 #include "common/runtime/log.h"
 #include "common/storage/store/sealed.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/keys.h"
 
 #include <openssl/rand.h>
@@ -12,9 +13,9 @@ enum { RECORD_MAX_BYTES = 16 * 1024 };
 
 static const struct fg_slice meta_key = {(const uint8_t *)"key", 3};
 
-/* Stores the key, wrapped as new keys are. */
+/* Stores the key, wrapped as new keys are. fresh: nothing is encrypted with it yet. */
 static enum fg_code store_key(struct fg_store *store, struct fg_key_store *keys,
-                              const struct fg_seal_key *key, struct fg_err *err)
+                              const struct fg_seal_key *key, bool fresh, struct fg_err *err)
 {
     struct fg_store_batch batch;
     struct fg_buf wrapped, record;
@@ -29,6 +30,10 @@ static enum fg_code store_key(struct fg_store *store, struct fg_key_store *keys,
         fg_buf_lenbytes(&record, fg_cstr(name));
         fg_buf_put(&record, fg_buf_slice(&wrapped));
         fg_store_put(&batch, HEAD_META, meta_key, fg_buf_slice(&record));
+        /* It is written again, encrypted, before anything else is. So a program that knows no
+         * encryption refuses the head, and does not take encrypted values for damaged ones. */
+        if (fresh)
+            fg_store_delete(&batch, HEAD_META, HEAD_FORMAT_KEY);
         code = fg_store_write(store, &batch, err);
     }
     fg_store_batch_done(&batch);
@@ -42,9 +47,13 @@ static enum fg_code store_key(struct fg_store *store, struct fg_key_store *keys,
 static enum fg_code make_key(struct fg_store *store, struct fg_key_store *keys,
                              struct fg_seal_key *ret_key, struct fg_err *err)
 {
+    bool found;
+
+    if (ing_catalog_check_format(store, &found, err) != FG_OK)
+        return err->code;
     if (RAND_priv_bytes(ret_key->bytes, sizeof ret_key->bytes) != 1)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers for a key");
-    return store_key(store, keys, ret_key, err);
+    return store_key(store, keys, ret_key, true, err);
 }
 
 static enum fg_code unwrap_key(struct fg_store *store, struct fg_key_store *keys,
@@ -66,7 +75,7 @@ static enum fg_code unwrap_key(struct fg_store *store, struct fg_key_store *keys
         return err->code;
     return fg_key_store_wraps_with(keys, name) || !fg_key_store_encrypts(keys)
                ? FG_OK
-               : store_key(store, keys, ret_key, err);
+               : store_key(store, keys, ret_key, false, err);
 }
 
 /* *ret_has false: the head has no key, and needs none. */

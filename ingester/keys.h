@@ -52,6 +52,9 @@ enum {
 
 #define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
 
+/* The key of META under which the version of the format is. */
+#define HEAD_FORMAT_KEY FG_LIT("format")
+
 /* Names of the families by number, for fg_store_open(). They never change. */
 extern const char *const ing_head_families[HEAD_FAMILIES];
 

@@ -75,6 +75,11 @@ enum fg_code ing_catalog_open(struct fg_store *store, const struct ing_catalog_b
                               struct ing_damage *damage, struct ing_catalog **ret_catalog,
                               struct fg_err *err) fg_must_check;
 
+/* Checks that the store is of the format of this program; *ret_found false: it has none yet.
+ * FG_E_PRECONDITION: another version wrote it. Errors of the store. */
+enum fg_code ing_catalog_check_format(struct fg_store *store, bool *ret_found,
+                                      struct fg_err *err) fg_must_check;
+
 /* Frees the catalog; nobody holds a guard. Accepts NULL. */
 void ing_catalog_close(struct ing_catalog *catalog);
 

@@ -4,9 +4,10 @@
  * Nothing is shared yet, so no lock is needed. */
 #include "ingester/catalog/catalog_impl.h"
 
-enum { SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* for reading one series back */
-
-static const struct fg_slice format_key = {(const uint8_t *)"format", 6};
+enum {
+    SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024, /* for reading one series back */
+    FORMAT_MAX_BYTES = 64,
+};
 
 /* Series name their service by its number. */
 struct loading {
@@ -252,29 +253,35 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
 }
 
 /* A store of another format is refused: guessing would be worse. */
-static enum fg_code check_format(struct fg_store *store, struct fg_err *err)
+enum fg_code ing_catalog_check_format(struct fg_store *store, bool *ret_found, struct fg_err *err)
+{
+    struct fg_buf value;
+    struct fg_cur cur;
+    enum fg_code code;
+
+    fg_buf_init(&value, FORMAT_MAX_BYTES);
+    code = fg_store_get(store, HEAD_META, HEAD_FORMAT_KEY, &value, ret_found, err);
+    cur = fg_cur(fg_buf_slice(&value));
+    if (code == FG_OK && *ret_found && fg_cur_varint(&cur) != HEAD_FORMAT)
+        code = fg_fail(err, FG_E_PRECONDITION, "head was written by another version");
+    fg_buf_done(&value);
+    return code;
+}
+
+/* Before anything else is written, so a store with data always has a format. */
+static enum fg_code write_format(struct fg_store *store, struct fg_err *err)
 {
     struct fg_store_batch batch;
     struct fg_buf value;
-    struct fg_cur cur;
-    bool found;
     enum fg_code code;
 
-    fg_buf_init(&value, 64);
-    code = fg_store_get(store, HEAD_META, format_key, &value, &found, err);
-    cur = fg_cur(fg_buf_slice(&value));
-    if (code == FG_OK && found && fg_cur_varint(&cur) != HEAD_FORMAT)
-        code = fg_fail(err, FG_E_PRECONDITION, "head was written by another version");
-    if (code == FG_OK && !found) {
-        fg_store_batch_init(&batch);
-        fg_buf_clear(&value);
-        fg_buf_varint(&value, HEAD_FORMAT);
-        fg_store_put(&batch, HEAD_META, format_key, fg_buf_slice(&value));
-        /* Before anything else is written, so a store with data always has a format. */
-        code = fg_store_write(store, &batch, err);
-        fg_store_batch_done(&batch);
-    }
+    fg_store_batch_init(&batch);
+    fg_buf_init(&value, FORMAT_MAX_BYTES);
+    fg_buf_varint(&value, HEAD_FORMAT);
+    fg_store_put(&batch, HEAD_META, HEAD_FORMAT_KEY, fg_buf_slice(&value));
+    code = fg_store_write(store, &batch, err);
     fg_buf_done(&value);
+    fg_store_batch_done(&batch);
     return code;
 }
 
@@ -294,8 +301,11 @@ enum fg_code ing_catalog_load(struct ing_catalog *catalog, struct fg_store *stor
 {
     struct loading loading = {
         .catalog = catalog, .damage = damage, .arena = fg_arena_create(SERIES_ARENA_MAX_BYTES)};
-    enum fg_code code = check_format(store, err);
+    bool has_format;
+    enum fg_code code = ing_catalog_check_format(store, &has_format, err);
 
+    if (code == FG_OK && !has_format)
+        code = write_format(store, err);
     if (code == FG_OK)
         code = load_all(&loading, store, err);
     fg_arena_destroy(loading.arena);

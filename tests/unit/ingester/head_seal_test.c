@@ -165,6 +165,38 @@ static void encryption_is_turned_on_and_off(void **state)
     assert_non_null(strstr(f->err.msg, "encryption.key_file"));
 }
 
+/* A program that knows no encryption must not take what is encrypted for damaged, and set it aside.
+ */
+static void an_encrypted_head_says_so_to_older_programs(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+    struct fg_buf format;
+    bool found;
+
+    f->settings.mode = FG_ENCRYPTION_OFF;
+    must(start(f), &f->err);
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_META, HEAD_FORMAT_KEY, FG_LIT("\x02"));
+    must(fg_store_write(f->store, &batch, &f->err), &f->err);
+    f->settings.mode = FG_ENCRYPTION_PER_TENANT;
+    must(start(f), &f->err);
+    fg_buf_init(&format, 64);
+    must(fg_store_get(f->store, HEAD_META, HEAD_FORMAT_KEY, &format, &found, &f->err), &f->err);
+    assert_false(found); /* the catalog writes it first of all, and it is encrypted then */
+    stop(f);
+    must(
+        fg_store_open(f->head, ing_head_families, HEAD_FAMILIES, &store_config, &f->store, &f->err),
+        &f->err);
+    fg_store_batch_clear(&batch);
+    fg_store_delete(&batch, HEAD_META, FG_LIT("key"));
+    fg_store_put(&batch, HEAD_META, HEAD_FORMAT_KEY, FG_LIT("\x01"));
+    must(fg_store_write(f->store, &batch, &f->err), &f->err);
+    assert_int_equal(start(f), FG_E_PRECONDITION); /* of another version, and it stays so */
+    fg_store_batch_done(&batch);
+    fg_buf_done(&format);
+}
+
 static void a_head_without_encryption_is_left_alone(void **state)
 {
     struct fixture *f = *state;
@@ -215,6 +247,7 @@ int main(void)
         TEST(a_head_keeps_its_key),
         TEST(the_key_is_wrapped_again_by_a_new_file),
         TEST(encryption_is_turned_on_and_off),
+        TEST(an_encrypted_head_says_so_to_older_programs),
         TEST(a_head_without_encryption_is_left_alone),
         TEST(a_key_that_was_changed_is_damage),
     };

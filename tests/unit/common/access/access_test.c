@@ -709,6 +709,26 @@ static void the_mode_header_believes_trusted_networks_only(void **state)
     assert_int_equal(ask(f, "/read", f->read), 401);
 }
 
+/* The bucket does not answer yet, so there is no registry. */
+static void the_mode_header_refuses_strangers_from_the_first_moment(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t stopping;
+
+    f->settings.mode = FG_ACCESS_HEADER;
+    (void)snprintf(f->cidrs, sizeof f->cidrs, "10.0.0.0/8");
+    bucket_hold_next(&f->hold, FG_BUCKET_GET, "access/");
+    create(f);
+    serve(f);
+    bucket_hold_await(&f->hold);
+    assert_int_equal(served_ask(&f->served, "GET /known HTTP/1.1\r\nX-Scope-OrgID: zoo", NULL),
+                     401);
+    assert_int_equal(ask(f, "/read", f->read), 401);
+    assert_int_equal(pthread_create(&stopping, NULL, unfollow, f->access), 0);
+    assert_true(bucket_hold_await_cancel(&f->hold));
+    (void)pthread_join(stopping, NULL);
+}
+
 static void without_a_mode_a_suspended_tenant_is_refused_too(void **state)
 {
     struct fixture *f = *state;
@@ -863,6 +883,7 @@ int main(void)
         TEST(ever_new_strangers_are_wrong_ones),
         TEST(a_server_that_others_can_reach_wants_a_mode),
         TEST(the_mode_header_believes_trusted_networks_only),
+        TEST(the_mode_header_refuses_strangers_from_the_first_moment),
         TEST(without_a_mode_a_suspended_tenant_is_refused_too),
         TEST(writers_at_the_same_time_lose_no_change),
         TEST(a_change_with_a_lost_answer_is_made_once),
