@@ -122,7 +122,7 @@ const cases = {
     await picture(page, "limits");
     await isAccessible(page, "limits");
     await page.getByRole("button", { name: "Save" }).click();
-    await row(page, /^max_query_length 31d set here/).waitFor();
+    await row(page, /^max_query_length 31d – set here/).waitFor();
     assert.deepEqual(await source(), { value: "31d", source: "registry" });
     assert.equal(shown(page).form, undefined);
     await page.getByRole("button", { name: "Change limits" }).click();
