@@ -24,7 +24,7 @@ struct limit_gauge {
     double used;
 };
 
-/* What is shown: a table that is replaced when other tenants are near. */
+/* The table of shown tenants. It is replaced when other tenants come near a limit. */
 struct dist_limit_gauges {
     struct fg_registry *registry;
     struct fg_quotas *quotas;

@@ -239,7 +239,7 @@ void dist_shares_stop(struct dist_shares *shares)
     if (shares == NULL || shares->ticker == NULL)
         return;
     fg_ticker_destroy(fg_take(shares->ticker));
-    /* What was acknowledged since the last round counts as well. */
+    /* Bytes that were acknowledged since the last round count as well. */
     tick(shares);
 }
 

@@ -22,16 +22,13 @@
 #include "common/base/time.h"
 #include "common/cluster/ring/shard.h"
 #include "common/runtime/log.h"
-
-#include <endian.h>
-#include <time.h>
+#include "distributor/upload_impl.h"
 
 enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
     LANE_COST_NS = 2,  /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
-    BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t),
 };
 
 /* Pauses before another round; DRAWN: plus up to so much, so that uploads do not retry together. */
@@ -532,132 +529,7 @@ static enum fg_code send_all(struct dist_upload *upload, const struct fg_batch *
     return FG_OK;
 }
 
-/* ---- times and ids (worker) ---- */
-
-/* "2100-01-01 00:00:00 +0000 UTC", as Pyroscope shows times. */
-static void print_time(char *out, size_t size, int64_t time_ns)
-{
-    time_t seconds = (time_t)(time_ns / FG_SECOND_NS);
-    struct tm tm;
-
-    if (gmtime_r(&seconds, &tm) == NULL)
-        tm = (struct tm){0};
-    (void)snprintf(out, size, "%04d-%02d-%02d %02d:%02d:%02d +0000 UTC", tm.tm_year + 1900,
-                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-}
-
-static enum fg_code outside_window(const struct fg_profile *profile, int64_t oldest_ns,
-                                   int64_t newest_ns, struct fg_err *err)
-{
-    char time[64], oldest[64], newest[64];
-    struct fg_buf labels;
-
-    print_time(time, sizeof time, profile->time_ns);
-    print_time(oldest, sizeof oldest, oldest_ns);
-    print_time(newest, sizeof newest, newest_ns);
-    fg_buf_init(&labels, FG_ERR_MSG_MAX_BYTES / 2);
-    fg_labels_write(&profile->labels, &labels);
-    (void)fg_fail(
-        err, FG_E_INVALID,
-        "profile with labels '%.*s' is outside of ingestion window (profile timestamp: %s, "
-        "the ingestion window starts at %s and ends at %s; limits.reject_older_than, "
-        "limits.reject_newer_than)",
-        FG_S(fg_buf_slice(&labels)), time, oldest, newest);
-    fg_buf_done(&labels);
-    return err->code;
-}
-
-/* A clock that was never set, or microseconds instead of nanoseconds. */
-static bool is_broken(int64_t time_ns)
-{
-    return time_ns < INT64_C(365) * 24 * FG_HOUR_NS;
-}
-
-static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *profile,
-                               struct fg_err *err)
-{
-    const struct fg_limit_settings *limits = &upload->limits->values;
-    int64_t oldest_ns = INT64_MIN, newest_ns = INT64_MAX;
-    int64_t kept_ns = fg_limits_longest_kept_ns(limits);
-
-    if (is_broken(profile->time_ns)) {
-        /* Agents on machines without a clock send 1970. Their profiles are of now, or nobody would
-         * ever find them. */
-        profile->time_ns = upload->now_ns;
-        upload->counts.decode.times_repaired++;
-        return FG_OK;
-    }
-    /* Counted once: later attempts see the same profiles. */
-    if (kept_ns > 0 && upload->attempt == 1 && profile->time_ns < upload->now_ns - kept_ns)
-        upload->counts.expired++;
-    if (limits->reject_older_than_ns > 0)
-        oldest_ns = upload->now_ns - limits->reject_older_than_ns;
-    if (limits->reject_newer_than_ns > 0)
-        newest_ns = fg_time_add(upload->now_ns, limits->reject_newer_than_ns);
-    return profile->time_ns < oldest_ns || profile->time_ns > newest_ns
-               ? outside_window(profile, oldest_ns, newest_ns, err)
-               : FG_OK;
-}
-
-/*
- * Returns the key of the next batch. A client's key is of its request, so each batch gets a key of
- * its own: the hash of the client's key, which may be as long as a header, and the batch's number.
- */
-static struct fg_slice key_of(const struct dist_upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
-{
-    /* Little-endian on every machine: a retry may reach another distributor and has to get the same
-     * ids. */
-    uint32_t number = htole32(upload->next_item);
-
-    if (upload->idempotency_key.len == 0)
-        return FG_LIT("");
-    fg_id_put(bytes, upload->key);
-    memcpy(bytes + FG_ID_BYTES, &number, sizeof number);
-    return fg_bytes(bytes, BATCH_KEY_BYTES);
-}
-
-static bool id_is_taken(const struct dist_upload *upload, struct fg_id id)
-{
-    struct fg_map_walk walk;
-
-    for (uint32_t i = fg_map_first(&upload->id_map, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&upload->id_map, &walk))
-        if (fg_id_eq(upload->ids[i], id))
-            return true;
-    return false;
-}
-
-static void take_id(struct dist_upload *upload, struct fg_id id)
-{
-    if (upload->n_ids == upload->cap_ids) {
-        upload->cap_ids = FG_MAX(4, upload->cap_ids * 2);
-        upload->ids = fg_realloc(upload->ids, upload->cap_ids * sizeof *upload->ids);
-    }
-    fg_map_add(&upload->id_map, fg_id_table(id), upload->n_ids);
-    upload->ids[upload->n_ids++] = id;
-}
-
-static void identify(struct dist_upload *upload, struct fg_batch *batch, bool has_time)
-{
-    /* Two hosts may send the same text for the same ten seconds: these are two profiles. */
-    struct fg_slice origin = has_time ? FG_LIT("") : upload->sender;
-    uint8_t key[BATCH_KEY_BYTES];
-    char number[300];
-    bool taken = false;
-
-    fg_batch_identify(batch, upload->tenant, origin, key_of(upload, key));
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        taken |= id_is_taken(upload, batch->profiles[i].id);
-    /* Two equal profiles in one upload are two events, so they need two ids: the number of the
-     * batch tells them apart, also when the client sends the upload again. */
-    if (taken) {
-        (void)snprintf(number, sizeof number, "%.*s#%u", FG_S(fg_slice_sub(origin, 0, 200)),
-                       upload->next_item);
-        fg_batch_identify(batch, upload->tenant, fg_cstr(number), FG_LIT(""));
-    }
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        take_id(upload, batch->profiles[i].id);
-}
+/* ---- profiles (worker) ---- */
 
 void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
                          uint64_t raw_bytes)
@@ -665,30 +537,6 @@ void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64
     upload->wire_bytes =
         whole_bytes == 0 ? 0 : fg_usage_share(upload->body.len, 0, part_bytes, whole_bytes);
     upload->raw_bytes = raw_bytes;
-}
-
-/* Profiles of a batch have similar stacks, so the number of samples says how large each is. */
-static enum fg_code set_sizes(const struct dist_upload *upload, struct fg_batch *batch,
-                              struct fg_err *err)
-{
-    struct fg_arena *arena = upload->space->arena;
-    const struct fg_batch_share *share = &batch->share;
-    uint64_t wire_bytes = upload->wire_bytes, raw_bytes = upload->raw_bytes;
-    struct fg_profile_size *sizes = fg_arena_new(arena, struct fg_profile_size, batch->n_profiles);
-    uint64_t *weights = fg_arena_new(arena, uint64_t, batch->n_profiles);
-
-    if (sizes == NULL || weights == NULL)
-        return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
-    if (share->of > 0) {
-        wire_bytes = fg_usage_share(wire_bytes, share->from, share->to, share->of);
-        raw_bytes = fg_usage_share(raw_bytes, share->from, share->to, share->of);
-    }
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        weights[i] = batch->profiles[i].n_samples;
-    fg_profile_sizes_share(wire_bytes, raw_bytes, weights, batch->n_profiles, sizes);
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        batch->profiles[i].size = sizes[i];
-    return FG_OK;
 }
 
 /* Moves the profiles of one tenant to the front and returns their number. Says in refusal, if it
@@ -728,7 +576,7 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
 
     while ((part.n_profiles =
                 gather_tenant(upload, part.profiles, left, &upload->tenant, &refusal)) > 0) {
-        identify(upload, &part, has_time);
+        dist_upload_identify(upload, &part, has_time);
         if (send_all(upload, &part, err) != FG_OK)
             return err->code;
         left -= part.n_profiles;
@@ -742,16 +590,14 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err)
 {
-    if (set_sizes(upload, batch, err) != FG_OK)
+    if (dist_upload_set_sizes(upload, batch, err) != FG_OK ||
+        dist_upload_check_times(upload, batch, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (check_time(upload, &batch->profiles[i], err) != FG_OK)
-            return err->code;
-    /* After check_time(), since an id is made of the repaired time as well. */
+    /* After the check, since an id is made of the repaired time as well. */
     if (upload->req != NULL && fg_tenants_are_several(upload->distributor->tenants) &&
         fg_grant_splits(fg_access_grant(upload->req)))
         return send_tenants(upload, batch, has_time, err);
-    identify(upload, batch, has_time);
+    dist_upload_identify(upload, batch, has_time);
     return send_all(upload, batch, err);
 }
 
@@ -832,8 +678,8 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
-/* What was decompressed in vain counts for the rate, as what was admitted does. Or files that do
- * not end would cost their sender nothing. */
+/* Charges the tenant's rate with bytes that were decompressed in vain. Otherwise files that never
+ * end would cost their sender nothing. */
 static void charge_vain(const struct dist_upload *upload, uint64_t bytes)
 {
     struct distributor *distributor = upload->distributor;

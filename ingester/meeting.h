@@ -3,8 +3,8 @@
  * common/cluster/shares/meeting_core.h. They ask the owners of shard 0 every few seconds what all
  * of them use, and say what each of them uses. Queriers ask for the limits page.
  *
- * What was counted in a period is written to the head's store every SAVE seconds, so that it is
- * still known after a restart of all processes. A crash loses these seconds.
+ * The counts of a period are written to the head's store every SAVE seconds, so they survive a
+ * restart of all processes. A crash loses the seconds since the last write.
  *
  * Thread: calls are answered on the transport's threads, since they take microseconds; a ticker
  * saves.

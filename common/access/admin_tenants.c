@@ -211,7 +211,8 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
     return same ? "settings" : "tenants_file";
 }
 
-/* What is used of a limit, in the unit of its value. Of the others nobody keeps count. */
+/* Writes how much of a limit is used, in the unit of its value. Writes nothing for a limit whose
+ * use is not counted. */
 static void put_use(struct fg_json_writer *json, const struct fg_conf_field *field,
                     const struct fg_limits *limits, const struct fg_admin_limit_use *use,
                     int64_t now_ms)

@@ -70,7 +70,7 @@ void fg_quotas_add(struct fg_quotas *quotas, struct fg_slice tenant,
 void fg_quotas_each(struct fg_quotas *quotas, int64_t now_wall_ns,
                     void (*each)(void *arg, const char *tenant, double used), void *arg);
 
-/* What was counted of a tenant. */
+/* The bytes that a tenant has stored in a period. */
 struct fg_quota_count {
     char tenant[FG_TENANT_MAX_BYTES + 1];
     struct fg_quota_span span;

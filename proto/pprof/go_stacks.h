@@ -1,7 +1,7 @@
 /*
  * Stacks that Go's profilers have cut. A CPU profile has at most 64 frames of a stack, a heap
- * profile before Go 1.23 at most 32: what is lost is the side of the root. So one deep function
- * appears under many roots. What is missing is guessed as Pyroscope does it:
+ * profile before Go 1.23 at most 32; the frames next to the root are lost. So one deep function
+ * appears under many roots. This guesses the lost frames as Pyroscope does:
  *
  *   whole    a b c d e f g h          Stacks with the same 24 locations next to the root are a
  *   cut          c d e f g h i        group. If the 16 next to the root of one group are in another

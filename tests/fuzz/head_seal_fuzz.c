@@ -1,6 +1,6 @@
 /*
- * What is stored in an encrypted head: a value is read, or refused as damaged. The input is a
- * value, and the record of the head's key.
+ * An encrypted head reads a stored value, or refuses it as damaged. The input is taken as a value,
+ * and as the record of the head's key.
  */
 #include "common/storage/store/sealed.h"
 #include "ingester/head_seal.h"

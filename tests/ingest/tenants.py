@@ -195,7 +195,7 @@ def hostile_tenants_are_told_why(server):
     check(status == 429 and "limits.max_series_per_tenant" in text, "%d %s", status, text)
     status, text, _ = push(server.port, "hostile", "app{%s}" % ",".join("l%d=1" % label for label in range(60)))
     check(status == 400 and "max_label_names_per_series" in text, "%d %s", status, text)
-    # What is decompressed in vain counts for the rate, and then nothing is decompressed any more.
+    # Bytes that are decompressed in vain count for the rate; when it is used up, nothing is decompressed.
     bomb, statuses = gzip.compress(bytes(16 << 20)), []
     while not statuses or (statuses[-1] == 422 and len(statuses) < 100):
         status, text, headers = push(server.port, "hostile", "app", bomb)

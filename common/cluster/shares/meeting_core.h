@@ -56,9 +56,9 @@ struct fg_meeting_use {
 void fg_meeting_join(struct fg_meeting *meeting, uint64_t process, int64_t now_mono_ns);
 
 /*
- * Takes in what a process that takes part says of a tenant. A count takes the place of a smaller
- * one of that process. What cannot be true is left out: a demand that is no number or negative, a
- * name that is none, a period that begins more than an hour in the future.
+ * Takes what a member process says of a tenant. A count replaces a smaller one of that process.
+ * Ignores impossible values: a demand that is negative or not a number, an invalid name, a period
+ * that begins more than an hour in the future.
  */
 void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct fg_meeting_use *use,
                      int64_t now_mono_ns, int64_t now_wall_s);
