@@ -7,12 +7,6 @@ struct fg_id cmp_erasure_id(struct fg_slice tenant, int64_t asked_ms)
 
 /* ---- what is listed ---- */
 
-/* True if nothing else has these profiles. The other entries leave with their sources. */
-static bool has_own(const struct fg_blocks_entry *block)
-{
-    return !block->derived || block->rollup_only;
-}
-
 /* Returns the tenant's part of a segment that no block covers; NULL: there is none. */
 static const struct fg_l0_part *uncovered(const struct fg_l0 *l0, const struct fg_blocks *blocks,
                                           uint32_t number, uint32_t tenant)
@@ -32,7 +26,8 @@ struct cmp_erasure_listed cmp_erasure_listed(const struct fg_l0 *l0, const struc
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         listed.blocks++;
         listed.bytes += blocks->blocks[i].bytes;
-        listed.profiles += has_own(&blocks->blocks[i]) ? blocks->blocks[i].profiles : 0;
+        listed.profiles +=
+            fg_blocks_sums_others(&blocks->blocks[i]) ? 0 : blocks->blocks[i].profiles;
     }
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_part *part = uncovered(l0, blocks, i, tenant);
@@ -56,7 +51,7 @@ enum fg_code cmp_erasure_make_drop(const struct fg_l0 *l0, const struct fg_block
                        l0->n_segments);
     ret_drop->taken = (struct fg_blocks_taken){.tombstone = id};
     for (uint32_t i = 0; i < blocks->n_blocks && n_replace < FG_BLOCKS_FROM_MAX; i++)
-        if (has_own(&blocks->blocks[i])) {
+        if (!fg_blocks_sums_others(&blocks->blocks[i])) { /* those leave with their sources */
             replace[n_replace++] = blocks->blocks[i].id;
             ret_drop->taken.profiles += blocks->blocks[i].profiles;
         }

@@ -13,22 +13,18 @@ enum {
 
 /* ---- deleting objects ---- */
 
-struct name {
-    char text[FG_NAME_ADHOC_MAX_BYTES]; /* the longest names that there are */
-};
-
 static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
-                        struct fg_bucket_request *request, const struct name *name)
+                        struct fg_bucket_request *request, const char *name)
 {
     *request = (struct fg_bucket_request){.verb = FG_BUCKET_DELETE,
-                                          .name = name->text,
+                                          .name = name,
                                           .deadline_mono_ns =
                                               cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
     fg_bucket_wave_send(wave, env->bucket, request);
 }
 
 /* A missing object counts as deleted. */
-static enum fg_code delete_all(struct cmp_env *env, const struct name *names, uint32_t count,
+static enum fg_code delete_all(struct cmp_env *env, const char *const *names, uint32_t count,
                                struct fg_err *err)
 {
     struct fg_bucket_request requests[AT_ONCE] = {{0}}, *request;
@@ -37,7 +33,7 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
     uint32_t sent = 0;
 
     for (; sent < FG_MIN(count, (uint32_t)AT_ONCE); sent++)
-        send_delete(env, wave, &requests[sent], &names[sent]);
+        send_delete(env, wave, &requests[sent], names[sent]);
     while ((request = fg_bucket_wave_next(wave)) != NULL) {
         if (request->code != FG_OK && code == FG_OK) {
             code = request->code;
@@ -47,7 +43,7 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
         /* After a failure nothing more is sent, but what is under way has to come home: the wave
          * and the requests are on this stack. */
         if (sent < count && code == FG_OK)
-            send_delete(env, wave, request, &names[sent++]);
+            send_delete(env, wave, request, names[sent++]);
     }
     fg_bucket_wave_destroy(wave);
     fg_assert(code != FG_OK || sent == count);
@@ -58,7 +54,7 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
  * harmless; in the other order the objects would be orphans until a sweep. tenant: of the
  * manifest, empty for the L0 manifest. */
 static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
-                                      const struct name *names, const struct cmp_edit_task *task,
+                                      const char *const *names, const struct cmp_edit_task *task,
                                       struct fg_err *err)
 {
     if (delete_all(env, names, task->count, err) != FG_OK)
@@ -67,13 +63,39 @@ static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenan
     return cmp_edit_carry_out(env, tenant, task, err);
 }
 
-static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
+static enum fg_code no_room(uint32_t count, struct fg_err *err)
 {
-    struct name *names = fg_arena_new(arena, struct name, count);
+    return fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
+}
 
-    if (names == NULL)
-        (void)fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
-    return names;
+/* Calls on_page() with each page of the list of names that begin with the prefix. What it deletes
+ * is of pages that were listed. */
+static enum fg_code each_page(struct cmp_env *env, const char *prefix,
+                              enum fg_code (*on_page)(void *arg,
+                                                      const struct fg_bucket_request *page,
+                                                      struct fg_err *err),
+                              void *arg, struct fg_err *err)
+{
+    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
+    enum fg_code code = FG_OK;
+    char *after = NULL;
+
+    do {
+        page.after = after;
+        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
+        code = cmp_env_check(env, err);
+        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
+            *err = page.err;
+            code = err->code;
+        } else if (code == FG_OK) {
+            code = on_page(arg, &page, err);
+        }
+        /* page.next is copied: it belongs to the request, which is cleared below. */
+        free(after);
+        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
+        fg_bucket_clear(&page);
+    } while (after != NULL);
+    return code;
 }
 
 /* ---- the L0 manifest ---- */
@@ -104,18 +126,23 @@ enum fg_code cmp_gc_delete_segments(struct cmp_env *env, const struct cmp_gc_con
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct cmp_edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
     struct fg_segment_id *ids;
-    struct name *names;
+    const char **names;
+    char name[FG_NAME_MAX_BYTES];
 
     if (cmp_gc_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
                                   err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
-    names = make_names(arena, task.count, err);
+    names = fg_arena_new(arena, const char *, task.count);
+    for (uint32_t i = 0; i < task.count && names != NULL; i++) {
+        fg_name_segment(name, &ids[i]);
+        names[i] = fg_arena_text(arena, fg_cstr(name));
+        if (names[i] == NULL)
+            return no_room(task.count, err);
+    }
     if (names == NULL)
-        return err->code;
-    for (uint32_t i = 0; i < task.count; i++)
-        fg_name_segment(names[i].text, &ids[i]);
+        return no_room(task.count, err);
     task.segments = ids;
     return delete_and_forget(env, FG_LIT(""), names, &task, err);
 }
@@ -128,19 +155,24 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct cmp_edit_task task = {.kind = EDIT_DELETED_BLOCKS};
     struct fg_id *ids;
-    struct name *names;
+    const char **names;
+    char name[FG_NAME_MAX_BYTES];
 
     if (cmp_gc_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids, &task.count,
                                 err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
-    names = make_names(arena, task.count, err);
-    if (names == NULL)
-        return err->code;
-    for (uint32_t i = 0; i < task.count; i++)
-        if (fg_name_block(names[i].text, blocks->tenant, ids[i], err) != FG_OK)
+    names = fg_arena_new(arena, const char *, task.count);
+    for (uint32_t i = 0; i < task.count && names != NULL; i++) {
+        if (fg_name_block(name, blocks->tenant, ids[i], err) != FG_OK)
             return err->code;
+        names[i] = fg_arena_text(arena, fg_cstr(name));
+        if (names[i] == NULL)
+            return no_room(task.count, err);
+    }
+    if (names == NULL)
+        return no_room(task.count, err);
     task.blocks = ids;
     return delete_and_forget(env, blocks->tenant, names, &task, err);
 }
@@ -154,13 +186,13 @@ struct sweeping {
     struct fg_tenants *tenants;
     int64_t wall_ns;
     struct fg_manifest *l0, *blocks;
-    char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
-    bool tenant_read;                     /* since the page was listed */
-    bool tenant_lost;                     /* its manifest is lost, damaged or old */
-    uint32_t n_unheard;                   /* segments of cuts that the L0 manifest does not know */
-    struct name names[FG_BUCKET_PAGE_MAX];
+    char tenant[FG_TENANT_MAX_BYTES + 1];  /* of blocks */
+    bool tenant_read;                      /* since the page was listed */
+    bool tenant_lost;                      /* its manifest is lost, damaged or old */
+    uint32_t n_unheard;                    /* segments of cuts that the L0 manifest does not know */
+    const char *names[FG_BUCKET_PAGE_MAX]; /* the page's, as the next */
     uint32_t n_names;
-    struct name expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles, counts of queries */
+    const char *expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles, counts of queries */
     uint32_t n_expired, n_adhoc;             /* of them: ad hoc profiles */
 };
 
@@ -199,8 +231,7 @@ static void add_expired(struct sweeping *sweeping, const struct fg_bucket_entry 
 {
     fg_assert(sweeping->n_expired <
               FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
-    (void)snprintf(sweeping->expired[sweeping->n_expired++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
-                   entry->name);
+    sweeping->expired[sweeping->n_expired++] = entry->name;
 }
 
 /* Each file has its upload's time in its name, and no manifest lists it. */
@@ -262,20 +293,19 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     fg_assert(sweeping->n_names < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
     if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
                          &sweeping->l0->l0, blocks))
-        (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_ADHOC_MAX_BYTES, "%s",
-                       entry->name);
+        sweeping->names[sweeping->n_names++] = entry->name;
     return FG_OK;
 }
 
 /* Manifests are read after the page was listed, so an object that entered meanwhile is no orphan.
  */
-static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
-                               struct fg_err *err)
+static enum fg_code sweep_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
 {
+    struct sweeping *sweeping = arg;
+
     sweeping->n_names = sweeping->n_expired = sweeping->n_adhoc = 0;
     sweeping->tenant_read = false;
-    if (cmp_env_check(sweeping->env, err) != FG_OK ||
-        cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
+    if (cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < page->n_entries; i++)
         if (look_at(sweeping, &page->entries[i], err) != FG_OK)
@@ -288,32 +318,14 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
     if (sweeping->n_names == 0)
         return FG_OK;
     fg_log_info("deleting orphaned objects that no manifest lists",
-                fg_lu("objects", sweeping->n_names), fg_ls("first", sweeping->names[0].text));
+                fg_lu("objects", sweeping->n_names), fg_ls("first", sweeping->names[0]));
     fg_metric_add(sweeping->env->metrics, COMPACTOR_ORPHANS, sweeping->n_names);
     return delete_all(sweeping->env, sweeping->names, sweeping->n_names, err);
 }
 
 static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct fg_err *err)
 {
-    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
-    enum fg_code code = FG_OK;
-    char *after = NULL;
-
-    do {
-        page.after = after;
-        page.deadline_mono_ns = cmp_env_deadline(sweeping->env, ENV_REQUEST_TIMEOUT_NS);
-        if (fg_bucket_call(sweeping->env->bucket, &page) != FG_OK) {
-            *err = page.err;
-            code = err->code;
-        } else {
-            code = sweep_page(sweeping, &page, err);
-        }
-        /* page.next is copied: it belongs to the request, which is cleared below. */
-        free(after);
-        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
-        fg_bucket_clear(&page);
-    } while (after != NULL);
-    return code;
+    return each_page(sweeping->env, prefix, sweep_page, sweeping, err);
 }
 
 /* Incomplete uploads are in no list, and cost as much as objects. */
@@ -338,7 +350,6 @@ static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_confi
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_tenants *tenants, struct fg_err *err)
 {
-    /* On the heap: a page of names is too large for a stack. */
     struct sweeping *sweeping = fg_new(struct sweeping);
     enum fg_code code;
 
@@ -364,45 +375,23 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
 
 /* ---- all of a tenant ---- */
 
-/* Deletes the objects of one page, except the one of that name. */
-static enum fg_code delete_page(struct cmp_env *env, const struct fg_bucket_request *page,
-                                const char *except, struct name *names, uint64_t *count,
-                                struct fg_err *err)
+struct erased {
+    struct cmp_env *env;
+    const char *except; /* the name of an object that stays */
+    uint64_t count;
+};
+
+static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
 {
+    const char *names[FG_BUCKET_PAGE_MAX];
+    struct erased *erased = arg;
     uint32_t n = 0;
 
     for (size_t i = 0; i < page->n_entries; i++)
-        if (strcmp(page->entries[i].name, except) != 0)
-            (void)snprintf(names[n++].text, sizeof names->text, "%s", page->entries[i].name);
-    *count += n;
-    return delete_all(env, names, n, err);
-}
-
-/* Names that are longer than any of ours are cut, so they stay. */
-static enum fg_code delete_below(struct cmp_env *env, const char *prefix, const char *except,
-                                 uint64_t *count, struct fg_err *err)
-{
-    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
-    struct name *names = fg_calloc(FG_BUCKET_PAGE_MAX, sizeof *names);
-    enum fg_code code = FG_OK;
-    char *after = NULL;
-
-    do {
-        page.after = after;
-        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
-        code = cmp_env_check(env, err);
-        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
-            *err = page.err;
-            code = err->code;
-        } else if (code == FG_OK) {
-            code = delete_page(env, &page, except, names, count, err);
-        }
-        free(after);
-        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
-        fg_bucket_clear(&page);
-    } while (after != NULL);
-    free(names);
-    return code;
+        if (strcmp(page->entries[i].name, erased->except) != 0)
+            names[n++] = page->entries[i].name;
+    erased->count += n;
+    return delete_all(erased->env, names, n, err);
 }
 
 enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
@@ -410,24 +399,26 @@ enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, ui
 {
     char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
     char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
+    struct erased erased = {.env = env, .except = manifest};
 
-    *ret_count = 0;
     if (fg_name_blocks(manifest, tenant, err) != FG_OK ||
         fg_name_tenant_all(below, tenant, err) != FG_OK ||
         fg_name_usage_all(usage, tenant, "", err) != FG_OK)
         return err->code;
     (void)snprintf(kept, sizeof kept, FG_KEPT_PREFIX "%s", below);
-    if (delete_below(env, below, manifest, ret_count, err) != FG_OK ||
-        delete_below(env, usage, "", ret_count, err) != FG_OK)
+    if (each_page(env, below, erase_page, &erased, err) != FG_OK ||
+        each_page(env, usage, erase_page, &erased, err) != FG_OK ||
+        each_page(env, kept, erase_page, &erased, err) != FG_OK)
         return err->code;
-    return delete_below(env, kept, "", ret_count, err);
+    *ret_count = erased.count;
+    return FG_OK;
 }
 
 /* ---- the audit ---- */
 
 /* Names of the audit sort by time, so what has expired is at the start of the list. */
 static uint32_t find_expired_audit(const struct fg_bucket_request *page, int64_t horizon_ms,
-                                   struct name *names)
+                                   const char *names[FG_BUCKET_PAGE_MAX])
 {
     uint32_t n = 0;
 
@@ -439,13 +430,13 @@ static uint32_t find_expired_audit(const struct fg_bucket_request *page, int64_t
             continue;
         if (name.hour_ms >= horizon_ms || entry->modified_wall_ns / FG_MS_NS >= horizon_ms)
             break;
-        (void)snprintf(names[n++].text, sizeof names->text, "%s", entry->name);
+        names[n++] = entry->name;
     }
     return n;
 }
 
 static enum fg_code delete_audit(struct cmp_env *env, struct fg_audit *audit, int64_t horizon_ms,
-                                 const struct name *names, uint32_t n, struct fg_err *err)
+                                 const char *const *names, uint32_t n, struct fg_err *err)
 {
     const struct fg_audit_event event = {.kind = FG_AUDIT_RETENTION,
                                          .who = FG_LIT("the compactor"),
@@ -456,7 +447,7 @@ static enum fg_code delete_audit(struct cmp_env *env, struct fg_audit *audit, in
     if (fg_audit_record(audit, &event, err) != FG_OK || delete_all(env, names, n, err) != FG_OK)
         return err->code;
     fg_log_info("deleted expired objects of the audit", fg_lu("objects", n),
-                fg_ls("first", names[0].text));
+                fg_ls("first", names[0]));
     return FG_OK;
 }
 
@@ -464,14 +455,13 @@ enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, str
 {
     struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = FG_AUDIT_PREFIX};
     int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit), horizon_ms;
-    struct name *names;
+    const char *names[FG_BUCKET_PAGE_MAX];
     enum fg_code code;
     uint32_t n;
 
     if (retention_ns == 0)
         return FG_OK;
     horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
-    names = fg_calloc(FG_BUCKET_PAGE_MAX, sizeof *names);
     do {
         n = 0;
         page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
@@ -481,11 +471,10 @@ enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, str
             code = err->code;
         } else if (code == FG_OK) {
             n = find_expired_audit(&page, horizon_ms, names);
+            if (n > 0)
+                code = delete_audit(env, audit, horizon_ms, names, n, err);
         }
         fg_bucket_clear(&page);
-        if (code == FG_OK && n > 0)
-            code = delete_audit(env, audit, horizon_ms, names, n, err);
     } while (code == FG_OK && n == FG_BUCKET_PAGE_MAX);
-    free(names);
     return code;
 }

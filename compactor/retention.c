@@ -24,7 +24,7 @@ enum cmp_retention_fate cmp_retention_of(const struct cmp_retention *retention,
         fg_time_add(cmp_retention_profiles_from_ns(retention, wall_ns), -RETENTION_LOST_NS);
 
     /* A rollup of blocks that are still there leaves the manifest with them. */
-    if (block->derived && !block->rollup_only)
+    if (fg_blocks_sums_others(block))
         return RETENTION_KEPT;
     if (block->t_max_ns < cmp_retention_keep_from_ns(retention, wall_ns))
         return RETENTION_EXPIRED;

@@ -304,12 +304,6 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
     return FG_OK;
 }
 
-/* True if the block has profiles that are in no other block. */
-static bool has_own(const struct fg_blocks_entry *block)
-{
-    return !block->derived || block->rollup_only;
-}
-
 static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
@@ -328,7 +322,8 @@ static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_
     if (looking->deleted == NULL || looking->waiting == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
     for (uint32_t b = 0; b < blocks->n_blocks; b++)
-        for (uint32_t t = 0; t < blocks->n_tombstones && has_own(&blocks->blocks[b]); t++)
+        for (uint32_t t = 0; t < blocks->n_tombstones && !fg_blocks_sums_others(&blocks->blocks[b]);
+             t++)
             if (find_deleted(looking, b, t, err) != FG_OK)
                 return err->code;
     return FG_OK;

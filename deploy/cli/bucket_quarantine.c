@@ -116,7 +116,7 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
         lost.t_min_ns = block->t_min_ns;
         lost.t_max_ns = block->t_max_ns;
         /* Rollups of other blocks are derived again, so no profile is lost with them. */
-        lost.profiles = block->derived && !block->rollup_only ? 0 : block->profiles;
+        lost.profiles = fg_blocks_sums_others(block) ? 0 : block->profiles;
         lost.bytes = block->bytes;
     } else {
         lost.t_min_ns = reference->part->t_min_ns;

@@ -54,7 +54,7 @@ static struct fg_slice file_of(const struct repairing *repairing)
 /* True if the object has only rollups of live blocks: the compactor builds it again. */
 static bool is_remade(const struct cli_mend_reference *reference)
 {
-    return reference->block != NULL && reference->block->derived && !reference->block->rollup_only;
+    return reference->block != NULL && fg_blocks_sums_others(reference->block);
 }
 
 static bool is_rollup_only(const struct cli_mend_reference *reference)

@@ -254,8 +254,7 @@ static void count_part(const struct listed *listed, const struct fg_block_part *
                        struct verify_owner *owner)
 {
     /* Rollups of live blocks repeat the usage of these blocks. */
-    if (owner != NULL &&
-        (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
+    if (owner != NULL && (listed->block == NULL || !fg_blocks_sums_others(listed->block)))
         fg_usage_add(&owner->usage, &part->usage);
     if (listed->block != NULL && !listed->block->derived)
         cli_parents_hold(&listed->owner->parents, listed->block->id, part);

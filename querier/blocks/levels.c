@@ -32,7 +32,7 @@ void qry_blocks_levels(const struct qry_query *query, uint32_t tenant,
     }
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         const struct fg_blocks_entry *entry = &blocks->blocks[i];
-        bool counts = !entry->derived || entry->rollup_only; /* else its profiles count elsewhere */
+        bool counts = !fg_blocks_sums_others(entry); /* else its profiles count elsewhere */
 
         if (entry->level >= QRY_LEVELS)
             continue; /* of a later version */

@@ -107,7 +107,7 @@ static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int6
         return false;
     /* Of a derived block no part of its time can be taken alone, so its children are read instead.
      */
-    if (block->derived && !block->rollup_only)
+    if (fg_blocks_sums_others(block))
         return which == OBJECTS_AND_ROLLUPS && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
@@ -132,7 +132,7 @@ static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, i
             .directory = {block->directory_offset, block->directory_bytes},
             .rollups_bytes = block->rollup_bytes,
             .block_id = block->id,
-            .derived = block->derived && !block->rollup_only ? block : NULL,
+            .derived = fg_blocks_sums_others(block) ? block : NULL,
             .rollup_only = block->rollup_only,
         };
 

@@ -63,6 +63,12 @@ struct fg_blocks_entry {
     struct fg_slice later;
 };
 
+/* Returns true if the entry only sums up other live blocks: its profiles are counted with these. */
+static inline bool fg_blocks_sums_others(const struct fg_blocks_entry *entry)
+{
+    return entry->derived && !entry->rollup_only;
+}
+
 struct fg_blocks_gone {
     struct fg_id id;
     int64_t since_wall_ns;

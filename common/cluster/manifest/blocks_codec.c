@@ -305,8 +305,7 @@ static void check_made(struct blocks_reader *reader, const struct fg_blocks *blo
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
         const struct fg_blocks_entry *entry = &blocks->blocks[i];
 
-        for (uint32_t k = 0; entry->derived && !entry->rollup_only && k < entry->n_from_blocks;
-             k++) {
+        for (uint32_t k = 0; fg_blocks_sums_others(entry) && k < entry->n_from_blocks; k++) {
             const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
 
             if (from == NULL || from->derived)

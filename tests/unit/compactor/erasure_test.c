@@ -160,8 +160,12 @@ static void put_other_objects(struct fixture *f)
         "tenants/acme2/settings", /* of somebody else */
     };
 
+    char foreign[FG_BUCKET_NAME_MAX_BYTES + 1]; /* longer than any name of ours */
+
     for (size_t i = 0; i < FG_COUNT(objects); i++)
         world_put(f->world, objects[i], FG_LIT("something"));
+    (void)snprintf(foreign, sizeof foreign, "tenants/acme/%0150d/%0150d/%0150d", 1, 2, 3);
+    world_put(f->world, foreign, FG_LIT("something"));
 }
 
 /* Lets time pass and ingesters answer until the tenant is gone. round: one of the compactor. */
