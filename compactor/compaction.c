@@ -190,6 +190,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
     const struct cmp_settings *settings = compaction->config.settings;
     /* Read for each look, so a changed limit holds from the next one on. */
     struct fg_limits *limits = fg_tenants_limits(compaction->config.tenants, tenant->name);
+    const Access__Tenant *entry = entry_of(compaction, tenant->name);
     struct cmp_tenant_rules rules = {
         .plan = {.hour_delay_ns = settings->hour_delay_ns,
                  .day_delay_ns = settings->day_delay_ns,
@@ -206,7 +207,8 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
         .deletion_wait_ns = settings->deletion_wait_ns,
         .ingesters = &compaction->ingesters,
         .queries = &compaction->queries,
-        .erased = fg_access_is_deleted(entry_of(compaction, tenant->name)),
+        .erased = fg_access_is_deleted(entry),
+        .erasure_ended = entry != NULL && entry->state == ACCESS__TENANT__STATE__DELETED,
         .audit = compaction->config.audit,
         .on_job = on_job,
         .arg = compaction};

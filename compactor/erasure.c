@@ -177,11 +177,14 @@ enum fg_code cmp_erasure_advance(const struct cmp_erasure *erasure, bool *ret_mo
     bool deleted;
 
     *ret_more = false;
+    erasing.listed = cmp_erasure_listed(erasure->l0, erasure->blocks);
+    /* Thousands of tenants that ended long ago must not cost a read of the registry each. */
+    if (erasure->ended && erasing.listed.blocks + erasing.listed.segments == 0)
+        return FG_OK;
     if (read_state(&erasing, &deleted, err) != FG_OK)
         return err->code;
     if (!deleted)
         return FG_OK;
-    erasing.listed = cmp_erasure_listed(erasure->l0, erasure->blocks);
     tombstone = fg_blocks_tombstone(erasure->blocks, erasing.id);
     erasing.removed = tombstone == NULL ? 0 : tombstone->profiles;
     switch (cmp_erasure_next(erasure->l0, erasure->blocks, erasing.id, erasing.ended,

@@ -18,13 +18,15 @@ struct cmp_erasure {
     const struct fg_blocks *blocks;
     struct cmp_ingester_list *ingesters;
     struct fg_audit *audit; /* NULL: none */
+    bool ended;             /* as this process knew last: then only what came since is looked at */
     struct cmp_erasure_memory *memory;
     struct fg_arena *arena;
 };
 
 /*
  * Takes the next step. It reads the registry of access in the bucket first, after the manifests: a
- * tenant that somebody has created again meanwhile keeps what came since. *ret_more: another step
+ * tenant that somebody has created again meanwhile keeps what came since. Reads nothing if the
+ * erasure has ended and nothing came. *ret_more: another step
  * may be possible at once, with manifests that are read again. Errors of the bucket, of
  * cmp_edit_carry_out() and of the audit.
  */

@@ -533,6 +533,7 @@ static enum fg_code erase(struct tenant_looking *looking, struct fg_err *err)
                                       .l0 = looking->l0,
                                       .ingesters = looking->rules->ingesters,
                                       .audit = looking->rules->audit,
+                                      .ended = looking->rules->erasure_ended,
                                       .memory = &looking->tenant->erasure,
                                       .arena = looking->arena};
         enum fg_code code = cmp_env_check(looking->env, err);

@@ -67,6 +67,7 @@ struct cmp_tenant_rules {
     struct cmp_ingester_list *ingesters; /* not older than the L0 manifest */
     struct cmp_query_list *queries;
     bool erased;            /* its data has to go: the look takes steps of its erasure */
+    bool erasure_ended;     /* and all had gone when this was known */
     struct fg_audit *audit; /* of erasures; NULL: none */
     void (*on_job)(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job);
     void *arg;
