@@ -50,9 +50,9 @@ struct cmp_compaction {
 
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool hurry; /* under lock */
+    pthread_mutex_t lock; /* of `hurry` and what describe() shows */
+    pthread_cond_t wake;  /* the thread, which rests between passes */
+    bool hurry;
 
     /* The thread's own. */
     struct fg_manifest *l0;
@@ -609,7 +609,7 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
     return code == FG_OK && is_keeper(compaction) ? collect_garbage(compaction, err) : code;
 }
 
-enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_err *err)
+enum fg_code cmp_compaction_pass(struct cmp_compaction *compaction, struct fg_err *err)
 {
     int64_t begun_ns = fg_mono_ns(compaction->env.clock);
     enum fg_code code;
@@ -647,7 +647,7 @@ static void *run(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "compactor");
     while (!cmp_env_stopping(&compaction->env)) {
-        enum fg_code code = cmp_compaction_round(compaction, &err);
+        enum fg_code code = cmp_compaction_pass(compaction, &err);
 
         if (code != FG_OK && code != FG_E_CANCELED)
             fg_log_warn("compactor pass failed, will retry", fg_ls("err", err.msg));

@@ -33,8 +33,8 @@ void cmp_compaction_stop(struct cmp_compaction *compaction);
 void cmp_compaction_destroy(struct cmp_compaction *compaction);
 
 /* Makes one pass on the caller's thread, as the thread does. For tests. Errors of the bucket. */
-enum fg_code cmp_compaction_round(struct cmp_compaction *compaction,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code cmp_compaction_pass(struct cmp_compaction *compaction,
+                                 struct fg_err *err) fg_must_check;
 
 /* Makes the thread look at this tenant at once; gives notice to its owner if that is another
  * compactor. Any thread. */

@@ -84,5 +84,8 @@ struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tomb
         next.await.quiet = tombstone->quiet + 1;
     if (next.await.quiet >= COMPLETION_QUIET)
         next.step = COMPLETION_END;
+    /* A deletion must not end while the count of its profiles still moves. */
+    fg_assert(next.step != COMPLETION_END || (next.await.quiet == tombstone->quiet + 1 &&
+                                              tombstone->profiles == tombstone->awaits_profiles));
     return next;
 }

@@ -333,7 +333,7 @@ static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_confi
                                   struct fg_err *err)
 {
     struct fg_bucket_request request = {
-        .verb = FG_BUCKET_TIDY,
+        .verb = FG_BUCKET_CLEAN_UP,
         .older_than_ns = config->orphan_after_ns,
         .deadline_mono_ns = cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
     };

@@ -14,7 +14,7 @@ struct otlp_sender {
 };
 
 struct dist_otlp_senders {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;                              /* of the ring; held for one look-up */
     struct otlp_sender senders[DIST_OTLP_SENDERS_MAX]; /* in the order in which they were logged */
     uint32_t first, count;                             /* a ring */
 };

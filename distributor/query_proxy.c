@@ -2,6 +2,7 @@
 
 #include "common/access/access.h"
 #include "common/base/hash.h"
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/client.h"
@@ -524,6 +525,7 @@ static void refuse(struct forwarded *forwarded, unsigned status, enum fg_code co
 {
     struct fg_http_request *req = forwarded->req;
     struct fg_err err;
+    struct fg_json_writer json;
     struct fg_buf body;
 
     fg_metric_add(forwarded->proxy->metrics, PROXY_REFUSED, 1);
@@ -534,7 +536,12 @@ static void refuse(struct forwarded *forwarded, unsigned status, enum fg_code co
         return;
     }
     fg_buf_init(&body, SIZE_MAX);
-    fg_buf_printf(&body, "{\"code\":\"unimplemented\",\"message\":\"%s\"}\n", message);
+    json = fg_json_writer(&body);
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "code", "unimplemented");
+    fg_json_put_cstr(&json, "message", message);
+    fg_json_end(&json);
+    fg_buf_putc(&body, '\n');
     fg_http_respond(req, status, "application/json", &body);
 }
 

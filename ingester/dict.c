@@ -44,7 +44,7 @@ struct ing_dict {
 enum { TABLE_BUCKETS = 1024 }; /* hundreds of services are in use at a time */
 
 struct ing_dict_table {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;    /* of all below; not held while a dictionary is read from disk */
     pthread_cond_t was_read; /* a dictionary was read, or failed to be */
     struct fg_store *store;
     struct ing_dict *buckets[TABLE_BUCKETS];

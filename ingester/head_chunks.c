@@ -25,7 +25,7 @@ struct tenant_chunks {
 };
 
 struct ing_head_chunks {
-    struct fg_rwlock lock;
+    struct fg_rwlock lock;         /* of all below; the committer writes, queries read */
     struct tenant_chunks *tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
     uint32_t cuts;

@@ -20,8 +20,8 @@ struct ing_meeting {
     struct ing_committer *committer; /* NULL: not started */
     struct fg_ticker *ticker;
 
-    pthread_mutex_t lock;
-    struct fg_meeting *core; /* under lock */
+    pthread_mutex_t lock; /* of the core; held for one call */
+    struct fg_meeting *core;
 
     /* A save: of the ticker until it is posted, then of the committer until it is not saving. */
     struct ing_committer_visit visit;

@@ -14,17 +14,6 @@ enum column_kind { COLUMN_ZERO, COLUMN_SCALED, COLUMN_MULTIPLE };
 
 /* ---- encoding ---- */
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static const int64_t *column(const struct fg_profile *profile, uint32_t type)
 {
     return profile->values + (size_t)type * profile->n_samples;
@@ -39,7 +28,7 @@ static uint64_t common_divisor(const int64_t *values, uint32_t count)
         uint64_t value = (uint64_t)values[i];
 
         if (divisor == 0 || value % divisor != 0)
-            divisor = greatest_divisor(value, divisor);
+            divisor = fg_greatest_divisor(value, divisor);
     }
     return divisor;
 }

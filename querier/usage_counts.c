@@ -29,7 +29,7 @@ FG_METRICS_ENUM(usage_counts_metric, USAGE_COUNTS_METRICS)
 static const struct fg_metric_def usage_counts_metrics[] = FG_METRICS_DEFS(USAGE_COUNTS_METRICS);
 
 /* Counts that do not change any more, under the name that they have in the bucket. */
-struct parcel {
+struct usage_object {
     struct fg_query_counts_name name;
     struct fg_buf bytes; /* empty: there is none */
     bool on_disk;        /* in the folder, too */
@@ -47,8 +47,8 @@ struct qry_usage_counts {
     int64_t begun_wall_ns;  /* of the interval */
 
     /* The ticker's, and at the end the owner's. */
-    uint64_t number; /* of the next parcel */
-    struct parcel parcel;
+    uint64_t number; /* of the next object */
+    struct usage_object object;
     int64_t timeout_ns;
     bool told_kept; /* that there are files which this version cannot read */
 };
@@ -110,7 +110,7 @@ static bool write_all(int fd, struct fg_slice bytes)
     return true;
 }
 
-/* Writes the parcel to the folder, if there is one, so that it outlives the process. A full disk
+/* Writes the object to the folder, if there is one, so that it outlives the process. A full disk
  * must not stop anything. A file that was not finished has a checksum that is wrong. */
 static void spool(struct qry_usage_counts *counts)
 {
@@ -120,15 +120,15 @@ static void spool(struct qry_usage_counts *counts)
 
     if (counts->config.spool == NULL)
         return;
-    file_path(counts, &counts->parcel.name, path);
+    file_path(counts, &counts->object.name, path);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-    written = fd >= 0 && write_all(fd, fg_buf_slice(&counts->parcel.bytes)) && fsync(fd) == 0;
+    written = fd >= 0 && write_all(fd, fg_buf_slice(&counts->object.bytes)) && fsync(fd) == 0;
     if (!written)
         fg_log_warn("counts of queries cannot be written to disk", fg_ls("file", path),
                     fg_li("errno", errno));
     if (fd >= 0)
         (void)close(fd);
-    counts->parcel.on_disk = written;
+    counts->object.on_disk = written;
 }
 
 static void unspool(const struct qry_usage_counts *counts, const struct fg_query_counts_name *name)
@@ -141,13 +141,13 @@ static void unspool(const struct qry_usage_counts *counts, const struct fg_query
     (void)unlink(path);
 }
 
-/* Reads a file into the parcel and checks it. FG_E_CORRUPT: it was not finished, or is damaged.
+/* Reads a file into the object and checks it. FG_E_CORRUPT: it was not finished, or is damaged.
  * Else it may be of a newer version. */
 static enum fg_code read_file(struct qry_usage_counts *counts, const char *path, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_QUERY_COUNTS_ARENA_BYTES);
     struct fg_query_counts found = {.count = 0};
-    struct fg_buf *bytes = &counts->parcel.bytes;
+    struct fg_buf *bytes = &counts->object.bytes;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     char chunk[4096];
     ssize_t n = -1;
@@ -165,7 +165,7 @@ static enum fg_code read_file(struct qry_usage_counts *counts, const char *path,
     return fg_query_counts_add_encoded(&found, fg_buf_slice(bytes), arena, err);
 }
 
-/* Loads a file as the parcel. Deletes one that is damaged; leaves one that this version cannot read
+/* Loads a file as the object. Deletes one that is damaged; leaves one that this version cannot read
  * to a newer one. */
 static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_name *name)
 {
@@ -174,11 +174,11 @@ static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_n
 
     file_path(counts, name, path);
     if (read_file(counts, path, &err) == FG_OK) {
-        counts->parcel.name = *name;
-        counts->parcel.on_disk = true;
+        counts->object.name = *name;
+        counts->object.on_disk = true;
         return true;
     }
-    fg_buf_clear(&counts->parcel.bytes);
+    fg_buf_clear(&counts->object.bytes);
     if (err.code == FG_E_CORRUPT) {
         fg_log_error("counts of queries on disk are damaged and deleted", fg_ls("file", path),
                      fg_ls("err", err.msg));
@@ -191,7 +191,7 @@ static bool load(struct qry_usage_counts *counts, const struct fg_query_counts_n
     return false;
 }
 
-/* Loads any file of the folder as the parcel. */
+/* Loads any file of the folder as the object. */
 static bool load_any(struct qry_usage_counts *counts)
 {
     DIR *dir = counts->config.spool == NULL ? NULL : opendir(counts->config.spool);
@@ -216,7 +216,7 @@ static bool load_any(struct qry_usage_counts *counts)
 static enum fg_code call(struct qry_usage_counts *counts, enum fg_bucket_verb verb,
                          struct fg_err *err)
 {
-    const struct parcel *parcel = &counts->parcel;
+    const struct usage_object *object = &counts->object;
     char name[FG_NAME_MAX_BYTES];
     struct fg_bucket_request request = {
         .verb = verb,
@@ -224,10 +224,10 @@ static enum fg_code call(struct qry_usage_counts *counts, enum fg_bucket_verb ve
         .deadline_mono_ns = fg_time_add(fg_mono_ns(counts->config.clock), counts->timeout_ns)};
     enum fg_code code;
 
-    fg_name_query_counts(name, &parcel->name);
+    fg_name_query_counts(name, &object->name);
     if (verb == FG_BUCKET_PUT) {
         request.condition = FG_BUCKET_IF_ABSENT;
-        request.content = fg_buf_slice(&parcel->bytes);
+        request.content = fg_buf_slice(&object->bytes);
     }
     code = fg_bucket_call(counts->config.bucket, &request);
     if (code != FG_OK)
@@ -236,11 +236,11 @@ static enum fg_code call(struct qry_usage_counts *counts, enum fg_bucket_verb ve
     return code;
 }
 
-/* Gives the parcel the name of another day if its own is over. Its old name was perhaps written by
+/* Gives the object the name of another day if its own is over. Its old name was perhaps written by
  * a put whose answer was lost. *ret_there: it was. */
 static enum fg_code name_anew(struct qry_usage_counts *counts, bool *ret_there, struct fg_err *err)
 {
-    struct fg_query_counts_name *name = &counts->parcel.name;
+    struct fg_query_counts_name *name = &counts->object.name;
     int32_t day = fg_query_counts_day(name->day, fg_wall_ns(counts->config.clock));
     enum fg_code code;
 
@@ -261,7 +261,7 @@ static enum fg_code name_anew(struct qry_usage_counts *counts, bool *ret_there, 
     return FG_OK;
 }
 
-/* Writes the parcel. Returns false if it has to wait. */
+/* Writes the object. Returns false if it has to wait. */
 static bool deliver(struct qry_usage_counts *counts)
 {
     bool there = false;
@@ -278,14 +278,14 @@ static bool deliver(struct qry_usage_counts *counts)
         return false;
     }
     fg_metric_add(counts->metrics, USAGE_COUNTS_WRITTEN, 1);
-    unspool(counts, &counts->parcel.name);
-    fg_buf_clear(&counts->parcel.bytes);
+    unspool(counts, &counts->object.name);
+    fg_buf_clear(&counts->object.bytes);
     return true;
 }
 
 /* ---- intervals ---- */
 
-/* Takes what was counted as the parcel, and begins the next interval. */
+/* Takes what was counted as the object, and begins the next interval. */
 static void pack(struct qry_usage_counts *counts, int64_t now_ns)
 {
     struct fg_arena *arena = fg_arena_create(FG_QUERY_COUNTS_ARENA_BYTES), *old;
@@ -303,17 +303,17 @@ static void pack(struct qry_usage_counts *counts, int64_t now_ns)
     (void)pthread_mutex_unlock(&counts->lock);
     if (taken.count > 0) {
         /* The day on which the interval began: it may have ended a little after midnight. */
-        counts->parcel.name = (struct fg_query_counts_name){
+        counts->object.name = (struct fg_query_counts_name){
             .day = fg_query_counts_day(fg_usage_day_of(begun_ns), now_ns),
             .process = counts->process,
             .number = counts->number++};
-        if (fg_query_counts_encode(&taken, &counts->parcel.bytes, &err) != FG_OK) {
+        if (fg_query_counts_encode(&taken, &counts->object.bytes, &err) != FG_OK) {
             fg_log_error("counts of queries are lost", fg_ls("err", err.msg));
-            fg_buf_clear(&counts->parcel.bytes);
+            fg_buf_clear(&counts->object.bytes);
         }
     }
     fg_arena_destroy(old);
-    if (counts->parcel.bytes.len > 0)
+    if (counts->object.bytes.len > 0)
         spool(counts);
 }
 
@@ -327,15 +327,15 @@ static bool interval_is_over(struct qry_usage_counts *counts, int64_t now_ns)
     return now_ns / counts->config.interval_ns != begun_ns / counts->config.interval_ns;
 }
 
-/* Delivers what waits: the parcel, then those of the folder. */
+/* Delivers what waits: the object, then those of the folder. */
 static void deliver_all(struct qry_usage_counts *counts)
 {
     for (int i = 0; i < FILES_MAX; i++) {
-        if (counts->parcel.bytes.len == 0 && !load_any(counts))
+        if (counts->object.bytes.len == 0 && !load_any(counts))
             return;
         if (!deliver(counts)) {
-            if (counts->parcel.on_disk)
-                fg_buf_clear(&counts->parcel.bytes); /* it is loaded again */
+            if (counts->object.on_disk)
+                fg_buf_clear(&counts->object.bytes); /* it is loaded again */
             return;
         }
     }
@@ -346,8 +346,8 @@ static void tick(void *arg)
     struct qry_usage_counts *counts = arg;
     int64_t now_ns = fg_wall_ns(counts->config.clock);
 
-    /* A parcel that only memory has is delivered before the next one, while counting goes on. */
-    if (counts->parcel.bytes.len == 0 && interval_is_over(counts, now_ns))
+    /* An object that only memory has is delivered before the next one, while counting goes on. */
+    if (counts->object.bytes.len == 0 && interval_is_over(counts, now_ns))
         pack(counts, now_ns);
     deliver_all(counts);
 }
@@ -369,7 +369,7 @@ enum fg_code qry_usage_counts_create(const struct qry_usage_counts_config *confi
     counts->begun_wall_ns = fg_wall_ns(config->clock);
     counts->timeout_ns = PUT_TIMEOUT_NS;
     (void)pthread_mutex_init(&counts->lock, NULL);
-    fg_buf_init(&counts->parcel.bytes, FG_QUERY_COUNTS_MAX_BYTES);
+    fg_buf_init(&counts->object.bytes, FG_QUERY_COUNTS_MAX_BYTES);
     if (getrandom(&counts->process, sizeof counts->process, 0) != sizeof counts->process)
         counts->process = fg_mix64((uint64_t)counts->begun_wall_ns ^ (uint64_t)getpid());
     code = fg_ticker_create(
@@ -384,12 +384,12 @@ enum fg_code qry_usage_counts_create(const struct qry_usage_counts_config *confi
     return FG_OK;
 }
 
-/* Delivers the parcel at the end. */
+/* Delivers the object at the end. */
 static void deliver_last(struct qry_usage_counts *counts)
 {
-    if (counts->parcel.bytes.len > 0 && !deliver(counts) && !counts->parcel.on_disk)
+    if (counts->object.bytes.len > 0 && !deliver(counts) && !counts->object.on_disk)
         fg_log_error("counts of queries are lost: the bucket does not take them");
-    fg_buf_clear(&counts->parcel.bytes);
+    fg_buf_clear(&counts->object.bytes);
 }
 
 void qry_usage_counts_destroy(struct qry_usage_counts *counts)
@@ -401,7 +401,7 @@ void qry_usage_counts_destroy(struct qry_usage_counts *counts)
     deliver_last(counts); /* what memory alone has; then what was counted since */
     pack(counts, fg_wall_ns(counts->config.clock));
     deliver_last(counts);
-    fg_buf_done(&counts->parcel.bytes);
+    fg_buf_done(&counts->object.bytes);
     fg_arena_destroy(counts->arena);
     (void)pthread_mutex_destroy(&counts->lock);
     free(counts);

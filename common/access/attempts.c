@@ -15,7 +15,7 @@ struct source {
 };
 
 struct fg_attempts {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of the buckets; held for one look-up */
     double per_minute;
     uint64_t seed;
     struct source buckets[SETS][WAYS];

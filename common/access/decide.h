@@ -53,7 +53,7 @@ enum fg_grant_kind {
 struct fg_grant {
     enum fg_grant_kind kind;
     unsigned demanded;                   /* scopes of the route */
-    struct fg_access_registry *registry; /* NULL: none is known. Not a reference of its own */
+    struct fg_access_registry *registry; /* NULL: not read yet. Borrowed */
     const Access__Token *token;          /* TOKEN */
     const struct fg_selector *matchers;  /* of the token; NULL: it has none */
     struct fg_access_identity identity;  /* IDENTITY */
@@ -61,10 +61,10 @@ struct fg_grant {
 };
 
 /*
- * Decides whether the route may be called at all. registry: NULL if none is known; then no token
- * is. FG_E_NO_TENANT: the caller did not prove who it is; the sentence does not say which part was
- * wrong. FG_E_DENIED: it lacks the scope, which is named. *ret_id of a token that was refused, for
- * the log; "": none was read.
+ * Decides whether the route may be called at all. registry: NULL if it has not been
+ * read yet; then every token is refused. FG_E_NO_TENANT: the caller did not prove who it is; the
+ * sentence does not say which part was wrong. FG_E_DENIED: it lacks the scope, which is named.
+ * *ret_id of a token that was refused, for the log; "": none was read.
  */
 enum fg_code fg_access_decide(const struct fg_access_facts *facts,
                               struct fg_access_registry *registry, struct fg_grant *ret_grant,

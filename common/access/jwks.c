@@ -1,7 +1,7 @@
 #include "common/access/jwks.h"
 
-#include "common/access/base64url.h"
 #include "common/access/claims.h"
+#include "common/base/base64url.h"
 
 #include <openssl/bn.h>
 #include <openssl/core_names.h>

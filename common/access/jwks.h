@@ -3,12 +3,14 @@
  *
  *     {"keys": [{"kty": "RSA", "kid": "2026-01", "use": "sig", "n": "…", "e": "AQAB"}, …]}
  *
- * A key says which algorithms it verifies, by its type and by its `alg`; a token never does:
+ * The key, never the token, says which algorithms it verifies, by its type and its `alg`. A key of
+ * each type has to pass checks:
  *
- *     kty  crv      demanded of the key                                            algorithms
- *     RSA           2,048 to 8,192 bits, odd exponent from 3 to 2^32, passes OpenSSL's check RS256,
- * PS256 EC   P-256    the point is on the curve                                      ES256 OKP
- * Ed25519  the point is on the curve, and not one of the few whose owner can be anybody  EdDSA
+ *     RSA           RS256, PS256   2,048 to 8,192 bits, odd exponent from 3 to 2^32,
+ *                                  passes OpenSSL's check
+ *     EC, P-256     ES256          the point is on the curve
+ *     OKP, Ed25519  EdDSA          the point is on the curve, and is none of the few that
+ *                                  verify signatures of anybody
  *
  * Other types, symmetric keys above all, and keys that `use` or `key_ops` reserve for something
  * other than verifying, are skipped. So are keys that fail a check, and those that are published

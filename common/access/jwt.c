@@ -1,7 +1,7 @@
 #include "common/access/jwt.h"
 
-#include "common/access/base64url.h"
 #include "common/access/claims.h"
+#include "common/base/base64url.h"
 #include "common/base/str.h"
 
 #include <openssl/bn.h>

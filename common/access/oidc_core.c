@@ -1,7 +1,7 @@
 #include "common/access/oidc_core.h"
 
-#include "common/access/base64url.h"
 #include "common/access/claims.h"
+#include "common/base/base64url.h"
 #include "common/base/str.h"
 
 #include <openssl/crypto.h>

@@ -1,6 +1,6 @@
 /*
- * Whoever comes without a token of ours: with a JSON Web Token of an issuer, or with the cookie of
- * a session. Puts together the issuers, the log-in, the keys of sessions, and the bindings of
+ * Identifies callers that have no token of this server: by a JSON Web Token of an issuer, or by the
+ * cookie of a session. Joins the issuers, the log-in, the keys of sessions, and the bindings of
  * settings and registry.
  *
  * Thread: fg_people_identify() on the loop of the request; the rest from the owner's.

@@ -406,8 +406,9 @@ static Access__Token *token_of(const struct fg_access_change *change, struct fg_
     return NULL;
 }
 
-static enum fg_code find_tenant(const struct fg_access_change *change, struct fg_slice id,
-                                Access__Tenant **ret_tenant, struct fg_err *err)
+enum fg_code fg_access_find_changed_tenant(const struct fg_access_change *change,
+                                           struct fg_slice id, Access__Tenant **ret_tenant,
+                                           struct fg_err *err)
 {
     *ret_tenant = fg_access_changed_tenant(change, id);
     return *ret_tenant != NULL ? FG_OK
@@ -490,7 +491,7 @@ enum fg_code fg_access_set_tenant_state(const struct fg_access_change *change, s
     Access__Tenant *tenant;
 
     fg_assert(state == ACCESS__TENANT__STATE__ACTIVE || state == ACCESS__TENANT__STATE__SUSPENDED);
-    if (find_tenant(change, id, &tenant, err) != FG_OK)
+    if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (tenant->state == state)
         return FG_OK;
@@ -510,7 +511,7 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
     Access__Tenant *tenant;
     size_t at = 0;
 
-    if (find_tenant(change, id, &tenant, err) != FG_OK)
+    if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (strlen(value) > LIMIT_VALUE_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "limits.%s: longer than %d bytes", name,

@@ -89,6 +89,11 @@ struct fg_access_change {
 /* Returns the tenant of that id in the message that is changed; NULL: there is none. */
 Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id);
 
+/* Does the same. FG_E_NOT_FOUND names the id. */
+enum fg_code fg_access_find_changed_tenant(const struct fg_access_change *change,
+                                           struct fg_slice id, Access__Tenant **ret_tenant,
+                                           struct fg_err *err) fg_must_check;
+
 /* Creates an active tenant, also in the place of one that was deleted (tenant_deletion.h).
  * FG_E_EXISTS unless it is active; FG_E_PRECONDITION: the key of the deleted one was shredded. */
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,

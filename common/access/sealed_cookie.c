@@ -1,6 +1,6 @@
 #include "common/access/sealed_cookie.h"
 
-#include "common/access/base64url.h"
+#include "common/base/base64url.h"
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 

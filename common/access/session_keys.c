@@ -30,8 +30,8 @@ struct fg_session_keys {
     struct fg_ticker *ticker; /* NULL: not started */
     struct fg_condition *unread;
     _Atomic int64_t wanted_mono_ns; /* the last time; 0: never */
-    pthread_mutex_t lock;
-    struct fg_cookie_keys known; /* under lock */
+    pthread_mutex_t lock;           /* of `known`; held for a copy, never for I/O */
+    struct fg_cookie_keys known;
 };
 
 /* ---- wrapping ---- */

@@ -3,15 +3,6 @@
 #include "common/access/tenant_keys.h"
 #include "common/access/tenant_keys_change.h"
 
-static enum fg_code find(const struct fg_access_change *change, struct fg_slice id,
-                         Access__Tenant **ret_tenant, struct fg_err *err)
-{
-    *ret_tenant = fg_access_changed_tenant(change, id);
-    return *ret_tenant != NULL ? FG_OK
-                               : fg_fail(err, FG_E_NOT_FOUND, "there is no tenant \"%.*s\"",
-                                         FG_S(fg_slice_sub(id, 0, FG_ACCESS_NAME_MAX_BYTES)));
-}
-
 /* ---- ask ---- */
 
 static uint32_t revoke_tokens(const struct fg_access_change *change, const char *tenant, char *by)
@@ -65,7 +56,7 @@ enum fg_code fg_access_delete_tenant(const struct fg_access_change *change, stru
     Access__TenantDeletion *deletion;
     Access__Tenant *tenant;
 
-    if (find(change, id, &tenant, err) != FG_OK)
+    if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (fg_access_is_deleted(tenant))
         return FG_OK;
@@ -102,7 +93,8 @@ enum fg_code fg_access_begin_deletion(const struct fg_access_change *change, str
     Access__TenantDeletion *deletion;
     Access__Tenant *tenant;
 
-    if (find(change, id, &tenant, err) != FG_OK || check_deleting(tenant, err) != FG_OK)
+    if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK ||
+        check_deleting(tenant, err) != FG_OK)
         return err->code;
     deletion = tenant->deletion;
     if (deletion->begun_ms != 0)
@@ -120,7 +112,7 @@ enum fg_code fg_access_end_deletion(const struct fg_access_change *change, struc
 {
     Access__Tenant *tenant;
 
-    if (find(change, id, &tenant, err) != FG_OK)
+    if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (tenant->state == ACCESS__TENANT__STATE__DELETED)
         return FG_OK;

@@ -36,8 +36,8 @@ bool fg_token_read(struct fg_slice text, struct fg_token *ret_token) fg_must_che
 
 /*
  * Makes a token of random bytes, which the caller forgets afterwards. id: of a token that gets a
- * new secret; NULL: a new one. Returns false if the bytes do not do, which happens with none that
- * are random: then the source of randomness is broken.
+ * new secret; NULL: a new one. Returns false if too few of the bytes are in the range of the
+ * alphabet, which happens only if the source of randomness is broken.
  */
 bool fg_token_make(const uint8_t random[FG_TOKEN_RANDOM_BYTES], const char *id,
                    char ret_text[FG_TOKEN_CHARS + 1], struct fg_token *ret_token) fg_must_check;

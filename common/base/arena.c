@@ -172,6 +172,15 @@ char *fg_arena_text(struct fg_arena *arena, struct fg_slice bytes)
     return text;
 }
 
+void *fg_arena_copy_list(struct fg_arena *arena, const void *list, uint32_t count, size_t size)
+{
+    void *copy = fg_arena_calloc(arena, (size_t)count + 1, size);
+
+    if (copy != NULL && count > 0)
+        memcpy(copy, list, count * size);
+    return copy;
+}
+
 char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...)
 {
     va_list args, again;

@@ -58,6 +58,11 @@ struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes) fg_
 /* Returns a NUL-terminated copy of the bytes, or NULL at the limit. */
 char *fg_arena_text(struct fg_arena *arena, struct fg_slice bytes) fg_must_check;
 
+/* Returns a copy of a list of `count` elements with room for one more, which is zeroed. Returns
+ * NULL at the limit. */
+void *fg_arena_copy_list(struct fg_arena *arena, const void *list, uint32_t count,
+                         size_t size) fg_must_check;
+
 /* Returns formatted text, NUL-terminated, or NULL at the limit. */
 char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...) fg_printf(2, 3) fg_must_check;
 

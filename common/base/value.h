@@ -53,6 +53,18 @@ static inline void fg_value_sum(uint64_t *sum, uint64_t value)
     *sum = (uint64_t)fg_value_add((int64_t)*sum, (int64_t)value);
 }
 
+/* Returns the greatest common divisor; 0 if both are 0. Values are stored divided by theirs. */
+static inline uint64_t fg_greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* Returns a + b modulo 2^64: undoes a difference. */
 static inline int64_t fg_wrap_add(int64_t a, int64_t b)
 {

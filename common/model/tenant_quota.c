@@ -84,7 +84,7 @@ struct period_count {
 };
 
 struct fg_quotas {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all fields; held for one tenant, or for a report */
     struct period_count *counts;
     uint32_t n, cap;
     uint32_t next; /* where the next report begins */

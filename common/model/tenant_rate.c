@@ -25,7 +25,7 @@ struct bucket {
 };
 
 struct fg_rates {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all fields; held for one tenant, a report or a sweep */
     struct bucket *buckets;
     uint32_t n, cap, max;
     uint32_t sweep_at; /* so many are enough to look for full ones */

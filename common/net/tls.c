@@ -3,6 +3,7 @@
  * a buffer for the output. Both ends of it are memory, so no call of OpenSSL's ever waits.
  */
 #include "common/net/tls_impl.h"
+#include "common/net/tls_rules.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -60,24 +61,13 @@ static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *ret_len)
     return 1;
 }
 
-static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH; /* the rest is questions about sockets */
-}
-
 /* One for the process. */
 static pthread_once_t method_once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *method;
 
 static void make_method(void)
 {
-    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "flamegrid");
-    fg_assert(method != NULL && BIO_meth_set_read_ex(method, bio_read) == 1 &&
-              BIO_meth_set_write_ex(method, bio_write) == 1 &&
-              BIO_meth_set_ctrl(method, bio_ctrl) == 1);
+    method = fg_tls_make_bio_method("flamegrid", bio_read, bio_write);
 }
 
 /* --- beginning and end --- */

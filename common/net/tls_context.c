@@ -29,8 +29,8 @@ struct fg_tls_context {
     struct fg_metrics *metrics;
     uint64_t hashes[FILES];   /* of what was last tried, good or bad; of the reloading thread */
     struct fg_ticker *ticker; /* reads changed files; NULL: nobody does */
-    pthread_mutex_t lock;
-    SSL_CTX *current; /* under lock */
+    pthread_mutex_t lock;     /* of `current`; held for taking a reference */
+    SSL_CTX *current;
 };
 
 /* --- reading one set --- */

@@ -15,3 +15,24 @@ void fg_tls_set_rules(SSL_CTX *ctx)
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 }
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* the rest is questions about sockets */
+}
+
+BIO_METHOD *fg_tls_make_bio_method(const char *name,
+                                   int (*read)(BIO *bio, char *out, size_t size, size_t *ret_len),
+                                   int (*write)(BIO *bio, const char *bytes, size_t len,
+                                                size_t *ret_len))
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
+
+    fg_assert(method != NULL && BIO_meth_set_read_ex(method, read) == 1 &&
+              BIO_meth_set_write_ex(method, write) == 1 &&
+              BIO_meth_set_ctrl(method, bio_ctrl) == 1);
+    return method;
+}

@@ -26,7 +26,7 @@ struct fg_cluster_clock {
     struct fg_condition *off;
     _Atomic int64_t correction_ns; /* 0: ours is right */
 
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of the two below, since any bucket call reports a time */
     bool is_known;
     int64_t last_ns; /* what was heard last */
 };

@@ -21,8 +21,10 @@ static _Atomic int log_fd = STDERR_FILENO;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
+/* Of the limit; not held while a line is written, so that a slow stderr holds up its writer only.
+ */
 static pthread_mutex_t limit_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct fg_log_limit limit; /* locked by it */
+static struct fg_log_limit limit;
 
 /* ---- one line ---- */
 

@@ -20,7 +20,7 @@ struct stack_set {
 };
 
 struct shard {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of the sets, their stacks included */
     struct stack_set *sets;
 };
 

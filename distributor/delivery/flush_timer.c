@@ -9,7 +9,7 @@ struct dist_flush_timer {
     bool (*flush)(void *arg);
     void *arg;
     pthread_t thread;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of `armed` and `stop`; not held while queues are flushed */
     pthread_cond_t wake;
     _Atomic bool armed; /* set under the lock; read without it to save the lock */
     bool stop;

@@ -15,7 +15,7 @@ struct dist_peer_queue {
     uint8_t store[FG_ID_BYTES];
     size_t store_len; /* 0: any */
 
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all below; not held while a message is made or sent */
     struct dist_peer_queue_item *first, *last;
     uint64_t queued_bytes; /* of the items, with PEER_QUEUE_ITEM_BYTES each */
     size_t queued_items;

@@ -83,13 +83,6 @@ static enum fg_code read_file(struct file *file, struct fg_err *err)
     return code;
 }
 
-static char *copy_text(const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    return memcpy(fg_malloc(size), text, size);
-}
-
 /* Reads the file if its version has changed. */
 static void look_at(struct file *file)
 {
@@ -107,7 +100,7 @@ static void look_at(struct file *file)
     if (read_file(file, &err) != FG_OK)
         /* The group keeps its targets: a typo in a file must not end the scrapes of all of its
          * targets. */
-        file->error = copy_text(err.msg);
+        file->error = fg_strdup(err.msg);
 }
 
 static void add_file(struct dist_file_discovery *files, const char *path)
@@ -122,7 +115,7 @@ static void add_file(struct dist_file_discovery *files, const char *path)
     }
     files->files = fg_realloc(files->files, (files->n_files + 1) * sizeof *files->files);
     files->files[files->n_files++] =
-        (struct file){.path = copy_text(path), .version = {.size = -1}};
+        (struct file){.path = fg_strdup(path), .version = {.size = -1}};
 }
 
 static void find_files(struct dist_file_discovery *files, const char *pattern)

@@ -100,13 +100,6 @@ static bool is_group_at(const struct dist_scrape_pool *targets, size_t at, const
     return at < targets->n_groups && strcmp(targets->groups[at]->name, name) == 0;
 }
 
-static char *copy_text(const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    return memcpy(fg_malloc(size), text, size);
-}
-
 /* ---- targets that are scraped ---- */
 
 static struct active *active_start(struct dist_scrape_pool *targets, struct dist_target *target,
@@ -115,7 +108,7 @@ static struct active *active_start(struct dist_scrape_pool *targets, struct dist
     struct active *active = fg_new(struct active);
 
     active->target = dist_target_ref(target);
-    active->group = copy_text(group);
+    active->group = fg_strdup(group);
     active->scrapes = fg_calloc(target->n_endpoints, sizeof(struct dist_scrape_loop *));
     for (uint32_t i = 0; i < target->n_endpoints; i++)
         active->scrapes[i] =
@@ -182,7 +175,7 @@ static struct targets_group *group_create(const char *name)
 {
     struct targets_group *group = fg_new(struct targets_group);
 
-    group->name = copy_text(name);
+    group->name = fg_strdup(name);
     return group;
 }
 

@@ -38,7 +38,7 @@ struct ing_catalog_tenant {
 
 /* Both have struct ing_catalog_memory first. */
 struct ing_catalog {
-    struct fg_rwlock lock;
+    struct fg_rwlock lock; /* of all below; pushes of known series take it for reading */
     uint64_t max_bytes;
     uint32_t tenants_max;
     uint32_t n_active; /* tenants that have services */

@@ -152,7 +152,7 @@ static enum fg_code answer_groups(struct ing_query *query, const Fg__Inner__Grou
     if (view == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "the ring has not been read yet");
     if (!is_store(head->asker, &listing.asker))
-        return fg_fail(err, FG_E_INVALID, "groups: nobody asks");
+        return fg_fail(err, FG_E_INVALID, "GROUPS: the message has no member that asks");
     listing.items = fg_arena_new(query->arena, Fg__Inner__TenantGroup *, GROUPS_PAGE);
     if (listing.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many groups");
@@ -294,7 +294,7 @@ static enum fg_code check_fetch(struct fetch *fetch, struct fg_err *err)
     if (check_store(fetch->query, head->store, err) != FG_OK)
         return err->code;
     if (head->group == NULL)
-        return fg_fail(err, FG_E_INVALID, "fetch: of no group");
+        return fg_fail(err, FG_E_INVALID, "FETCH: the message has no group");
     if (place.len > 0 && !ing_head_get_profile_key(place, &fetch->place))
         return fg_fail(err, FG_E_INVALID, "fetch: the place is no key of a profile");
     return ing_query_ids_read(head->ids, fetch->query->arena, &fetch->wanted, err);

@@ -52,8 +52,8 @@ struct ing_repair {
     struct fg_peer *self;
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    pthread_mutex_t lock; /* of `stop` */
+    pthread_cond_t wake;  /* the thread, which rests between rounds */
     bool stop;
 };
 

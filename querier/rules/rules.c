@@ -393,7 +393,7 @@ static enum fg_code evaluate(struct scrape *scrape, size_t i, size_t series_max,
     enum fg_code code;
 
     if (scrape->n_away == AWAY_MAX)
-        return fg_fail(err, FG_E_UNAVAILABLE, "not tried, as those before it failed");
+        return fg_fail(err, FG_E_UNAVAILABLE, "not evaluated: earlier rules of the tenant failed");
     if (qry_rule_read(scrape->exposed[i].message, scrape->query->arena, &rule->rule, err) != FG_OK)
         return err->code;
     code = take_values(scrape, &rule->rule, series_max, &rule->entry, err);

@@ -173,7 +173,7 @@ static void compact(struct fill *fill)
     int64_t from = process_cpu_ns();
     struct fg_err err;
 
-    bench_must(cmp_compaction_round(fill->compaction, &err), &err);
+    bench_must(cmp_compaction_pass(fill->compaction, &err), &err);
     fill->compact_ns += process_cpu_ns() - from;
 }
 

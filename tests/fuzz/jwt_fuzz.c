@@ -3,9 +3,9 @@
  * token, or "header\nclaims": JSON that is encoded here, with a signature of zeros, so that
  * mutations reach what lies behind base64url.
  */
-#include "common/access/base64url.h"
 #include "common/access/claims.h"
 #include "common/access/jwt.h"
+#include "common/base/base64url.h"
 
 /* A key of RFC 7515 (A.3), whose tokens nobody but its owner can make. */
 static const char key_set[] = "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\","

@@ -210,7 +210,7 @@ static struct counts run_seeds(size_t shape, uint64_t first, uint64_t seeds)
     return counts;
 }
 
-static void holds(void **state)
+static void no_profile_is_lost_or_counted_twice(void **state)
 {
     uint64_t first = setting("FG_SIM_FIRST", 0), seeds = setting("FG_SIM_SEEDS", SEEDS);
     uint64_t only = setting("FG_SIM_SHAPE", FG_COUNT(shapes));
@@ -328,7 +328,7 @@ static void every_rule_is_needed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds),
+        cmocka_unit_test(no_profile_is_lost_or_counted_twice),
         cmocka_unit_test(work_is_done_once),
         cmocka_unit_test(copies_after_an_answer),
         cmocka_unit_test(every_rule_is_needed),

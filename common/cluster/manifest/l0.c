@@ -105,16 +105,6 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the L0 manifest is too large to change");
 }
 
-/* Copies a list into the arena with room for one more; NULL: the arena is full. */
-static void *copy_list(struct fg_arena *arena, const void *list, uint32_t count, size_t size)
-{
-    void *copy = fg_arena_calloc(arena, (size_t)count + 1, size);
-
-    if (copy != NULL && count > 0)
-        memcpy(copy, list, count * size);
-    return copy;
-}
-
 static int compare_names(const void *left, const void *right)
 {
     const struct fg_l0_new_part *const *a = left, *const *b = right;
@@ -195,7 +185,7 @@ static struct fg_l0_tenant *join_tenants(const struct fg_l0 *l0,
 static bool renumber(struct fg_l0_segment *segment, const uint32_t *numbers, struct fg_arena *arena)
 {
     struct fg_l0_part *parts =
-        copy_list(arena, segment->parts, segment->n_parts, sizeof *segment->parts);
+        fg_arena_copy_list(arena, segment->parts, segment->n_parts, sizeof *segment->parts);
 
     if (parts == NULL)
         return false;
@@ -241,7 +231,7 @@ static bool add_segment(struct fg_l0 *l0, const struct fg_l0_new *new,
 {
     uint32_t *numbers = fg_arena_new(arena, uint32_t, l0->n_tenants);
     struct fg_l0_segment *segments =
-        copy_list(arena, l0->segments, l0->n_segments, sizeof *l0->segments);
+        fg_arena_copy_list(arena, l0->segments, l0->n_segments, sizeof *l0->segments);
     uint32_t n_tenants = 0, n_before = l0->n_tenants;
 
     if (numbers == NULL || segments == NULL)
@@ -265,7 +255,7 @@ static struct fg_l0_writer *own_writer(struct fg_l0 *l0, struct fg_id id, uint64
                                        struct fg_arena *arena)
 {
     struct fg_l0_writer *writers =
-        copy_list(arena, l0->writers, l0->n_writers, sizeof *l0->writers);
+        fg_arena_copy_list(arena, l0->writers, l0->n_writers, sizeof *l0->writers);
     uint32_t at = writer_place(l0, id);
 
     if (writers == NULL)
@@ -337,7 +327,7 @@ static bool leave_gone(struct fg_l0 *l0, const struct fg_segment_id *id, struct 
 
     if (found == NULL)
         return true;
-    gone = copy_list(arena, l0->gone, l0->n_gone, sizeof *l0->gone);
+    gone = fg_arena_copy_list(arena, l0->gone, l0->n_gone, sizeof *l0->gone);
     if (gone == NULL)
         return false;
     memmove(&gone[found - l0->gone], &gone[found - l0->gone + 1],
@@ -452,7 +442,7 @@ static bool forget_writers(struct fg_l0 *l0, struct fg_arena *arena)
     if (l0->n_writers < FG_L0_WRITERS_MAX)
         return true;
     excess = l0->n_writers - FG_L0_WRITERS_MAX / 4 * 3;
-    writers = copy_list(arena, l0->writers, l0->n_writers, sizeof *l0->writers);
+    writers = fg_arena_copy_list(arena, l0->writers, l0->n_writers, sizeof *l0->writers);
     if (writers == NULL)
         return false;
     qsort(writers, l0->n_writers, sizeof *writers, compare_silence);
@@ -475,11 +465,11 @@ enum fg_code fg_l0_retire(const struct fg_l0 *l0, const uint64_t *generations, u
                           bool *ret_changed, struct fg_err *err)
 {
     struct fg_l0 next = *l0;
-    uint64_t *leaving = copy_list(arena, generations, count, sizeof *generations);
+    uint64_t *leaving = fg_arena_copy_list(arena, generations, count, sizeof *generations);
 
-    next.segments = copy_list(arena, l0->segments, l0->n_segments, sizeof *l0->segments);
+    next.segments = fg_arena_copy_list(arena, l0->segments, l0->n_segments, sizeof *l0->segments);
     next.gone = fg_arena_new(arena, struct fg_l0_gone, (size_t)l0->n_gone + l0->n_segments);
-    next.tenants = copy_list(arena, l0->tenants, l0->n_tenants, sizeof *l0->tenants);
+    next.tenants = fg_arena_copy_list(arena, l0->tenants, l0->n_tenants, sizeof *l0->tenants);
     if (leaving == NULL || next.segments == NULL || next.gone == NULL || next.tenants == NULL)
         return no_memory(err);
     qsort(leaving, count, sizeof *leaving, compare_u64);
@@ -523,7 +513,7 @@ enum fg_code fg_l0_deleted(const struct fg_l0 *l0, const struct fg_segment_id *i
                            struct fg_arena *arena, struct fg_l0 *ret_l0, bool *ret_changed,
                            struct fg_err *err)
 {
-    struct fg_segment_id *leaving = copy_list(arena, ids, count, sizeof *ids);
+    struct fg_segment_id *leaving = fg_arena_copy_list(arena, ids, count, sizeof *ids);
     struct fg_l0 next = *l0;
 
     next.gone = fg_arena_new(arena, struct fg_l0_gone, l0->n_gone);

@@ -22,9 +22,9 @@ struct fg_membership {
     struct fg_membership_config config;
 
     struct fg_ticker *ticker; /* NULL: not started, or stopped */
-    pthread_mutex_t lock;
-    struct fg_membership_core core;              /* under lock */
-    uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* under lock: of tenants, until they are taken */
+    pthread_mutex_t lock;     /* of the core and the notices; never held for I/O */
+    struct fg_membership_core core;
+    uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* of tenants, until they are taken */
     uint32_t n_notices;
 
     /* The ticker's own, and after it the owner's: what was read last. */

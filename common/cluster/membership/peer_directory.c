@@ -28,7 +28,7 @@ struct fg_peer_directory {
     size_t n_addresses;
 
     struct fg_ticker *ticker; /* resolves the names again */
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;     /* of `set`; not held while names are resolved */
     struct fg_peer_set *set;
 };
 

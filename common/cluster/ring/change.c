@@ -20,22 +20,13 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the ring is too large to change");
 }
 
-/* A copy with room for one more; NULL at the arena's limit. */
-static void *copy_list(struct fg_arena *arena, const void *list, uint32_t count, size_t size)
-{
-    void *copy = fg_arena_calloc(arena, (size_t)count + 1, size);
-
-    if (copy != NULL && count > 0)
-        memcpy(copy, list, count * size);
-    return copy;
-}
-
 static bool draft_init(struct ring_draft *draft, const struct fg_ring *ring, struct fg_arena *arena)
 {
     *draft = (struct ring_draft){.ring = *ring, .arena = arena};
-    draft->ring.members = copy_list(arena, ring->members, ring->n_members, sizeof *ring->members);
+    draft->ring.members =
+        fg_arena_copy_list(arena, ring->members, ring->n_members, sizeof *ring->members);
     draft->ring.revisions =
-        copy_list(arena, ring->revisions, ring->n_revisions, sizeof *ring->revisions);
+        fg_arena_copy_list(arena, ring->revisions, ring->n_revisions, sizeof *ring->revisions);
     return draft->ring.members != NULL && draft->ring.revisions != NULL;
 }
 
@@ -194,7 +185,8 @@ static struct fg_ring_shard_factor *add_shard_factor(struct ring_draft *draft,
 
     if (!is_there && ring->n_shard_factors == FG_RING_SHARD_FACTORS_MAX)
         return NULL;
-    list = copy_list(draft->arena, ring->shard_factors, ring->n_shard_factors, sizeof *list);
+    list =
+        fg_arena_copy_list(draft->arena, ring->shard_factors, ring->n_shard_factors, sizeof *list);
     draft->full |= list == NULL;
     if (list == NULL)
         return NULL;
@@ -212,7 +204,8 @@ static struct fg_ring_shard_factor *add_shard_factor(struct ring_draft *draft,
 static void add_step(struct ring_draft *draft, struct fg_ring_steps *steps,
                      const struct fg_ring_change *change)
 {
-    struct fg_ring_step *items = copy_list(draft->arena, steps->items, steps->n, sizeof *items);
+    struct fg_ring_step *items =
+        fg_arena_copy_list(draft->arena, steps->items, steps->n, sizeof *items);
     int64_t since_ns = change->since_ns;
 
     draft->full |= items == NULL;
@@ -352,7 +345,7 @@ static bool renumber(struct fg_ring_revision *revision, const uint32_t *numbers,
                      struct fg_arena *arena)
 {
     struct fg_ring_place *places =
-        copy_list(arena, revision->places, revision->n_places, sizeof *revision->places);
+        fg_arena_copy_list(arena, revision->places, revision->n_places, sizeof *revision->places);
 
     if (places == NULL)
         return false;

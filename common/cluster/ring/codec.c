@@ -247,7 +247,7 @@ static unsigned get_shard_factor(struct ring_reader *reader, struct fg_cur *cur)
     uint64_t shard_factor = fg_cur_varint(cur);
 
     if (shard_factor > FG_SHARD_FACTOR_MAX)
-        fail(reader, "a spread");
+        fail(reader, "a shard factor");
     return (unsigned)shard_factor;
 }
 
@@ -288,9 +288,9 @@ static void get_shard_factors(struct ring_reader *reader, struct fg_ring *ring)
         get_steps(reader, &cur, &entry->steps);
         entry->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad || fg_ring_tenant_fault(entry->tenant) != NULL)
-            fail(reader, "the tenant of a spread");
+            fail(reader, "the tenant of a shard factor");
         else if (i > 0 && fg_slice_cmp(entry[-1].tenant, entry->tenant) >= 0)
-            fail(reader, "the order of spreads");
+            fail(reader, "the order of shard factors");
     }
 }
 

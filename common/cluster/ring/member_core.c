@@ -65,8 +65,8 @@ static uint32_t find_own(const struct fg_ring_member_core *member, const struct 
  * keep a member that no process is. */
 static bool may_leave(const struct fg_ring_member_core *member, const struct fg_ring *ring)
 {
-    return member->seated || (fg_ring_find(ring, member->config.name) == FG_RING_NO_MEMBER &&
-                              (!member->tried || ring->swaps > member->tried_swaps));
+    return member->was_member || (fg_ring_find(ring, member->config.name) == FG_RING_NO_MEMBER &&
+                                  (!member->tried || ring->swaps > member->tried_swaps));
 }
 
 static void update_state(struct fg_ring_member_core *member, const struct fg_ring *ring,
@@ -76,14 +76,14 @@ static void update_state(struct fg_ring_member_core *member, const struct fg_rin
         own == FG_RING_NO_MEMBER && fg_ring_find(ring, member->config.name) != FG_RING_NO_MEMBER;
     enum fg_ring_state state = own == FG_RING_NO_MEMBER ? FG_RING_GONE : fg_ring_state(ring, own);
 
-    if (taken && member->seated)
+    if (taken && member->was_member)
         member->state = FG_RING_MEMBER_REPLACED;
     else if (member->state == FG_RING_MEMBER_LEAVING)
         member->state = state == FG_RING_GONE && may_leave(member, ring) ? FG_RING_MEMBER_LEFT
                                                                          : FG_RING_MEMBER_LEAVING;
     else
         member->state = state == FG_RING_ACTIVE ? FG_RING_MEMBER_ACTIVE : FG_RING_MEMBER_JOINING;
-    member->seated |= own != FG_RING_NO_MEMBER;
+    member->was_member |= own != FG_RING_NO_MEMBER;
 }
 
 /* Returns the newest revision if there is an older one that this member has not drained and was

@@ -52,7 +52,7 @@ struct fg_ring_member_core {
     struct fg_ring_member_config config;
     enum fg_ring_member_state state;
     struct fg_err err;    /* why it cannot join; code FG_OK: nothing is wrong */
-    bool seated;          /* a ring that was read since the start had this store in it */
+    bool was_member;      /* a ring that was read since the start had this store in it */
     bool tried;           /* a swap was begun, */
     uint64_t tried_swaps; /* onto the ring with this number of swaps */
     bool swapping;

@@ -46,7 +46,7 @@ struct fg_ring_watch {
     pthread_t thread;
     bool started;
 
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of the fields below; never held for I/O */
     pthread_cond_t wake;  /* the thread: something is asked for */
     pthread_cond_t moved; /* those who wait */
     /* What is asked for. */

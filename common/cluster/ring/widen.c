@@ -23,9 +23,9 @@ static void end_wish(struct fg_ring_watch *watch)
 {
     const struct fg_ring_wish *wish = &watch->widen.wish;
 
-    fg_log_info("ring has the new spread of a tenant",
+    fg_log_info("the ring has a tenant's new shard factor",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
-                fg_lu("spread", wish->shard_factor));
+                fg_lu("shard_factor", wish->shard_factor));
     (void)pthread_mutex_lock(&watch->lock);
     watch->widening = false;
     (void)pthread_mutex_unlock(&watch->lock);

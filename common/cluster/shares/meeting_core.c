@@ -278,6 +278,18 @@ static void hear_count(struct fg_meeting *meeting, struct tenant *tenant, uint64
         append_count(tenant, process, bytes);
 }
 
+/* After each change of a tenant: tables keep to their bounds, and counts belong to a period, with
+ * that of the processes that are gone as the first. */
+static void check(const struct fg_meeting *meeting, const struct tenant *tenant)
+{
+    fg_assert(meeting->n_tenants <= FG_MEETING_TENANTS_MAX &&
+              meeting->n_processes <= FG_MEETING_PROCESSES_MAX);
+    fg_assert(tenant->n_demands <= FG_MEETING_PROCESSES_MAX &&
+              tenant->n_counts <= FG_MEETING_PROCESSES_MAX);
+    fg_assert(tenant->n_counts == 0 ||
+              (tenant->counts[0].process == GONE && tenant->span.start_s < tenant->span.end_s));
+}
+
 /* ---- what is said, and what comes of it ---- */
 
 static bool has_demand(const struct fg_meeting_use *use)
@@ -313,6 +325,7 @@ void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct 
         hear_demand(tenant, process, use->demand, now_mono_ns);
     if (count)
         hear_count(meeting, tenant, process, &use->span, use->bytes);
+    check(meeting, tenant);
 }
 
 struct fg_meeting_use fg_meeting_sum(struct fg_meeting *meeting, struct fg_slice name,
@@ -405,6 +418,7 @@ static void take_tenant(struct fg_meeting *meeting, struct fg_cur *cur, int64_t 
 
         if (!cur->bad)
             hear_count(meeting, tenant, process, &use.span, bytes);
+        check(meeting, tenant);
     }
 }
 

@@ -14,8 +14,8 @@
  *   list of records: varint-length tenant;  varint start, end of the period (seconds since 1970);
  *                    list of: 8 bytes id of a process, little-endian;  varint bytes
  *
- * Memory: bounded by FG_MEETING_TENANTS_MAX and FG_MEETING_PROCESSES_MAX. What finds no room is
- * added to no sum, so a process that asks takes more for free than there is.
+ * Memory: bounded by FG_MEETING_TENANTS_MAX and FG_MEETING_PROCESSES_MAX. If a table is full, new
+ * tenants and processes are not counted, so processes overestimate what is left.
  *
  * Thread: one at a time. No clock, no I/O.
  */

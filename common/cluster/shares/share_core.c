@@ -24,6 +24,7 @@ uint32_t fg_share_core_end(struct fg_share_core *core, int64_t now_mono_ns)
         core->processes = FG_MAX(core->heard, 1);
         core->since_mono_ns = now_mono_ns;
     }
+    fg_assert(core->processes > 0); /* rates are divided by it */
     return core->processes;
 }
 

@@ -3,45 +3,20 @@
  * being stream 1 (RFC 7540, 3.2; RFC 9113 has dropped it, but curl --http2 and old clients ask for
  * it). Whatever is not right about the wish is no error: the request is answered in HTTP/1.1.
  */
+#include "common/base/base64url.h"
 #include "common/net/http/http2.h"
 
 enum {
     SETTINGS_MAX_BYTES = 6 * 32, /* what nghttp2 takes: 32 entries of 6 bytes */
 };
 
-static int base64url_digit(uint8_t c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
-/* Decodes base64url without padding (RFC 4648, 5). Returns false if it is something else,
- * missing, or longer than SETTINGS_MAX_BYTES. */
+/* Decodes the header HTTP2-Settings. Returns false if it is missing, is no base64url of whole
+ * entries, or is longer than SETTINGS_MAX_BYTES. */
 static bool read_settings(struct fg_slice text, uint8_t out[SETTINGS_MAX_BYTES], size_t *ret_len)
 {
-    uint32_t bits = 0;
-    unsigned n_bits = 0;
-    size_t len = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = base64url_digit(text.ptr[i]);
-
-        if (digit < 0 || len == SETTINGS_MAX_BYTES)
-            return false;
-        bits = bits << 6 | (uint32_t)digit;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[len++] = (uint8_t)(bits >> n_bits);
-        }
-    }
-    *ret_len = len;
-    return text.ptr != NULL && len % 6 == 0;
+    *ret_len = fg_base64url_size(text.len);
+    return text.ptr != NULL && *ret_len <= SETTINGS_MAX_BYTES && *ret_len % 6 == 0 &&
+           fg_base64url_parse(text, out);
 }
 
 bool fg_http2_upgrade_wanted(const struct fg_http_request *req)

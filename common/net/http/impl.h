@@ -371,16 +371,16 @@ struct fg_http_conn {
     unsigned refs;                    /* the transport, and each request */
     struct fg_http_peer *peer_of;     /* its address; NULL: it does not come from a socket */
     bool idle;                        /* in the lists of idle connections, see peers.c: */
-    struct fg_http_conn *idle_prev, *idle_next; /* those of the loop, */
-    struct fg_http_conn *mate_prev, *mate_next; /* and those of the address */
-    uint64_t held_bytes;                        /* memory of its answers */
-    bool writing, reading, eof;                 /* eof: the peer has ended its side */
-    bool unread;                                /* the peer sent what we will not read */
-    uint64_t discarded_bytes;                   /* of that */
-    int64_t linger_mono_ns;                     /* begin of LINGER */
-    int64_t now_mono_ns;                        /* of the last event */
-    bool opening;                               /* the handshake of TLS is under way */
-    bool choosing;                              /* the version is not known yet, see choose() */
+    struct fg_http_conn *idle_prev, *idle_next;       /* those of the loop, */
+    struct fg_http_conn *sibling_prev, *sibling_next; /* and those of the address */
+    uint64_t held_bytes;                              /* memory of its answers */
+    bool writing, reading, eof;                       /* eof: the peer has ended its side */
+    bool unread;                                      /* the peer sent what we will not read */
+    uint64_t discarded_bytes;                         /* of that */
+    int64_t linger_mono_ns;                           /* begin of LINGER */
+    int64_t now_mono_ns;                              /* of the last event */
+    bool opening;                                     /* the handshake of TLS is under way */
+    bool choosing;        /* the version is not known yet, see choose() */
     unsigned preface_len; /* of HTTP/2's first bytes: came and were held back */
     bool secure;          /* under TLS */
     bool uncertified;     /* has not shown a certificate although it must */
@@ -577,10 +577,10 @@ struct fg_http_server {
     struct fg_http_loop **loops;
     size_t n_loops;
     unsigned port;
-    bool loopback; /* listens on a loopback address */
-    pthread_mutex_t lock;
+    bool loopback;         /* listens on a loopback address */
+    pthread_mutex_t lock;  /* of open_handles, which loops count and the owner waits for */
     pthread_cond_t closed; /* open_handles has become 0 */
-    unsigned open_handles; /* listeners, timers and connections of all loops; under lock */
+    unsigned open_handles; /* listeners, timers and connections of all loops */
 };
 
 void fg_http_server_handles(struct fg_http_server *server, int by);

@@ -110,26 +110,28 @@ unsigned fg_http_peers_count(const struct fg_http_conn *conn)
 
 static void add_idle(struct fg_http_conn *conn)
 {
-    struct idle_list *all = &conn->owner->peers->idle, *mates = &conn->peer_of->idle;
+    struct idle_list *all = &conn->owner->peers->idle, *siblings = &conn->peer_of->idle;
 
     conn->idle_prev = all->last;
     conn->idle_next = NULL;
     *(all->last == NULL ? &all->first : &all->last->idle_next) = conn;
     all->last = conn;
-    conn->mate_prev = mates->last;
-    conn->mate_next = NULL;
-    *(mates->last == NULL ? &mates->first : &mates->last->mate_next) = conn;
-    mates->last = conn;
+    conn->sibling_prev = siblings->last;
+    conn->sibling_next = NULL;
+    *(siblings->last == NULL ? &siblings->first : &siblings->last->sibling_next) = conn;
+    siblings->last = conn;
 }
 
 static void remove_idle(struct fg_http_conn *conn)
 {
-    struct idle_list *all = &conn->owner->peers->idle, *mates = &conn->peer_of->idle;
+    struct idle_list *all = &conn->owner->peers->idle, *siblings = &conn->peer_of->idle;
 
     *(conn->idle_prev == NULL ? &all->first : &conn->idle_prev->idle_next) = conn->idle_next;
     *(conn->idle_next == NULL ? &all->last : &conn->idle_next->idle_prev) = conn->idle_prev;
-    *(conn->mate_prev == NULL ? &mates->first : &conn->mate_prev->mate_next) = conn->mate_next;
-    *(conn->mate_next == NULL ? &mates->last : &conn->mate_next->mate_prev) = conn->mate_prev;
+    *(conn->sibling_prev == NULL ? &siblings->first : &conn->sibling_prev->sibling_next) =
+        conn->sibling_next;
+    *(conn->sibling_next == NULL ? &siblings->last : &conn->sibling_next->sibling_prev) =
+        conn->sibling_prev;
 }
 
 void fg_http_conn_idle(struct fg_http_conn *conn, bool idle)

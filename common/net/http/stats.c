@@ -89,6 +89,7 @@ struct fg_http_stats {
 
 /* Keeps all of them reachable: a registry, whose end we do not learn of, has names of theirs. */
 static struct fg_http_stats *all_stats;
+/* Of the list: servers begin and end while a scrape walks it. */
 static pthread_mutex_t all_stats_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A program may have several servers with one registry: its gauges are their sums. */

@@ -35,8 +35,8 @@ struct fg_keepalive {
     int64_t success_mono_ns; /* of the peer's health, at the last look */
     unsigned failures;       /* likewise */
     nng_pipe asked;          /* the connection there was when we asked */
-    pthread_mutex_t lock;
-    nng_pipe pipe; /* locked: the newest connection */
+    pthread_mutex_t lock;    /* of `pipe`, which nng's threads set */
+    nng_pipe pipe;           /* the newest connection */
 };
 
 static nng_duration ms_of(int64_t ns)

@@ -55,9 +55,9 @@ struct fg_rpc_server {
     unsigned requests_max, n_slots;
     struct rpc_server_slot *slots;
 
-    pthread_mutex_t lock;
-    pthread_cond_t idle;
-    unsigned under_way; /* received and not answered */
+    pthread_mutex_t lock; /* of under_way */
+    pthread_cond_t idle;  /* under_way has become 0 */
+    unsigned under_way;   /* received and not answered */
 };
 
 /* --- requests --- */

@@ -51,14 +51,6 @@ static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *ret_len)
     return rv == 0;
 }
 
-static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH; /* the rest is questions about sockets */
-}
-
 /* --- configurations --- */
 
 static int config_init(nng_tls_engine_config *config, nng_tls_mode mode)
@@ -457,10 +449,7 @@ static int registered; /* what nng said */
 
 static void make_engine(void)
 {
-    bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "nng");
-    fg_assert(bio_method != NULL && BIO_meth_set_read_ex(bio_method, bio_read) == 1 &&
-              BIO_meth_set_write_ex(bio_method, bio_write) == 1 &&
-              BIO_meth_set_ctrl(bio_method, bio_ctrl) == 1);
+    bio_method = fg_tls_make_bio_method("nng", bio_read, bio_write);
     registered = nng_tls_engine_register(&engine);
 }
 

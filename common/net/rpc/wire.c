@@ -117,6 +117,7 @@ struct unreached {
  * not tried any more give way to others. */
 static bool may_say_unreached(const char *message)
 {
+    /* Of the table: any of nng's threads logs. */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct unreached unreached[64];
     const char *address = strstr(message, " to ");

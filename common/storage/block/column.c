@@ -1,17 +1,7 @@
 #include "common/storage/block/column.h"
 
+#include "common/base/value.h"
 #include "common/storage/block/numbers.h"
-
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* 0 when all are 0. */
 static uint64_t common_divisor(const uint64_t *values, uint32_t count)
@@ -21,7 +11,7 @@ static uint64_t common_divisor(const uint64_t *values, uint32_t count)
     for (uint32_t i = 0; i < count && divisor != 1; i++) {
         /* Most are the same small number, and a division costs thirty times a comparison. */
         if (values[i] != divisor && (divisor == 0 || values[i] % divisor != 0))
-            divisor = greatest_divisor(values[i], divisor);
+            divisor = fg_greatest_divisor(values[i], divisor);
     }
     return divisor;
 }
@@ -69,7 +59,7 @@ static void try_delta(const uint64_t *values, const uint64_t *before, uint32_t c
         uint64_t step = difference(values[i], before[i]);
 
         if (step != divisor && (divisor == 0 || step % divisor != 0))
-            divisor = greatest_divisor(step, divisor);
+            divisor = fg_greatest_divisor(step, divisor);
     }
     divisor = FG_MAX(divisor, 1);
     for (uint32_t i = 0; i < count; i++) {

@@ -60,7 +60,8 @@ enum fg_code fg_block_directory_offset(struct fg_slice tail, uint64_t file_bytes
     struct trailer trailer = {0};
 
     if (tail.len < FG_BLOCK_TRAILER_BYTES || file_bytes < tail.len)
-        return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no block", tail.len);
+        return fg_fail(err, FG_E_CORRUPT, "an object of %zu bytes is too short for a block",
+                       tail.len);
     if (read_trailer(tail, file_bytes, &trailer, err) != FG_OK)
         return err->code;
     *ret_offset = trailer.offset;
@@ -312,7 +313,8 @@ enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes
     struct fg_slice raw = {NULL, 0};
 
     if (bytes.len < FG_BLOCK_TRAILER_BYTES || file_bytes < bytes.len)
-        return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no block", bytes.len);
+        return fg_fail(err, FG_E_CORRUPT, "an object of %zu bytes is too short for a block",
+                       bytes.len);
     if (read_trailer(bytes, file_bytes, &trailer, err) != FG_OK)
         return err->code;
     directory.version = trailer.version;

@@ -100,4 +100,15 @@ static inline bool fg_block_kind_has_times(uint32_t kind)
     return kind >= FG_BLOCK_SMP && kind <= FG_BLOCK_IDX;
 }
 
+/* The sample types of a series, which are stored once for all series that have the same. */
+struct fg_block_schema {
+    const struct fg_value_type *types;
+    uint32_t n_types;
+    struct fg_value_type period_type;
+};
+
+/* Compares schemas in the order in which a part stores them: less than, equal to, or greater than
+ * 0. */
+int fg_block_schema_cmp(const struct fg_block_schema *a, const struct fg_block_schema *b);
+
 #endif

@@ -1,5 +1,7 @@
 #include "common/storage/block/order.h"
 
+#include "common/storage/block/format.h"
+
 /* ---- comparing ---- */
 
 #define CMP(a, b) (((a) > (b)) - ((a) < (b)))
@@ -28,6 +30,22 @@ int fg_block_mapping_cmp(const struct fg_mapping *a, const struct fg_mapping *b)
     if (order == 0)
         order = CMP(a->offset, b->offset);
     return order != 0 ? order : CMP(a->flags, b->flags);
+}
+
+static int value_type_cmp(const struct fg_value_type *a, const struct fg_value_type *b)
+{
+    int order = fg_slice_cmp(a->type, b->type);
+
+    return order != 0 ? order : fg_slice_cmp(a->unit, b->unit);
+}
+
+int fg_block_schema_cmp(const struct fg_block_schema *a, const struct fg_block_schema *b)
+{
+    int order = value_type_cmp(&a->period_type, &b->period_type);
+
+    for (uint32_t i = 0; order == 0 && i < FG_MIN(a->n_types, b->n_types); i++)
+        order = value_type_cmp(&a->types[i], &b->types[i]);
+    return order != 0 ? order : CMP(a->n_types, b->n_types);
 }
 
 static int lines_cmp(const struct fg_line *a, uint32_t n_a, const struct fg_line *b, uint32_t n_b)

@@ -206,25 +206,10 @@ static struct fg_value_type get_type(struct fg_cur *cur)
     return (struct fg_value_type){type, fg_cur_lenbytes(cur)};
 }
 
-static int value_type_cmp(const struct fg_value_type *a, const struct fg_value_type *b)
-{
-    int order = fg_slice_cmp(a->type, b->type);
-
-    return order != 0 ? order : fg_slice_cmp(a->unit, b->unit);
-}
-
-static int schema_cmp(const struct fg_block_schema *a, const struct fg_block_schema *b)
-{
-    int order = value_type_cmp(&a->period_type, &b->period_type);
-
-    for (uint32_t i = 0; order == 0 && i < FG_MIN(a->n_types, b->n_types); i++)
-        order = value_type_cmp(&a->types[i], &b->types[i]);
-    return order != 0 ? order : (a->n_types > b->n_types) - (a->n_types < b->n_types);
-}
-
 static enum fg_code parse_schema(struct fg_cur *cur, struct fg_arena *arena,
                                  struct fg_block_schema *schema, struct fg_err *err)
 {
+    struct fg_value_type *types;
     uint64_t n_types;
 
     schema->period_type = get_type(cur);
@@ -232,11 +217,11 @@ static enum fg_code parse_schema(struct fg_cur *cur, struct fg_arena *arena,
     if (cur->bad || n_types == 0 || n_types > FG_BATCH_TYPES_MAX)
         return fg_fail(err, FG_E_CORRUPT, "types");
     schema->n_types = (uint32_t)n_types;
-    schema->types = fg_arena_new(arena, struct fg_value_type, n_types);
-    if (schema->types == NULL)
+    schema->types = types = fg_arena_new(arena, struct fg_value_type, n_types);
+    if (types == NULL)
         return fg_block_no_room(err, "types");
     for (uint32_t t = 0; t < n_types; t++)
-        schema->types[t] = get_type(cur);
+        types[t] = get_type(cur);
     return cur->bad ? fg_fail(err, FG_E_CORRUPT, "types") : FG_OK;
 }
 
@@ -251,7 +236,7 @@ static enum fg_code parse_schemas(struct fg_cur *cur, struct fg_arena *arena,
     for (uint32_t i = 0; i < count; i++) {
         if (parse_schema(cur, arena, &index->schemas[i], err) != FG_OK)
             return fg_wrap(err, "schema %u", i);
-        if (i > 0 && schema_cmp(&index->schemas[i - 1], &index->schemas[i]) >= 0)
+        if (i > 0 && fg_block_schema_cmp(&index->schemas[i - 1], &index->schemas[i]) >= 0)
             return fg_fail(err, FG_E_CORRUPT, "schema %u is out of order", i);
         index->n_schemas++;
     }
@@ -314,7 +299,7 @@ static int series_cmp(const struct fg_block_series_row *row, const struct fg_lab
 {
     int order = fg_labels_cmp(&row->labels, labels);
 
-    return order != 0 ? order : schema_cmp(row->schema, schema);
+    return order != 0 ? order : fg_block_schema_cmp(row->schema, schema);
 }
 
 static enum fg_code parse_rows(struct fg_cur *cur, struct fg_arena *arena,

@@ -133,12 +133,6 @@ struct fg_block_pages {
     uint32_t count;
 };
 
-struct fg_block_schema {
-    struct fg_value_type *types;
-    uint32_t n_types;
-    struct fg_value_type period_type;
-};
-
 struct fg_block_series_row {
     struct fg_labels labels; /* without those derived from the type */
     uint32_t *postings;      /* [labels.count]: index of each label in index->postings */

@@ -232,7 +232,7 @@ static enum fg_code check_groups(const struct checking *checking, struct fg_err 
             find_group(groups, part->n_groups, checking->rows.shards[i], checking->rows.windows[i]);
 
         if (group == NULL || group->count == 0)
-            return fg_fail(err, FG_E_CORRUPT, "groups: profile %u is in none", i);
+            return fg_fail(err, FG_E_CORRUPT, "groups: no group has profile %u", i);
         group->count--;
         group->digest = fg_id_sub(group->digest, checking->ids[i]);
     }

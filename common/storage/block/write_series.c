@@ -13,25 +13,9 @@
 
 /* ---- comparing ---- */
 
-static int value_type_cmp(const struct fg_value_type *a, const struct fg_value_type *b)
+static struct fg_block_schema schema_of(const struct fg_block_series *series)
 {
-    int order = fg_slice_cmp(a->type, b->type);
-
-    return order != 0 ? order : fg_slice_cmp(a->unit, b->unit);
-}
-
-static int schema_cmp(const struct fg_block_schema_out *a, const struct fg_block_schema_out *b)
-{
-    int order = value_type_cmp(&a->period_type, &b->period_type);
-
-    for (uint32_t i = 0; order == 0 && i < FG_MIN(a->n_types, b->n_types); i++)
-        order = value_type_cmp(&a->types[i], &b->types[i]);
-    return order != 0 ? order : (a->n_types > b->n_types) - (a->n_types < b->n_types);
-}
-
-static struct fg_block_schema_out schema_of(const struct fg_block_series *series)
-{
-    return (struct fg_block_schema_out){series->types, series->n_types, series->period_type};
+    return (struct fg_block_schema){series->types, series->n_types, series->period_type};
 }
 
 struct fg_profile_type fg_block_series_type(const struct fg_block_series *series, uint32_t type)
@@ -48,10 +32,10 @@ struct fg_profile_type fg_block_series_type(const struct fg_block_series *series
 
 int fg_block_series_cmp(const struct fg_block_series *a, const struct fg_block_series *b)
 {
-    struct fg_block_schema_out left = schema_of(a), right = schema_of(b);
+    struct fg_block_schema left = schema_of(a), right = schema_of(b);
     int order = fg_labels_cmp(&a->labels, &b->labels);
 
-    return order != 0 ? order : schema_cmp(&left, &right);
+    return order != 0 ? order : fg_block_schema_cmp(&left, &right);
 }
 
 /* ---- taking a series ---- */
@@ -101,11 +85,11 @@ static uint32_t find_pair(struct fg_block_writer *writer, const struct fg_label 
 static uint32_t find_schema(struct fg_block_writer *writer, const struct fg_block_series *series)
 {
     struct fg_block_part_out *part = &writer->part;
-    struct fg_block_schema_out wanted = schema_of(series), *made;
+    struct fg_block_schema wanted = schema_of(series), *made;
     struct fg_value_type *types;
 
     for (uint32_t i = part->n_schemas; i > 0; i--) /* mostly that of the series before */
-        if (schema_cmp(&part->schemas[i - 1], &wanted) == 0)
+        if (fg_block_schema_cmp(&part->schemas[i - 1], &wanted) == 0)
             return i - 1;
     fg_assert(fg_arena_grow(writer->arena, &part->schemas, part->n_schemas, 1, &part->cap_schemas,
                             sizeof *part->schemas));
@@ -250,9 +234,9 @@ static int by_pair(const void *a, const void *b, void *arg)
 
 static int by_schema(const void *a, const void *b, void *arg)
 {
-    const struct fg_block_schema_out *schemas = arg;
+    const struct fg_block_schema *schemas = arg;
 
-    return schema_cmp(&schemas[*(const uint32_t *)a], &schemas[*(const uint32_t *)b]);
+    return fg_block_schema_cmp(&schemas[*(const uint32_t *)a], &schemas[*(const uint32_t *)b]);
 }
 
 /* Things in use, sorted: olds by new number and news by old one. */
@@ -306,7 +290,7 @@ static void encode_labels(struct fg_block_writer *writer, const struct fg_block_
     }
 }
 
-static void encode_schema(const struct fg_block_schema_out *schema, struct fg_buf *out)
+static void encode_schema(const struct fg_block_schema *schema, struct fg_buf *out)
 {
     fg_buf_lenbytes(out, schema->period_type.type);
     fg_buf_lenbytes(out, schema->period_type.unit);

@@ -59,12 +59,6 @@ struct fg_block_pair {
     struct fg_slice name, value;
 };
 
-struct fg_block_schema_out {
-    const struct fg_value_type *types;
-    uint32_t n_types;
-    struct fg_value_type period_type;
-};
-
 /* A profile of the current page of IDX. */
 struct fg_block_row_out {
     uint32_t series, n_samples, window;
@@ -115,7 +109,7 @@ struct fg_block_part_out {
     struct fg_block_pair *pairs;
     uint32_t n_pairs, cap_pairs;
     struct fg_map pair_map;
-    struct fg_block_schema_out *schemas;
+    struct fg_block_schema *schemas;
     uint32_t n_schemas, cap_schemas;
     uint32_t stripe;   /* the current one */
     int64_t before_ns; /* the stripe is later than this, unless it is the first */

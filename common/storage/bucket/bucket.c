@@ -10,7 +10,7 @@ enum { LIST_MAX_BYTES = 4 * 1024 * 1024 }; /* a page of the longest names has 1 
 
 const char *const fg_bucket_verb_names[FG_BUCKET_VERBS] = {
     [FG_BUCKET_GET] = "get",       [FG_BUCKET_HEAD] = "head", [FG_BUCKET_PUT] = "put",
-    [FG_BUCKET_DELETE] = "delete", [FG_BUCKET_LIST] = "list", [FG_BUCKET_TIDY] = "tidy",
+    [FG_BUCKET_DELETE] = "delete", [FG_BUCKET_LIST] = "list", [FG_BUCKET_CLEAN_UP] = "clean_up",
 };
 
 /* ---- names ---- */
@@ -304,7 +304,7 @@ static const char *fault_of(const struct fg_bucket_request *request)
 
     if (request->verb == FG_BUCKET_LIST)
         fault = prefix_fault(request->name);
-    else if (request->verb != FG_BUCKET_TIDY)
+    else if (request->verb != FG_BUCKET_CLEAN_UP)
         fault = fg_bucket_name_fault(request->name);
     return fault != NULL ? fault : condition_fault(request);
 }
@@ -335,7 +335,7 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
     const char *fault;
 
     fg_assert((unsigned)request->verb < FG_BUCKET_VERBS && request->done != NULL);
-    fg_assert(request->verb == FG_BUCKET_TIDY || request->name != NULL);
+    fg_assert(request->verb == FG_BUCKET_CLEAN_UP || request->name != NULL);
     reset(request);
     fault = fault_of(request);
     if (fault != NULL) {

@@ -50,7 +50,7 @@ enum fg_bucket_verb {
     FG_BUCKET_PUT,    /* writes `content`, or the file `path` */
     FG_BUCKET_DELETE, /* FG_OK if the object does not exist */
     FG_BUCKET_LIST,
-    FG_BUCKET_TIDY, /* removes temporary files and unfinished uploads of writers that died */
+    FG_BUCKET_CLEAN_UP, /* removes temporary files and unfinished uploads of writers that died */
     FG_BUCKET_VERBS
 };
 
@@ -75,7 +75,7 @@ struct fg_bucket_entry {
  */
 struct fg_bucket_request {
     enum fg_bucket_verb verb;
-    const char *name; /* list: the prefix of names, "" for all. Not used by tidy */
+    const char *name; /* list: the prefix of names, "" for all. Not used by clean-up */
 
     uint64_t offset,
         length; /* get: a range; length 0: to the end. A range beyond the end returns less */
@@ -94,7 +94,7 @@ struct fg_bucket_request {
     unsigned page_max; /* 0: FG_BUCKET_PAGE_MAX, which is also the maximum */
     const char *after; /* NULL, or `next` of the previous page */
 
-    int64_t older_than_ns; /* tidy: minimum age of unfinished uploads, by the store's clock */
+    int64_t older_than_ns; /* clean-up: minimum age of unfinished uploads, by the store's clock */
 
     int64_t deadline_mono_ns; /* 0: none */
     struct fg_loop *home;     /* where done() runs; NULL: on a thread of the bucket */
@@ -123,8 +123,8 @@ struct fg_bucket_request {
     bool unchanged;             /* get if-changed */
     struct fg_buf body;         /* get */
     struct fg_bucket_etag etag; /* get, head, put: of the version that was read or written */
-    uint64_t size_bytes; /* get, head, put: of the whole object; tidy: number of removed files and
-                            uploads */
+    uint64_t size_bytes; /* get, head, put: of the whole object; clean-up: number of removed files
+                            and uploads */
     int64_t modified_wall_ns; /* head */
     int64_t answered_wall_ns; /* get: time of the response by the clock of the store (S3: whole
                                  seconds); 0: unknown, or it is this machine's clock */

@@ -334,7 +334,7 @@ static void act(struct fg_directory *directory, struct fg_bucket_request *reques
         fg_directory_list(directory, request);
         break;
     default:
-        request->size_bytes = fg_directory_tidy(directory);
+        request->size_bytes = fg_directory_clean_up(directory);
         break;
     }
 }
@@ -421,7 +421,7 @@ enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *c
         directory_close(&directory->bucket);
         return fg_wrap(err, "bucket %s", config->path);
     }
-    (void)fg_directory_tidy(directory);
+    (void)fg_directory_clean_up(directory);
     *ret_bucket = &directory->bucket;
     return FG_OK;
 }

@@ -373,13 +373,13 @@ enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_
             continue;
         if (temp.fd < 0)
             return fg_directory_fail(err, errno, "temporary file");
-        /* The lock says to fg_directory_tidy() of all processes that the writer lives. */
+        /* The lock says to fg_directory_clean_up() of all processes that the writer lives. */
         if (flock_always(temp.fd, LOCK_EX) == 0 && fstat(temp.fd, &info) == 0 &&
             info.st_nlink > 0) {
             *ret_temp = temp;
             return FG_OK;
         }
-        /* A tidy of another process removed the file before it was locked. */
+        /* A clean-up of another process removed the file before it was locked. */
         fg_directory_temp_done(directory, &temp);
     }
     return fg_fail(err, FG_E_UNAVAILABLE, "cannot create a temporary file");
@@ -419,7 +419,7 @@ static bool remove_dead(struct fg_directory *directory, const char *name)
     return dead;
 }
 
-uint64_t fg_directory_tidy(struct fg_directory *directory)
+uint64_t fg_directory_clean_up(struct fg_directory *directory)
 {
     int fd = openat(directory->temps, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);

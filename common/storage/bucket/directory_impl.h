@@ -76,7 +76,7 @@ enum fg_code fg_directory_unlink(struct fg_directory *directory, const char *nam
                                  struct fg_err *err) fg_must_check;
 
 /* Removes temporary files whose process is gone. Returns how many. */
-uint64_t fg_directory_tidy(struct fg_directory *directory);
+uint64_t fg_directory_clean_up(struct fg_directory *directory);
 
 /* ---- directory_list.c ---- */
 

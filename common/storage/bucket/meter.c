@@ -7,7 +7,7 @@
     M(kind, id##_PUT,    name "{op=\"put\"}",    help)   \
     M(kind, id##_DELETE, name "{op=\"delete\"}", help)   \
     M(kind, id##_LIST,   name "{op=\"list\"}",   help)   \
-    M(kind, id##_TIDY,   name "{op=\"tidy\"}",   help)
+    M(kind, id##_CLEAN_UP,   name "{op=\"clean_up\"}",   help)
 
 #define EACH_CLASS(M, kind, id, name, help)              \
     M(kind, id##_A,    name "{class=\"A\"}",    help)    \

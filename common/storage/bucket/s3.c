@@ -1,5 +1,5 @@
 /*
- * The S3 bucket. A get or a head is one call, made on the loop. Puts, deletes, lists and tidying
+ * The S3 bucket. A get or a head is one call, made on the loop. Puts, deletes, lists and clean-up
  * are jobs on workers: straight-line code that makes calls and waits for them.
  */
 #include "common/storage/bucket/s3.h"
@@ -312,7 +312,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     else if (request->verb == FG_BUCKET_LIST)
         list(work->s3, request);
     else
-        fg_s3_tidy(work->s3, request);
+        fg_s3_clean_up(work->s3, request);
     return FG_OK;
 }
 
@@ -325,7 +325,7 @@ static void submit(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     /* Uploads of files take minutes. On lanes of their own they never hold up the swap of a
      * manifest. */
-    bool slow = request->path != NULL || request->verb == FG_BUCKET_TIDY;
+    bool slow = request->path != NULL || request->verb == FG_BUCKET_CLEAN_UP;
     struct s3_work *work = fg_new(struct s3_work);
 
     *work = (struct s3_work){{.run = run, .done = on_ran}, s3, request};

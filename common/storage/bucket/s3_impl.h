@@ -170,7 +170,7 @@ bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation);
 /* Do the request and finish it. */
 void fg_s3_put(struct fg_s3 *s3, struct fg_bucket_request *request);
 void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request);
-void fg_s3_tidy(struct fg_s3 *s3, struct fg_bucket_request *request);
+void fg_s3_clean_up(struct fg_s3 *s3, struct fg_bucket_request *request);
 
 /* ---- s3.c ---- */
 

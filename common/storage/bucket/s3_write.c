@@ -535,7 +535,7 @@ void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request)
     fg_s3_finish(s3, request);
 }
 
-/* ---- tidying ---- */
+/* ---- unfinished uploads ---- */
 
 static enum fg_code list_uploads(struct fg_s3 *s3, struct fg_bucket_request *request,
                                  struct fg_s3_uploads *uploads)
@@ -603,7 +603,7 @@ static enum fg_code abort_stale(struct fg_s3 *s3, struct fg_bucket_request *requ
     return code;
 }
 
-void fg_s3_tidy(struct fg_s3 *s3, struct fg_bucket_request *request)
+void fg_s3_clean_up(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     struct fg_s3_uploads uploads = {.arena = fg_arena_create(S3_ANSWER_MAX_BYTES)};
     int64_t age_ns = request->older_than_ns > 0 ? request->older_than_ns : STALE_NS;

@@ -8,7 +8,7 @@ struct wave_list {
 };
 
 struct fg_bucket_wave {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all fields; held while a request is sent: a cancel finds it */
     pthread_cond_t ended_one;
     struct wave_list under_way, ended;
     bool cancelled;

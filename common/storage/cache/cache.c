@@ -33,7 +33,7 @@ struct fg_cache_entry {
 
 struct fg_cache {
     struct fg_clock *clock;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;   /* of all below; not held while a value is loaded or destroyed */
     pthread_cond_t changed; /* some entry is not LOADING any more */
     struct fg_cache_entry **buckets;
     size_t n_buckets;   /* a power of two */

@@ -20,7 +20,7 @@ struct ring_entry {
 };
 
 struct fg_key_ring {
-    struct fg_rwlock lock;
+    struct fg_rwlock lock; /* of all fields; pages take it for reading */
     struct slab *slabs;
     struct ring_entry *entries; /* each has a key of a slab, for ever */
     uint32_t n_entries;

@@ -718,23 +718,16 @@ static uint64_t rocks_memory_bytes(struct fg_store *store)
 
 /* --- create --- */
 
-static char *copy_text(const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    return memcpy(fg_malloc(size), text, size);
-}
-
 static struct rocks *rocks_alloc(const char *dir, const char *const *families, unsigned n_families,
                                  const struct fg_store_config *config)
 {
     struct rocks *rocks = fg_new(struct rocks);
 
-    rocks->dir = copy_text(dir);
+    rocks->dir = fg_strdup(dir);
     rocks->dir_fd = -1;
     rocks->n_families = n_families;
     for (unsigned i = 0; i < n_families; i++)
-        rocks->names[i] = copy_text(families[i]);
+        rocks->names[i] = fg_strdup(families[i]);
     fg_rwlock_init(&rocks->lock);
     rocks->cache = rocksdb_cache_create_lru((size_t)config->cache_bytes);
     rocks->options = make_options(config, rocks->cache);

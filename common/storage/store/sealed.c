@@ -32,8 +32,8 @@ struct sealed {
     struct fg_store *inner;
     bool write;
     struct secrets *secrets;
-    pthread_mutex_t lock;
-    unsigned n_known, next_known; /* under the lock */
+    pthread_mutex_t lock; /* of the next two, which any reader of the store moves */
+    unsigned n_known, next_known;
     /* The writer's. */
     uint8_t salt[FG_STORE_SALT_BYTES]; /* of this opening */
     struct fg_seal_cipher *cipher;     /* with the key of that */

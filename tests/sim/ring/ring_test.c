@@ -39,7 +39,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text != NULL && fg_parse_u64(fg_cstr(text), &value) ? value : otherwise;
 }
 
-static void holds(void **state)
+static void acknowledged_data_is_read_under_every_change_of_the_ring(void **state)
 {
     uint64_t first = setting("FG_SIM_FIRST", 0), seeds = setting("FG_SIM_SEEDS", SEEDS);
     struct world all = {0};
@@ -96,7 +96,7 @@ static void every_rule_is_needed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds),
+        cmocka_unit_test(acknowledged_data_is_read_under_every_change_of_the_ring),
         cmocka_unit_test(every_rule_is_needed),
     };
 

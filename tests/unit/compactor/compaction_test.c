@@ -224,7 +224,7 @@ static void a_job_is_halved_if_memory_is_small(void **state)
         for (uint32_t k = 0; k < 60; k++)
             arrive_from(world, 6, k % MADE_INSTANCES);
         world_pass_time(world, FG_HOUR_NS);
-        world_must(cmp_compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_pass(world->compaction, &err), &err);
         world_check(world);
         n = count_halves(world);
         fits = n > 0;
@@ -287,7 +287,7 @@ static void live_steadily(struct world *world, uint32_t windows)
     for (uint32_t w = 0; w < windows; w++) {
         world_pass_time(world, 10 * FG_MINUTE_NS);
         arrive_steadily(world, 12, world->clock.wall_ns - FG_MINUTE_NS);
-        world_must(cmp_compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_pass(world->compaction, &err), &err);
     }
     world_check(world);
 }

@@ -190,7 +190,7 @@ static void a_tenant_leaves_step_by_step(void **state)
     assert_int_equal(next(f), ERASURE_NOTHING);
 }
 
-static void what_comes_late_is_dropped(void **state)
+static void late_events_are_dropped(void **state)
 {
     struct fixture *f = *state;
 
@@ -275,7 +275,7 @@ static void ids_are_the_same_for_all_compactors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_tenant_leaves_step_by_step), TEST(what_comes_late_is_dropped),
+        TEST(a_tenant_leaves_step_by_step), TEST(late_events_are_dropped),
         TEST(a_new_compactor_waits_longer), TEST(a_manifest_with_data_is_not_cleared),
         TEST(an_erasure_begins_once),       TEST(ids_are_the_same_for_all_compactors),
     };

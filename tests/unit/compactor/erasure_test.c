@@ -228,7 +228,7 @@ static void a_tenant_goes_with_everything(void **state)
 
 /* An ingester that was away for days commits what it has, and the tenant has ended long ago: the
  * operator had told the ring to forget it. */
-static void what_arrives_after_the_end_goes_too(void **state)
+static void objects_that_arrive_after_the_end_are_erased(void **state)
 {
     struct fixture f;
 
@@ -345,7 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tenant_goes_with_everything),
-        cmocka_unit_test(what_arrives_after_the_end_goes_too),
+        cmocka_unit_test(objects_that_arrive_after_the_end_are_erased),
         cmocka_unit_test(a_tenant_of_the_same_name_begins_empty),
         cmocka_unit_test(old_knowledge_deletes_nothing),
         cmocka_unit_test(a_tenant_without_profiles_goes),

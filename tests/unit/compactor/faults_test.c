@@ -139,12 +139,12 @@ static void a_damaged_segment_holds_up_no_other_data(void **state)
     object.ptr[40] ^= 1;
     world_put(world, name, fg_buf_slice(&object));
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     fg_buf_init(&status, SIZE_MAX);
     cmp_compaction_status(world->compaction, &status);
     assert_true(fg_slice_search(fg_buf_slice(&status), name) != SIZE_MAX);
     world_pass_time(world, FG_HOUR_NS);
-    world_must(cmp_compaction_round(world->compaction, &err),
+    world_must(cmp_compaction_pass(world->compaction, &err),
                &err); /* the other one goes in alone */
     fg_buf_clear(&status);
     cmp_compaction_status(world->compaction, &status);
@@ -193,8 +193,8 @@ static void a_lost_segment_holds_up_no_other_data(void **state)
     world_get(world, name, &object);
     delete_object(world, name);
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     world_expect_status(world, "\"uncovered_segments\":1,");
     world_expect_status(world, "\"set_aside\":1,\"failures\":0,");
     world_expect_status(world, name);
@@ -246,7 +246,7 @@ static void a_lost_block_holds_up_no_other_data(void **state)
             world_put(world, name, fg_buf_slice(&object));
         world_pass_time(world, PLAN_DAY_NS);
         for (int i = 0; i < 3; i++)
-            world_must(cmp_compaction_round(world->compaction, &err), &err);
+            world_must(cmp_compaction_pass(world->compaction, &err), &err);
         assert_int_equal(world_shape_of(world).hours, 1);
         assert_int_equal(world_shape_of(world).days, 2);
         world_expect_status(world, "\"set_aside\":1,\"failures\":0,");

@@ -38,7 +38,7 @@ static void expired_blocks_are_dropped(void **state)
     world_restart(world);
     world_arrive(world, 50, WORLD_NOW - 10 * PLAN_DAY_NS, PLAN_DAY_NS);
     world_pass_time(world, 20 * FG_MINUTE_NS);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     world_keep(world, is_kept);
     world_check(world);
     world_close(world);
@@ -75,7 +75,7 @@ static void a_full_scratch_disk_does_not_stop_retention(void **state)
     world_arrive(world, 50, WORLD_NOW + 2 * PLAN_DAY_NS, FG_HOUR_NS);
     world_pass_time(world, 2 * FG_HOUR_NS);
     before = world_shape_of(world);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     after = world_shape_of(world);
     assert_int_equal(after.segments, before.segments); /* not merged */
     assert_true(after.days < before.days);
@@ -84,7 +84,7 @@ static void a_full_scratch_disk_does_not_stop_retention(void **state)
     world->config.disk = NULL;
     world_restart(world);
     fg_disk_unwatch(full);
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     world_keep(world, is_kept);
     world_check(world);
     assert_true(world_shape_of(world).segments < before.segments);
@@ -230,7 +230,7 @@ static void look_again(struct world *world)
 
     for (int i = 0; i < 4; i++) {
         world_pass_time(world, FG_HOUR_NS);
-        world_must(cmp_compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_pass(world->compaction, &err), &err);
     }
 }
 

@@ -26,8 +26,8 @@ static void two_compactors_on_one_tenant_lose_nothing(void **state)
     for (int k = 0; k < 30; k++) {
         world_pass_time(world, FG_HOUR_NS);
         world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS);
-        world_must(cmp_compaction_round(k % 2 == 0 ? world->compaction : other, &err), &err);
-        world_must(cmp_compaction_round(k % 2 == 0 ? other : world->compaction, &err), &err);
+        world_must(cmp_compaction_pass(k % 2 == 0 ? world->compaction : other, &err), &err);
+        world_must(cmp_compaction_pass(k % 2 == 0 ? other : world->compaction, &err), &err);
         world_check(world);
     }
     cmp_compaction_destroy(other);
@@ -112,9 +112,9 @@ static void compactors_share_tenants(void **state)
 
         turn_for_an_hour(world, memberships, alone ? 1 : 2);
         world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS);
-        world_must(cmp_compaction_round(both[0], &err), &err);
+        world_must(cmp_compaction_pass(both[0], &err), &err);
         if (!alone)
-            world_must(cmp_compaction_round(both[1], &err), &err);
+            world_must(cmp_compaction_pass(both[1], &err), &err);
         world_check(world);
         if (k > 2) { /* the one that has fallen silent has no rounds either */
             assert_int_equal(count_own(both[0]), alone ? MADE_TENANTS : 1);
@@ -123,9 +123,9 @@ static void compactors_share_tenants(void **state)
     }
     world_pass_time(world, 2 * FG_HOUR_NS);
     world_must(fg_membership_step(memberships[0], &err), &err);
-    world_must(cmp_compaction_round(both[0], &err), &err);
+    world_must(cmp_compaction_pass(both[0], &err), &err);
     world_pass_time(world, FG_HOUR_NS);
-    world_must(cmp_compaction_round(both[0], &err), &err);
+    world_must(cmp_compaction_pass(both[0], &err), &err);
     assert_in_range(world_shape_of(world).segments, 0, 2);
     close_two(memberships, scratches, both);
     world_close(world);
@@ -171,7 +171,7 @@ static void a_broken_manifest_of_another_tenant_holds_up_none(void **state)
         world_put(world, name, FG_LIT("nothing that was ever written"));
     }
     assert_in_range(others, 1, MADE_TENANTS);
-    world_must(cmp_compaction_round(keeper, &err), &err);
+    world_must(cmp_compaction_pass(keeper, &err), &err);
     cmp_compaction_destroy(keeper);
     for (int i = 0; i < 2; i++)
         fg_membership_destroy(memberships[i]);
@@ -200,7 +200,7 @@ static void a_deletion_asked_of_another_compactor(void **state)
     world_pass_time(world, 2 * PLAN_DAY_NS);
     turn_for_an_hour(world, memberships, 2);
     for (size_t i = 0; i < 2; i++)
-        world_must(cmp_compaction_round(both[i], &err), &err);
+        world_must(cmp_compaction_pass(both[i], &err), &err);
     before = world->n_profiles;
     world_bury(world, "{service_name=\"shop\"}", WORLD_NOW - FG_HOUR_NS, WORLD_NOW);
     world_keep(world, world_not_of_shop_that_hour);
@@ -209,9 +209,9 @@ static void a_deletion_asked_of_another_compactor(void **state)
         world_must(fg_membership_step(memberships[1 - owner], &err), &err);
         world_must(fg_membership_step(memberships[owner], &err), &err);
     }
-    world_must(cmp_compaction_round(both[1 - owner], &err), &err);
+    world_must(cmp_compaction_pass(both[1 - owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, 0); /* not by who is not its own */
-    world_must(cmp_compaction_round(both[owner], &err), &err);
+    world_must(cmp_compaction_pass(both[owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, before - world->n_profiles);
     world_check(world);
     close_two(memberships, scratches, both);

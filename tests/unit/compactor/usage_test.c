@@ -203,7 +203,7 @@ static void live_an_hour(struct world *world, struct arrived *arrived, struct cm
         world_restart(world);
     }
     if (draw(world, 3) == 0)
-        (void)!cmp_compaction_round(other, &err);
+        (void)!cmp_compaction_pass(other, &err);
     if (draw(world, 2) == 0)
         world_try_round(world);
 }

@@ -28,7 +28,7 @@ static void mortal_send(struct fg_bucket *bucket, struct fg_bucket_request *requ
     struct world_mortal *mortal = fg_container(bucket, struct world_mortal, bucket);
 
     mortal->seen++;
-    if (request->verb == FG_BUCKET_TIDY) {
+    if (request->verb == FG_BUCKET_CLEAN_UP) {
         assert_int_equal(request->older_than_ns, 24 * FG_HOUR_NS);
         mortal->tidied++;
     }
@@ -289,7 +289,7 @@ void world_turn(struct world *world)
 {
     struct fg_err err;
 
-    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_pass(world->compaction, &err), &err);
     world_check(world);
 }
 
@@ -297,7 +297,7 @@ void world_try_round(struct world *world)
 {
     struct fg_err err;
 
-    if (cmp_compaction_round(world->compaction, &err) != FG_OK)
+    if (cmp_compaction_pass(world->compaction, &err) != FG_OK)
         assert_int_equal(err.code, FG_E_UNAVAILABLE);
 }
 

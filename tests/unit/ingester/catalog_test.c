@@ -35,7 +35,7 @@ static void equal_definitions_share_a_number(void **state)
     fg_store_close(store);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void written_entries_are_read_back(void **state)
 {
     static const char *const zones[] = {"n", "e", "s", "w", "c"};
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -489,7 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_definitions_share_a_number),
-        cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(written_entries_are_read_back),
         cmocka_unit_test(gaps_in_numbers_are_kept),
         cmocka_unit_test(series_are_found_by_their_numbers),
         cmocka_unit_test(many_series_are_selected_listed_and_counted),

@@ -129,7 +129,7 @@ static size_t count_of(struct fixture *f, const struct ing_head_chunks_filter *f
     return count;
 }
 
-static void what_was_written_is_read_back(void **state)
+static void written_chunks_are_read_back(void **state)
 {
     struct fixture *f = *state;
     struct ing_head_chunk chunk = make(1, 5, 7, 3, 100), back;
@@ -503,7 +503,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_was_written_is_read_back),
+        TEST(written_chunks_are_read_back),
         TEST(cuts_are_kept),
         TEST(chunks_are_selected_by_time),
         TEST(chunks_are_selected_by_generation),

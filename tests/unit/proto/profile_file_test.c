@@ -132,7 +132,7 @@ static void a_pprof_becomes_a_tree_for_each_type(void **state)
     make_done(&make);
 }
 
-static void what_cannot_be_read_is_refused(void **state)
+static void unreadable_files_are_refused(void **state)
 {
     static const struct {
         enum fg_file_format format;
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_format_becomes_trees),
         cmocka_unit_test(a_pprof_becomes_a_tree_for_each_type),
-        cmocka_unit_test(what_cannot_be_read_is_refused),
+        cmocka_unit_test(unreadable_files_are_refused),
         cmocka_unit_test(a_tree_is_bounded),
     };
 

@@ -271,7 +271,7 @@ static void other_errors_of_the_sink_end_the_decoding(void **state)
     forget(&decoded);
 }
 
-static void limits(void **state)
+static void limits_refuse_samples_and_cut_stacks(void **state)
 {
     static const char file[] = FILE_OF(SAMPLED("none", "[0,1,2],[0]", "1,2"));
     struct decoded decoded = {0};
@@ -326,7 +326,7 @@ int main(void)
         cmocka_unit_test(good_files),
         cmocka_unit_test(bad_files),
         cmocka_unit_test(other_errors_of_the_sink_end_the_decoding),
-        cmocka_unit_test(limits),
+        cmocka_unit_test(limits_refuse_samples_and_cut_stacks),
         cmocka_unit_test(memory_is_bounded),
     };
 

@@ -244,7 +244,7 @@ static void limits_cut_and_refuse(void **state)
 }
 
 /* Whatever the depth there is no recursion; and what would be quadratic ends. */
-static void chains(void **state)
+static void deep_chains_need_no_recursion(void **state)
 {
     static const struct {
         enum fg_tree_format format;
@@ -311,7 +311,7 @@ int main(void)
         cmocka_unit_test(bad_trees),
         cmocka_unit_test(the_factor_multiplies),
         cmocka_unit_test(limits_cut_and_refuse),
-        cmocka_unit_test(chains),
+        cmocka_unit_test(deep_chains_need_no_recursion),
         cmocka_unit_test(long_names_are_bounded),
     };
 

@@ -68,7 +68,7 @@ static int64_t sum_of(const struct fixture *f, size_t group, uint32_t node)
     return sum;
 }
 
-static void what_ingesters_send_is_added_up(void **state)
+static void groups_of_ingesters_are_added_up(void **state)
 {
     struct fixture f;
     struct fg_buf payload;
@@ -169,7 +169,7 @@ static void groups_and_bytes_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_ingesters_send_is_added_up),
+        cmocka_unit_test(groups_of_ingesters_are_added_up),
         cmocka_unit_test(a_damaged_payload_is_refused),
         cmocka_unit_test(lists_stay_as_short_as_there_are_nodes),
         cmocka_unit_test(groups_and_bytes_are_bounded),

@@ -144,7 +144,7 @@ static void damaged_objects(void **state)
     fg_bucket_clear(&get);
 }
 
-static void limits(void **state)
+static void settings_that_are_too_large_or_too_many_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
@@ -185,7 +185,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(set_get_and_delete), TEST(others_change_it_meanwhile),
-        TEST(damaged_objects),    TEST(limits),
+        TEST(damaged_objects),    TEST(settings_that_are_too_large_or_too_many_are_refused),
         TEST(no_bucket),
     };
 

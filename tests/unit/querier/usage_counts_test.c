@@ -231,7 +231,7 @@ static void a_lost_answer_counts_once(void **state)
     close_it(&f);
 }
 
-static void what_comes_too_late_counts_for_another_day(void **state)
+static void late_counts_are_of_another_day(void **state)
 {
     struct fixture f;
     int32_t day;
@@ -339,7 +339,7 @@ int main(void)
         cmocka_unit_test(a_stop_writes_what_was_counted),
         cmocka_unit_test(nothing_is_lost_while_the_bucket_is_away),
         cmocka_unit_test(a_lost_answer_counts_once),
-        cmocka_unit_test(what_comes_too_late_counts_for_another_day),
+        cmocka_unit_test(late_counts_are_of_another_day),
         cmocka_unit_test(damaged_files_are_no_obstacle),
         cmocka_unit_test(files_of_newer_versions_are_kept),
     };

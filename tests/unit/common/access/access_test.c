@@ -287,7 +287,7 @@ static void without_a_registry_nobody_is_known(void **state)
     assert_string_equal(conditions(f), "");
 }
 
-static void what_is_in_the_bucket_counts_after_the_next_look(void **state)
+static void a_change_in_the_bucket_counts_after_the_next_look(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
@@ -869,7 +869,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_decided_before_the_registry_was_read),
         TEST(without_a_registry_nobody_is_known),
-        TEST(what_is_in_the_bucket_counts_after_the_next_look),
+        TEST(a_change_in_the_bucket_counts_after_the_next_look),
         TEST(a_damaged_registry_is_not_used),
         TEST(a_registry_that_is_gone_is_still_used),
         TEST(a_bucket_that_is_away_stops_queries_after_a_day_and_no_pushes),

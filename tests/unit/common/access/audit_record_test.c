@@ -305,7 +305,7 @@ static void records_after_the_end_show(void **state)
 
 /* ---- one record ---- */
 
-static void what_is_written_is_read(void **state)
+static void written_records_are_read_back(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1024 * 1024);
     const struct fg_audit_event event = {
@@ -468,7 +468,7 @@ int main(void)
         CHAIN_TEST(the_next_process_knows_the_end),
         CHAIN_TEST(a_known_record_has_to_be_there),
         CHAIN_TEST(records_after_the_end_show),
-        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(written_records_are_read_back),
         cmocka_unit_test(long_texts_are_cut_between_characters),
         cmocka_unit_test(lines_that_are_no_records_are_refused),
         cmocka_unit_test(names_are_read_only_as_they_are_written),

@@ -239,7 +239,7 @@ static void record_and_crash(struct fixture *f, enum crash crash)
     _exit(0);
 }
 
-static void what_a_killed_process_has_left_is_stored(void **state)
+static void records_of_a_killed_process_are_stored(void **state)
 {
     struct fixture *f = *state;
 
@@ -584,7 +584,7 @@ int main(void)
         AUDIT_TEST(a_lost_answer_stores_nothing_twice),
         AUDIT_TEST(two_processes_have_a_chain_each),
         AUDIT_TEST(a_folder_belongs_to_one_process),
-        AUDIT_TEST(what_a_killed_process_has_left_is_stored),
+        AUDIT_TEST(records_of_a_killed_process_are_stored),
         AUDIT_TEST(a_torn_line_is_not_stored),
         AUDIT_TEST(a_chain_without_its_end_shows_by_the_next_one),
         AUDIT_TEST(a_record_is_durable_or_refused),

@@ -1,5 +1,5 @@
 /* Base64url has one text for each sequence of bytes, and no other text passes. */
-#include "common/access/base64url.h"
+#include "common/base/base64url.h"
 #include "common/base/str.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Which keys of a set may be used. */
-#include "common/access/base64url.h"
 #include "common/access/jwks.h"
+#include "common/base/base64url.h"
 #include "common/runtime/config.h"
 
 #include <openssl/err.h>

@@ -741,7 +741,7 @@ static void a_rotated_token_has_two_secrets_for_a_while(void **state)
     assert_int_equal(load(f), FG_OK);
 }
 
-static void what_has_ended_is_not_rotated(void **state)
+static void an_ended_token_is_not_rotated(void **state)
 {
     struct fixture *f = *state;
     char text[FG_TOKEN_CHARS + 1], other[FG_TOKEN_CHARS + 1];
@@ -928,7 +928,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_token_that_cannot_be_is_not_created, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rotated_token_has_two_secrets_for_a_while, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_has_ended_is_not_rotated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_ended_token_is_not_rotated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_overlap_of_ages_does_not_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoked_token_is_over_for_good, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tokens_that_ended_long_ago_are_forgotten, set_up,

@@ -90,7 +90,7 @@ static void parse_f64(void **state)
     assert_false(fg_parse_f64(fg_bytes("1\0", 2), &got));
 }
 
-static void hex(void **state)
+static void hexadecimal_is_parsed_and_written(void **state)
 {
     uint8_t bytes[3];
     struct fg_buf buf;
@@ -222,7 +222,7 @@ static void utf8_characters(void **state)
     }
 }
 
-static void json(void **state)
+static void json_text_is_escaped(void **state)
 {
     static const struct {
         const char *in;
@@ -322,13 +322,20 @@ static void nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_u64),    cmocka_unit_test(parse_i64),
-        cmocka_unit_test(parse_f64),    cmocka_unit_test(hex),
-        cmocka_unit_test(base64),       cmocka_unit_test(decimal),
-        cmocka_unit_test(utf8),         cmocka_unit_test(utf8_characters),
-        cmocka_unit_test(json),         cmocka_unit_test(trim),
-        cmocka_unit_test(nocase),       cmocka_unit_test(edit_distance),
-        cmocka_unit_test(url_and_html), cmocka_unit_test(nearest),
+        cmocka_unit_test(parse_u64),
+        cmocka_unit_test(parse_i64),
+        cmocka_unit_test(parse_f64),
+        cmocka_unit_test(hexadecimal_is_parsed_and_written),
+        cmocka_unit_test(base64),
+        cmocka_unit_test(decimal),
+        cmocka_unit_test(utf8),
+        cmocka_unit_test(utf8_characters),
+        cmocka_unit_test(json_text_is_escaped),
+        cmocka_unit_test(trim),
+        cmocka_unit_test(nocase),
+        cmocka_unit_test(edit_distance),
+        cmocka_unit_test(url_and_html),
+        cmocka_unit_test(nearest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

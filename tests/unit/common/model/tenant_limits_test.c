@@ -264,7 +264,7 @@ static void override(struct fixture *f, const char *tenant, const char *yaml)
     fg_tenants_override(f->tenants, &item, 1);
 }
 
-static void what_was_set_comes_before_the_file_and_that_before_the_defaults(void **state)
+static void the_registry_overrides_the_file_and_the_file_the_defaults(void **state)
 {
     struct fixture *f = *state;
     struct fg_limits *limits;
@@ -349,8 +349,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_changed_file_is_loaded_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            what_was_set_comes_before_the_file_and_that_before_the_defaults, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_registry_overrides_the_file_and_the_file_the_defaults,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_change_of_the_file_leaves_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_invalid_one_is_left_out_and_the_others_count, set_up,
                                         tear_down),

@@ -107,7 +107,7 @@ static void a_refusal_names_all_that_one_has_to_know(void **state)
     fg_quotas_destroy(quotas);
 }
 
-static void what_others_counted_counts_and_is_never_taken_back(void **state)
+static void counts_of_others_are_added_and_never_fall(void **state)
 {
     struct fg_quotas *quotas = fg_quotas_create();
     struct fg_quota_count count;
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(the_setting_is_a_map),
         cmocka_unit_test(a_tenant_is_refused_until_the_period_ends),
         cmocka_unit_test(a_refusal_names_all_that_one_has_to_know),
-        cmocka_unit_test(what_others_counted_counts_and_is_never_taken_back),
+        cmocka_unit_test(counts_of_others_are_added_and_never_fall),
         cmocka_unit_test(only_what_was_checked_is_asked_about_each_in_its_turn),
         cmocka_unit_test(names_that_clients_invent_do_not_fill_the_memory),
         cmocka_unit_test(shares_are_of_the_period_that_runs),

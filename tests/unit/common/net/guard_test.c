@@ -247,7 +247,7 @@ static void two_callers_in_one_request_are_nobody(void **state)
     assert_int_equal(atomic_load(&counts.asked), 0);
 }
 
-static void what_was_attached_stays_until_the_answer(void **state)
+static void a_grant_stays_until_the_answer(void **state)
 {
     struct http_run *run = *state;
     int fd = run_client(run);
@@ -324,8 +324,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(each_request_of_a_connection_is_decided, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_callers_in_one_request_are_nobody, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_attached_stays_until_the_answer, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_grant_stays_until_the_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disconnect_does_not_take_it_from_the_handler, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_disconnect_within_the_body_releases_it, set_up,

@@ -274,7 +274,7 @@ static void peers_that_leave_are_noticed(void **state)
     assert_true(stream_end(run, 0, LAST_BYTES, 'x'));
 }
 
-static void what_cannot_be_streamed_is_said(void **state)
+static void a_request_that_cannot_be_streamed_is_refused(void **state)
 {
     struct http_run *run = *state;
     int old = run_client(run), head = run_client(run), gone = run_client(run);
@@ -902,7 +902,7 @@ int main(void)
         TEST(pieces_wait_for_answers_before_them),
         TEST(slow_readers_cost_nothing),
         TEST(peers_that_leave_are_noticed),
-        TEST(what_cannot_be_streamed_is_said),
+        TEST(a_request_that_cannot_be_streamed_is_refused),
         TEST(a_last_piece_needs_memory),
         TEST(coded_pieces_are_readable_at_once),
         TEST(every_last_piece_ends_the_coding),

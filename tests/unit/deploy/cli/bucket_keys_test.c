@@ -168,7 +168,7 @@ static enum fg_code shred_and_renew(void *arg, const struct fg_access_change *ch
 }
 
 /* Of a tenant with a shredded key and a new one, what the new one encrypts stays. */
-static void what_was_shredded_is_no_fault_and_can_be_dropped(void **state)
+static void a_shredded_key_is_no_fault_and_can_be_dropped(void **state)
 {
     struct fixture *f = *state;
     char segment[FG_NAME_MAX_BYTES];
@@ -217,7 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_key_that_cannot_be_had_is_no_damage),
         TEST(only_the_tenant_that_cannot_be_decrypted_is_quarantined),
-        TEST(what_was_shredded_is_no_fault_and_can_be_dropped),
+        TEST(a_shredded_key_is_no_fault_and_can_be_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #define WAITING(profiles, bytes)                                                                   \
     "{\"tenant\":\"a\",\"profiles\":" profiles ",\"wire_bytes\":" bytes "}"
 
-static void what_is_missing_is_one_sentence(void **state)
+static void missing_usage_is_told_in_one_sentence(void **state)
 {
     static const struct {
         const char *answer, *says;
@@ -46,7 +46,7 @@ static void what_is_missing_is_one_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_one_sentence),
+        cmocka_unit_test(missing_usage_is_told_in_one_sentence),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
     LABELS("__name__=\"process_cpu\", __otel__=\"true\", service.name=\"shop\", "                  \
            "service_name=\"shop\", thread.name=\"t2\"")
 
-static void labels(void **state)
+static void attributes_become_labels(void **state)
 {
     static const struct {
         const char *name, *in, *want;
@@ -79,7 +79,7 @@ static void labels(void **state)
     LABELS("__name__=\"process_cpu\", __otel__=\"true\", service.name=\"shop\", "                  \
            "service_name=\"other\", thread.name=\"t1\"")
 
-static void services(void **state)
+static void the_service_is_named_by_the_resource_or_the_program(void **state)
 {
     static const struct {
         const char *name, *in, *want;
@@ -149,8 +149,8 @@ static void the_callers_labels_win(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels),
-        cmocka_unit_test(services),
+        cmocka_unit_test(attributes_become_labels),
+        cmocka_unit_test(the_service_is_named_by_the_resource_or_the_program),
         cmocka_unit_test(many_resources_share_a_dictionary),
         cmocka_unit_test(the_callers_labels_win),
     };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void limits(void **state)
+static void an_exceeded_limit_is_named(void **state)
 {
     static const char request[] =
         REQUEST(RESOURCE(SHOP ",{'key':'a','value':{'stringValue':'1234567890'}}",
@@ -133,7 +133,7 @@ static void batches_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),
+        cmocka_unit_test(an_exceeded_limit_is_named),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(shared_stacks_are_bounded),
         cmocka_unit_test(batches_are_bounded),

@@ -168,7 +168,7 @@ static void errors_of_the_sink_are_passed_on(void **state)
 }
 
 /* One sender has what belongs to several. */
-static void what_the_sink_denies_leaves_the_others(void **state)
+static void a_denied_batch_leaves_the_others(void **state)
 {
     struct decoded decoded = {0};
 
@@ -225,7 +225,7 @@ int main(void)
         cmocka_unit_test(malformed_requests_are_refused),
         cmocka_unit_test(requests_without_profiles_are_fine),
         cmocka_unit_test(errors_of_the_sink_are_passed_on),
-        cmocka_unit_test(what_the_sink_denies_leaves_the_others),
+        cmocka_unit_test(a_denied_batch_leaves_the_others),
         cmocka_unit_test(services_of_a_profile_are_denied_one_by_one),
         cmocka_unit_test(a_request_of_which_everything_is_denied_is_refused),
     };

@@ -109,7 +109,7 @@ static void only_dangling_samples_are_dropped(void **state)
     }
 }
 
-static void links(void **state)
+static void samples_of_one_link_are_summed(void **state)
 {
     (void)state;
     decode_expect_text(ONE(SAMPLES("{'stackIndex':2,'linkIndex':1,'values':[1]},"
@@ -124,7 +124,7 @@ static void links(void **state)
     "{__name__=\"" name "\", __otel__=\"true\", service_name=\"unknown_service\"} at 5 for "       \
     "10000000000 period " rest
 
-static void types(void **state)
+static void types_are_named_by_value_and_period(void **state)
 {
     static const struct {
         const char *name, *in, *want;
@@ -237,8 +237,8 @@ int main(void)
         cmocka_unit_test(values_and_timestamps),
         cmocka_unit_test(dropped_items_are_counted),
         cmocka_unit_test(only_dangling_samples_are_dropped),
-        cmocka_unit_test(links),
-        cmocka_unit_test(types),
+        cmocka_unit_test(samples_of_one_link_are_summed),
+        cmocka_unit_test(types_are_named_by_value_and_period),
         cmocka_unit_test(times_that_are_missing),
         cmocka_unit_test(addresses_stay_where_there_are_no_names),
     };

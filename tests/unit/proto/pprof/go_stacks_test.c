@@ -164,7 +164,7 @@ static void add(struct slow *slow, uint32_t from, uint32_t n)
         slow->locations[i][k] = from + k;
 }
 
-static void what_is_missing_is_found(void **state)
+static void cut_stacks_are_completed_from_whole_ones(void **state)
 {
     struct slow slow = {.count = 0}, whole = {.count = 0};
 
@@ -304,7 +304,7 @@ static void only_what_may_be_cut_is_completed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_found),
+        cmocka_unit_test(cut_stacks_are_completed_from_whole_ones),
         cmocka_unit_test(recursion_is_left_alone),
         cmocka_unit_test(random_stacks_are_completed_as_slowly),
         cmocka_unit_test(a_full_arena_is_said),

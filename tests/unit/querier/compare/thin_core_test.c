@@ -110,7 +110,7 @@ static void recursion_does_not_fold_everything(void **state)
     assert_int_equal(rows[1].folded, 0);
 }
 
-static void what_cancels_has_moved(void **state)
+static void changes_that_cancel_each_other_have_moved(void **state)
 {
     struct qry_thin_row rows[] = {
         {.function = HASH, .found = true, .delta = -0.1, .size = 0.1},
@@ -161,7 +161,7 @@ int main(void)
         cmocka_unit_test(callers_are_folded_into_what_they_call),
         cmocka_unit_test(a_total_is_folded_into_its_own_self_value),
         cmocka_unit_test(recursion_does_not_fold_everything),
-        cmocka_unit_test(what_cancels_has_moved),
+        cmocka_unit_test(changes_that_cancel_each_other_have_moved),
         cmocka_unit_test(shares_of_everything_do_not_move),
     };
 

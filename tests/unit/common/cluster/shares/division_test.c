@@ -292,7 +292,7 @@ static void a_rate_holds_however_load_is_divided(void **state)
 }
 
 /* Nobody is refused anything while all together are within the rate, wherever the load is. */
-static void what_is_within_the_rate_passes(void **state)
+static void demand_within_the_rate_passes(void **state)
 {
     static const double loads[][DISTRIBUTORS] = {
         {7.5, 0, 0, 0},
@@ -479,7 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_holds_however_load_is_divided),
-        cmocka_unit_test(what_is_within_the_rate_passes),
+        cmocka_unit_test(demand_within_the_rate_passes),
         cmocka_unit_test(load_that_moves_is_followed),
         cmocka_unit_test(without_a_place_each_has_an_equal_part),
         cmocka_unit_test(one_that_is_cut_off_takes_a_part),

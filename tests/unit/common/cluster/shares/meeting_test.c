@@ -42,7 +42,7 @@ static void sums_are_of_all_that_take_part(void **state)
     fg_meeting_destroy(meeting);
 }
 
-static void whoever_falls_silent_asks_for_nothing_and_has_counted(void **state)
+static void a_silent_process_has_no_demand_and_keeps_its_counts(void **state)
 {
     struct fg_meeting *meeting = fg_meeting_create();
     struct fg_meeting_use sum;
@@ -80,7 +80,7 @@ static void counts_only_grow_and_end_with_their_period(void **state)
     fg_meeting_destroy(meeting);
 }
 
-static void what_cannot_be_true_is_left_out(void **state)
+static void impossible_demands_are_left_out(void **state)
 {
     static const double demands[] = {NAN, INFINITY, -1, 1e300};
     struct fg_meeting *meeting = fg_meeting_create();
@@ -219,9 +219,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_of_all_that_take_part),
-        cmocka_unit_test(whoever_falls_silent_asks_for_nothing_and_has_counted),
+        cmocka_unit_test(a_silent_process_has_no_demand_and_keeps_its_counts),
         cmocka_unit_test(counts_only_grow_and_end_with_their_period),
-        cmocka_unit_test(what_cannot_be_true_is_left_out),
+        cmocka_unit_test(impossible_demands_are_left_out),
         cmocka_unit_test(counts_of_processes_that_are_gone_become_one),
         cmocka_unit_test(too_many_tenants_or_processes_are_left_out),
         cmocka_unit_test(counts_outlive_a_restart_and_demand_does_not),

@@ -812,7 +812,7 @@ static void is_proven(void **state)
 static void tidies(void **state)
 {
     struct fixture *f = *state;
-    struct fg_bucket_request request = {.verb = FG_BUCKET_TIDY};
+    struct fg_bucket_request request = {.verb = FG_BUCKET_CLEAN_UP};
 
     assert_int_equal(fg_bucket_call(f->bucket, &request), FG_OK);
     assert_int_equal(request.size_bytes, 0);

@@ -111,7 +111,7 @@ static void their_number_is_bounded(void **state)
     assert_non_null(strstr(conditions(f), "; ..."));
 }
 
-static void who_tells_nobody_may(void **state)
+static void damage_is_classified_without_a_log(void **state)
 {
     (void)state;
     fg_damage_met(NULL, "segments/a", FG_E_NOT_FOUND, "not there");
@@ -128,7 +128,7 @@ int main(void)
         TEST(objects_are_named_until_nobody_meets_them),
         TEST(unreadable_objects_are_not_damaged),
         TEST(their_number_is_bounded),
-        cmocka_unit_test(who_tells_nobody_may),
+        cmocka_unit_test(damage_is_classified_without_a_log),
     };
 #undef TEST
 

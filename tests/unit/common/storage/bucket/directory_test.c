@@ -273,7 +273,7 @@ static void tidies_what_the_dead_left(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket *bucket = open_bucket(f, NULL);
-    struct fg_bucket_request tidy = {.verb = FG_BUCKET_TIDY};
+    struct fg_bucket_request tidy = {.verb = FG_BUCKET_CLEAN_UP};
     char path[200];
     int dead, alive;
 
@@ -358,7 +358,7 @@ static void opens_only_folders(void **state)
         FG_E_UNAVAILABLE);
 }
 
-static void counts(void **state)
+static void calls_and_failures_are_counted(void **state)
 {
     struct fixture *f = *state;
     struct fg_registry *registry = fg_registry_create();
@@ -405,7 +405,7 @@ int main(void)
         TEST(versions_only_go_up),
         TEST(a_failed_write_leaves_nothing),
         TEST(opens_only_folders),
-        TEST(counts),
+        TEST(calls_and_failures_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void a_lost_answer_is_no_refusal(void **state)
 }
 
 /* Done, lost, and then another came: nobody can tell, so nobody says that it was not done. */
-static void what_nobody_can_tell_is_unsure(void **state)
+static void a_lost_answer_to_a_replaced_object_is_unsure(void **state)
 {
     static const enum fake_fault faults[] = {FAULT_LOSE_REPLACED, FAULT_LOSE_DELETED};
     struct fixture *f = *state;
@@ -587,7 +587,7 @@ static void begins_an_upload_anew(void **state)
 static void tidies_stale_uploads(void **state)
 {
     struct fixture *f = *state;
-    struct fg_bucket_request tidy = {.verb = FG_BUCKET_TIDY};
+    struct fg_bucket_request tidy = {.verb = FG_BUCKET_CLEAN_UP};
 
     fake_s3_fail(f->store, "PUT /", FAULT_403, 2);
     fake_s3_fail(f->store, "DELETE /", FAULT_403, 2);
@@ -816,7 +816,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_lost_answer_is_no_refusal),
-        TEST(what_nobody_can_tell_is_unsure),
+        TEST(a_lost_answer_to_a_replaced_object_is_unsure),
         TEST(a_refusal_is_certain),
         TEST(after_a_reset_the_next_try_counts),
         TEST(all_answers_lost),

@@ -160,7 +160,7 @@ static void the_largest_owner_gives(void **state)
 }
 
 /* An owner that has left does not keep its share. */
-static void what_nobody_uses_goes_first(void **state)
+static void unused_objects_are_evicted_first(void **state)
 {
     struct world world;
 
@@ -202,7 +202,7 @@ int main(void)
         cmocka_unit_test(an_owner_with_less_than_its_share_loses_nothing),
         cmocka_unit_test(owners_that_read_much_get_the_same),
         cmocka_unit_test(the_largest_owner_gives),
-        cmocka_unit_test(what_nobody_uses_goes_first),
+        cmocka_unit_test(unused_objects_are_evicted_first),
         cmocka_unit_test(referenced_entries_stay),
     };
 

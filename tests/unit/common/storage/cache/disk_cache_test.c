@@ -133,7 +133,7 @@ static void put_all(struct fixture *f, uint64_t first, uint64_t count)
 
 /* ---- tests ---- */
 
-static void what_is_put_is_there_also_after_a_restart(void **state)
+static void entries_survive_a_restart(void **state)
 {
     struct fixture *f = *state;
     struct fg_disk_key other = key_of(3);
@@ -281,7 +281,7 @@ static void a_file_that_is_cut(void **state)
     }
 }
 
-static void what_is_not_ours_stays(void **state)
+static void foreign_files_stay(void **state)
 {
     static const char *const names[] = {"readme.txt", "123.cache", "000000000000000g.cache",
                                         "0000000000000001.cache.old"};
@@ -331,7 +331,7 @@ static void a_folder_that_is_taken_away(void **state)
     assert_int_equal(count_there(f->cache, 0, 5), 5);
 }
 
-static void what_is_too_large_is_dropped(void **state)
+static void entries_that_are_too_large_are_dropped(void **state)
 {
     const struct fg_disk_key key = {{1, 2}, 0, CACHE_BYTES / 64 - DISK_ENTRY_BYTES + 1};
     uint8_t *bytes = fg_calloc(1, key.len);
@@ -385,7 +385,7 @@ static void gives_way_when_the_disk_is_short_of_room(void **state)
     assert_true(get(f->cache, 100));
 }
 
-static void what_cannot_be_opened(void **state)
+static void a_cache_in_use_or_too_small_does_not_open(void **state)
 {
     struct fixture *f = *state;
     struct fg_disk_cache_config config = {
@@ -452,17 +452,17 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_put_is_there_also_after_a_restart),
+        TEST(entries_survive_a_restart),
         TEST(it_has_an_end),
         TEST(a_smaller_end_after_a_restart),
         TEST(a_byte_that_changes),
         TEST(a_file_that_is_cut),
-        TEST(what_is_not_ours_stays),
+        TEST(foreign_files_stay),
         TEST(a_disk_that_others_need),
         TEST(a_folder_that_is_taken_away),
-        TEST(what_is_too_large_is_dropped),
+        TEST(entries_that_are_too_large_are_dropped),
         TEST(gives_way_when_the_disk_is_short_of_room),
-        TEST(what_cannot_be_opened),
+        TEST(a_cache_in_use_or_too_small_does_not_open),
         TEST(many_users_at_once),
     };
 

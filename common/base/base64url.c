@@ -1,4 +1,4 @@
-#include "common/access/base64url.h"
+#include "common/base/base64url.h"
 
 #include "common/base/str.h"
 

@@ -3,8 +3,8 @@
  * bytes. Other characters, padding, and bits after the last byte that are not zero are errors, so
  * nobody can write a token in a second way. fg_parse_base64() is for senders that differ.
  */
-#ifndef FG_COMMON_ACCESS_BASE64URL_H
-#define FG_COMMON_ACCESS_BASE64URL_H
+#ifndef FG_COMMON_BASE_BASE64URL_H
+#define FG_COMMON_BASE_BASE64URL_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"
