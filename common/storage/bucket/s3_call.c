@@ -101,22 +101,23 @@ static bool is_cancelled(const struct fg_s3_call *call)
 
 /* ---- a try ---- */
 
-static void add_sorted(struct fg_s3_header *headers, size_t *n, const char *name, const char *value)
+static void add_sorted(struct fg_aws_header *headers, size_t *n, const char *name,
+                       const char *value)
 {
     size_t at = *n;
 
     fg_assert(*n < S3_HEADERS_MAX);
     for (; at > 0 && strcmp(headers[at - 1].name, name) > 0; at--)
         headers[at] = headers[at - 1];
-    headers[at] = (struct fg_s3_header){name, value};
+    headers[at] = (struct fg_aws_header){name, value};
     (*n)++;
 }
 
 /* "authorization: …" */
-static const char *sign(struct fg_s3_call *call, const struct fg_s3_header *headers, size_t n,
+static const char *sign(struct fg_s3_call *call, const struct fg_aws_header *headers, size_t n,
                         const char *date)
 {
-    const struct fg_s3_signable what = {
+    const struct fg_aws_signable what = {
         .method = call->method,
         .path = call->path,
         .query = call->query,
@@ -131,7 +132,7 @@ static const char *sign(struct fg_s3_call *call, const struct fg_s3_header *head
 
     fg_buf_init(&out, SIZE_MAX);
     fg_buf_puts(&out, "authorization: ");
-    fg_s3_sign(&what, &call->s3->auth.keys, &out);
+    fg_aws_sign(&what, &call->s3->auth.keys, &out);
     text = fg_arena_text(call->arena, fg_buf_slice(&out));
     fg_buf_done(&out);
     return text;
@@ -141,14 +142,14 @@ static const char *sign(struct fg_s3_call *call, const struct fg_s3_header *head
 static void prepare(struct fg_s3_call *call)
 {
     struct fg_s3 *s3 = call->s3;
-    struct fg_s3_header headers[S3_HEADERS_MAX];
+    struct fg_aws_header headers[S3_HEADERS_MAX];
     const char **lines = fg_arena_new(call->arena, const char *, S3_HEADERS_MAX + 2);
-    char date[S3_DATE_BYTES];
+    char date[FG_AWS_DATE_BYTES];
     size_t n = 0;
 
     /* Signed again for each try: a signature is valid for 15 minutes, and keys may have changed.
      * The clock is that of the store if ours is wrong. */
-    fg_s3_sign_date(fg_wall_ns(fg_s3_clock(s3)), date);
+    fg_aws_date(fg_wall_ns(fg_s3_clock(s3)), date);
     for (size_t i = 0; i < call->n_headers; i++)
         add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
     add_sorted(headers, &n, "host", s3->host);
@@ -317,7 +318,7 @@ static enum fg_code code_of_status(unsigned status, enum verdict *ret_verdict)
 /* By the error's code where we know it, else by the status. Sets the call's failure. */
 static enum verdict judge_error(struct fg_s3_call *call)
 {
-    const struct fg_s3_error *error = &call->error;
+    const struct fg_aws_error *error = &call->error;
     enum verdict verdict;
     enum fg_code code = code_of_status(call->status, &verdict);
 
@@ -372,13 +373,13 @@ static enum verdict judge(struct fg_s3_call *call)
 {
     const struct fg_client_request *http = &call->http;
 
-    call->error = (struct fg_s3_error){.code = ""};
+    call->error = (struct fg_aws_error){.code = ""};
     call->status = http->code == FG_OK ? http->status : 0;
     if (http->code != FG_OK)
         return judge_fault(call);
     if (http->status / 100 == 2 || http->status == 304)
         return judge_success(call);
-    fg_s3_read_error(fg_buf_slice(&http->answer), &call->error);
+    fg_aws_read_error(fg_buf_slice(&http->answer), &call->error);
     return judge_error(call);
 }
 
@@ -519,7 +520,7 @@ static void on_start(struct fg_msg *msg)
 void fg_s3_call_header(struct fg_s3_call *call, const char *name, const char *value)
 {
     fg_assert(call->n_headers < S3_HEADERS_MAX);
-    call->headers[call->n_headers++] = (struct fg_s3_header){name, value};
+    call->headers[call->n_headers++] = (struct fg_aws_header){name, value};
 }
 
 void fg_s3_call_start(struct fg_s3_call *call)

@@ -20,7 +20,7 @@ enum {
 /* The source of keys and the current keys. Only the loop uses it, except for the job. */
 struct fg_s3_auth {
     enum { S3_AUTH_FIXED, S3_AUTH_FILES, S3_AUTH_ROLE } kind;
-    struct fg_s3_keys keys;
+    struct fg_aws_keys keys;
     bool valid;
     uint64_t generation;  /* of the keys */
     int64_t end_wall_ns;  /* when they expire; INT64_MAX: never */
@@ -30,7 +30,7 @@ struct fg_s3_auth {
 
     struct fg_job job; /* owns the fields below while it runs */
     struct fg_file_version versions[3];
-    struct fg_s3_keys found;
+    struct fg_aws_keys found;
     int64_t found_end_wall_ns;
     bool changed;
 };
@@ -76,7 +76,7 @@ struct fg_s3_call {
     struct fg_s3 *s3;
     const char *method;
     const char *path, *query; /* encoded; the query's parameters in order, each with '=' */
-    struct fg_s3_header headers[S3_HEADERS_MAX];
+    struct fg_aws_header headers[S3_HEADERS_MAX];
     size_t n_headers;
     struct fg_slice body;
     enum fg_bucket_class class;
@@ -89,7 +89,7 @@ struct fg_s3_call {
     struct fg_buf *into;           /* of a 2xx; initialised with its limit, cleared for each try */
     /* Checks a 2xx: FG_OK, or the error that it contains (S3 may send one with a 200). On the loop.
      */
-    enum fg_code (*check)(struct fg_s3_call *call, struct fg_s3_error *error);
+    enum fg_code (*check)(struct fg_s3_call *call, struct fg_aws_error *error);
     void (*done)(struct fg_s3_call *call); /* on the loop */
 
     /*
@@ -100,7 +100,7 @@ struct fg_s3_call {
     struct fg_err err;
     unsigned status; /* of the last try; 0: no answer */
     bool unsure;     /* a try had no response or an inconclusive one, so it may have been done */
-    struct fg_s3_error error;
+    struct fg_aws_error error;
     struct fg_client_request http; /* the head of the last answer */
 
     /* Private to the call. */

@@ -22,12 +22,12 @@ static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS; /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
 
-static void keys_done(struct fg_s3_keys *keys)
+static void keys_done(struct fg_aws_keys *keys)
 {
     free(keys->access);
     free(keys->secret);
     free(keys->token);
-    *keys = (struct fg_s3_keys){0};
+    *keys = (struct fg_aws_keys){0};
 }
 
 static char *text_of(struct fg_slice text)
@@ -82,7 +82,7 @@ static enum fg_code look_in_files(struct fg_s3 *s3, struct fg_err *err)
     }
     if (same)
         return FG_OK;
-    struct fg_s3_keys keys = {0};
+    struct fg_aws_keys keys = {0};
     if (read_secret(paths[0], &keys.access, err) != FG_OK ||
         read_secret(paths[1], &keys.secret, err) != FG_OK ||
         read_secret(paths[2], &keys.token, err) != FG_OK) {
@@ -143,7 +143,7 @@ static enum fg_code read_answer(struct fg_s3 *s3, const struct fg_client_request
                                 bool *ret_again, struct fg_err *err)
 {
     struct fg_s3_auth *auth = &s3->auth;
-    struct fg_s3_error error;
+    struct fg_aws_error error;
 
     if (http->code != FG_OK) {
         *err = http->err;
@@ -151,9 +151,9 @@ static enum fg_code read_answer(struct fg_s3 *s3, const struct fg_client_request
         return http->code;
     }
     if (http->status == 200)
-        return fg_s3_read_role(fg_buf_slice(&http->answer), &auth->found, &auth->found_end_wall_ns,
-                               err);
-    fg_s3_read_error(fg_buf_slice(&http->answer), &error);
+        return fg_aws_read_role(fg_buf_slice(&http->answer), &auth->found, &auth->found_end_wall_ns,
+                                err);
+    fg_aws_read_error(fg_buf_slice(&http->answer), &error);
     *ret_again = http->status >= 500 || strcmp(error.code, "IDPCommunicationError") == 0;
     return fg_fail(err, *ret_again ? FG_E_UNAVAILABLE : FG_E_DENIED, "%s responded %u %s: %s",
                    http->url, http->status, error.code, error.message);
@@ -235,7 +235,7 @@ static void take_over(struct fg_s3_auth *auth)
 {
     keys_done(&auth->keys);
     auth->keys = auth->found;
-    auth->found = (struct fg_s3_keys){0};
+    auth->found = (struct fg_aws_keys){0};
     auth->end_wall_ns = auth->found_end_wall_ns;
     auth->generation++;
     auth->valid = true;
@@ -329,9 +329,9 @@ enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err)
     if (config->access_key[0] != '\0' && config->secret_key[0] != '\0') {
         auth->kind = S3_AUTH_FIXED;
         auth->valid = true;
-        auth->keys = (struct fg_s3_keys){text_of(fg_cstr(config->access_key)),
-                                         text_of(fg_cstr(config->secret_key)),
-                                         text_of(fg_cstr(config->session_token))};
+        auth->keys = (struct fg_aws_keys){text_of(fg_cstr(config->access_key)),
+                                          text_of(fg_cstr(config->secret_key)),
+                                          text_of(fg_cstr(config->session_token))};
         return FG_OK;
     }
     if (config->access_key_file[0] != '\0' && config->secret_key_file[0] != '\0') {
