@@ -45,6 +45,18 @@ static struct fg_slice hash_slice(const struct hash *hash)
     return fg_bytes(hash->bytes, HASH_BYTES);
 }
 
+void fg_aws_payload_hash(struct fg_slice body, char out[FG_AWS_HASH_BYTES])
+{
+    struct hash hash = sha256(body);
+    struct fg_buf text;
+
+    fg_buf_init(&text, FG_AWS_HASH_BYTES);
+    fg_buf_hex(&text, hash.bytes, HASH_BYTES);
+    fg_buf_putc(&text, '\0');
+    memcpy(out, text.ptr, FG_AWS_HASH_BYTES);
+    fg_buf_done(&text);
+}
+
 static void put_names(const struct fg_aws_signable *what, struct fg_buf *out)
 {
     for (size_t i = 0; i < what->n_headers; i++) {
@@ -78,7 +90,8 @@ static struct hash hash_request(const struct fg_aws_signable *what)
 
 static void put_scope(const struct fg_aws_signable *what, struct fg_buf *out)
 {
-    fg_buf_printf(out, "%.*s/%s/s3/aws4_request", DAY_BYTES, what->date, what->region);
+    fg_buf_printf(out, "%.*s/%s/%s/aws4_request", DAY_BYTES, what->date, what->region,
+                  what->service);
 }
 
 /* Derives the signing key, which is good for one day, region and service, from the secret. */
@@ -94,7 +107,7 @@ static struct hash day_key(const struct fg_aws_signable *what, const struct fg_a
     key = hmac(fg_buf_slice(&first), fg_bytes(what->date, DAY_BYTES));
     fg_buf_done(&first);
     key = hmac(hash_slice(&key), fg_cstr(what->region));
-    key = hmac(hash_slice(&key), FG_LIT("s3"));
+    key = hmac(hash_slice(&key), fg_cstr(what->service));
     return hmac(hash_slice(&key), FG_LIT("aws4_request"));
 }
 

@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 
-enum { S3_HEADERS_MAX = 20, FG_AWS_DATE_BYTES = 17 };
+enum { FG_AWS_DATE_BYTES = 17, FG_AWS_HASH_BYTES = 65 };
 
 struct fg_aws_keys {
     char *access, *secret, *token; /* token "": none */
@@ -24,13 +24,16 @@ struct fg_aws_signable {
     const char *method, *path, *query;
     const struct fg_aws_header *headers;
     size_t n_headers;
-    const char *payload_hash; /* the header x-amz-content-sha256 */
-    const char *date;         /* x-amz-date */
-    const char *region;
+    const char *payload_hash;     /* the header x-amz-content-sha256 */
+    const char *date;             /* x-amz-date */
+    const char *region, *service; /* "s3", "kms" */
 };
 
 /* Formats a time as "20130524T000000Z". */
 void fg_aws_date(int64_t wall_ns, char out[FG_AWS_DATE_BYTES]);
+
+/* Writes the SHA-256 of a body in hexadecimal digits. */
+void fg_aws_payload_hash(struct fg_slice body, char out[FG_AWS_HASH_BYTES]);
 
 /* Appends the value of the header Authorization. */
 void fg_aws_sign(const struct fg_aws_signable *what, const struct fg_aws_keys *keys,

@@ -40,7 +40,7 @@ static void get_object(void **state)
 
     (void)state;
     expect(&(struct fg_aws_signable){"GET", "/test.txt", "", headers, FG_COUNT(headers), empty,
-                                     date, "us-east-1"},
+                                     date, "us-east-1", "s3"},
            "host;range;x-amz-content-sha256;x-amz-date",
            "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
@@ -56,7 +56,7 @@ static void put_object(void **state)
 
     (void)state;
     expect(&(struct fg_aws_signable){"PUT", "/test%24file.text", "", headers, FG_COUNT(headers),
-                                     hash, date, "us-east-1"},
+                                     hash, date, "us-east-1", "s3"},
            "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
 }
@@ -69,10 +69,10 @@ static void queries(void **state)
 
     (void)state;
     expect(&(struct fg_aws_signable){"GET", "/", "lifecycle=", headers, FG_COUNT(headers), empty,
-                                     date, "us-east-1"},
+                                     date, "us-east-1", "s3"},
            names, "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
     expect(&(struct fg_aws_signable){"GET", "/", "max-keys=2&prefix=J", headers, FG_COUNT(headers),
-                                     empty, date, "us-east-1"},
+                                     empty, date, "us-east-1", "s3"},
            names, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
