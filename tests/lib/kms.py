@@ -7,7 +7,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 
