@@ -68,8 +68,9 @@ static enum fg_code unwrap_key(struct fg_store *store, struct fg_key_store *keys
         return fg_fail(err, FG_E_CORRUPT, "its key cannot be read");
     if (keys == NULL)
         return fg_fail(err, FG_E_PRECONDITION,
-                       "it is encrypted with %.*s: encryption.key_file, or Vault, has to be set. "
-                       "Without that nobody can read it; move its folder away to give it up",
+                       "it is encrypted with %.*s: encryption.key_file, vault_address or kms.key "
+                       "has to be set. Without that nobody can read it; move its folder away to "
+                       "give it up",
                        FG_S(fg_slice_sub(name, 0, FG_ERR_MSG_MAX_BYTES / 4)));
     if (fg_key_store_unwrap(keys, OWNER, name, wrapped, ret_key, err) != FG_OK)
         return err->code;

@@ -8,7 +8,7 @@
  * With encryption turned on later, values from before stay as they are until they are evicted; with
  * it turned off, those that are encrypted are read for as long as they are there.
  *
- * Thread: one, before the ingester starts. Waits for Vault.
+ * Thread: one, before the ingester starts. Waits for Vault and KMS.
  */
 #ifndef FG_INGESTER_HEAD_SEAL_H
 #define FG_INGESTER_HEAD_SEAL_H

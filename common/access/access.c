@@ -837,6 +837,7 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
         fg_key_store_create(&(struct fg_key_store_config){.settings = access->config.encryption,
                                                           .bucket = bucket,
                                                           .by = "flamegrid",
+                                                          .clock = access->config.clock,
                                                           .registry = access->config.registry},
                             &access->keys, err) != FG_OK)
         return err->code;

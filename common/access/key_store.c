@@ -8,6 +8,7 @@
 #include "common/runtime/log.h"
 #include "common/storage/seal/key_ring.h"
 
+#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 
@@ -22,11 +23,11 @@ enum { WRAPS_MAX = 8, PATH_MAX_BYTES = 4096 };
 /* clang-format off */
 const struct fg_conf_field fg_encryption_fields[] = {
     {"mode", FG_CONF_ENUM, CONF(mode), .def = "off", .choices = "off|per_tenant",
-     .doc = "Whether new segments, blocks and heads are encrypted. per_tenant: with a key of each tenant, which is stored in the bucket, encrypted with `encryption.key_file`. off: they are not; what was encrypted before can be read as long as the key file is set. All programs that read or write the bucket need the same section."},
+     .doc = "Whether new segments, blocks and heads are encrypted. per_tenant: with a key of each tenant, which is stored in the bucket, encrypted with `encryption.key_file`, Vault or KMS. off: they are not; what was encrypted before can be read as long as what encrypts the keys is set. All programs that read or write the bucket need the same section."},
     {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
      .doc = "File with the key that encrypts the keys of tenants: 32 bytes, or 64 hexadecimal digits (`openssl rand -hex 32`). Others than owner and group may not read it. Without it nothing that is encrypted can be read, so keep a copy elsewhere than the bucket."},
     {"old_key_files", FG_CONF_STRING, CONF(old_key_files), .def = "", .max = "4000",
-     .doc = "Files with earlier keys, separated by commas: keys of tenants that these encrypted can be read. `flamegrid encryption rewrap` encrypts all of them with `encryption.key_file`, or Vault, again; then the earlier ones are not needed any more."},
+     .doc = "Files with earlier keys, separated by commas: keys of tenants that these encrypted can be read. `flamegrid encryption rewrap` encrypts all of them with what encrypts new ones again; then the earlier ones are not needed any more."},
     {"vault_address", FG_CONF_STRING, CONF(vault_address), .def = "", .max = "500",
      .doc = "Instead of `encryption.key_file`: URL of HashiCorp Vault or OpenBao, such as https://vault.example:8200, whose transit engine encrypts the keys of tenants. It is asked once for each key and process."},
     {"vault_mount", FG_CONF_STRING, CONF(vault_mount), .def = "transit", .max = "200",
@@ -37,9 +38,30 @@ const struct fg_conf_field fg_encryption_fields[] = {
      .doc = "File with the token for Vault, as Vault Agent keeps one. It is read for each call."},
     {"vault_ca_file", FG_CONF_STRING, CONF(vault_ca_file), .def = "", .max = "4000",
      .doc = "File with the CA certificates of Vault, in PEM. Empty: those of the system."},
+    {"wrap_with", FG_CONF_ENUM, CONF(wrap_with), .def = "auto", .choices = "auto|key_file|vault|kms",
+     .doc = "Which of `encryption.key_file`, `encryption.vault_address` and `encryption.kms.key` encrypts the keys of tenants. If others are set, too, keys that they encrypted can be read, and `flamegrid encryption rewrap` encrypts them with this one. auto: the only one that is set."},
+};
+
+#undef CONF
+#define CONF(field) FG_CONF_AT(struct fg_encryption_kms_settings, field)
+#define KEYS(field) CONF(keys.field)
+
+const struct fg_conf_field fg_encryption_kms_fields[] = {
+    {"key", FG_CONF_STRING, CONF(key), .def = "", .max = "380",
+     .doc = "Instead of `encryption.key_file`: the symmetric key of AWS KMS, or of a server that is compatible with it, that encrypts the keys of tenants: its ARN, its id, or alias/NAME. The role needs kms:Encrypt and kms:Decrypt. KMS is asked once for each key and process. The text counts: another name of the same key is another one until `flamegrid encryption rewrap`."},
+    {"old_keys", FG_CONF_STRING, CONF(old_keys), .def = "", .max = "3000",
+     .doc = "Earlier values of `encryption.kms.key`, separated by commas: keys of tenants that these encrypted can be read."},
+    {"region", FG_CONF_STRING, CONF(region), .def = "", .max = "60",
+     .doc = "Region of KMS. Empty: that of the ARN, else AWS_REGION, else AWS_DEFAULT_REGION, else us-east-1."},
+    {"endpoint", FG_CONF_STRING, CONF(endpoint), .def = "", .max = "280",
+     .doc = "URL of KMS, https://HOST[:PORT], such as that of a VPC endpoint; use http:// only for tests. Empty: the AWS endpoint of the region."},
+    {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
+     .doc = "CA certificates in PEM format that verify the certificates of KMS and STS. Empty: the CA certificates of the system."},
+    FG_AWS_FIELDS(KEYS),
 };
 /* clang-format on */
 const size_t fg_encryption_n_fields = FG_COUNT(fg_encryption_fields);
+const size_t fg_encryption_kms_n_fields = FG_COUNT(fg_encryption_kms_fields);
 
 /* clang-format off */
 #define KEYS_METRICS(M)                                                                            \
@@ -189,7 +211,7 @@ static enum fg_code unwrap(struct fg_key_store *store, const Access__TenantKey *
     }
     return fg_fail(err, FG_E_UNIMPLEMENTED,
                    "key %u of tenant %s is encrypted with %.100s, which this program does not have "
-                   "(settings encryption.key_file and encryption.old_key_files)",
+                   "(encryption.key_file, vault_address, kms.key, and old_key_files, kms.old_keys)",
                    key->version, key->tenant, key->wrapped_by);
 }
 
@@ -281,6 +303,23 @@ static enum fg_code swap(struct fg_bucket *bucket, const char *by, fg_access_edi
                           err);
 }
 
+/* Wraps a key of a tenant with what wraps new ones, and unwraps it again: a key that cannot be had
+ * back would lose all that is encrypted with it, for example if policies allow only the one. */
+static enum fg_code wrap_for(struct fg_key_store *store, struct fg_slice tenant,
+                             const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err)
+{
+    struct fg_key_wrap *wrap = store->wraps[0];
+    struct fg_seal_key again = {{0}};
+    enum fg_code code = wrap->wrap(wrap, tenant, key, out, err);
+
+    if (code == FG_OK)
+        code = wrap->unwrap(wrap, tenant, fg_buf_slice(out), &again, err);
+    if (code == FG_OK && CRYPTO_memcmp(again.bytes, key->bytes, sizeof key->bytes) != 0)
+        code = fg_fail(err, FG_E_UNAVAILABLE, "%s gives back another key", wrap->name);
+    fg_seal_wipe(&again);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "a key for tenant %.*s", FG_S(tenant));
+}
+
 /* Makes a key and stores it as a version of the tenant. FG_E_EXISTS: somebody else was faster.
  * `fetching` is held. */
 static enum fg_code make(struct fg_key_store *store, struct fg_slice tenant, uint32_t version,
@@ -294,7 +333,7 @@ static enum fg_code make(struct fg_key_store *store, struct fg_slice tenant, uin
     if (RAND_priv_bytes(key.bytes, sizeof key.bytes) != 1)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers for a key");
     fg_buf_init(&making.wrapped, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
-    code = wrap->wrap(wrap, tenant, &key, &making.wrapped, err);
+    code = wrap_for(store, tenant, &key, &making.wrapped, err);
     fg_seal_wipe(&key);
     if (code == FG_OK)
         code = swap(store->config.bucket, store->config.by, add, &making, err);
@@ -421,8 +460,8 @@ enum fg_code fg_key_store_unwrap(struct fg_key_store *store, struct fg_slice own
         if (fg_slice_is(name, store->wraps[i]->name))
             return store->wraps[i]->unwrap(store->wraps[i], owner, wrapped, ret_key, err);
     return fg_fail(err, FG_E_PRECONDITION,
-                   "it is encrypted with %.*s, which neither encryption.key_file nor "
-                   "encryption.old_key_files has",
+                   "it is encrypted with %.*s, which this program does not have "
+                   "(encryption.key_file, vault_address, kms.key, and old_key_files, kms.old_keys)",
                    FG_S(fg_slice_sub(name, 0, FG_KEY_WRAP_NAME_MAX_BYTES)));
 }
 
@@ -484,7 +523,7 @@ static enum fg_code rewrap_key(struct fg_key_store *store, const Access__TenantK
     if (code != FG_OK)
         return code;
     fg_buf_init(&making.wrapped, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
-    code = wrap->wrap(wrap, making.tenant, &secret, &making.wrapped, err);
+    code = wrap_for(store, making.tenant, &secret, &making.wrapped, err);
     fg_seal_wipe(&secret);
     if (code == FG_OK)
         code = swap(store->config.bucket, store->config.by, rewrap, &making, err);
@@ -519,60 +558,149 @@ enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count
 
 /* ---- life ---- */
 
-static enum fg_code add_vault(struct fg_key_store *store, struct fg_err *err)
+static bool is_set(const char *text)
 {
-    const struct fg_encryption_settings *settings = store->config.settings;
-
-    if (settings->key_file[0] != '\0')
-        return fg_fail(err, FG_E_INVALID,
-                       "one of encryption.key_file and encryption.vault_address encrypts the keys "
-                       "of tenants; a file that did so before goes to encryption.old_key_files");
-    if (fg_key_wrap_vault(&(struct fg_key_wrap_vault){.address = settings->vault_address,
-                                                      .mount = settings->vault_mount,
-                                                      .key = settings->vault_key,
-                                                      .token_file = settings->vault_token_file,
-                                                      .ca_file = settings->vault_ca_file},
-                          &store->wraps[0], err) != FG_OK)
-        return err->code;
-    store->n_wraps = 1;
-    return FG_OK;
+    return text != NULL && text[0] != '\0';
 }
 
-static enum fg_code add_wrap(struct fg_key_store *store, const char *path, struct fg_err *err)
+static enum fg_code add_file(struct fg_key_store *store, const char *path, struct fg_err *err)
 {
     if (store->n_wraps == WRAPS_MAX)
-        return fg_fail(err, FG_E_INVALID, "more than %d files", WRAPS_MAX - 1);
+        return fg_fail(err, FG_E_INVALID, "more than %d keys", WRAPS_MAX);
     if (fg_key_wrap_file(path, &store->wraps[store->n_wraps], err) != FG_OK)
         return err->code;
     store->n_wraps++;
     return FG_OK;
 }
 
+static enum fg_code add_key_file(struct fg_key_store *store, struct fg_err *err)
+{
+    if (add_file(store, store->config.settings->key_file, err) != FG_OK)
+        return fg_wrap(err, "setting encryption.key_file");
+    return FG_OK;
+}
+
+static enum fg_code add_vault(struct fg_key_store *store, struct fg_err *err)
+{
+    const struct fg_encryption_settings *settings = store->config.settings;
+    const struct fg_key_wrap_vault config = {.address = settings->vault_address,
+                                             .mount = settings->vault_mount,
+                                             .key = settings->vault_key,
+                                             .token_file = settings->vault_token_file,
+                                             .ca_file = settings->vault_ca_file};
+
+    if (fg_key_wrap_vault(&config, &store->wraps[store->n_wraps], err) != FG_OK)
+        return err->code;
+    store->n_wraps++;
+    return FG_OK;
+}
+
+static enum fg_code add_kms_key(struct fg_key_store *store, const char *key, struct fg_err *err)
+{
+    const struct fg_encryption_kms_settings *kms = &store->config.settings->kms;
+    const struct fg_key_wrap_kms config = {
+        .key = key,
+        .region = kms->region,
+        .endpoint = kms->endpoint,
+        .ca_file = kms->ca_file,
+        .keys = fg_aws_sources(&kms->keys),
+        .clock = store->config.clock == NULL ? fg_clock_real() : store->config.clock,
+    };
+
+    if (store->n_wraps == WRAPS_MAX)
+        return fg_fail(err, FG_E_INVALID, "more than %d keys", WRAPS_MAX);
+    if (fg_key_wrap_kms(&config, &store->wraps[store->n_wraps], err) != FG_OK)
+        return err->code;
+    store->n_wraps++;
+    return FG_OK;
+}
+
+static enum fg_code add_kms(struct fg_key_store *store, struct fg_err *err)
+{
+    return add_kms_key(store, store->config.settings->kms.key, err);
+}
+
+/* Adds those of a list that is separated by commas. */
+static enum fg_code add_old(struct fg_key_store *store, const char *list,
+                            enum fg_code (*add_one)(struct fg_key_store *store, const char *text,
+                                                    struct fg_err *err),
+                            struct fg_err *err)
+{
+    struct fg_slice rest = fg_cstr(list == NULL ? "" : list);
+    char text[PATH_MAX_BYTES];
+
+    while (rest.len > 0) {
+        size_t comma = FG_MIN(fg_slice_find(rest, ','), rest.len);
+        struct fg_slice one = fg_trim(fg_slice_sub(rest, 0, comma));
+
+        (void)snprintf(text, sizeof text, "%.*s", FG_S(one));
+        if (one.len > 0 && add_one(store, text, err) != FG_OK)
+            return err->code;
+        rest = fg_slice_sub(rest, comma + 1, SIZE_MAX);
+    }
+    return FG_OK;
+}
+
+/* One of the three that can encrypt new keys. */
+struct choice {
+    const char *setting, *value; /* NULL or "": it is not set */
+    enum fg_code (*add)(struct fg_key_store *store, struct fg_err *err);
+};
+
+enum { CHOICES = FG_ENCRYPTION_WRAP_KMS + 1 };
+
+/* Finds the one that encrypts new keys. */
+static enum fg_code choose(const struct choice choices[CHOICES], unsigned wrap_with,
+                           unsigned *ret_chosen, struct fg_err *err)
+{
+    unsigned chosen = wrap_with, n_set = 0;
+
+    for (unsigned i = 1; i < CHOICES; i++)
+        if (is_set(choices[i].value)) {
+            n_set++;
+            if (wrap_with == FG_ENCRYPTION_WRAP_AUTO)
+                chosen = i;
+        }
+    if (n_set == 0)
+        return fg_fail(err, FG_E_INVALID,
+                       "encryption.mode: per_tenant and earlier keys need encryption.key_file, "
+                       "encryption.vault_address or encryption.kms.key");
+    if (wrap_with == FG_ENCRYPTION_WRAP_AUTO && n_set > 1)
+        return fg_fail(err, FG_E_INVALID,
+                       "several of encryption.key_file, encryption.vault_address and "
+                       "encryption.kms.key are set, so encryption.wrap_with has to say which one "
+                       "encrypts keys of tenants; a file that did so before may also go to "
+                       "encryption.old_key_files");
+    if (!is_set(choices[chosen].value))
+        return fg_fail(err, FG_E_INVALID, "encryption.wrap_with needs %s", choices[chosen].setting);
+    *ret_chosen = chosen;
+    return FG_OK;
+}
+
+/* The one that encrypts new keys comes first. */
 static enum fg_code add_wraps(struct fg_key_store *store, struct fg_err *err)
 {
     const struct fg_encryption_settings *settings = store->config.settings;
-    struct fg_slice rest = fg_cstr(settings->old_key_files);
-    char path[PATH_MAX_BYTES];
+    const struct choice choices[CHOICES] = {
+        [FG_ENCRYPTION_WRAP_KEY_FILE] = {"encryption.key_file", settings->key_file, add_key_file},
+        [FG_ENCRYPTION_WRAP_VAULT] = {"encryption.vault_address", settings->vault_address,
+                                      add_vault},
+        [FG_ENCRYPTION_WRAP_KMS] = {"encryption.kms.key", settings->kms.key, add_kms},
+    };
+    unsigned chosen = 0;
 
-    if (settings->vault_address[0] != '\0') {
-        if (add_vault(store, err) != FG_OK)
+    if (choose(choices, settings->wrap_with, &chosen, err) != FG_OK)
+        return err->code;
+    fg_assert(choices[chosen].add != NULL);
+    if (choices[chosen].add(store, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 1; i < CHOICES; i++)
+        if (i != chosen && is_set(choices[i].value) && choices[i].add(store, err) != FG_OK)
             return err->code;
-    } else if (settings->key_file[0] == '\0') {
-        return fg_fail(err, FG_E_INVALID,
-                       "encryption.mode: per_tenant and encryption.old_key_files need "
-                       "encryption.key_file or encryption.vault_address");
-    } else if (add_wrap(store, settings->key_file, err) != FG_OK) {
-        return fg_wrap(err, "setting encryption.key_file");
-    }
-    while (rest.len > 0) {
-        size_t comma = FG_MIN(fg_slice_find(rest, ','), rest.len);
-        struct fg_slice name = fg_trim(fg_slice_sub(rest, 0, comma));
-
-        (void)snprintf(path, sizeof path, "%.*s", FG_S(name));
-        if (name.len > 0 && add_wrap(store, path, err) != FG_OK)
-            return fg_wrap(err, "setting encryption.old_key_files");
-        rest = fg_slice_sub(rest, comma + 1, SIZE_MAX);
-    }
+    if (add_old(store, settings->old_key_files, add_file, err) != FG_OK)
+        return fg_wrap(err, "setting encryption.old_key_files");
+    if (add_old(store, settings->kms.old_keys, add_kms_key, err) != FG_OK)
+        return fg_wrap(err, "setting encryption.kms.old_keys");
     return FG_OK;
 }
 
@@ -583,8 +711,9 @@ enum fg_code fg_key_store_create(const struct fg_key_store_config *config,
     struct fg_key_store *store;
 
     *ret_store = NULL;
-    if (settings->mode == FG_ENCRYPTION_OFF && settings->key_file[0] == '\0' &&
-        settings->old_key_files[0] == '\0' && settings->vault_address[0] == '\0')
+    if (settings->mode == FG_ENCRYPTION_OFF && !is_set(settings->key_file) &&
+        !is_set(settings->old_key_files) && !is_set(settings->vault_address) &&
+        !is_set(settings->kms.key) && !is_set(settings->kms.old_keys))
         return FG_OK;
     store = fg_new(struct fg_key_store);
     store->config = *config;

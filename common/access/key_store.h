@@ -4,7 +4,7 @@
  *
  * With the setting encryption.mode per_tenant new blocks are encrypted, and a tenant without a key
  * gets one when its first block is written. With off, new blocks are not encrypted. Blocks that
- * were encrypted before can still be read while the key file, or Vault, that wraps their keys is
+ * were encrypted before can still be read while what wraps their keys (a key file, Vault, KMS) is
  * there.
  *
  * Thread: any that may wait for the bucket and for what wraps keys, unless said otherwise.
@@ -13,12 +13,19 @@
 #define FG_COMMON_ACCESS_KEY_STORE_H
 
 #include "common/access/registry.h"
+#include "common/net/aws/settings.h"
 #include "common/runtime/config.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/seal/keys.h"
 
 enum fg_encryption_mode { FG_ENCRYPTION_OFF, FG_ENCRYPTION_PER_TENANT };
+enum fg_encryption_wrap {
+    FG_ENCRYPTION_WRAP_AUTO, /* the only one that is set */
+    FG_ENCRYPTION_WRAP_KEY_FILE,
+    FG_ENCRYPTION_WRAP_VAULT,
+    FG_ENCRYPTION_WRAP_KMS,
+};
 
 struct fg_encryption_settings {
     unsigned mode;       /* enum fg_encryption_mode */
@@ -26,10 +33,19 @@ struct fg_encryption_settings {
     char *old_key_files; /* separated by commas */
     char *vault_address; /* "": none */
     char *vault_mount, *vault_key, *vault_token_file, *vault_ca_file;
+    unsigned wrap_with; /* enum fg_encryption_wrap */
+    struct fg_encryption_kms_settings {
+        char *key;      /* "": none */
+        char *old_keys; /* separated by commas */
+        char *region, *endpoint, *ca_file;
+        struct fg_aws_settings keys;
+    } kms;
 };
 
 extern const struct fg_conf_field fg_encryption_fields[];
 extern const size_t fg_encryption_n_fields;
+extern const struct fg_conf_field fg_encryption_kms_fields[]; /* the section encryption.kms */
+extern const size_t fg_encryption_kms_n_fields;
 
 struct fg_key_store;
 
@@ -37,11 +53,12 @@ struct fg_key_store_config {
     const struct fg_encryption_settings *settings; /* borrowed */
     struct fg_bucket *bucket;                      /* has the registry; borrowed */
     const char *by;                                /* who makes keys, for the registry */
-    struct fg_registry *registry;                  /* of metrics; NULL: none */
+    struct fg_clock *clock;       /* for signatures of KMS; NULL: the machine's. Borrowed */
+    struct fg_registry *registry; /* of metrics; NULL: none */
 };
 
-/* Creates a store, and sets bucket->keys; does neither and sets *ret_store to NULL without a key
- * file and with mode off. FG_E_INVALID: a setting is wrong. */
+/* Creates a store, and sets bucket->keys; does neither and sets *ret_store to NULL with mode off
+ * and without anything that wraps keys. FG_E_INVALID: a setting is wrong. */
 enum fg_code fg_key_store_create(const struct fg_key_store_config *config,
                                  struct fg_key_store **ret_store, struct fg_err *err) fg_must_check;
 
@@ -82,7 +99,7 @@ bool fg_key_store_encrypts(const struct fg_key_store *store);
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
                                 uint32_t *ret_newest, struct fg_err *err) fg_must_check;
 
-/* Wraps all keys with encryption.key_file that are wrapped otherwise. *ret_count: how many. */
+/* Wraps all keys with what wraps new ones that are wrapped otherwise. *ret_count: how many. */
 enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count,
                                  struct fg_err *err) fg_must_check;
 

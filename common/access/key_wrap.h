@@ -8,6 +8,7 @@
 #define FG_COMMON_ACCESS_KEY_WRAP_H
 
 #include "common/base/buf.h"
+#include "common/net/aws/credentials.h"
 #include "common/storage/seal/seal.h"
 
 enum { FG_KEY_WRAP_NAME_MAX_BYTES = 400 };
@@ -44,6 +45,21 @@ struct fg_key_wrap_vault {
 /* Makes one of it. Does not call it yet. FG_E_INVALID: a name is wrong. */
 enum fg_code fg_key_wrap_vault(const struct fg_key_wrap_vault *config,
                                struct fg_key_wrap **ret_wrap, struct fg_err *err) fg_must_check;
+
+/* A key of AWS KMS, or of a server that is compatible with it. Texts are borrowed while it is used
+ * (the key is copied), and "" if they are not set. */
+struct fg_key_wrap_kms {
+    const char *key;      /* ARN, id, "alias/NAME" or ARN of an alias */
+    const char *region;   /* "": that of the ARN, else that of the environment */
+    const char *endpoint; /* "https://host[:port]"; "": that of AWS in the region */
+    const char *ca_file;  /* "": the system's */
+    struct fg_aws_sources keys;
+    struct fg_clock *clock; /* for signatures */
+};
+/* Makes one of it. Does not call it yet. FG_E_INVALID: a setting is wrong, or there are no keys for
+ * signatures. */
+enum fg_code fg_key_wrap_kms(const struct fg_key_wrap_kms *config, struct fg_key_wrap **ret_wrap,
+                             struct fg_err *err) fg_must_check;
 
 /* Accepts NULL. */
 static inline void fg_key_wrap_destroy(struct fg_key_wrap *wrap)

@@ -19,7 +19,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
-    SHARED_SECTIONS = 6, /* of settings, before those of the program */
+    SHARED_SECTIONS = 7, /* of settings, before those of the program */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -140,6 +140,9 @@ static void make_conf(struct fg_program *program)
         "audit", fg_audit_fields, fg_audit_n_fields, &program->audit_settings};
     program->conf.sections[5] = (struct fg_conf_section){
         "encryption", fg_encryption_fields, fg_encryption_n_fields, &program->encryption};
+    program->conf.sections[6] =
+        (struct fg_conf_section){"encryption.kms", fg_encryption_kms_fields,
+                                 fg_encryption_kms_n_fields, &program->encryption.kms};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);

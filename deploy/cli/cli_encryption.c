@@ -56,8 +56,9 @@ static const char help[] =
     "  drop    removes what is encrypted with shredded keys of a tenant from its manifest; the\n"
     "          compactor then deletes it. Other data of the tenant stays. Lists the objects;\n"
     "          --apply removes them\n"
-    "  rewrap  encrypts the keys of all tenants with encryption.key_file, or Vault, that are\n"
-    "          encrypted with one of encryption.old_key_files\n"
+    "  rewrap  encrypts the keys of all tenants with encryption.key_file, Vault or KMS (see\n"
+    "          encryption.wrap_with) that are encrypted with another of these, or with one of\n"
+    "          encryption.old_key_files and encryption.kms.old_keys\n"
     "\n"
     "examples:\n"
     "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
@@ -130,7 +131,8 @@ static enum fg_code need_keys(struct encryption_command *command)
         return FG_OK;
     return fg_fail(
         &command->err, FG_E_INVALID,
-        "one of the settings encryption.key_file and encryption.vault_address is needed");
+        "one of the settings encryption.key_file, encryption.vault_address and encryption.kms.key "
+        "is needed");
 }
 
 /* Makes a change with records of who made it. There is no token: who may write to the bucket may do

@@ -210,6 +210,12 @@ def main():
         tally.run("encrypted: a tenant is shredded", encryption.a_tenant_is_shredded)
         tally.run("encrypted: the head, too", encryption.the_head_is_encrypted)
         tally.run("encrypted: keys are in a vault", encryption.keys_are_in_a_vault)
+        case = "encrypted: keys are in a KMS"
+        missing = stores.why_missing(stores.Moto(folder)) if tally.wants(case) else None
+        if missing:
+            tally.skip(case, missing)
+        else:
+            tally.run(case, encryption.keys_are_in_a_kms)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store,

@@ -10,6 +10,7 @@ import time
 
 import flamegrid
 import versions
+from kms import Kms
 from transit import Transit
 from flamegrid import check
 
@@ -317,7 +318,7 @@ def the_head_is_encrypted():
                 server.kill()
                 check(not secret_in_files(head, b"secret_function") and not secret_in_files(head, b"secret_pod"), "it is on the disk")
             for more, why in ((["--encryption.mode", "per_tenant", "--encryption.key_file", other], "is encrypted with file:"),
-                              ([], "encryption.key_file, or Vault, has to be set")):
+                              ([], "encryption.key_file, vault_address or kms.key has to be set")):
                 server.arguments = [*versions.QUICK, *more]
                 server.start()
                 check(server.process.wait(60) != 0 and why in server.log_tail(), "%s", server.log_tail())
@@ -387,6 +388,98 @@ def keys_are_in_a_vault():
             check(not everywhere(server.data, b"the-token"), "the token is in the bucket")
             code, text = command(server.data, "bucket", "verify", "--encryption.key_file", old, *key)
             check(code != 0 and "encryption.old_key_files" in text, "%d %s", code, text)
+
+
+def with_keys(*key):
+    return [*versions.QUICK, "--access.poll", "%dms" % (1000 * POLL_S), "--encryption.mode", "per_tenant", *key]
+
+
+def total_of_acme(server):
+    return make.client_of(server, "acme").flame_total(make.CPU, "{}", versions.HOURS[0] * 1000, versions.HOURS[1] * 1000)
+
+
+def a_kms_may_be_away(server, kms, expected):
+    """A program that has the keys needs it no more; one that starts waits for it."""
+    kms.pause()
+    begin_s = int(time.time()) - 600
+    push_secret(server, begin_s)
+    make.flush(server)
+    check(total_of_secret(server) > 0, "what came while KMS was away")
+    check(server.terminate() == 0, "%s", server.log_tail())
+    server.start()
+    wait_for("waiting", lambda: "keys_away" in ready_of(server))
+    kms.resume()
+    server.wait_ready()
+    check(make.answers(server) == expected, "other answers after it was waited for")
+
+
+def a_kms_refuses(server, kms):
+    """Nobody who pushes hears of it, and the condition says which key and which tenant."""
+    kms.allow(kms.ALLOW, {"Effect": "Deny", "Action": "kms:Decrypt", "Resource": "*"})
+    status, body = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "late"}).send(
+        "POST", "/ingest?name=shop.cpu&from=%d&until=%d" % (int(time.time()) - 20, int(time.time()) - 10), b"main;work 7\n")
+    check(status == 200, "push: %d %s", status, body)
+    flush_without_keys(server)
+    ready = server.operate("GET", "/ready")[1].decode()
+    for text in ("a key for tenant late", "kms:alias/flamegrid", "is not authorized to perform: kms:Decrypt"):
+        check(text in ready, "%s", ready)
+    check("late" not in must(server.data, "encryption", "list"), "a key that nobody can decrypt was stored")
+    kms.allow(kms.ALLOW)
+    make.flush(server)
+    check("head_without_keys" not in server.operate("GET", "/ready")[1].decode(), "the condition stays")
+
+
+def keys_are_in_a_kms():
+    """A KMS of others, which checks signatures, encrypts the keys: from a key file to it, to another of its keys, and back."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder, Kms() as kms:
+        key_file, arn = write_key(folder, "key"), kms.make_key("other")
+        kms.make_key("flamegrid")
+        in_file, in_kms = ("--encryption.key_file", key_file), kms.settings("alias/flamegrid")
+        with flamegrid.Server(*with_keys(*in_file)) as server:
+            server.start().wait_ready()
+            make.push(server, *versions.HOURS)
+            make.flush(server)
+            expected, total = make.answers(server), total_of_acme(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            code, text = command(server.data, "encryption", "rewrap", *in_file, *in_kms)
+            check(code != 0 and "encryption.wrap_with has to say which one" in text, "%d %s", code, text)
+            code, text = command(server.data, "encryption", "rewrap", *in_file, *in_kms[:-1], "wrong", "--encryption.wrap_with", "kms")
+            check(code != 0 and "a key for tenant" in text and "SignatureDoesNotMatch" in text, "%d %s", code, text)
+            to_kms = (*in_file, *in_kms, "--encryption.wrap_with", "kms")
+            check("2 keys are encrypted again" in must(server.data, "encryption", "rewrap", *to_kms), "to KMS")
+            server.arguments = with_keys(*to_kms)
+            server.start().wait_ready()  # which encrypts the key of the head again
+            check(server.terminate() == 0, "%s", server.log_tail())
+            server.arguments = with_keys(*in_kms)
+            server.start().wait_ready()
+            for _ in range(3):
+                check(make.answers(server) == expected, "other answers with KMS")
+            check("flamegrid_encryption_keys_unwrapped_total 2" in server.metrics(), "%s", server.metrics())
+            status, body = server.operate("GET", "/config")
+            check(status == 200 and b"encryption.kms:" in body and kms.secret.encode() not in body, "%s", body)
+            check(not everywhere(server.data, kms.secret.encode()) and kms.secret not in server.log_tail(), "the secret is shown")
+            a_kms_may_be_away(server, kms, expected)
+            a_kms_refuses(server, kms)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            to_other = (*kms.settings(arn), "--encryption.kms.old_keys", "alias/flamegrid")
+            check("3 keys are encrypted again" in must(server.data, "encryption", "rewrap", *to_other), "to another key")
+            server.arguments = with_keys(*to_other)
+            server.start().wait_ready()
+            check(make.answers(server) == expected, "other answers with another key")
+            must(server.data, "encryption", "shred", "zeta", "--yes", *to_other)
+            check(server.terminate() == 0, "%s", server.log_tail())
+            back = (*in_file, *kms.settings(arn), "--encryption.wrap_with", "key_file")
+            check("2 keys are encrypted again" in must(server.data, "encryption", "rewrap", *back), "back to the key file")
+            server.arguments = with_keys(*back)
+            server.start().wait_ready()
+            check(server.terminate() == 0, "%s", server.log_tail())
+            server.arguments = with_keys(*in_file)
+            server.start().wait_ready()
+            check(total_of_acme(server) == total > 0, "other answers with the key file")
+            check(server.terminate() == 0, "%s", server.log_tail())
+            listed = json.loads(must(server.data, "encryption", "list", "--json"))["keys"]
+            check({(one["tenant"], one["state"]) for one in listed} == {("acme", "usable"), ("late", "usable"), ("zeta", "shredded")},
+                  "%s", listed)
 
 
 def keys_of_readable(data, key):

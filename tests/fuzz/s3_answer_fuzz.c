@@ -29,11 +29,11 @@ static void read_uploads(struct fg_slice in)
 
 static void read_role(struct fg_slice in)
 {
-    struct fg_s3_keys keys;
+    struct fg_aws_keys keys;
     struct fg_err err;
     int64_t end_ns;
 
-    if (fg_s3_read_role(in, &keys, &end_ns, &err) == FG_OK) {
+    if (fg_aws_read_role(in, &keys, &end_ns, &err) == FG_OK) {
         free(keys.access);
         free(keys.secret);
         free(keys.token);
@@ -43,7 +43,7 @@ static void read_role(struct fg_slice in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_slice in = fg_slice_sub(fg_bytes(data, size), 1, size);
-    struct fg_s3_error error;
+    struct fg_aws_error error;
     char id[S3_ID_BYTES];
     struct fg_err err;
 
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             fg_assert(strlen(id) < sizeof id);
         break;
     default:
-        fg_s3_read_error(in, &error);
+        fg_aws_read_error(in, &error);
         break;
     }
     return 0;

@@ -142,6 +142,16 @@ def signed_put(host, path, content=b""):
     return urllib.request.Request("http://%s%s" % (host, path), data=content, method="PUT", headers=headers)
 
 
+def why_missing(store):
+    """Installs it; None, or why it cannot be had."""
+    os.makedirs(BUILD, exist_ok=True)
+    try:
+        store.install()
+    except Unavailable as why:
+        return str(why)
+    return None
+
+
 def any_store(folder):
     """Starts the first available store; if there is none, says why for each."""
     os.makedirs(BUILD, exist_ok=True)

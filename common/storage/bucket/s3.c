@@ -5,6 +5,7 @@
 #include "common/storage/bucket/s3.h"
 
 #include "common/base/str.h"
+#include "common/net/aws/endpoint.h"
 #include "common/storage/bucket/impl.h"
 #include "common/storage/bucket/s3_impl.h"
 
@@ -395,16 +396,16 @@ static void each_text(struct fg_bucket_s3_config *config, void (*each)(const cha
         &config->bucket,
         &config->prefix,
         &config->ca_file,
-        &config->access_key,
-        &config->secret_key,
-        &config->session_token,
-        &config->access_key_file,
-        &config->secret_key_file,
-        &config->session_token_file,
-        &config->role_arn,
-        &config->web_identity_token_file,
-        &config->role_session_name,
-        &config->sts_endpoint,
+        &config->keys.access_key,
+        &config->keys.secret_key,
+        &config->keys.session_token,
+        &config->keys.access_key_file,
+        &config->keys.secret_key_file,
+        &config->keys.session_token_file,
+        &config->keys.role_arn,
+        &config->keys.web_identity_token_file,
+        &config->keys.role_session_name,
+        &config->keys.sts_endpoint,
         &config->kms_key_id,
         &config->storage_class,
     };
@@ -433,7 +434,7 @@ static void s3_free(struct fg_s3 *s3)
 {
     fg_client_destroy(s3->client);
     fg_loop_destroy(s3->loop);
-    fg_s3_auth_done(s3);
+    fg_aws_credentials_done(&s3->auth.credentials);
     each_text(&s3->config, free_text);
     free(s3->origin);
     free(s3->host);
@@ -468,41 +469,16 @@ static char *take_text(struct fg_buf *buf)
     return text;
 }
 
-/* Splits "https://host:port/". A default port is left out, as in the header that libcurl would
- * send. */
-static enum fg_code split_endpoint(const char *endpoint, struct fg_slice *ret_scheme,
-                                   struct fg_slice *ret_host, struct fg_err *err)
-{
-    struct fg_slice text = fg_cstr(endpoint), host;
-    bool tls = fg_slice_starts(text, "https://");
-
-    if (!tls && !fg_slice_starts(text, "http://"))
-        return fg_fail(err, FG_E_INVALID, "endpoint %s: needs https:// (or http://)", endpoint);
-    *ret_scheme = fg_slice_sub(text, 0, tls ? 8 : 7);
-    host = fg_slice_sub(text, ret_scheme->len, text.len);
-    if (fg_slice_ends(host, "/"))
-        host.len--;
-    if (fg_slice_ends(host, tls ? ":443" : ":80"))
-        host.len -= tls ? 4 : 3;
-    for (size_t i = 0; i < host.len; i++)
-        if (strchr("/?#@ \\\"", host.ptr[i]) != NULL || host.ptr[i] < 0x20 || host.ptr[i] >= 0x7f)
-            return fg_fail(err, FG_E_INVALID, "endpoint %s: scheme, host and port only", endpoint);
-    if (host.len == 0)
-        return fg_fail(err, FG_E_INVALID, "endpoint %s: has no host", endpoint);
-    *ret_host = host;
-    return FG_OK;
-}
-
 static enum fg_code make_addresses(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     struct fg_slice scheme = {NULL, 0}, host = {NULL, 0};
     struct fg_buf text;
-    char aws[300];
+    char aws[FG_AWS_ENDPOINT_BYTES];
 
-    (void)snprintf(aws, sizeof aws, "https://s3.%.200s.amazonaws.com", config->region);
-    if (split_endpoint(config->endpoint[0] == '\0' ? aws : config->endpoint, &scheme, &host, err) !=
-        FG_OK)
+    fg_aws_endpoint("s3", config->region, aws);
+    if (fg_aws_endpoint_split(config->endpoint[0] == '\0' ? aws : config->endpoint, &scheme, &host,
+                              err) != FG_OK)
         return err->code;
     fg_buf_init(&text, SIZE_MAX);
     if (!config->path_style)

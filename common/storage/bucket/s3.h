@@ -17,6 +17,7 @@
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_H
 #define FG_COMMON_STORAGE_BUCKET_S3_H
 
+#include "common/net/aws/credentials.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
@@ -33,11 +34,7 @@ struct fg_bucket_s3_config {
     bool path_style;    /* puts the bucket's name into the path instead of the host name */
     const char *ca_file;
 
-    /* The keys: these; else the content of the files, which are loaded again when they change; else
-     * those of the role, from STS. */
-    const char *access_key, *secret_key, *session_token;
-    const char *access_key_file, *secret_key_file, *session_token_file;
-    const char *role_arn, *web_identity_token_file, *role_session_name, *sts_endpoint;
+    struct fg_aws_sources keys;
 
     enum fg_bucket_s3_sse sse;
     const char *kms_key_id;

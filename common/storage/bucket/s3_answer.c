@@ -1,32 +1,12 @@
 #include "common/storage/bucket/s3_answer.h"
 
 #include "common/base/str.h"
+#include "common/net/aws/xml.h"
 #include "common/storage/bucket/impl.h"
-#include "common/storage/bucket/s3_xml.h"
 
 enum { TEXT_MAX_BYTES = 16 * 1024 }; /* session tokens have one or two thousand, and grow */
 
 /* ---- small things ---- */
-
-/* The text, cut to what fits; control characters become blanks. */
-static void copy_text(const struct fg_buf *text, char *out, size_t size)
-{
-    size_t len = FG_MIN(text->len, size - 1);
-
-    for (size_t i = 0; i < len; i++)
-        out[i] = (char)(text->ptr[i] < 0x20 || text->ptr[i] == 0x7f ? ' ' : text->ptr[i]);
-    out[len] = '\0';
-}
-
-static char *text_dup(const struct fg_buf *text)
-{
-    char *copy = fg_malloc(text->len + 1);
-
-    if (text->len > 0)
-        memcpy(copy, text->ptr, text->len);
-    copy[text->len] = '\0';
-    return copy;
-}
 
 /* Decodes %XX, and '+' as a space, which is encoding-type=url. Returns false for invalid text. */
 static bool decode_url(struct fg_buf *text)
@@ -46,59 +26,6 @@ static bool decode_url(struct fg_buf *text)
         text->ptr[to++] = byte;
     }
     text->len = to;
-    return true;
-}
-
-static bool read_part(struct fg_slice text, size_t from, size_t len, int64_t min, int64_t max,
-                      int64_t *ret_value)
-{
-    struct fg_slice digits = fg_slice_sub(text, from, len);
-    uint64_t value;
-
-    if (digits.len != len || !fg_parse_u64(digits, &value) || (int64_t)value < min ||
-        (int64_t)value > max)
-        return false;
-    *ret_value = (int64_t)value;
-    return true;
-}
-
-/* Returns the days since 1970 of a date of the Gregorian calendar. Years begin in March here, so
- * that the leap day is the last one. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
-{
-    int64_t y = month <= 2 ? year - 1 : year, m = (month + 9) % 12;
-
-    return y * 365 + y / 4 - y / 100 + y / 400 + (m * 306 + 5) / 10 + day - 1 - 719468;
-}
-
-bool fg_s3_read_time(struct fg_slice text, int64_t *ret_wall_ns)
-{
-    int64_t year, month, day, hour, minute, second, fraction_ns = 0;
-    struct fg_slice rest;
-
-    if (!read_part(text, 0, 4, 1970, 2260, &year) || !read_part(text, 5, 2, 1, 12, &month) ||
-        !read_part(text, 8, 2, 1, 31, &day) || !read_part(text, 11, 2, 0, 23, &hour) ||
-        !read_part(text, 14, 2, 0, 59, &minute) || !read_part(text, 17, 2, 0, 60, &second))
-        return false;
-    if (text.ptr[4] != '-' || text.ptr[7] != '-' || text.ptr[10] != 'T' || text.ptr[13] != ':' ||
-        text.ptr[16] != ':')
-        return false;
-    rest = fg_slice_sub(text, 19, text.len);
-    if (fg_slice_starts(rest, ".")) {
-        int64_t unit_ns = FG_SECOND_NS / 10;
-
-        rest = fg_slice_sub(rest, 1, rest.len);
-        for (; rest.len > 0 && rest.ptr[0] >= '0' && rest.ptr[0] <= '9';
-             rest = fg_slice_sub(rest, 1, rest.len)) {
-            fraction_ns += (rest.ptr[0] - '0') * unit_ns;
-            unit_ns /= 10;
-        }
-    }
-    if (!fg_slice_is(rest, "Z"))
-        return false;
-    *ret_wall_ns =
-        (((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * FG_SECOND_NS +
-        fraction_ns;
     return true;
 }
 
@@ -123,40 +50,24 @@ static enum fg_code garbled(struct fg_err *err, const char *what)
     return fg_fail(err, FG_E_CORRUPT, "the response is not a %s, or is truncated", what);
 }
 
-/* ---- errors and single fields ---- */
-
-void fg_s3_read_error(struct fg_slice in, struct fg_s3_error *ret_error)
-{
-    struct fg_s3_xml xml;
-    enum fg_s3_xml_event event = S3_XML_BAD;
-
-    ret_error->code[0] = ret_error->message[0] = '\0';
-    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
-        if (event == S3_XML_CLOSE && fg_s3_xml_is(&xml, "Error", "Code"))
-            copy_text(&xml.text, ret_error->code, sizeof ret_error->code);
-        if (event == S3_XML_CLOSE && fg_s3_xml_is(&xml, "Error", "Message"))
-            copy_text(&xml.text, ret_error->message, sizeof ret_error->message);
-    }
-    fg_s3_xml_done(&xml);
-}
+/* ---- single fields ---- */
 
 enum fg_code fg_s3_read_field(struct fg_slice in, const char *document, const char *name, char *out,
                               size_t size, struct fg_err *err)
 {
-    struct fg_s3_xml xml;
-    enum fg_s3_xml_event event = S3_XML_BAD;
+    struct fg_aws_xml xml;
+    enum fg_aws_xml_event event = FG_AWS_XML_BAD;
     bool found = false;
 
-    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)
-        if (event == S3_XML_CLOSE && xml.depth == 2 && fg_s3_xml_is(&xml, document, name) &&
+    fg_aws_xml_init(&xml, in, TEXT_MAX_BYTES);
+    while ((event = fg_aws_xml_next(&xml)) == FG_AWS_XML_OPEN || event == FG_AWS_XML_CLOSE)
+        if (event == FG_AWS_XML_CLOSE && xml.depth == 2 && fg_aws_xml_is(&xml, document, name) &&
             xml.text.len > 0 && xml.text.len < size) {
-            copy_text(&xml.text, out, size);
+            fg_aws_xml_copy(&xml, out, size);
             found = true;
         }
-    fg_s3_xml_done(&xml);
-    return event == S3_XML_END && found ? FG_OK : garbled(err, document);
+    fg_aws_xml_done(&xml);
+    return event == FG_AWS_XML_END && found ? FG_OK : garbled(err, document);
 }
 
 /* ---- lists ---- */
@@ -173,7 +84,7 @@ static bool is_encoded(struct fg_slice in, const char *document)
 }
 
 struct s3_answer_list {
-    struct fg_s3_xml xml;
+    struct fg_aws_xml xml;
     struct fg_slice prefix;
     struct fg_bucket_request *request;
     char name[FG_BUCKET_NAME_MAX_BYTES + 1]; /* of the entry that is read; "": not one of ours */
@@ -236,21 +147,21 @@ static void add_entry(struct s3_answer_list *list, bool folder)
 
 static void take_closed(struct s3_answer_list *list)
 {
-    struct fg_s3_xml *xml = &list->xml;
+    struct fg_aws_xml *xml = &list->xml;
 
-    if (fg_s3_xml_is(xml, "Contents", "Key") || fg_s3_xml_is(xml, "CommonPrefixes", "Prefix"))
+    if (fg_aws_xml_is(xml, "Contents", "Key") || fg_aws_xml_is(xml, "CommonPrefixes", "Prefix"))
         take_name(list);
-    else if (fg_s3_xml_is(xml, "Contents", "Size"))
+    else if (fg_aws_xml_is(xml, "Contents", "Size"))
         list->bad |= !fg_parse_u64(fg_buf_slice(&xml->text), &list->size_bytes);
-    else if (fg_s3_xml_is(xml, "Contents", "LastModified"))
-        list->bad |= !fg_s3_read_time(fg_buf_slice(&xml->text), &list->modified_wall_ns);
-    else if (fg_s3_xml_is(xml, "ListBucketResult", "Contents"))
+    else if (fg_aws_xml_is(xml, "Contents", "LastModified"))
+        list->bad |= !fg_aws_read_time(fg_buf_slice(&xml->text), &list->modified_wall_ns);
+    else if (fg_aws_xml_is(xml, "ListBucketResult", "Contents"))
         add_entry(list, false);
-    else if (fg_s3_xml_is(xml, "ListBucketResult", "CommonPrefixes"))
+    else if (fg_aws_xml_is(xml, "ListBucketResult", "CommonPrefixes"))
         add_entry(list, true);
-    else if (fg_s3_xml_is(xml, "ListBucketResult", "IsTruncated"))
+    else if (fg_aws_xml_is(xml, "ListBucketResult", "IsTruncated"))
         list->truncated = fg_slice_is(fg_buf_slice(&xml->text), "true");
-    else if (fg_s3_xml_is(xml, "ListBucketResult", "NextContinuationToken") && xml->text.len > 0)
+    else if (fg_aws_xml_is(xml, "ListBucketResult", "NextContinuationToken") && xml->text.len > 0)
         fg_bucket_list_next(list->request, fg_buf_slice(&xml->text));
 }
 
@@ -265,20 +176,20 @@ enum fg_code fg_s3_read_list(struct fg_slice in, struct fg_slice prefix,
 {
     struct s3_answer_list list = {
         .prefix = prefix, .request = request, .encoded = is_encoded(in, "ListBucketResult")};
-    enum fg_s3_xml_event event = S3_XML_BAD;
+    enum fg_aws_xml_event event = FG_AWS_XML_BAD;
 
-    fg_s3_xml_init(&list.xml, in, TEXT_MAX_BYTES);
+    fg_aws_xml_init(&list.xml, in, TEXT_MAX_BYTES);
     while (!list.bad &&
-           ((event = fg_s3_xml_next(&list.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
-        if (event == S3_XML_OPEN && list.xml.depth == 1)
-            list.bad = !fg_slice_is(fg_s3_xml_name(&list.xml), "ListBucketResult");
-        else if (event == S3_XML_CLOSE)
+           ((event = fg_aws_xml_next(&list.xml)) == FG_AWS_XML_OPEN || event == FG_AWS_XML_CLOSE)) {
+        if (event == FG_AWS_XML_OPEN && list.xml.depth == 1)
+            list.bad = !fg_slice_is(fg_aws_xml_name(&list.xml), "ListBucketResult");
+        else if (event == FG_AWS_XML_CLOSE)
             take_closed(&list);
     }
-    fg_s3_xml_done(&list.xml);
+    fg_aws_xml_done(&list.xml);
     /* A page with more after it that does not say where to continue is an error: as the last
      * page it would hide objects. */
-    if (list.bad || event != S3_XML_END || (list.truncated && request->next == NULL))
+    if (list.bad || event != FG_AWS_XML_END || (list.truncated && request->next == NULL))
         return garbled(err, "ListBucketResult");
     if (!list.truncated)
         request->next = NULL;
@@ -291,7 +202,7 @@ enum fg_code fg_s3_read_list(struct fg_slice in, struct fg_slice prefix,
 /* ---- unfinished uploads ---- */
 
 struct uploads {
-    struct fg_s3_xml xml;
+    struct fg_aws_xml xml;
     struct fg_s3_uploads *result;
     struct fg_s3_upload upload; /* that is read */
     bool encoded, truncated, bad;
@@ -323,22 +234,22 @@ static void take_upload(struct uploads *uploads)
 static void take_closed_upload(struct uploads *uploads)
 {
     static const char document[] = "ListMultipartUploadsResult";
-    struct fg_s3_xml *xml = &uploads->xml;
+    struct fg_aws_xml *xml = &uploads->xml;
 
-    if (fg_s3_xml_is(xml, "Upload", "Key"))
+    if (fg_aws_xml_is(xml, "Upload", "Key"))
         uploads->upload.key = keep(uploads, uploads->encoded);
-    else if (fg_s3_xml_is(xml, "Upload", "UploadId"))
+    else if (fg_aws_xml_is(xml, "Upload", "UploadId"))
         uploads->upload.id = keep(uploads, false);
-    else if (fg_s3_xml_is(xml, "Upload", "Initiated"))
+    else if (fg_aws_xml_is(xml, "Upload", "Initiated"))
         uploads->bad |=
-            !fg_s3_read_time(fg_buf_slice(&xml->text), &uploads->upload.initiated_wall_ns);
-    else if (fg_s3_xml_is(xml, document, "Upload"))
+            !fg_aws_read_time(fg_buf_slice(&xml->text), &uploads->upload.initiated_wall_ns);
+    else if (fg_aws_xml_is(xml, document, "Upload"))
         take_upload(uploads);
-    else if (fg_s3_xml_is(xml, document, "IsTruncated"))
+    else if (fg_aws_xml_is(xml, document, "IsTruncated"))
         uploads->truncated = fg_slice_is(fg_buf_slice(&xml->text), "true");
-    else if (fg_s3_xml_is(xml, document, "NextKeyMarker"))
+    else if (fg_aws_xml_is(xml, document, "NextKeyMarker"))
         uploads->result->next_key = keep(uploads, uploads->encoded);
-    else if (fg_s3_xml_is(xml, document, "NextUploadIdMarker"))
+    else if (fg_aws_xml_is(xml, document, "NextUploadIdMarker"))
         uploads->result->next_id = keep(uploads, false);
 }
 
@@ -347,73 +258,25 @@ enum fg_code fg_s3_read_uploads(struct fg_slice in, struct fg_s3_uploads *ret_up
 {
     struct uploads uploads = {.result = ret_uploads,
                               .encoded = is_encoded(in, "ListMultipartUploadsResult")};
-    enum fg_s3_xml_event event = S3_XML_BAD;
+    enum fg_aws_xml_event event = FG_AWS_XML_BAD;
 
     ret_uploads->n = 0;
     ret_uploads->next_key = ret_uploads->next_id = NULL;
     ret_uploads->items = fg_arena_new(ret_uploads->arena, struct fg_s3_upload, FG_BUCKET_PAGE_MAX);
     uploads.bad = ret_uploads->items == NULL;
-    fg_s3_xml_init(&uploads.xml, in, TEXT_MAX_BYTES);
-    while (!uploads.bad &&
-           ((event = fg_s3_xml_next(&uploads.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
-        if (event == S3_XML_OPEN && uploads.xml.depth == 1)
-            uploads.bad = !fg_slice_is(fg_s3_xml_name(&uploads.xml), "ListMultipartUploadsResult");
-        else if (event == S3_XML_CLOSE)
+    fg_aws_xml_init(&uploads.xml, in, TEXT_MAX_BYTES);
+    while (!uploads.bad && ((event = fg_aws_xml_next(&uploads.xml)) == FG_AWS_XML_OPEN ||
+                            event == FG_AWS_XML_CLOSE)) {
+        if (event == FG_AWS_XML_OPEN && uploads.xml.depth == 1)
+            uploads.bad = !fg_slice_is(fg_aws_xml_name(&uploads.xml), "ListMultipartUploadsResult");
+        else if (event == FG_AWS_XML_CLOSE)
             take_closed_upload(&uploads);
     }
-    fg_s3_xml_done(&uploads.xml);
-    if (uploads.bad || event != S3_XML_END || (uploads.truncated && ret_uploads->next_key == NULL))
+    fg_aws_xml_done(&uploads.xml);
+    if (uploads.bad || event != FG_AWS_XML_END ||
+        (uploads.truncated && ret_uploads->next_key == NULL))
         return garbled(err, "ListMultipartUploadsResult");
     if (!uploads.truncated)
         ret_uploads->next_key = ret_uploads->next_id = NULL;
     return FG_OK;
-}
-
-/* ---- STS ---- */
-
-static void set_text(char **to, const struct fg_buf *text)
-{
-    free(*to);
-    *to = text_dup(text);
-}
-
-static bool fits_header(const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (*text <= 0x20 || *text >= 0x7f)
-            return false;
-    return true;
-}
-
-enum fg_code fg_s3_read_role(struct fg_slice in, struct fg_s3_keys *ret_keys,
-                             int64_t *ret_end_wall_ns, struct fg_err *err)
-{
-    struct fg_s3_keys keys = {0};
-    enum fg_s3_xml_event event = S3_XML_BAD;
-    struct fg_s3_xml xml;
-    bool timed = false;
-
-    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
-        if (event == S3_XML_OPEN)
-            continue;
-        if (fg_s3_xml_is(&xml, "Credentials", "AccessKeyId"))
-            set_text(&keys.access, &xml.text);
-        else if (fg_s3_xml_is(&xml, "Credentials", "SecretAccessKey"))
-            set_text(&keys.secret, &xml.text);
-        else if (fg_s3_xml_is(&xml, "Credentials", "SessionToken"))
-            set_text(&keys.token, &xml.text);
-        else if (fg_s3_xml_is(&xml, "Credentials", "Expiration"))
-            timed = fg_s3_read_time(fg_buf_slice(&xml.text), ret_end_wall_ns);
-    }
-    fg_s3_xml_done(&xml);
-    if (event == S3_XML_END && timed && keys.access != NULL && keys.secret != NULL &&
-        keys.token != NULL && fits_header(keys.access) && fits_header(keys.token)) {
-        *ret_keys = keys;
-        return FG_OK;
-    }
-    free(keys.access);
-    free(keys.secret);
-    free(keys.token);
-    return garbled(err, "AssumeRoleWithWebIdentityResponse");
 }

@@ -1,23 +1,11 @@
-/* Parses the XML responses of object stores and STS. No I/O. */
+/* Parses the XML responses of object stores. No I/O. */
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_ANSWER_H
 #define FG_COMMON_STORAGE_BUCKET_S3_ANSWER_H
 
+#include "common/net/aws/answer.h"
 #include "common/storage/bucket/bucket.h"
-#include "common/storage/bucket/s3_sign.h"
 
-enum {
-    S3_CODE_BYTES = 64,
-    S3_ID_BYTES = 1100, /* upload ids are opaque and have about 150 bytes */
-};
-
-/* <Error><Code>NoSuchKey</Code><Message>…</Message></Error>; STS puts it into an <ErrorResponse>.
- */
-struct fg_s3_error {
-    char code[S3_CODE_BYTES];               /* "": the response does not have this form */
-    char message[FG_ERR_MSG_MAX_BYTES / 2]; /* without control characters */
-};
-/* Parses an error response. */
-void fg_s3_read_error(struct fg_slice xml, struct fg_s3_error *ret_error);
+enum { S3_ID_BYTES = 1100 }; /* upload ids are opaque and have about 150 bytes */
 
 /*
  * Copies the text of the element `name` that is a child of the root element `document`: UploadId of
@@ -50,14 +38,6 @@ struct fg_s3_uploads {
 /* Parses a page of ListMultipartUploads. FG_E_CORRUPT. */
 enum fg_code fg_s3_read_uploads(struct fg_slice xml, struct fg_s3_uploads *ret_uploads,
                                 struct fg_err *err) fg_must_check;
-
-/* Parses AssumeRoleWithWebIdentityResponse. The caller frees the texts with free(). FG_E_CORRUPT.
- */
-enum fg_code fg_s3_read_role(struct fg_slice xml, struct fg_s3_keys *ret_keys,
-                             int64_t *ret_end_wall_ns, struct fg_err *err) fg_must_check;
-
-/* Parses "2024-01-31T12:00:00.000Z", with or without a fraction. Returns false for other text. */
-bool fg_s3_read_time(struct fg_slice text, int64_t *ret_wall_ns) fg_must_check;
 
 /* Removes the quotes of an etag. An etag that is too long or has unprintable characters becomes "".
  */

@@ -101,72 +101,30 @@ static bool is_cancelled(const struct fg_s3_call *call)
 
 /* ---- a try ---- */
 
-static void add_sorted(struct fg_s3_header *headers, size_t *n, const char *name, const char *value)
-{
-    size_t at = *n;
-
-    fg_assert(*n < S3_HEADERS_MAX);
-    for (; at > 0 && strcmp(headers[at - 1].name, name) > 0; at--)
-        headers[at] = headers[at - 1];
-    headers[at] = (struct fg_s3_header){name, value};
-    (*n)++;
-}
-
-/* "authorization: …" */
-static const char *sign(struct fg_s3_call *call, const struct fg_s3_header *headers, size_t n,
-                        const char *date)
-{
-    const struct fg_s3_signable what = {
-        .method = call->method,
-        .path = call->path,
-        .query = call->query,
-        .headers = headers,
-        .n_headers = n,
-        .payload_hash = UNSIGNED,
-        .date = date,
-        .region = call->s3->config.region,
-    };
-    struct fg_buf out;
-    const char *text;
-
-    fg_buf_init(&out, SIZE_MAX);
-    fg_buf_puts(&out, "authorization: ");
-    fg_s3_sign(&what, &call->s3->auth.keys, &out);
-    text = fg_arena_text(call->arena, fg_buf_slice(&out));
-    fg_buf_done(&out);
-    return text;
-}
-
 /* All that is needed for one try, in the arena: names, keys and headers are bounded. */
 static void prepare(struct fg_s3_call *call)
 {
     struct fg_s3 *s3 = call->s3;
-    struct fg_s3_header headers[S3_HEADERS_MAX];
-    const char **lines = fg_arena_new(call->arena, const char *, S3_HEADERS_MAX + 2);
-    char date[S3_DATE_BYTES];
-    size_t n = 0;
+    const struct fg_aws_request request = {
+        .method = call->method,
+        .path = call->path,
+        .query = call->query,
+        .host = s3->host,
+        .region = s3->config.region,
+        .service = "s3",
+        .headers = call->headers,
+        .n_headers = call->n_headers,
+        .payload_hash = UNSIGNED,
+    };
 
     /* Signed again for each try: a signature is valid for 15 minutes, and keys may have changed.
      * The clock is that of the store if ours is wrong. */
-    fg_s3_sign_date(fg_wall_ns(fg_s3_clock(s3)), date);
-    for (size_t i = 0; i < call->n_headers; i++)
-        add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
-    add_sorted(headers, &n, "host", s3->host);
-    add_sorted(headers, &n, "x-amz-content-sha256", UNSIGNED);
-    add_sorted(headers, &n, "x-amz-date", date);
-    if (s3->auth.keys.token[0] != '\0')
-        add_sorted(headers, &n, "x-amz-security-token", s3->auth.keys.token);
-    fg_assert(lines != NULL);
-    for (size_t i = 0; i < n; i++)
-        lines[i] = fg_arena_printf(call->arena, "%s: %s", headers[i].name, headers[i].value);
-    lines[n] = sign(call, headers, n, date);
+    call->http.headers = fg_aws_request_headers(&request, &s3->auth.credentials.keys,
+                                                fg_wall_ns(fg_s3_clock(s3)), call->arena);
     call->http.url = fg_arena_printf(call->arena, "%s%s%s%s", s3->origin, call->path,
                                      call->query[0] == '\0' ? "" : "?", call->query);
-    for (size_t i = 0; i <= n; i++)
-        fg_assert(lines[i] != NULL);
     fg_assert(call->http.url != NULL);
-    call->http.headers = lines;
-    call->generation = s3->auth.generation;
+    call->generation = s3->auth.credentials.generation;
 }
 
 static unsigned status_of(struct fg_slice head)
@@ -317,7 +275,7 @@ static enum fg_code code_of_status(unsigned status, enum verdict *ret_verdict)
 /* By the error's code where we know it, else by the status. Sets the call's failure. */
 static enum verdict judge_error(struct fg_s3_call *call)
 {
-    const struct fg_s3_error *error = &call->error;
+    const struct fg_aws_error *error = &call->error;
     enum verdict verdict;
     enum fg_code code = code_of_status(call->status, &verdict);
 
@@ -372,13 +330,13 @@ static enum verdict judge(struct fg_s3_call *call)
 {
     const struct fg_client_request *http = &call->http;
 
-    call->error = (struct fg_s3_error){.code = ""};
+    call->error = (struct fg_aws_error){.code = ""};
     call->status = http->code == FG_OK ? http->status : 0;
     if (http->code != FG_OK)
         return judge_fault(call);
     if (http->status / 100 == 2 || http->status == 304)
         return judge_success(call);
-    fg_s3_read_error(fg_buf_slice(&http->answer), &call->error);
+    fg_aws_read_error(fg_buf_slice(&http->answer), &call->error);
     return judge_error(call);
 }
 
@@ -452,7 +410,7 @@ static void on_http_done(struct fg_client_request *http)
         break;
     case NEW_KEYS:
         /* Once for each call: keys that are refused again will not get better. */
-        if (!call->renewed && fg_s3_auth_renew(s3, call->generation)) {
+        if (!call->renewed && fg_aws_credentials_renew(&s3->auth.credentials, call->generation)) {
             call->renewed = true;
             attempt(call);
         } else {
@@ -518,8 +476,8 @@ static void on_start(struct fg_msg *msg)
 
 void fg_s3_call_header(struct fg_s3_call *call, const char *name, const char *value)
 {
-    fg_assert(call->n_headers < S3_HEADERS_MAX);
-    call->headers[call->n_headers++] = (struct fg_s3_header){name, value};
+    fg_assert(call->n_headers < FG_COUNT(call->headers));
+    call->headers[call->n_headers++] = (struct fg_aws_header){name, value};
 }
 
 void fg_s3_call_start(struct fg_s3_call *call)
@@ -565,7 +523,7 @@ void fg_s3_calls_cancel(struct fg_s3 *s3, uint64_t serial)
     }
 }
 
-void fg_s3_calls_with_keys(struct fg_s3 *s3)
+void fg_s3_calls_with_keys(struct fg_s3 *s3, bool usable)
 {
     struct fg_s3_call *next;
 
@@ -573,10 +531,10 @@ void fg_s3_calls_with_keys(struct fg_s3 *s3)
         next = call->after;
         if (call->state != S3_CALL_NO_KEYS)
             continue;
-        if (s3->auth.valid)
+        if (usable)
             attempt(call);
         else
-            give_up(call, s3->auth.err.code, s3->auth.err.msg);
+            give_up(call, s3->auth.credentials.err.code, s3->auth.credentials.err.msg);
     }
 }
 

@@ -2,8 +2,9 @@
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_IMPL_H
 #define FG_COMMON_STORAGE_BUCKET_S3_IMPL_H
 
+#include "common/net/aws/credentials.h"
+#include "common/net/aws/request.h"
 #include "common/net/client.h"
-#include "common/runtime/file.h"
 #include "common/runtime/work.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/meter.h"
@@ -17,22 +18,11 @@ enum {
     S3_ERROR_MAX_BYTES = 64 * 1024,        /* the body of an error response */
 };
 
-/* The source of keys and the current keys. Only the loop uses it, except for the job. */
+/* The keys. Only the loop uses them, except for the job. */
 struct fg_s3_auth {
-    enum { S3_AUTH_FIXED, S3_AUTH_FILES, S3_AUTH_ROLE } kind;
-    struct fg_s3_keys keys;
-    bool valid;
-    uint64_t generation;  /* of the keys */
-    int64_t end_wall_ns;  /* when they expire; INT64_MAX: never */
-    int64_t next_mono_ns; /* when to get new keys */
-    bool looking;
-    struct fg_err err; /* why there are no keys */
-
-    struct fg_job job; /* owns the fields below while it runs */
-    struct fg_file_version versions[3];
-    struct fg_s3_keys found;
-    int64_t found_end_wall_ns;
-    bool changed;
+    struct fg_aws_credentials credentials;
+    bool looking; /* the job runs */
+    struct fg_job job;
 };
 
 struct fg_s3 {
@@ -76,7 +66,7 @@ struct fg_s3_call {
     struct fg_s3 *s3;
     const char *method;
     const char *path, *query; /* encoded; the query's parameters in order, each with '=' */
-    struct fg_s3_header headers[S3_HEADERS_MAX];
+    struct fg_aws_header headers[FG_AWS_HEADERS_MAX - FG_AWS_HEADERS_ADDED];
     size_t n_headers;
     struct fg_slice body;
     enum fg_bucket_class class;
@@ -89,7 +79,7 @@ struct fg_s3_call {
     struct fg_buf *into;           /* of a 2xx; initialised with its limit, cleared for each try */
     /* Checks a 2xx: FG_OK, or the error that it contains (S3 may send one with a 200). On the loop.
      */
-    enum fg_code (*check)(struct fg_s3_call *call, struct fg_s3_error *error);
+    enum fg_code (*check)(struct fg_s3_call *call, struct fg_aws_error *error);
     void (*done)(struct fg_s3_call *call); /* on the loop */
 
     /*
@@ -100,7 +90,7 @@ struct fg_s3_call {
     struct fg_err err;
     unsigned status; /* of the last try; 0: no answer */
     bool unsure;     /* a try had no response or an inconclusive one, so it may have been done */
-    struct fg_s3_error error;
+    struct fg_aws_error error;
     struct fg_client_request http; /* the head of the last answer */
 
     /* Private to the call. */
@@ -145,8 +135,8 @@ enum fg_code fg_s3_call_wait(struct fg_s3_call *call);
 
 /* Ends the calls of a request that was cancelled. */
 void fg_s3_calls_cancel(struct fg_s3 *s3, uint64_t serial);
-/* Continues the calls that wait for keys, with keys or with an error. */
-void fg_s3_calls_with_keys(struct fg_s3 *s3);
+/* Continues the calls that wait for keys, if there are none (usable) with an error. */
+void fg_s3_calls_with_keys(struct fg_s3 *s3, bool usable);
 /* Sets the timer to that time, unless it is due earlier. */
 void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns);
 
@@ -157,13 +147,8 @@ void fg_s3_call_clear(struct fg_s3_call *call);
 
 /* Reads the keys. Those of a role are requested by the first call. */
 enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err) fg_must_check;
-/* Frees the keys. */
-void fg_s3_auth_done(struct fg_s3 *s3);
 /* Returns whether there are keys, and gets new ones when it is time. On the loop. */
 bool fg_s3_auth_ready(struct fg_s3 *s3);
-/* Notes that the store refused the keys of that generation. Returns false if there will be no
- * others. */
-bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation);
 
 /* ---- s3_write.c: on workers ---- */
 

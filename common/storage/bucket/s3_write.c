@@ -370,7 +370,7 @@ static void write_parts(const struct upload *upload, struct fg_buf *out)
 }
 
 /* 200 is sent before the store has begun; what came of it is in the body. */
-static enum fg_code check_completed(struct fg_s3_call *call, struct fg_s3_error *error)
+static enum fg_code check_completed(struct fg_s3_call *call, struct fg_aws_error *error)
 {
     char etag[FG_BUCKET_ETAG_BYTES];
     struct fg_err err;
@@ -378,7 +378,7 @@ static enum fg_code check_completed(struct fg_s3_call *call, struct fg_s3_error 
     if (fg_s3_read_field(fg_buf_slice(call->into), "CompleteMultipartUploadResult", "ETag", etag,
                          sizeof etag, &err) == FG_OK)
         return FG_OK;
-    fg_s3_read_error(fg_buf_slice(call->into), error);
+    fg_aws_read_error(fg_buf_slice(call->into), error);
     return err.code;
 }
 

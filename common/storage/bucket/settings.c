@@ -26,6 +26,7 @@ const struct fg_conf_field fg_bucket_fields[] = {
 
 #undef CONF
 #define CONF(field) FG_CONF_AT(struct fg_bucket_s3_settings, field)
+#define KEYS(field) CONF(keys.field)
 
 const struct fg_conf_field fg_bucket_s3_fields[] = {
     {"endpoint", FG_CONF_STRING, CONF(endpoint), .def = "", .max = "300",
@@ -40,26 +41,7 @@ const struct fg_conf_field fg_bucket_s3_fields[] = {
      .doc = "Position of the bucket name in URLs. path: in the path. host: in the host name. auto: path if `endpoint` is set or the name contains dots, else host."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
      .doc = "CA certificates in PEM format that verify the certificate of the object store. Empty: the CA certificates of the system."},
-    {"access_key", FG_CONF_STRING, CONF(access_key), .def = "", .max = "1000",
-     .doc = "Access key. If no key is set in this section, the environment supplies it as for AWS clients: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, else AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE."},
-    {"secret_key", FG_CONF_SECRET, CONF(secret_key), .def = "", .max = "1000",
-     .doc = "Secret key."},
-    {"session_token", FG_CONF_SECRET, CONF(session_token), .def = "", .max = "8000",
-     .doc = "Session token, if the keys require one."},
-    {"access_key_file", FG_CONF_STRING, CONF(access_key_file), .def = "", .max = "4000",
-     .doc = "File with the access key. Changed key files are reloaded."},
-    {"secret_key_file", FG_CONF_STRING, CONF(secret_key_file), .def = "", .max = "4000",
-     .doc = "File with the secret key."},
-    {"session_token_file", FG_CONF_STRING, CONF(session_token_file), .def = "", .max = "4000",
-     .doc = "File with the session token."},
-    {"role_arn", FG_CONF_STRING, CONF(role_arn), .def = "", .max = "2048",
-     .doc = "Role to assume through STS with the token in `web_identity_token_file`. Its keys are renewed before they expire."},
-    {"web_identity_token_file", FG_CONF_STRING, CONF(web_identity_token_file), .def = "", .max = "4000",
-     .doc = "File with the web identity token, for example one that Kubernetes writes."},
-    {"role_session_name", FG_CONF_STRING, CONF(role_session_name), .def = "flamegrid", .min = "2", .max = "64",
-     .doc = "Session name for the logs of the object store."},
-    {"sts_endpoint", FG_CONF_STRING, CONF(sts_endpoint), .def = "", .max = "400",
-     .doc = "URL of STS. Empty: the AWS endpoint of the region."},
+    FG_AWS_FIELDS(KEYS),
     {"sse", FG_CONF_ENUM, CONF(sse), .def = "none", .choices = "none|s3|kms",
      .doc = "Server-side encryption to request. s3: with keys of the object store (SSE-S3). kms: with keys of its key management service (SSE-KMS). none: the default of the bucket."},
     {"kms_key_id", FG_CONF_STRING, CONF(kms_key_id), .def = "", .max = "2048",
@@ -84,28 +66,9 @@ const struct fg_conf_field fg_bucket_s3_fields[] = {
 const size_t fg_bucket_n_fields = FG_COUNT(fg_bucket_fields);
 const size_t fg_bucket_s3_n_fields = FG_COUNT(fg_bucket_s3_fields);
 
-/* Returns "" if it is not set. */
-static const char *environment(const char *name)
-{
-    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): no thread sets it */
-
-    return value == NULL ? "" : value;
-}
-
 static bool is_set(const char *text)
 {
     return text[0] != '\0';
-}
-
-static const char *region_of(const struct fg_bucket_s3_settings *s3)
-{
-    const char *const from[] = {s3->region, environment("AWS_REGION"),
-                                environment("AWS_DEFAULT_REGION")};
-
-    for (size_t i = 0; i < FG_COUNT(from); i++)
-        if (is_set(from[i]))
-            return from[i];
-    return "us-east-1";
 }
 
 /* ---- directory ---- */
@@ -143,36 +106,6 @@ static enum fg_code open_directory(const struct fg_bucket_settings *settings,
 
 /* ---- S3 ---- */
 
-static bool names_keys(const struct fg_bucket_s3_settings *s3)
-{
-    return is_set(s3->access_key) || is_set(s3->secret_key) || is_set(s3->access_key_file) ||
-           is_set(s3->secret_key_file) || is_set(s3->role_arn) ||
-           is_set(s3->web_identity_token_file);
-}
-
-static void take_keys(const struct fg_bucket_s3_settings *s3, struct fg_bucket_s3_config *config)
-{
-    config->role_session_name = s3->role_session_name;
-    if (!names_keys(s3)) {
-        config->access_key = environment("AWS_ACCESS_KEY_ID");
-        config->secret_key = environment("AWS_SECRET_ACCESS_KEY");
-        config->session_token = environment("AWS_SESSION_TOKEN");
-        config->role_arn = environment("AWS_ROLE_ARN");
-        config->web_identity_token_file = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
-        if (is_set(environment("AWS_ROLE_SESSION_NAME")))
-            config->role_session_name = environment("AWS_ROLE_SESSION_NAME");
-        return;
-    }
-    config->access_key = s3->access_key;
-    config->secret_key = s3->secret_key;
-    config->session_token = s3->session_token;
-    config->access_key_file = s3->access_key_file;
-    config->secret_key_file = s3->secret_key_file;
-    config->session_token_file = s3->session_token_file;
-    config->role_arn = s3->role_arn;
-    config->web_identity_token_file = s3->web_identity_token_file;
-}
-
 static bool is_path_style(const struct fg_bucket_s3_settings *s3)
 {
     if (s3->addressing != ADDRESSING_AUTO)
@@ -187,12 +120,12 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
 {
     struct fg_bucket_s3_config config = {
         .endpoint = s3->endpoint,
-        .region = region_of(s3),
+        .region = fg_aws_region(s3->region),
         .bucket = s3->bucket,
         .prefix = s3->prefix,
         .path_style = is_path_style(s3),
         .ca_file = s3->ca_file,
-        .sts_endpoint = s3->sts_endpoint,
+        .keys = fg_aws_sources(&s3->keys),
         .sse = (enum fg_bucket_s3_sse)s3->sse,
         .kms_key_id = s3->kms_key_id,
         .storage_class = s3->storage_class,
@@ -210,7 +143,6 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
 
     if (!is_set(s3->bucket))
         return fg_fail(err, FG_E_INVALID, "bucket.s3.bucket is not set");
-    take_keys(s3, &config);
     if (fg_slice_starts(fg_cstr(s3->endpoint), "http://"))
         fg_log_warn("connections to the bucket do not use TLS", fg_ls("endpoint", s3->endpoint));
     return fg_bucket_s3_open(&config, ret_bucket, err);

@@ -2,6 +2,7 @@
 #ifndef FG_COMMON_STORAGE_BUCKET_SETTINGS_H
 #define FG_COMMON_STORAGE_BUCKET_SETTINGS_H
 
+#include "common/net/aws/settings.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -19,9 +20,7 @@ struct fg_bucket_settings {
 struct fg_bucket_s3_settings {
     char *endpoint, *region, *bucket, *prefix, *ca_file;
     unsigned addressing; /* auto, path, host */
-    char *access_key, *secret_key, *session_token;
-    char *access_key_file, *secret_key_file, *session_token_file;
-    char *role_arn, *web_identity_token_file, *role_session_name, *sts_endpoint;
+    struct fg_aws_settings keys;
     unsigned sse; /* enum fg_bucket_s3_sse */
     char *kms_key_id, *storage_class;
     int64_t connect_timeout_ns, timeout_ns, backoff_ns;
@@ -47,10 +46,8 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
                     struct fg_buf *out);
 
 /*
- * Opens the bucket. If the settings have no keys, it uses the environment as the clients of AWS do:
- * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; or AWS_ROLE_ARN,
- * AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_SESSION_NAME. For the region it uses AWS_REGION or
- * AWS_DEFAULT_REGION.
+ * Opens the bucket. Keys and the region may come from the environment
+ * (common/net/aws/settings.h).
  *
  * Without a registry (tools) it writes no backup copies of manifests (kept.h). Services call
  * fg_bucket_startup_check() before they use the bucket. host is borrowed for the call only; what

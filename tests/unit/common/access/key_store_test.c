@@ -271,6 +271,68 @@ static void another_key_file_needs_the_old_one_until_keys_are_wrapped_again(void
 }
 
 /* The store hears of it when the process sees the registry. */
+static void which_of_several_encrypts_has_to_be_said(void **state)
+{
+    char address[] = "http://127.0.0.1:1", mount[] = "transit", key[] = "alias/flamegrid",
+         on[] = "x";
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    f.settings.vault_address = address;
+    f.settings.vault_mount = f.settings.vault_key = mount;
+    f.settings.vault_token_file = f.paths[2];
+    f.settings.vault_ca_file = none;
+    assert_int_equal(create(&f), FG_E_INVALID);
+    assert_non_null(strstr(f.err.msg, "encryption.wrap_with has to say which one"));
+    f.settings.wrap_with = FG_ENCRYPTION_WRAP_KMS;
+    assert_int_equal(create(&f), FG_E_INVALID);
+    assert_non_null(strstr(f.err.msg, "encryption.wrap_with needs encryption.kms.key"));
+    f.settings.kms = (struct fg_encryption_kms_settings){
+        .key = key,
+        .region = none,
+        .endpoint = address,
+        .ca_file = none,
+        .keys = {on, on, none, none, none, none, none, none, none, none}};
+    must(create(&f), &f.err);
+    assert_true(fg_key_store_wraps_with(f.store, FG_LIT("kms:alias/flamegrid")));
+    fg_key_store_destroy(f.store);
+    f.settings.wrap_with = FG_ENCRYPTION_WRAP_VAULT;
+    must(create(&f), &f.err);
+    assert_true(fg_key_store_wraps_with(f.store, FG_LIT("vault:transit/transit")));
+    fg_key_store_destroy(f.store);
+    f.settings.wrap_with = FG_ENCRYPTION_WRAP_KEY_FILE;
+    must(create(&f), &f.err);
+    (void)newest(&f, "acme", 1); /* nobody else is asked */
+    close_fixture(&f);
+}
+
+/* Those of the settings kms.old_keys. */
+static void too_many_keys_are_refused(void **state)
+{
+    char address[] = "http://127.0.0.1:1", on[] = "x";
+    char keys[] = "alias/1,alias/2 , alias/3,,alias/4,alias/5,alias/6,alias/7";
+    char more[] = "alias/1,alias/2,alias/3,alias/4,alias/5,alias/6,alias/7,alias/8";
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    f.settings.kms = (struct fg_encryption_kms_settings){
+        .key = none,
+        .old_keys = keys,
+        .region = none,
+        .endpoint = address,
+        .ca_file = none,
+        .keys = {on, on, none, none, none, none, none, none, none, none}};
+    must(create(&f), &f.err);
+    fg_key_store_destroy(f.store);
+    f.settings.kms.old_keys = more;
+    assert_int_equal(create(&f), FG_E_INVALID);
+    assert_non_null(strstr(f.err.msg, "setting encryption.kms.old_keys: more than 8 keys"));
+    f.store = NULL;
+    close_fixture(&f);
+}
+
 static void shredded_keys_are_gone_for_good(void **state)
 {
     struct fg_access_registry *registry = NULL;
@@ -548,6 +610,8 @@ int main(void)
         cmocka_unit_test(rotation_keeps_the_old_keys),
         cmocka_unit_test(a_tenant_without_keys_cannot_be_rotated),
         cmocka_unit_test(another_key_file_needs_the_old_one_until_keys_are_wrapped_again),
+        cmocka_unit_test(which_of_several_encrypts_has_to_be_said),
+        cmocka_unit_test(too_many_keys_are_refused),
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),

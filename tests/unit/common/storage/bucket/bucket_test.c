@@ -86,8 +86,8 @@ static int set_up_s3(void **state)
         .bucket = "flamegrid",
         .prefix = f->dir + strlen("/tmp/"), /* of every test its own */
         .path_style = true,
-        .access_key = "flamegrid",
-        .secret_key = "flamegrid",
+        .keys.access_key = "flamegrid",
+        .keys.secret_key = "flamegrid",
         .connect_timeout_ns = FG_SECOND_NS,
         .timeout_ns = 10 * FG_SECOND_NS,
         .tries_max = 4,

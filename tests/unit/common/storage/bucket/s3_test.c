@@ -30,8 +30,8 @@ static struct fg_bucket_s3_config plain(struct fixture *f)
         .bucket = "flamegrid",
         .prefix = "p",
         .path_style = true,
-        .access_key = "key",
-        .secret_key = "secret",
+        .keys.access_key = "key",
+        .keys.secret_key = "secret",
         .connect_timeout_ns = 2 * FG_SECOND_NS,
         .timeout_ns = 10 * FG_SECOND_NS,
         .tries_max = 3,
@@ -678,11 +678,11 @@ static struct fg_bucket_s3_config with_role(struct fixture *f)
 {
     struct fg_bucket_s3_config config = plain(f);
 
-    config.access_key = config.secret_key = NULL;
-    config.role_arn = "arn:aws:iam::1:role/r";
-    config.role_session_name = "test";
-    config.web_identity_token_file = f->token_file;
-    config.sts_endpoint = f->sts;
+    config.keys.access_key = config.keys.secret_key = NULL;
+    config.keys.role_arn = "arn:aws:iam::1:role/r";
+    config.keys.role_session_name = "test";
+    config.keys.web_identity_token_file = f->token_file;
+    config.keys.sts_endpoint = f->sts;
     return config;
 }
 
@@ -734,7 +734,7 @@ static void says_why_there_are_no_keys(void **state)
     assert_non_null(strstr(failed->err.msg, "arn:aws:iam::1:role/r"));
     fake_s3_set(f->store, &(struct fake_s3_rules){.role_ns = FG_SECOND_NS});
     assert_non_null(strstr(get(f, FG_E_DENIED)->err.msg, "are already expired"));
-    config.web_identity_token_file = "/nowhere/token";
+    config.keys.web_identity_token_file = "/nowhere/token";
     open_bucket(f, &config);
     assert_non_null(strstr(get(f, FG_E_INVALID)->err.msg, "/nowhere/token"));
 }
@@ -746,12 +746,12 @@ static void reads_keys_from_files(void **state)
     struct fg_bucket *none;
     struct fg_err err;
 
-    config.access_key = config.secret_key = NULL;
-    config.access_key_file = config.secret_key_file = f->token_file;
+    config.keys.access_key = config.keys.secret_key = NULL;
+    config.keys.access_key_file = config.keys.secret_key_file = f->token_file;
     open_bucket(f, &config);
     (void)put_if_absent(f, false, FG_OK);
     assert_true(fake_s3_saw(f->store, "Credential=good.token/"));
-    config.secret_key_file = "/nowhere/key";
+    config.keys.secret_key_file = "/nowhere/key";
     assert_int_equal(fg_bucket_s3_open(&config, &none, &err), FG_E_INVALID);
     assert_non_null(strstr(err.msg, "/nowhere/key"));
 }
@@ -768,7 +768,7 @@ static void refuses_bad_configurations(void **state)
 
     for (size_t i = 0; i < FG_COUNT(configs); i++)
         configs[i] = plain(f);
-    configs[0].secret_key = "";
+    configs[0].keys.secret_key = "";
     configs[1].bucket = "a/b";
     configs[2].region = NULL;
     configs[3].endpoint = "127.0.0.1:9000";
@@ -794,7 +794,7 @@ static void sends_what_is_configured(void **state)
     config.sse = FG_BUCKET_S3_SSE_KMS;
     config.kms_key_id = "key/1";
     config.storage_class = "STANDARD_IA";
-    config.session_token = "session";
+    config.keys.session_token = "session";
     open_bucket(f, &config);
     (void)put_if_absent(f, false, FG_OK);
     assert_true(fake_s3_saw(f->store, "x-amz-server-side-encryption: aws:kms\r\n"));

@@ -1,4 +1,4 @@
-#include "common/storage/bucket/s3_sign.h"
+#include "common/net/aws/sign.h"
 
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -12,13 +12,13 @@ struct hash {
     uint8_t bytes[HASH_BYTES];
 };
 
-void fg_s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES])
+void fg_aws_date(int64_t wall_ns, char out[FG_AWS_DATE_BYTES])
 {
     time_t seconds = (time_t)(wall_ns / FG_SECOND_NS);
     struct tm parts;
 
     fg_assert(gmtime_r(&seconds, &parts) != NULL);
-    fg_assert(strftime(out, S3_DATE_BYTES, "%Y%m%dT%H%M%SZ", &parts) == S3_DATE_BYTES - 1);
+    fg_assert(strftime(out, FG_AWS_DATE_BYTES, "%Y%m%dT%H%M%SZ", &parts) == FG_AWS_DATE_BYTES - 1);
 }
 
 static struct hash sha256(struct fg_slice bytes)
@@ -45,7 +45,19 @@ static struct fg_slice hash_slice(const struct hash *hash)
     return fg_bytes(hash->bytes, HASH_BYTES);
 }
 
-static void put_names(const struct fg_s3_signable *what, struct fg_buf *out)
+void fg_aws_payload_hash(struct fg_slice body, char out[FG_AWS_HASH_BYTES])
+{
+    struct hash hash = sha256(body);
+    struct fg_buf text;
+
+    fg_buf_init(&text, FG_AWS_HASH_BYTES);
+    fg_buf_hex(&text, hash.bytes, HASH_BYTES);
+    fg_buf_putc(&text, '\0');
+    memcpy(out, text.ptr, FG_AWS_HASH_BYTES);
+    fg_buf_done(&text);
+}
+
+static void put_names(const struct fg_aws_signable *what, struct fg_buf *out)
 {
     for (size_t i = 0; i < what->n_headers; i++) {
         fg_buf_puts(out, i == 0 ? "" : ";");
@@ -55,7 +67,7 @@ static void put_names(const struct fg_s3_signable *what, struct fg_buf *out)
 
 /* Hashes the "canonical request": method, path, query, headers, their names, hash of the
  * payload. */
-static struct hash hash_request(const struct fg_s3_signable *what)
+static struct hash hash_request(const struct fg_aws_signable *what)
 {
     struct fg_buf text;
     struct hash hash;
@@ -76,13 +88,14 @@ static struct hash hash_request(const struct fg_s3_signable *what)
     return hash;
 }
 
-static void put_scope(const struct fg_s3_signable *what, struct fg_buf *out)
+static void put_scope(const struct fg_aws_signable *what, struct fg_buf *out)
 {
-    fg_buf_printf(out, "%.*s/%s/s3/aws4_request", DAY_BYTES, what->date, what->region);
+    fg_buf_printf(out, "%.*s/%s/%s/aws4_request", DAY_BYTES, what->date, what->region,
+                  what->service);
 }
 
 /* Derives the signing key, which is good for one day, region and service, from the secret. */
-static struct hash day_key(const struct fg_s3_signable *what, const struct fg_s3_keys *keys)
+static struct hash day_key(const struct fg_aws_signable *what, const struct fg_aws_keys *keys)
 {
     struct fg_buf first;
     struct hash key;
@@ -94,11 +107,11 @@ static struct hash day_key(const struct fg_s3_signable *what, const struct fg_s3
     key = hmac(fg_buf_slice(&first), fg_bytes(what->date, DAY_BYTES));
     fg_buf_done(&first);
     key = hmac(hash_slice(&key), fg_cstr(what->region));
-    key = hmac(hash_slice(&key), FG_LIT("s3"));
+    key = hmac(hash_slice(&key), fg_cstr(what->service));
     return hmac(hash_slice(&key), FG_LIT("aws4_request"));
 }
 
-static struct hash signature(const struct fg_s3_signable *what, const struct fg_s3_keys *keys)
+static struct hash signature(const struct fg_aws_signable *what, const struct fg_aws_keys *keys)
 {
     struct hash request = hash_request(what), key = day_key(what, keys), result;
     struct fg_buf text;
@@ -113,8 +126,8 @@ static struct hash signature(const struct fg_s3_signable *what, const struct fg_
     return result;
 }
 
-void fg_s3_sign(const struct fg_s3_signable *what, const struct fg_s3_keys *keys,
-                struct fg_buf *out)
+void fg_aws_sign(const struct fg_aws_signable *what, const struct fg_aws_keys *keys,
+                 struct fg_buf *out)
 {
     struct hash result = signature(what, keys);
 

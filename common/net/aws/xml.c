@@ -1,4 +1,4 @@
-#include "common/storage/bucket/s3_xml.h"
+#include "common/net/aws/xml.h"
 
 #include "common/base/str.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- what the parser meets: it stops at each element, and the next call lets it go on ---- */
 
-static void stop(struct fg_s3_xml *xml, bool bad)
+static void stop(struct fg_aws_xml *xml, bool bad)
 {
     xml->bad |= bad;
     (void)XML_StopParser(xml->parser, bad ? XML_FALSE : XML_TRUE);
@@ -14,16 +14,16 @@ static void stop(struct fg_s3_xml *xml, bool bad)
 
 static void XMLCALL on_open(void *arg, const char *name, const char **attributes)
 {
-    struct fg_s3_xml *xml = arg;
+    struct fg_aws_xml *xml = arg;
     const char *colon = strrchr(name, ':');
     const char *local = colon == NULL ? name : colon + 1;
 
     (void)attributes;
-    if (xml->depth == S3_XML_DEPTH_MAX || strlen(local) >= S3_XML_NAME_MAX_BYTES) {
+    if (xml->depth == FG_AWS_XML_DEPTH_MAX || strlen(local) >= FG_AWS_XML_NAME_MAX_BYTES) {
         stop(xml, true);
         return;
     }
-    (void)snprintf(xml->path[xml->depth++], S3_XML_NAME_MAX_BYTES, "%s", local);
+    (void)snprintf(xml->path[xml->depth++], FG_AWS_XML_NAME_MAX_BYTES, "%s", local);
     xml->opens = true;
     stop(xml, false);
 }
@@ -31,7 +31,7 @@ static void XMLCALL on_open(void *arg, const char *name, const char **attributes
 /* An empty element closes before the parser stops for its opening. */
 static void XMLCALL on_close(void *arg, const char *name)
 {
-    struct fg_s3_xml *xml = arg;
+    struct fg_aws_xml *xml = arg;
 
     (void)name;
     xml->closes = true;
@@ -41,7 +41,7 @@ static void XMLCALL on_close(void *arg, const char *name)
 
 static void XMLCALL on_text(void *arg, const char *text, int len)
 {
-    struct fg_s3_xml *xml = arg;
+    struct fg_aws_xml *xml = arg;
 
     fg_buf_append(&xml->text, text, (size_t)len);
     if (xml->text.full)
@@ -60,11 +60,11 @@ static void XMLCALL on_doctype(void *arg, const char *name, const char *system_i
 
 /* ---- reading ---- */
 
-void fg_s3_xml_init(struct fg_s3_xml *xml, struct fg_slice in, size_t text_max_bytes)
+void fg_aws_xml_init(struct fg_aws_xml *xml, struct fg_slice in, size_t text_max_bytes)
 {
     /* A store that takes long sends blanks meanwhile, before a declaration that has to come first.
      */
-    *xml = (struct fg_s3_xml){.in = fg_trim(in)};
+    *xml = (struct fg_aws_xml){.in = fg_trim(in)};
     fg_buf_init(&xml->text, text_max_bytes);
     xml->parser = XML_ParserCreate(NULL);
     fg_assert(xml->parser != NULL);
@@ -74,14 +74,14 @@ void fg_s3_xml_init(struct fg_s3_xml *xml, struct fg_slice in, size_t text_max_b
     XML_SetStartDoctypeDeclHandler(xml->parser, on_doctype);
 }
 
-void fg_s3_xml_done(struct fg_s3_xml *xml)
+void fg_aws_xml_done(struct fg_aws_xml *xml)
 {
     XML_ParserFree(xml->parser);
     fg_buf_done(&xml->text);
 }
 
 /* Runs the parser up to the next element. Returns false at the end, or if the document is bad. */
-static bool run(struct fg_s3_xml *xml)
+static bool run(struct fg_aws_xml *xml)
 {
     XML_ParsingStatus status;
     enum XML_Status code;
@@ -103,30 +103,40 @@ static bool run(struct fg_s3_xml *xml)
     return !xml->bad && (xml->opens || xml->closes);
 }
 
-enum fg_s3_xml_event fg_s3_xml_next(struct fg_s3_xml *xml)
+enum fg_aws_xml_event fg_aws_xml_next(struct fg_aws_xml *xml)
 {
     if (xml->closed)
         xml->depth--;
     xml->closed = false;
     fg_buf_clear(&xml->text);
     if (!xml->opens && !xml->closes && !run(xml))
-        return xml->bad ? S3_XML_BAD : S3_XML_END;
+        return xml->bad ? FG_AWS_XML_BAD : FG_AWS_XML_END;
     if (xml->opens) {
         xml->opens = false;
-        return S3_XML_OPEN;
+        return FG_AWS_XML_OPEN;
     }
     xml->closes = false;
     xml->closed = true;
-    return S3_XML_CLOSE;
+    return FG_AWS_XML_CLOSE;
 }
 
-struct fg_slice fg_s3_xml_name(const struct fg_s3_xml *xml)
+struct fg_slice fg_aws_xml_name(const struct fg_aws_xml *xml)
 {
     return xml->depth == 0 ? fg_bytes(NULL, 0) : fg_cstr(xml->path[xml->depth - 1]);
 }
 
-bool fg_s3_xml_is(const struct fg_s3_xml *xml, const char *parent, const char *name)
+bool fg_aws_xml_is(const struct fg_aws_xml *xml, const char *parent, const char *name)
 {
     return xml->depth >= 2 && strcmp(xml->path[xml->depth - 2], parent) == 0 &&
            strcmp(xml->path[xml->depth - 1], name) == 0;
+}
+
+void fg_aws_xml_copy(const struct fg_aws_xml *xml, char *out, size_t size)
+{
+    size_t len = FG_MIN(xml->text.len, size - 1);
+
+    for (size_t i = 0; i < len; i++)
+        out[i] =
+            (char)(xml->text.ptr[i] < 0x20 || xml->text.ptr[i] == 0x7f ? ' ' : xml->text.ptr[i]);
+    out[len] = '\0';
 }
