@@ -241,6 +241,10 @@ def case_the_command_line_governs():
         check("shop" in said and "push" in said and "read" not in said, "%s", said)
         run("tenant", "list", code=1, FLAMEGRID_TOKEN=token)
         check("agents" in run("token", "list", "--tenants", "shop") and token not in run("token", "list"), "token list")
+        run("token", "create", "--name", "idle", "--tenants", "shop", "--scopes", "push")
+        for name, use in (("agents", r"used 20\d\d-\d\d-\d\dT\d\d "), ("idle", "never used "), ("spare", "used 20")):
+            line = next(each for each in run("token", "list").splitlines() if " %s " % name in each)
+            check(re.search(use, line), "%s", line)
         rotated = run("token", "rotate", token[4:12], "--overlap", "0s").strip()
         check(rotated != token and rotated[:13] == token[:13], "%s", rotated)
         run("whoami", FLAMEGRID_TOKEN=rotated)
@@ -331,6 +335,10 @@ def case_a_tenant_admin_governs_its_tenants_only():
         status, said = own.send("POST", "/api/tokens", {"name": "n", "tenants": ["a"], "scopes": ["push"],
                                                          "tenantLabel": {"name": "ns", "otherwise": "b"}})
         check(status == 400, "a label that leads to another tenant: %d %s", status, said)
+        label = {"name": "ns", "tenants": [{"value": "x", "tenant": "a"}], "prefix": "team-", "otherwise": "a"}
+        made = own.must("POST", "/api/tokens", {"name": "n", "tenants": ["a"], "scopes": ["push"], "tenantLabel": label})
+        check(made["tenantLabel"] == label, "%s", made)
+        check(own.must("GET", "/api/tokens/" + made["id"])["tenantLabel"] == label, "it is not shown")
         check(servers.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
 
 

@@ -6,6 +6,7 @@ import { at, isAccessible, isNarrow, picture, run, shown, url } from "./browser.
 
 const TOKENS = JSON.parse(process.env.TOKENS ?? "{}");
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 
 const dialog = (page, name) => page.getByRole("dialog", { name });
 const row = (page, name) => page.getByRole("row", { name });
@@ -136,6 +137,7 @@ const cases = {
 
   /* A token is shown once, with lines that use it; then rotated and revoked. */
   async tokens(page) {
+    const began = Date.now();
     await come(page, TOKENS.admin, "/tokens", { of: "shop" });
     await row(page, /^viewer/).waitFor();
     await picture(page, "tokens");
@@ -169,6 +171,20 @@ const cases = {
     await page.reload();
     await row(page, /^agents/).waitFor();
     assert.ok(!(await page.content()).includes(text), "the token is shown again");
+    const lastUse = async (name) => (await row(page, name).getByRole("cell").nth(3).textContent()).trim();
+    const hour = (ms) => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 14);
+    const used = await row(page, /^agents/).getByRole("cell").nth(3).locator("time").getAttribute("datetime");
+    assert.ok([hour(began), hour(Date.now())].includes(used.slice(0, 14)), used);
+    assert.ok(used.endsWith(":00:00.000Z"), used);
+    assert.equal((await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "idle", tenants: ["shop"], scopes: ["push"] })).status, 200);
+    await page.reload();
+    await row(page, /^idle/).waitFor();
+    assert.equal(await lastUse(/^idle/), "never");
+    await page.getByLabel("Last used").selectOption("30");
+    await page.getByText("No token is like that.").waitFor(); // all are young
+    assert.equal(shown(page).idle, "30");
+    await again(page, () => page.getByText("No token is like that.").waitFor());
+    await page.getByLabel("Last used").selectOption("");
     const made = (await governed(page, "/api/tokens?tenant=shop")).tokens.find((one) => one.name === "agents");
     assert.deepEqual([made.scopes, made.tenants], [["push"], ["shop"]]);
     assert.ok(Math.abs(made.expiresMs - made.createdMs - 90 * DAY_MS) < DAY_MS);
@@ -190,6 +206,48 @@ const cases = {
     await page.getByLabel("also expired and revoked ones").check();
     assert.equal(shown(page).show, "all");
     await again(page, () => row(page, /^agents .* revoked/).waitFor());
+  },
+
+  /* A node agent's token: a label says the tenant. What is wrong is said before, or by the server; then it is shown. */
+  async "tenant by label"(page) {
+    await come(page, TOKENS.admin, "/tokens", { form: "create" });
+    const form = dialog(page, "A new token");
+    await form.getByLabel("Name", { exact: true }).fill("nodes");
+    await form.getByLabel("shop", { exact: true }).check();
+    await form.getByLabel("lab", { exact: true }).check();
+    await form.getByText("A tenant by label").click();
+    const create = form.getByRole("button", { name: "Create" });
+    await form.getByLabel("Prefix").fill("team-");
+    await form.getByText("Name the label that says the tenant.").waitFor();
+    assert.ok(await create.isDisabled());
+    await form.getByLabel("Prefix").fill("");
+    await form.getByLabel("Label", { exact: true }).fill("namespace");
+    await form.getByLabel("Tenants of values").fill("kube-system");
+    await form.getByText("Tenants of values are VALUE=TENANT, separated by commas.").waitFor();
+    await form.getByLabel("Tenants of values").fill("kube-system=nobody, x=lab");
+    await create.click();
+    await form.getByRole("alert").getByText(/"nobody" is no tenant of the token/).first().waitFor(); // the server's words
+    await form.getByLabel("Tenants of values").fill("kube-system=lab");
+    await form.getByLabel("Series without such a tenant").selectOption("shop");
+    await isAccessible(page, "a tenant by label");
+    await picture(page, "tenant by label");
+    await create.click();
+    const text = await dialog(page, "Token nodes").getByLabel("Token", { exact: true }).textContent();
+    await page.keyboard.press("Escape");
+    await row(page, /^nodes .* by the label namespace: kube-system is lab, others go to shop/).waitFor();
+    const made = (await governed(page, "/api/tokens")).tokens.find((one) => one.name === "nodes");
+    assert.deepEqual(made.tenantLabel, { name: "namespace", tenants: [{ value: "kube-system", tenant: "lab" }], otherwise: "shop" });
+    const headers = { Authorization: `Bearer ${text}`, "X-Scope-OrgID": "shop" };
+    const sent = await page.request.post(`${url}/ingest?name=kubelet.cpu%7Bnamespace%3Dkube-system%7D`, { data: "main;work 3\n", headers });
+    assert.equal(sent.status(), 200, await sent.text());
+    const reader = (await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "reader", tenants: ["lab"], scopes: ["read"] })).body.token;
+    await until("it is not in the tenant of its label", async () =>
+      JSON.stringify((await api(page, reader, "GET", "/api/labels/service_name?from=now-1h&until=now")).body).includes("kubelet"));
+    /* A token of all tenants, or one that sends nothing, has no such label. */
+    await page.goto(at("/tokens", { form: "create" }));
+    await form.getByLabel("all, also those that are made later").check();
+    await form.getByText("A tenant by label").waitFor({ state: "detached" });
+    page.refused = undefined;
   },
 
   /* Roles by claims, and the end of sessions. */

@@ -47,6 +47,7 @@ const DEFAULTS = {
   who: "", // whose records of the audit
   record: "", // of which kind
   rows: "", // of usage: service; "" is days
+  idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days
 } as const;
 
