@@ -156,7 +156,30 @@ def case_the_mode_header_believes_its_networks():
             nobody = servers.Caller(server.port, None)
             for path, methods, scopes in each_route(routes.CLIENTS):
                 status, said = status_of(nobody, path, methods, {"X-Scope-OrgID": "a"})
-                check((status in DENIED) == (not may and scopes != {"open"}), "%s from %s: %d %s", path, cidrs, status, said)
+                may_this = may and path != "/api/settings"  # a gateway never says who is an admin
+                check((status in DENIED) == (not may_this and scopes != {"open"}), "%s from %s: %d %s", path, cidrs, status, said)
+
+
+def case_settings_are_for_admins_and_without_secrets():
+    def shown(caller):
+        return {one["name"]: one for one in caller.must("GET", "/api/settings")["settings"]}
+
+    with servers.Governed("--bucket.s3.secret_key", "h1dden") as server:
+        server.begin()
+        said = server.govern.must("GET", "/api/settings")
+        check(said["program"] == "flamegrid server" and "h1dden" not in json.dumps(said), "%s", said["program"])
+        settings = shown(server.govern)
+        check((settings["bucket.s3.secret_key"]["value"], settings["bucket.s3.secret_key"]["differs"]) == ("***", True), "the secret")
+        mode = settings["access.mode"]
+        check((mode["value"], mode["default"], mode["differs"]) == ("token", "auto", True) and mode["meaning"], "%s", mode)
+        check(not settings["limits.max_query_length"]["differs"], "a default differs")
+        status, yaml = server.operate("GET", "/config")
+        check(status == 200 and yaml.count(b": ") >= len(settings), "/config has other settings")
+        for caller in (server.caller(["tenant-admin", "read"]), server.caller(["metrics"], ["*"])):
+            check(caller.send("GET", "/api/settings")[0] == 403, "not only for admins")
+    with flamegrid.Server() as server:  # mode none: everybody may do everything
+        server.start().wait_ready()
+        check(shown(servers.Caller(server.port, None))["access.mode"]["value"] == "auto", "mode none")
 
 
 def case_the_mode_header_believes_a_certificate():
