@@ -250,6 +250,71 @@ const cases = {
     page.refused = undefined;
   },
 
+  /* The first token reads no profiles: the page says so, and leads to one that does. */
+  async "first token"(page) {
+    await come(page, TOKENS.admin, "/");
+    const said = page.getByRole("region", { name: "No right to read" });
+    await said.getByText(/and may: tenant-admin, admin\. That does not include looking at profiles/).waitFor();
+    await picture(page, "first token");
+    await isAccessible(page, "first token");
+    for (const route of ["/labels", "/usage", "/status", "/diff"]) {
+      await page.goto(at(route));
+      await said.waitFor();
+      assert.equal(await page.getByRole("alert").count(), 0, route);
+    }
+    await said.getByRole("link", { name: "Make a token that reads" }).click();
+    const form = dialog(page, "A new token");
+    await form.waitFor();
+    assert.equal(shown(page).form, "reader");
+    assert.ok(await form.getByLabel("read", { exact: false }).first().isChecked());
+    assert.ok(!(await form.getByLabel("push", { exact: false }).first().isChecked()));
+    await form.getByLabel("Name", { exact: true }).fill("me");
+    await form.getByLabel("shop", { exact: true }).check();
+    await form.getByRole("button", { name: "Create" }).click();
+    await dialog(page, "Token me").getByRole("button", { name: "Log in here with it" }).click();
+    await page.getByRole("button", { name: /^Logged in as .*\(me\)/ }).waitFor();
+    await said.waitFor({ state: "detached" });
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.equal(new URL(page.url()).pathname, "/");
+    /* Who may only send is told whom to ask. */
+    const pushes = (await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "sender", tenants: ["shop"], scopes: ["push"] })).body.token;
+    await page.evaluate((text) => sessionStorage.setItem("flamegrid.token", text), pushes);
+    await page.addInitScript((text) => sessionStorage.setItem("flamegrid.token", text), pushes);
+    await page.goto(at("/"));
+    await said.getByText("Ask whoever gave you access for a token with the scope read.").waitFor();
+    assert.equal(await said.getByRole("link").count(), 0);
+    page.refused = undefined; // what was asked for before the page knew who it is
+  },
+
+  /* Settings in force, for admins: what differs first, the rest by a switch, all searchable, all in the address. */
+  async settings(page) {
+    const { settings } = await governed(page, "/api/settings");
+    await come(page, TOKENS.admin, "/status");
+    const card = page.getByRole("region", { name: "Settings", exact: true });
+    const names = async () => card.locator("tbody tr td:first-child").allTextContents();
+    await row(page, /^access\.mode token auto/).waitFor();
+    assert.deepEqual(await names(), settings.filter((one) => one.differs).map((one) => one.name));
+    await picture(page, "settings");
+    await isAccessible(page, "settings");
+    await card.getByLabel("also those at their default").check();
+    assert.equal(shown(page).show, "all");
+    await again(page, async () => {
+      await row(page, /^limits\.max_query_length/).waitFor();
+      assert.deepEqual(await names(), settings.map((one) => one.name));
+    });
+    await card.getByLabel("Search settings").fill("audit FLUSH");
+    await row(page, /^limits\.max_query_length/).waitFor({ state: "detached" });
+    assert.ok((await names()).includes("audit.flush"));
+    await until("the search is in the address", () => shown(page).q === "audit FLUSH");
+    await card.getByLabel("Search settings").fill("no such words");
+    await card.getByText("No setting is like that.").waitFor();
+    await page.addInitScript((text) => sessionStorage.setItem("flamegrid.token", text), TOKENS.viewer);
+    await page.goto(at("/status", { tenant: "shop" }));
+    await page.getByRole("heading", { name: "Tenant shop" }).waitFor();
+    assert.equal(await card.count(), 0); // nor was it asked for
+    page.refused = undefined; // the admin's token reads no status
+  },
+
   /* Roles by claims, and the end of sessions. */
   async people(page) {
     await come(page, TOKENS.admin, "/people");

@@ -3,6 +3,7 @@
 import { useState } from "react";
 
 import { type TenantLabel, type Token, isIdle, parseValues, tokenPath, useChange, useTenants, useTokens } from "../../api/admin";
+import { hasToken, signIn } from "../../api/client";
 import { useRights } from "../../api/who";
 import { BASE, useRoute } from "../../state/route";
 import { Skeleton } from "../../ui/Busy";
@@ -80,6 +81,12 @@ function linesFor(token: Token): Snippet[] {
 }
 
 function Secret({ token, onClose }: { token: Token; onClose: () => void }) {
+  const { set } = useRoute();
+  const logIn = (): void => {
+    signIn(token.token!, false);
+    set({ of: "", tenant: "" }, { path: "/" });
+    onClose();
+  };
   return (
     <Dialog title={`Token ${token.name}`} open onClose={onClose}>
       <div className="fields admin-form">
@@ -99,6 +106,11 @@ function Secret({ token, onClose }: { token: Token; onClose: () => void }) {
           <button type="button" className="btn" onClick={onClose}>
             I have it
           </button>
+          {token.scopes.includes("read") && hasToken() && (
+            <button type="button" className="btn" onClick={logIn}>
+              Log in here with it
+            </button>
+          )}
         </div>
       </div>
     </Dialog>
@@ -157,13 +169,23 @@ function tenantLabelOf(label: ByLabelText): TenantLabel | undefined {
   return label.name.trim() === "" ? undefined : { name: label.name.trim(), tenants, prefix: prefix.trim(), otherwise };
 }
 
-function Create({ tenant, onMade, onClose }: { tenant: string; onMade: (made: Token) => void; onClose: () => void }) {
+function Create({
+  tenant,
+  scope,
+  onMade,
+  onClose,
+}: {
+  tenant: string;
+  scope: string; // that is picked at first
+  onMade: (made: Token) => void;
+  onClose: () => void;
+}) {
   const { admin } = useRights();
   const tenants = useTenants();
   const names = (tenants.data?.tenants ?? []).filter((one) => one.state === "active").map((one) => one.id);
   const [name, setName] = useState("");
   const [picked, setPicked] = useState<string[]>(tenant === "" ? [] : [tenant]);
-  const [scopes, setScopes] = useState<string[]>(["push"]);
+  const [scopes, setScopes] = useState<string[]>([scope]);
   const [matchers, setMatchers] = useState("");
   const [expiresIn, setExpiresIn] = useState("1y");
   const [label, setLabel] = useState<ByLabelText>({ name: "", prefix: "", values: "", otherwise: "" });
@@ -455,7 +477,9 @@ export function Tokens() {
           </>
         )}
       </section>
-      {governs && params.form === "create" && <Create tenant={params.of} onMade={onMade} onClose={close} />}
+      {governs && (params.form === "create" || params.form === "reader") && (
+        <Create tenant={params.of} scope={params.form === "reader" ? "read" : "push"} onMade={onMade} onClose={close} />
+      )}
       {one !== undefined && params.form === "rotate" && <Rotate token={one} onMade={onMade} onClose={close} />}
       {one !== undefined && params.form === "revoke" && <Revoke token={one} onClose={close} />}
       {made !== null && <Secret token={made} onClose={() => setMade(null)} />}
