@@ -481,6 +481,8 @@ const cases = {
       ["/people", { form: "create" }],
       ["/audit", {}],
       ["/usage", { tenant: "shop" }],
+      ["/", {}], // of a token that reads nothing
+      ["/status", { show: "all" }],
     ]) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await come(page, route === "/usage" ? TOKENS.viewer : TOKENS.admin, route, parameters);
@@ -495,6 +497,7 @@ const cases = {
       await isAccessible(page, `${route} on a phone`);
       await picture(page, `phone-${route.slice(1)}-${parameters.form ?? parameters.of ?? "all"}`);
     }
+    page.refused = undefined; // what was asked for before the page knew who it is
   },
   /* A person with a session of a provider that others wrote: a change brings the csrf value, and leaving ends both sessions. */
   async "a person"(page) {

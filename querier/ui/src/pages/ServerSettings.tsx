@@ -62,7 +62,7 @@ function Settings() {
       {settings.data !== undefined && (
         <>
           <Scroll label="Settings">
-            <table className="plain">
+            <table className="plain settings-in-force">
               <thead>
                 <tr>
                   <th scope="col">Setting</th>
