@@ -4,6 +4,7 @@
 #include "common/access/key_store.h"
 #include "common/access/networks.h"
 #include "common/access/people.h"
+#include "common/access/token_uses_object.h"
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -30,6 +31,9 @@ enum {
 #define READ_AGAIN_NS FG_SECOND_NS
 /* After a change nobody waits longer for the look that shows it. */
 #define REFRESH_MAX_NS (5 * FG_SECOND_NS)
+/* How often the uses of tokens are written, and how long the process waits for it when it ends. */
+#define WRITE_USES_NS         (10 * FG_MINUTE_NS)
+#define WRITE_USES_TIMEOUT_NS (5 * FG_SECOND_NS)
 /* The registry is said to be unreachable after so long. */
 #define AWAY_AFTER_NS FG_MINUTE_NS
 
@@ -67,6 +71,7 @@ struct fg_access {
     struct fg_metrics *metrics;
     struct fg_condition *away, *damaged;
     struct fg_people *people; /* NULL: the settings have no issuer */
+    struct fg_token_uses *uses;
 
     pthread_mutex_t lock;                 /* of those up to `strangers` */
     pthread_cond_t looked;                /* n_looked has grown */
@@ -79,6 +84,7 @@ struct fg_access {
 
     /* Of the thread that looks. */
     struct fg_ticker *ticker;
+    struct fg_ticker *uses_ticker;   /* NULL: nobody shows a token */
     struct fg_bucket *bucket, *copy; /* copy: NULL: none is kept */
     struct fg_bucket_stop *stop;
     struct fg_bucket_etag etag;
@@ -206,6 +212,10 @@ static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
     }
     if (fg_access_registry_create(message, arena, &registry, err) != FG_OK)
         return err->code;
+    if (fg_token_uses_bind(access->uses, registry, err) != FG_OK) {
+        fg_access_registry_unref(registry);
+        return err->code;
+    }
     use(access, registry);
     return FG_OK;
 }
@@ -374,6 +384,30 @@ static void tick(void *arg)
     fg_access_look(arg);
 }
 
+/* ---- the uses of tokens ---- */
+
+static void write_uses(void *arg)
+{
+    struct fg_access *access = arg;
+    struct fg_access_registry *registry = fg_access_registry(access);
+    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + WRITE_USES_TIMEOUT_NS;
+    struct fg_err err;
+
+    if (fg_token_uses_write(access->uses, access->bucket, registry, now_ms(access), deadline_ns,
+                            &err) != FG_OK)
+        fg_log_warn("when tokens were used last could not be written, will retry",
+                    fg_ls("err", err.msg));
+    fg_access_registry_unref(registry);
+}
+
+enum fg_code fg_access_uses(struct fg_access *access, struct fg_arena *arena,
+                            const Access__TokenUses **ret_uses, struct fg_err *err)
+{
+    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + READ_TIMEOUT_NS;
+
+    return fg_token_uses_read(access->uses, access->bucket, deadline_ns, arena, ret_uses, err);
+}
+
 /* ---- the guard ---- */
 
 /* The decision about a request, attached to it and in its arena. */
@@ -540,8 +574,10 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
     }
     if (!identify(access, req, scopes, attached, &facts, err))
         return false;
-    if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK)
+    if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK) {
+        fg_token_use_note(attached->grant.use, facts.now_ms);
         return true;
+    }
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
         look_again(access);
         fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
@@ -789,6 +825,7 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
         seed = (uint64_t)fg_mono_ns(config->clock);
     access->seed = seed;
+    access->uses = fg_token_uses_create(now_ms(access));
     access->attempts = fg_attempts_create((unsigned)config->settings->failures_per_minute, seed);
     access->metrics =
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
@@ -814,6 +851,7 @@ void fg_access_destroy(struct fg_access *access)
     fg_access_unfollow(access);
     fg_people_destroy(access->people);
     fg_access_registry_unref(access->registry);
+    fg_token_uses_destroy(access->uses);
     fg_condition_destroy(access->damaged);
     fg_condition_destroy(access->away);
     fg_attempts_destroy(access->attempts);
@@ -830,6 +868,8 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
         .path = settings->copy, .threads = COPY_THREADS, .queue_max = COPY_QUEUE};
     const struct fg_ticker_config ticker = {
         .name = "access", .period_ns = settings->poll_ns, .tick = tick, .arg = access};
+    const struct fg_ticker_config uses = {
+        .name = "token-uses", .period_ns = WRITE_USES_NS, .tick = write_uses, .arg = access};
 
     access->bucket = bucket;
     access->stop = fg_bucket_stop_create();
@@ -843,7 +883,9 @@ enum fg_code fg_access_follow(struct fg_access *access, struct fg_bucket *bucket
         return err->code;
     if (settings->copy[0] != '\0' && fg_bucket_directory_open(&copy, &access->copy, err) != FG_OK)
         return fg_wrap(err, "setting access.copy");
-    if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK)
+    if (fg_ticker_create(&ticker, &access->ticker, err) != FG_OK ||
+        (access->mode == FG_ACCESS_TOKEN &&
+         fg_ticker_create(&uses, &access->uses_ticker, err) != FG_OK))
         return err->code;
     fg_ticker_wake(access->ticker);
     return fg_people_start(access->people, bucket, err);
@@ -862,6 +904,9 @@ void fg_access_unfollow(struct fg_access *access)
     fg_bucket_stop_all(access->stop);
     fg_ticker_destroy(access->ticker);
     access->ticker = NULL;
+    fg_ticker_destroy(access->uses_ticker);
+    access->uses_ticker = NULL;
+    write_uses(access);
     fg_bucket_stop_destroy(access->stop);
     access->stop = NULL;
     fg_bucket_close(access->copy);

@@ -16,6 +16,7 @@
 #include "common/access/registry_object.h"
 #include "common/access/sealed_cookie.h"
 #include "common/access/settings.h"
+#include "common/access/token_uses.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
 #include "common/net/http.h"
@@ -92,6 +93,12 @@ enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
 /* Returns the registry that is known, with a reference of its own; NULL: none was read yet. It is
  * empty if there is none in the bucket. Any thread. */
 struct fg_access_registry *fg_access_registry(struct fg_access *access);
+
+/* Reads when tokens were used last (token_uses.h), between fg_access_follow() and
+ * fg_access_unfollow(): what all processes have written, and what this one has seen. Waits for the
+ * bucket. Errors of fg_message_object_read(). */
+enum fg_code fg_access_uses(struct fg_access *access, struct fg_arena *arena,
+                            const Access__TokenUses **ret_uses, struct fg_err *err) fg_must_check;
 
 /* Returns the keys of tenants, between fg_access_follow() and fg_access_unfollow(); NULL: the
  * settings have no encryption. */

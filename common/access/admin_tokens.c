@@ -1,4 +1,5 @@
 #include "common/access/admin_api_impl.h"
+#include "common/access/token_uses_object.h"
 #include "common/runtime/log.h"
 
 #include <openssl/crypto.h>
@@ -23,12 +24,59 @@ static const char *token_state(const struct fg_admin_call *call, const Access__T
     return token->not_before_ms > call->now_ms ? "not yet valid" : "active";
 }
 
-/* Writes a token without its text. secret: the text, right after it was made; NULL at any other
- * time, since only its hash is stored. */
-static void put_token(struct fg_json_writer *json, const struct fg_admin_call *call,
-                      const Access__Token *token, const char *secret)
+static void put_tenant_label(struct fg_json_writer *json, const Access__TenantLabel *label)
 {
-    fg_json_begin_object(json, NULL);
+    fg_json_begin_object(json, "tenantLabel");
+    fg_json_put_cstr(json, "name", label->name);
+    if (label->n_tenants > 0) {
+        fg_json_begin_array(json, "tenants");
+        for (size_t i = 0; i < label->n_tenants; i++) {
+            fg_json_begin_object(json, NULL);
+            fg_json_put_cstr(json, "value", label->tenants[i]->value);
+            fg_json_put_cstr(json, "tenant", label->tenants[i]->tenant);
+            fg_json_end(json);
+        }
+        fg_json_end(json);
+    }
+    if (label->prefix[0] != '\0')
+        fg_json_put_cstr(json, "prefix", label->prefix);
+    if (label->otherwise[0] != '\0')
+        fg_json_put_cstr(json, "otherwise", label->otherwise);
+    fg_json_end(json);
+}
+
+/* Returns when tokens were used last, in the arena; NULL: the bucket does not say. */
+static const Access__TokenUses *read_uses(struct fg_admin_call *call, struct fg_arena *arena)
+{
+    const Access__TokenUses *uses;
+    struct fg_err err;
+
+    if (fg_access_uses(call->api->access, arena, &uses, &err) == FG_OK)
+        return uses;
+    fg_log_warn("when tokens were used last could not be read", fg_ls("err", err.msg));
+    return NULL;
+}
+
+static void put_last_use(struct fg_json_writer *json, const Access__Token *token,
+                         const Access__TokenUses *uses)
+{
+    int64_t last_ms = uses == NULL ? 0 : fg_token_uses_last_ms(uses, token->id);
+
+    if (last_ms != 0)
+        fg_json_put_i64(json, "lastUsedMs", last_ms);
+}
+
+/* Writes since when uses are recorded, without which "never" means nothing. */
+static void put_uses_since(struct fg_json_writer *json, const Access__TokenUses *uses)
+{
+    if (uses != NULL)
+        fg_json_put_i64(json, "usesSinceMs", uses->since_ms);
+}
+
+/* Writes the members of a token, without its text. */
+static void put_members(struct fg_json_writer *json, const struct fg_admin_call *call,
+                        const Access__Token *token)
+{
     fg_json_put_cstr(json, "id", token->id);
     fg_json_put_cstr(json, "name", token->name);
     fg_json_put_cstr(json, "state", token_state(call, token));
@@ -40,7 +88,7 @@ static void put_token(struct fg_json_writer *json, const struct fg_admin_call *c
     if (token->matchers[0] != '\0')
         fg_json_put_cstr(json, "matchers", token->matchers);
     if (token->tenant_label != NULL)
-        fg_json_put_cstr(json, "tenantLabel", token->tenant_label->name);
+        put_tenant_label(json, token->tenant_label);
     fg_json_put_i64(json, "createdMs", token->created_ms);
     fg_json_put_cstr(json, "createdBy", token->created_by);
     fg_json_put_i64(json, "expiresMs", token->expires_ms);
@@ -50,9 +98,18 @@ static void put_token(struct fg_json_writer *json, const struct fg_admin_call *c
     }
     if (token->n_secrets > 1)
         fg_json_put_i64(json, "oldSecretUntilMs", token->secrets[0]->expires_ms);
-    if (secret != NULL)
-        fg_json_put_cstr(json, "token", secret);
-    fg_json_end(json);
+}
+
+/* Answers with a token and its text, right after that was made: only its hash is stored. */
+static void answer_secret(struct fg_admin_call *call, const Access__Token *token,
+                          const char *secret)
+{
+    struct fg_json_writer json = fg_json_writer(&call->body);
+
+    fg_json_begin_object(&json, NULL);
+    put_members(&json, call, token);
+    fg_json_put_cstr(&json, "token", secret);
+    fg_json_end(&json);
 }
 
 static enum fg_code edit_create_token(void *arg, const struct fg_access_change *change,
@@ -89,7 +146,6 @@ static enum fg_code fill_token(struct fg_admin_call *call, const Access__CreateT
 
 enum fg_code fg_admin_create_token(struct fg_admin_call *call, struct fg_err *err)
 {
-    struct fg_json_writer json = fg_json_writer(&call->body);
     Access__Token token;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char text[FG_TOKEN_CHARS + 1];
@@ -109,7 +165,7 @@ enum fg_code fg_admin_create_token(struct fg_admin_call *call, struct fg_err *er
         return err->code;
     fg_log_info("token created", fg_ls("token", token.id), fg_ls("name", token.name),
                 fg_ls("by", call->who));
-    put_token(&json, call, &token, text);
+    answer_secret(call, &token, text);
     OPENSSL_cleanse(text, sizeof text);
     call->made = fg_arena_copy(call->arena, fg_cstr(token.id));
     return FG_OK;
@@ -120,6 +176,8 @@ enum fg_code fg_admin_list_tokens(struct fg_admin_call *call, struct fg_err *err
     struct fg_json_writer json = fg_json_writer(&call->body);
     struct fg_slice tenant = fg_http_param(call->req, "tenant");
     const Access__Registry *message = call->registry->message;
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_TOKEN_USES_ARENA_BYTES);
+    const Access__TokenUses *uses = read_uses(call, arena);
 
     (void)err;
     fg_json_begin_object(&json, NULL);
@@ -130,10 +188,15 @@ enum fg_code fg_admin_list_tokens(struct fg_admin_call *call, struct fg_err *err
 
         for (size_t t = 0; t < token->n_tenants; t++)
             wanted |= fg_slice_is(tenant, token->tenants[t]);
-        if (wanted && governs_token(call, token))
-            put_token(&json, call, token, NULL);
+        if (!wanted || !governs_token(call, token))
+            continue;
+        fg_json_begin_object(&json, NULL);
+        put_members(&json, call, token);
+        put_last_use(&json, token, uses);
+        fg_json_end(&json);
     }
     fg_json_end(&json);
+    put_uses_since(&json, uses);
     fg_json_end(&json);
     return FG_OK;
 }
@@ -151,11 +214,18 @@ static enum fg_code find_token(const struct fg_admin_call *call, const Access__T
 enum fg_code fg_admin_get_token(struct fg_admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_TOKEN_USES_ARENA_BYTES);
+    const Access__TokenUses *uses;
     const Access__Token *token;
 
     if (find_token(call, &token, err) != FG_OK)
         return err->code;
-    put_token(&json, call, token, NULL);
+    uses = read_uses(call, arena);
+    fg_json_begin_object(&json, NULL);
+    put_members(&json, call, token);
+    put_last_use(&json, token, uses);
+    put_uses_since(&json, uses);
+    fg_json_end(&json);
     return FG_OK;
 }
 
@@ -175,7 +245,6 @@ static enum fg_code edit_rotate(void *arg, const struct fg_access_change *change
 
 enum fg_code fg_admin_rotate_token(struct fg_admin_call *call, struct fg_err *err)
 {
-    struct fg_json_writer json = fg_json_writer(&call->body);
     const Access__Token *token;
     struct token_edit edit = {.id = call->id};
     char text[FG_TOKEN_CHARS + 1];
@@ -192,7 +261,7 @@ enum fg_code fg_admin_rotate_token(struct fg_admin_call *call, struct fg_err *er
     if (fg_admin_swap(call, edit_rotate, &edit, err) != FG_OK)
         return err->code;
     fg_log_info("token rotated", fg_ls("token", token->id), fg_ls("by", call->who));
-    put_token(&json, call, token, text);
+    answer_secret(call, token, text);
     OPENSSL_cleanse(text, sizeof text);
     return FG_OK;
 }

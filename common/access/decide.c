@@ -53,6 +53,7 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
 {
     struct fg_token token;
     const Access__Token *known = NULL;
+    uint32_t at = 0;
     bool valid = false;
 
     if (facts->authorization.ptr == NULL)
@@ -63,7 +64,7 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
     if (read_token(facts->authorization, grant, &token)) {
         memcpy(ret_id, token.id, sizeof token.id);
         if (grant->registry != NULL)
-            known = fg_access_find_token(grant->registry, fg_cstr(token.id), &grant->matchers);
+            known = fg_access_find_token(grant->registry, fg_cstr(token.id), &at);
         valid = known != NULL ? fg_access_token_is_valid(known, token.hash, facts->now_ms)
                               : fg_token_hash_eq(no_hash, token.hash);
     }
@@ -71,8 +72,10 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
         return fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
     grant->kind = FG_GRANT_TOKEN;
     grant->token = known;
-    if (known->matchers[0] == '\0')
-        grant->matchers = NULL;
+    if (known->matchers[0] != '\0')
+        grant->matchers = &grant->registry->matchers[at];
+    if (grant->registry->uses != NULL)
+        grant->use = grant->registry->uses[at];
     return FG_OK;
 }
 

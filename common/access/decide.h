@@ -56,6 +56,7 @@ struct fg_grant {
     struct fg_access_registry *registry; /* NULL: not read yet. Borrowed */
     const Access__Token *token;          /* TOKEN */
     const struct fg_selector *matchers;  /* of the token; NULL: it has none */
+    struct fg_token_use *use;            /* of the token; NULL: uses are not recorded */
     struct fg_access_identity identity;  /* IDENTITY */
     char user[FG_TENANT_MAX_BYTES + 1];  /* that Basic named; "": none */
 };

@@ -295,8 +295,7 @@ const Access__Tenant *fg_access_find_tenant(const struct fg_access_registry *reg
 }
 
 const Access__Token *fg_access_find_token(const struct fg_access_registry *registry,
-                                          struct fg_slice id,
-                                          const struct fg_selector **ret_matchers)
+                                          struct fg_slice id, uint32_t *ret_at)
 {
     struct fg_map_walk walk;
 
@@ -304,8 +303,8 @@ const Access__Token *fg_access_find_token(const struct fg_access_registry *regis
          i = fg_map_next(&registry->tokens, &walk)) {
         if (!fg_slice_is(id, registry->message->tokens[i]->id))
             continue;
-        if (ret_matchers != NULL)
-            *ret_matchers = &registry->matchers[i];
+        if (ret_at != NULL)
+            *ret_at = i;
         return registry->message->tokens[i];
     }
     return NULL;

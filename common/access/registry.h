@@ -28,13 +28,15 @@ enum {
     FG_ACCESS_NAME_MAX_BYTES = 200,
 };
 
-struct fg_bindings; /* common/access/bindings.h */
+struct fg_bindings;  /* common/access/bindings.h */
+struct fg_token_use; /* common/access/token_uses.h */
 
 struct fg_access_registry {
     const Access__Registry *message;
     struct fg_map tenants, tokens; /* by id: their positions in the message */
     const struct fg_bindings *bindings;
     const struct fg_selector *matchers; /* of each token; without matchers: an empty selector */
+    struct fg_token_use **uses;         /* of each token; NULL: they are not recorded */
     struct fg_arena *arena;
     _Atomic unsigned refs;
 };
@@ -53,12 +55,11 @@ struct fg_access_registry *fg_access_registry_ref(struct fg_access_registry *reg
 /* Removes a reference. Accepts NULL. */
 void fg_access_registry_unref(struct fg_access_registry *registry);
 
-/* Return what has that id, or NULL. ret_matchers: those of the token. */
+/* Return what has that id, or NULL. *ret_at: the position of the token; NULL: not wanted. */
 const Access__Tenant *fg_access_find_tenant(const struct fg_access_registry *registry,
                                             struct fg_slice id);
 const Access__Token *fg_access_find_token(const struct fg_access_registry *registry,
-                                          struct fg_slice id,
-                                          const struct fg_selector **ret_matchers);
+                                          struct fg_slice id, uint32_t *ret_at);
 
 /* Returns whether the data of the tenant has to go, or has gone (tenant_deletion.h). tenant NULL:
  * it is not in the registry. */

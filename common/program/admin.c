@@ -106,6 +106,48 @@ static void get_config(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "text/plain; charset=utf-8", &body);
 }
 
+static void put_setting(void *arg, const struct fg_conf_setting *setting)
+{
+    struct fg_json_writer *json = arg;
+    const char *def = setting->field->def;
+
+    fg_json_begin_object(json, NULL);
+    fg_json_put_text(json, "name", setting->name);
+    fg_json_put_text(json, "value", setting->value);
+    fg_json_put_cstr(json, "default", def == NULL ? "" : def);
+    fg_json_put_bool(json, "differs", setting->differs);
+    fg_json_put_cstr(json, "meaning", setting->field->doc);
+    fg_json_end(json);
+}
+
+/* Settings name files, addresses and tenants, so they are for admins. A gateway in front of the
+ * mode header says which tenant calls and never who is an admin. */
+static void get_settings(struct fg_http_request *req, void *arg)
+{
+    const struct fg_admin *admin = arg;
+    struct fg_buf body;
+    struct fg_json_writer json = fg_json_writer(&body);
+    struct fg_err err;
+
+    if (fg_access_mode(admin->access) == FG_ACCESS_HEADER) {
+        (void)fg_fail(&err, FG_E_DENIED,
+                      "with access.mode header nobody is known to be an admin: GET /config of "
+                      "admin_listen has the settings");
+        fg_http_respond_error(req, &err);
+        return;
+    }
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "program", admin->program);
+    fg_json_begin_array(&json, "settings");
+    fg_conf_each(admin->conf, put_setting, &json);
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(&body, '\n');
+    fg_http_add_header(req, "Cache-Control", "no-store");
+    fg_http_respond(req, 200, "application/json", &body);
+}
+
 static void put_methods(struct fg_json_writer *json, unsigned methods)
 {
     fg_json_begin_array(json, "methods");
@@ -249,4 +291,14 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
     add(admin, clients, for_all, FG_COUNT(for_all));
     add(admin, operators, for_all, FG_COUNT(for_all));
     add(admin, operators, for_operators, FG_COUNT(for_operators));
+}
+
+void fg_admin_settings_route(struct fg_admin *admin)
+{
+    const struct fg_http_route route = {.path = "/api/settings",
+                                        .handler = get_settings,
+                                        .kind = FG_HTTP_READS,
+                                        .scopes = FG_SCOPE_ADMIN};
+
+    add(admin, admin->clients, &route, 1);
 }

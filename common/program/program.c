@@ -390,7 +390,9 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    program->admin_routes = (struct fg_admin){.conf = &program->conf,
+    program->admin_routes = (struct fg_admin){.program = program->def->name,
+                                              .access = program->access,
+                                              .conf = &program->conf,
                                               .conditions = program->conditions,
                                               .unready = is_unready,
                                               .arg = program};

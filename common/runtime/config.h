@@ -114,6 +114,18 @@ enum fg_code fg_conf_default_host(char **value, const char *setting,
 /* Frees the strings in the structs of the sections. */
 void fg_conf_done(struct fg_conf *conf);
 
+/* A setting as it is in force. Texts are borrowed until the call that got it returns. */
+struct fg_conf_setting {
+    struct fg_slice name;  /* "ingester.head_max_bytes" */
+    struct fg_slice value; /* as users write it; of a secret: "***", or "" if it is not set */
+    bool differs;          /* from the default */
+    const struct fg_conf_field *field;
+};
+
+/* Calls each() with all settings, those of one section together. */
+void fg_conf_each(const struct fg_conf *conf,
+                  void (*each)(void *arg, const struct fg_conf_setting *setting), void *arg);
+
 /* Write all settings: as YAML with secrets masked, as Markdown, and for --help. */
 void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out);
 void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out);

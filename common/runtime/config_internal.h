@@ -4,7 +4,10 @@
 
 #include "common/runtime/config.h"
 
-enum { FG_CONF_PATH_MAX_BYTES = 256 }; /* "section.key"; ours have thirty */
+enum {
+    FG_CONF_PATH_MAX_BYTES = 256, /* "section.key"; ours have thirty */
+    FG_CONF_VALUE_MAX_BYTES = 8,  /* in the struct: a number or a pointer */
+};
 #define FG_CONF_ENV_PREFIX "FG_"
 
 /* How each source spells a setting: log.level, FG_LOG_LEVEL, --log.level. */

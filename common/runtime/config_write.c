@@ -1,6 +1,8 @@
 #include "common/base/str.h"
 #include "common/runtime/config_internal.h"
 
+#include <stdlib.h>
+
 /* True if a section before this one has its name: then that has written this one as well. */
 static bool is_repeated(const struct fg_conf *conf, size_t i)
 {
@@ -109,6 +111,56 @@ void fg_conf_write_value(const struct fg_conf_field *field, const void *values, 
         fg_buf_puts(out, "***");
     else
         fg_conf_print(&(struct fg_conf_at){&section, field}, out);
+}
+
+/* ---- one at a time ---- */
+
+/* Prints the default as the value would be: "1024MiB" and "1GiB" are the same. */
+static void print_default(const struct fg_conf_at *at, struct fg_buf *out)
+{
+    const char *def = at->field->def == NULL ? "" : at->field->def;
+    struct fg_conf_section scratch = {
+        .name = at->section->name,
+        .values = fg_calloc(1, at->field->offset + FG_CONF_VALUE_MAX_BYTES)};
+    const struct fg_conf_at copy = {&scratch, at->field};
+    struct fg_err err;
+
+    /* It was set from this default when the program began, so it is good. */
+    fg_assert(fg_conf_set(&copy, fg_cstr(def), "the default", &err) == FG_OK);
+    fg_conf_print(&copy, out);
+    fg_conf_free(&copy);
+    free(scratch.values);
+}
+
+void fg_conf_each(const struct fg_conf *conf,
+                  void (*each)(void *arg, const struct fg_conf_setting *setting), void *arg)
+{
+    struct fg_buf name, value, def;
+
+    fg_buf_init(&name, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    fg_buf_init(&def, SIZE_MAX);
+    for (size_t i = 0; i < conf->n_sections; i++)
+        for (size_t k = 0; k < conf->sections[i].n_fields; k++) {
+            struct fg_conf_at at = {&conf->sections[i], &conf->sections[i].fields[k]};
+            struct fg_conf_setting setting = {.field = at.field};
+
+            fg_buf_clear(&name);
+            fg_buf_clear(&value);
+            fg_buf_clear(&def);
+            fg_conf_path(&at, &name);
+            fg_conf_print(&at, &value);
+            print_default(&at, &def);
+            setting.name = fg_buf_slice(&name);
+            setting.value = fg_buf_slice(&value);
+            setting.differs = !fg_slice_eq(setting.value, fg_buf_slice(&def));
+            if (at.field->type == FG_CONF_SECRET && value.len > 0)
+                setting.value = FG_LIT("***");
+            each(arg, &setting);
+        }
+    fg_buf_done(&def);
+    fg_buf_done(&value);
+    fg_buf_done(&name);
 }
 
 /* ---- Markdown ---- */

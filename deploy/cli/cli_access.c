@@ -33,6 +33,12 @@ static const char help[] =
     "  flamegrid tenant create shop\n"
     "  flamegrid token create --tenants shop --scopes push --name agents\n";
 
+static const char next_steps[] =
+    "Next, with it in FLAMEGRID_TOKEN, or on the page of the server, under Admin:\n"
+    "  flamegrid token create --name agents --tenants anonymous --scopes push   # sends profiles\n"
+    "  flamegrid token create --name me --tenants anonymous --scopes read       # looks at them\n"
+    "With multitenancy_enabled the tenants are those of `flamegrid tenant create`.\n";
+
 struct init_command {
     bool again;
     const char *name;
@@ -98,6 +104,7 @@ static enum fg_code init(struct init_command *command, struct fg_err *err)
         fprintf(stderr,
                 "This token may do everything but read and send profiles. It is shown once:\n");
         printf("%s\n", text);
+        fprintf(stderr, "%s", next_steps);
     }
     access__token__init(&command->token); /* it referred to what ends here */
     OPENSSL_cleanse(text, sizeof text);

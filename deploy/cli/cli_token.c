@@ -20,7 +20,9 @@ static const char about[] =
     "with\n"
     "the scope admin, or tenant-admin for tokens of one's own tenants.\n"
     "\n"
-    "  list       lists the tokens that you govern; with --tenants, those of a tenant\n"
+    "  list       lists the tokens that you govern; with --tenants, those of a tenant; each with "
+    "the\n"
+    "             hour (UTC) of its last use\n"
     "  create     makes a token and prints it, which no command can do again\n"
     "  rotate ID  prints a new secret for a token; the old one is valid for --overlap more\n"
     "  revoke ID  ends a token, everywhere within access.poll (10 s)\n"
@@ -70,13 +72,31 @@ static void print_list(const json_t *list)
     json_array_foreach(list, i, item) printf("%s%s", i == 0 ? "" : ",", json_string_value(item));
 }
 
-static void print_line(const json_t *token)
+/* Prints the hour in which a token was used last. since_ms: since when uses are recorded; 0: the
+ * server could not say. */
+static void print_last_use(const json_t *token, int64_t since_ms)
+{
+    int64_t last_ms = json_integer_value(json_object_get(token, "lastUsedMs"));
+    bool is_older = json_integer_value(json_object_get(token, "createdMs")) < since_ms;
+    json_t *time = cli_json_time((last_ms != 0 ? last_ms : since_ms) * 1000000);
+
+    if (last_ms != 0)
+        printf("used %-25.13s ", json_string_value(time));
+    else if (since_ms != 0 && is_older)
+        printf("not used since %-15.10s ", json_string_value(time));
+    else
+        printf("%-30s ", since_ms == 0 ? "last use unknown" : "never used");
+    json_decref(time);
+}
+
+static void print_line(const json_t *token, int64_t since_ms)
 {
     json_int_t expires_ms = json_integer_value(json_object_get(token, "expiresMs"));
     json_t *until = expires_ms == 0 ? NULL : cli_json_time((int64_t)expires_ms * 1000000);
 
     printf("%s  %-13s %-24s until %-24s ", text_of(token, "id"), text_of(token, "state"),
            text_of(token, "name"), until == NULL ? "for ever" : json_string_value(until));
+    print_last_use(token, since_ms);
     print_list(json_object_get(token, "tenants"));
     printf("  ");
     print_list(json_object_get(token, "scopes"));
@@ -92,6 +112,7 @@ static enum fg_code list(struct cli_admin *admin)
     json_t *document = NULL, *token;
     struct fg_buf query;
     enum fg_code code;
+    int64_t since_ms;
     size_t i;
 
     fg_buf_init(&query, QUERY_MAX_BYTES);
@@ -108,7 +129,8 @@ static enum fg_code list(struct cli_admin *admin)
         return code;
     if (admin->json)
         return cli_json_print(document, stdout, &admin->err);
-    json_array_foreach(json_object_get(document, "tokens"), i, token) print_line(token);
+    since_ms = json_integer_value(json_object_get(document, "usesSinceMs"));
+    json_array_foreach(json_object_get(document, "tokens"), i, token) print_line(token, since_ms);
     json_decref(document);
     return FG_OK;
 }

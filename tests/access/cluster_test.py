@@ -19,18 +19,20 @@ from flamegrid import check  # noqa: E402
 
 REFUSED_WITHIN_S = 20
 LOAD_THREADS = 3
+HOUR_MS = 3600 * 1000
 
 
 class Governed:
     """A cluster in the mode token with the tenants a and b, and one URL for all."""
 
-    def __init__(self, *upstreams, poll="1s"):
+    def __init__(self, *upstreams, poll="1s", distributors=1):
         settings = {kind: [*arguments, "--access.mode", "token", "--access.poll", poll, "--access.failures_per_minute", "1000000"]
                     for kind, arguments in cluster.QUICK.items()}
-        self.run = cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0, settings=settings, multitenancy=True)
+        self.run = cluster.Cluster(ingesters=3, distributors=distributors, queriers=1, compactors=0, settings=settings, multitenancy=True)
         self.distributor, self.querier = self.run.of("distributor")[0], self.run.of("querier")[0]
         urls = upstreams or ["http://127.0.0.1:%d" % self.querier.port]
-        self.distributor.arguments += ["--query_proxy.urls", ",".join(urls)]
+        for distributor in self.run.of("distributor"):
+            distributor.arguments += ["--query_proxy.urls", ",".join(urls)]
 
     def __enter__(self):
         self.admin = servers.first_token(*self.run.bucket)
@@ -179,6 +181,29 @@ def case_a_revoked_token_is_refused_everywhere_soon():
                 check(member.alive(), "%s has ended: %s", member.name, member.log_tail(20000))
         generations = [member.metrics()["flamegrid_access_registry_generation"] for member in (run.distributor, run.querier)]
         check(len(set(generations)) == 1, "the processes differ: %s", generations)
+
+
+def case_the_last_use_of_a_token_is_known_of_all_processes():
+    with Governed(distributors=2) as run:
+        began_ms = int(time.time() * 1000)
+        tokens = [run.token(["push"]) for _ in range(4)]
+        for distributor, token in zip(run.run.of("distributor"), tokens):
+            status, said = run.known(servers.Caller(distributor.port, token))
+            check(status == 200, "%d %s", status, said)
+        check(run.known(servers.Caller(run.querier.port, tokens[2]))[0] == 200, "the querier")
+        for distributor in run.run.of("distributor"):
+            distributor.terminate()  # then they write what they have seen
+        listed = run.govern.must("GET", "/api/tokens")
+        check(0 < listed["usesSinceMs"] <= time.time() * 1000, "%s", listed)
+        last = {token["id"]: token.get("lastUsedMs") for token in listed["tokens"]}
+        hours = [began_ms // HOUR_MS * HOUR_MS, int(time.time() * 1000) // HOUR_MS * HOUR_MS]
+        for token in (*tokens[:3], run.admin):
+            check(last[token[4:12]] in hours, "%s", last)
+            check(run.govern.must("GET", "/api/tokens/" + token[4:12])["lastUsedMs"] == last[token[4:12]], "%s", last)
+        check(last[tokens[3][4:12]] is None, "a token that nobody used: %s", last)
+        # A request that was refused is no use.
+        check(run.known(servers.Caller(run.querier.port, tokens[3]), path="/api/tokens")[0] == 403, "push may list tokens")
+        check("lastUsedMs" not in run.govern.must("GET", "/api/tokens/" + tokens[3][4:12]), "a refused request")
 
 
 def main():

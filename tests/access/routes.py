@@ -45,6 +45,7 @@ CLIENTS = BOTH + """
 /api/adhoc                        POST      share
 /api/adhoc/*                      DELETE    share
 /api/whoami                       GET       known
+/api/settings                     GET       admin
 /api/tenants                      GET       GOVERN
 /api/tenants                      POST      admin
 /api/tenants/*                    GET       GOVERN

@@ -156,7 +156,30 @@ def case_the_mode_header_believes_its_networks():
             nobody = servers.Caller(server.port, None)
             for path, methods, scopes in each_route(routes.CLIENTS):
                 status, said = status_of(nobody, path, methods, {"X-Scope-OrgID": "a"})
-                check((status in DENIED) == (not may and scopes != {"open"}), "%s from %s: %d %s", path, cidrs, status, said)
+                may_this = may and path != "/api/settings"  # a gateway never says who is an admin
+                check((status in DENIED) == (not may_this and scopes != {"open"}), "%s from %s: %d %s", path, cidrs, status, said)
+
+
+def case_settings_are_for_admins_and_without_secrets():
+    def shown(caller):
+        return {one["name"]: one for one in caller.must("GET", "/api/settings")["settings"]}
+
+    with servers.Governed("--bucket.s3.secret_key", "h1dden") as server:
+        server.begin()
+        said = server.govern.must("GET", "/api/settings")
+        check(said["program"] == "flamegrid server" and "h1dden" not in json.dumps(said), "%s", said["program"])
+        settings = shown(server.govern)
+        check((settings["bucket.s3.secret_key"]["value"], settings["bucket.s3.secret_key"]["differs"]) == ("***", True), "the secret")
+        mode = settings["access.mode"]
+        check((mode["value"], mode["default"], mode["differs"]) == ("token", "auto", True) and mode["meaning"], "%s", mode)
+        check(not settings["limits.max_query_length"]["differs"], "a default differs")
+        status, yaml = server.operate("GET", "/config")
+        check(status == 200 and yaml.count(b": ") >= len(settings), "/config has other settings")
+        for caller in (server.caller(["tenant-admin", "read"]), server.caller(["metrics"], ["*"])):
+            check(caller.send("GET", "/api/settings")[0] == 403, "not only for admins")
+    with flamegrid.Server() as server:  # mode none: everybody may do everything
+        server.start().wait_ready()
+        check(shown(servers.Caller(server.port, None))["access.mode"]["value"] == "auto", "mode none")
 
 
 def case_the_mode_header_believes_a_certificate():
@@ -241,6 +264,10 @@ def case_the_command_line_governs():
         check("shop" in said and "push" in said and "read" not in said, "%s", said)
         run("tenant", "list", code=1, FLAMEGRID_TOKEN=token)
         check("agents" in run("token", "list", "--tenants", "shop") and token not in run("token", "list"), "token list")
+        run("token", "create", "--name", "idle", "--tenants", "shop", "--scopes", "push")
+        for name, use in (("agents", r"used 20\d\d-\d\d-\d\dT\d\d "), ("idle", "never used "), ("spare", "used 20")):
+            line = next(each for each in run("token", "list").splitlines() if " %s " % name in each)
+            check(re.search(use, line), "%s", line)
         rotated = run("token", "rotate", token[4:12], "--overlap", "0s").strip()
         check(rotated != token and rotated[:13] == token[:13], "%s", rotated)
         run("whoami", FLAMEGRID_TOKEN=rotated)
@@ -331,6 +358,10 @@ def case_a_tenant_admin_governs_its_tenants_only():
         status, said = own.send("POST", "/api/tokens", {"name": "n", "tenants": ["a"], "scopes": ["push"],
                                                          "tenantLabel": {"name": "ns", "otherwise": "b"}})
         check(status == 400, "a label that leads to another tenant: %d %s", status, said)
+        label = {"name": "ns", "tenants": [{"value": "x", "tenant": "a"}], "prefix": "team-", "otherwise": "a"}
+        made = own.must("POST", "/api/tokens", {"name": "n", "tenants": ["a"], "scopes": ["push"], "tenantLabel": label})
+        check(made["tenantLabel"] == label, "%s", made)
+        check(own.must("GET", "/api/tokens/" + made["id"])["tenantLabel"] == label, "it is not shown")
         check(servers.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
 
 

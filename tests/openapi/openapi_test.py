@@ -29,7 +29,7 @@ CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,r
           "response_headers_conformance")
 # Answered by routes that are not in the tables of the querier's endpoints.
 OTHERS = {"/ingest", "/v1development/profiles", "/push.v1.PusherService/Push", "/api/openapi.json", "/api/reference", "/ready", "/healthz",
-          "/api/v1/status/buildinfo", "/api/audit"}
+          "/api/v1/status/buildinfo", "/api/settings", "/api/audit"}
 # Of common/access/admin_api.c.
 ACCESS = ("/api/whoami", "/api/tenants", "/api/tokens", "/api/bindings", "/api/sessions:revoke")
 # Methods that answer with an error whatever they are asked, and clients expect that.

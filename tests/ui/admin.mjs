@@ -6,6 +6,7 @@ import { at, isAccessible, isNarrow, picture, run, shown, url } from "./browser.
 
 const TOKENS = JSON.parse(process.env.TOKENS ?? "{}");
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 
 const dialog = (page, name) => page.getByRole("dialog", { name });
 const row = (page, name) => page.getByRole("row", { name });
@@ -136,6 +137,7 @@ const cases = {
 
   /* A token is shown once, with lines that use it; then rotated and revoked. */
   async tokens(page) {
+    const began = Date.now();
     await come(page, TOKENS.admin, "/tokens", { of: "shop" });
     await row(page, /^viewer/).waitFor();
     await picture(page, "tokens");
@@ -169,6 +171,20 @@ const cases = {
     await page.reload();
     await row(page, /^agents/).waitFor();
     assert.ok(!(await page.content()).includes(text), "the token is shown again");
+    const lastUse = async (name) => (await row(page, name).getByRole("cell").nth(3).textContent()).trim();
+    const hour = (ms) => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 14);
+    const used = await row(page, /^agents/).getByRole("cell").nth(3).locator("time").getAttribute("datetime");
+    assert.ok([hour(began), hour(Date.now())].includes(used.slice(0, 14)), used);
+    assert.ok(used.endsWith(":00:00.000Z"), used);
+    assert.equal((await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "idle", tenants: ["shop"], scopes: ["push"] })).status, 200);
+    await page.reload();
+    await row(page, /^idle/).waitFor();
+    assert.equal(await lastUse(/^idle/), "never");
+    await page.getByLabel("Last used").selectOption("30");
+    await page.getByText("No token is like that.").waitFor(); // all are young
+    assert.equal(shown(page).idle, "30");
+    await again(page, () => page.getByText("No token is like that.").waitFor());
+    await page.getByLabel("Last used").selectOption("");
     const made = (await governed(page, "/api/tokens?tenant=shop")).tokens.find((one) => one.name === "agents");
     assert.deepEqual([made.scopes, made.tenants], [["push"], ["shop"]]);
     assert.ok(Math.abs(made.expiresMs - made.createdMs - 90 * DAY_MS) < DAY_MS);
@@ -190,6 +206,113 @@ const cases = {
     await page.getByLabel("also expired and revoked ones").check();
     assert.equal(shown(page).show, "all");
     await again(page, () => row(page, /^agents .* revoked/).waitFor());
+  },
+
+  /* A node agent's token: a label says the tenant. What is wrong is said before, or by the server; then it is shown. */
+  async "tenant by label"(page) {
+    await come(page, TOKENS.admin, "/tokens", { form: "create" });
+    const form = dialog(page, "A new token");
+    await form.getByLabel("Name", { exact: true }).fill("nodes");
+    await form.getByLabel("shop", { exact: true }).check();
+    await form.getByLabel("lab", { exact: true }).check();
+    await form.getByText("A tenant by label").click();
+    const create = form.getByRole("button", { name: "Create" });
+    await form.getByLabel("Prefix").fill("team-");
+    await form.getByText("Name the label that says the tenant.").waitFor();
+    assert.ok(await create.isDisabled());
+    await form.getByLabel("Prefix").fill("");
+    await form.getByLabel("Label", { exact: true }).fill("namespace");
+    await form.getByLabel("Tenants of values").fill("kube-system");
+    await form.getByText("Tenants of values are VALUE=TENANT, separated by commas.").waitFor();
+    await form.getByLabel("Tenants of values").fill("kube-system=nobody, x=lab");
+    await create.click();
+    await form.getByRole("alert").getByText(/"nobody" is no tenant of the token/).first().waitFor(); // the server's words
+    await form.getByLabel("Tenants of values").fill("kube-system=lab");
+    await form.getByLabel("Series without such a tenant").selectOption("shop");
+    await isAccessible(page, "a tenant by label");
+    await picture(page, "tenant by label");
+    await create.click();
+    const text = await dialog(page, "Token nodes").getByLabel("Token", { exact: true }).textContent();
+    await page.keyboard.press("Escape");
+    await row(page, /^nodes .* by the label namespace: kube-system is lab, others go to shop/).waitFor();
+    const made = (await governed(page, "/api/tokens")).tokens.find((one) => one.name === "nodes");
+    assert.deepEqual(made.tenantLabel, { name: "namespace", tenants: [{ value: "kube-system", tenant: "lab" }], otherwise: "shop" });
+    const headers = { Authorization: `Bearer ${text}`, "X-Scope-OrgID": "shop" };
+    const sent = await page.request.post(`${url}/ingest?name=kubelet.cpu%7Bnamespace%3Dkube-system%7D`, { data: "main;work 3\n", headers });
+    assert.equal(sent.status(), 200, await sent.text());
+    const reader = (await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "reader", tenants: ["lab"], scopes: ["read"] })).body.token;
+    await until("it is not in the tenant of its label", async () =>
+      JSON.stringify((await api(page, reader, "GET", "/api/labels/service_name?from=now-1h&until=now")).body).includes("kubelet"));
+    /* A token of all tenants, or one that sends nothing, has no such label. */
+    await page.goto(at("/tokens", { form: "create" }));
+    await form.getByLabel("all, also those that are made later").check();
+    await form.getByText("A tenant by label").waitFor({ state: "detached" });
+    page.refused = undefined;
+  },
+
+  /* The first token reads no profiles: the page says so, and leads to one that does. */
+  async "first token"(page) {
+    await come(page, TOKENS.admin, "/");
+    const said = page.getByRole("region", { name: "No right to read" });
+    await said.getByText(/and may: tenant-admin, admin\. That does not include looking at profiles/).waitFor();
+    await picture(page, "first token");
+    await isAccessible(page, "first token");
+    for (const route of ["/labels", "/usage", "/status", "/diff"]) {
+      await page.goto(at(route));
+      await said.waitFor();
+      assert.equal(await page.getByRole("alert").count(), 0, route);
+    }
+    await said.getByRole("link", { name: "Make a token that reads" }).click();
+    const form = dialog(page, "A new token");
+    await form.waitFor();
+    assert.equal(shown(page).form, "reader");
+    assert.ok(await form.getByLabel("read", { exact: false }).first().isChecked());
+    assert.ok(!(await form.getByLabel("push", { exact: false }).first().isChecked()));
+    await form.getByLabel("Name", { exact: true }).fill("me");
+    await form.getByLabel("shop", { exact: true }).check();
+    await form.getByRole("button", { name: "Create" }).click();
+    await dialog(page, "Token me").getByRole("button", { name: "Log in here with it" }).click();
+    await page.getByRole("button", { name: /^Logged in as .*\(me\)/ }).waitFor();
+    await said.waitFor({ state: "detached" });
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.equal(new URL(page.url()).pathname, "/");
+    /* Who may only send is told whom to ask. */
+    const pushes = (await api(page, TOKENS.admin, "POST", "/api/tokens", { name: "sender", tenants: ["shop"], scopes: ["push"] })).body.token;
+    await page.evaluate((text) => sessionStorage.setItem("flamegrid.token", text), pushes);
+    await page.addInitScript((text) => sessionStorage.setItem("flamegrid.token", text), pushes);
+    await page.goto(at("/"));
+    await said.getByText("Ask whoever gave you access for a token with the scope read.").waitFor();
+    assert.equal(await said.getByRole("link").count(), 0);
+    page.refused = undefined; // what was asked for before the page knew who it is
+  },
+
+  /* Settings in force, for admins: what differs first, the rest by a switch, all searchable, all in the address. */
+  async settings(page) {
+    const { settings } = await governed(page, "/api/settings");
+    await come(page, TOKENS.admin, "/status");
+    const card = page.getByRole("region", { name: "Settings", exact: true });
+    const names = async () => card.locator("tbody tr td:first-child").allTextContents();
+    await row(page, /^access\.mode token auto/).waitFor();
+    assert.deepEqual(await names(), settings.filter((one) => one.differs).map((one) => one.name));
+    await picture(page, "settings");
+    await isAccessible(page, "settings");
+    await card.getByLabel("also those at their default").check();
+    assert.equal(shown(page).show, "all");
+    await again(page, async () => {
+      await row(page, /^limits\.max_query_length/).waitFor();
+      assert.deepEqual(await names(), settings.map((one) => one.name));
+    });
+    await card.getByLabel("Search settings").fill("audit FLUSH");
+    await row(page, /^limits\.max_query_length/).waitFor({ state: "detached" });
+    assert.ok((await names()).includes("audit.flush"));
+    await until("the search is in the address", () => shown(page).q === "audit FLUSH");
+    await card.getByLabel("Search settings").fill("no such words");
+    await card.getByText("No setting is like that.").waitFor();
+    await page.addInitScript((text) => sessionStorage.setItem("flamegrid.token", text), TOKENS.viewer);
+    await page.goto(at("/status", { tenant: "shop" }));
+    await page.getByRole("heading", { name: "Tenant shop" }).waitFor();
+    assert.equal(await card.count(), 0); // nor was it asked for
+    page.refused = undefined; // the admin's token reads no status
   },
 
   /* Roles by claims, and the end of sessions. */
@@ -358,6 +481,8 @@ const cases = {
       ["/people", { form: "create" }],
       ["/audit", {}],
       ["/usage", { tenant: "shop" }],
+      ["/", {}], // of a token that reads nothing
+      ["/status", { show: "all" }],
     ]) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await come(page, route === "/usage" ? TOKENS.viewer : TOKENS.admin, route, parameters);
@@ -372,6 +497,7 @@ const cases = {
       await isAccessible(page, `${route} on a phone`);
       await picture(page, `phone-${route.slice(1)}-${parameters.form ?? parameters.of ?? "all"}`);
     }
+    page.refused = undefined; // what was asked for before the page knew who it is
   },
   /* A person with a session of a provider that others wrote: a change brings the csrf value, and leaving ends both sessions. */
   async "a person"(page) {

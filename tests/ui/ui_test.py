@@ -183,7 +183,7 @@ WORLDS = {  # settings, what is pushed, cases and their file
 }
 
 
-GOVERNED = ["tenants", "limits", "tokens", "people", "audit", "usage", "tenant admin", "no admin", "admin by hand", "admin looks"]
+GOVERNED = ["tenants", "limits", "tokens", "tenant by label", "first token", "settings", "people", "audit", "usage", "tenant admin", "no admin", "admin by hand", "admin looks"]
 QUICK = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s"]
 ISSUER = [{"issuer": "https://login.example", "audience": "flamegrid", "keys_url": "http://127.0.0.1:9/keys"}]  # nobody logs in
 

@@ -27,6 +27,7 @@ interface Page {
   atEnd?: boolean; // of the rail
   part?: true; // of the page before it, whose entry in the rail stands for it
   governs?: true; // for those who govern tenants
+  reads?: true; // it is about profiles
 }
 
 /* Loaded when they are first shown: what most visits need stays small. */
@@ -34,6 +35,7 @@ const Adhoc = lazy(() => import("./pages/Adhoc").then((module) => ({ default: mo
 const Compare = lazy(() => import("./pages/Compare").then((module) => ({ default: module.Compare })));
 const Diff = lazy(() => import("./pages/Diff").then((module) => ({ default: module.Diff })));
 const Embed = lazy(() => import("./pages/Embed").then((module) => ({ default: module.Embed })));
+const NoRead = lazy(() => import("./pages/NoRead").then((module) => ({ default: module.NoRead })));
 const Labels = lazy(() => import("./pages/Labels").then((module) => ({ default: module.LabelsPage })));
 const Spans = lazy(() => import("./pages/Spans").then((module) => ({ default: module.Spans })));
 const Status = lazy(() => import("./pages/Status").then((module) => ({ default: module.Status })));
@@ -45,15 +47,15 @@ const People = lazy(() => import("./pages/admin").then((module) => ({ default: m
 const Audit = lazy(() => import("./pages/admin").then((module) => ({ default: module.AuditPage })));
 
 const PAGES: readonly Page[] = [
-  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, ranged: true, view: Explore },
-  { path: "/labels", name: "Labels", icon: "labels", key: "l", selects: true, ranged: true, view: Labels },
-  { path: "/spans", name: "Spans", icon: "spans", key: "s", selects: true, ranged: true, view: Spans },
-  { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, ranged: true, view: Compare },
-  { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, ranged: true, view: Diff },
-  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc },
+  { path: "/", name: "Explore", icon: "explore", key: "e", selects: true, ranged: true, view: Explore, reads: true },
+  { path: "/labels", name: "Labels", icon: "labels", key: "l", selects: true, ranged: true, view: Labels, reads: true },
+  { path: "/spans", name: "Spans", icon: "spans", key: "s", selects: true, ranged: true, view: Spans, reads: true },
+  { path: "/compare", name: "Compare", icon: "compare", key: "c", selects: false, ranged: true, view: Compare, reads: true },
+  { path: "/diff", name: "Diff", icon: "diff", key: "d", selects: false, ranged: true, view: Diff, reads: true },
+  { path: "/adhoc", name: "Ad hoc", icon: "adhoc", key: "a", selects: false, ranged: false, view: Adhoc, reads: true },
   { path: "/targets", name: "Targets", icon: "targets", key: "t", selects: false, ranged: false, view: Targets, atEnd: true },
   { path: "/status", name: "Status", icon: "status", key: "u", selects: false, ranged: false, view: Status, atEnd: true },
-  { path: "/usage", name: "Usage", icon: "usage", key: "b", selects: false, ranged: false, view: Usage, atEnd: true },
+  { path: "/usage", name: "Usage", icon: "usage", key: "b", selects: false, ranged: false, view: Usage, atEnd: true, reads: true },
   { path: "/tenants", name: "Tenants", icon: "admin", key: "m", selects: false, ranged: false, view: Tenants, atEnd: true, governs: true },
   { path: "/tokens", name: "Tokens", icon: "admin", selects: false, ranged: false, view: Tokens, part: true },
   { path: "/people", name: "People", icon: "admin", selects: false, ranged: false, view: People, part: true },
@@ -112,7 +114,9 @@ function Frame() {
   const [range, setRange] = useState(false);
   const main = useRef<HTMLElement>(null);
   const who = useWho();
+  const { reads } = useRights();
   const page = PAGES.find((one) => one.path === path) ?? PAGES[0]!;
+  const mayNot = page.reads === true && !reads;
 
   useEffect(() => {
     document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
@@ -143,7 +147,13 @@ function Frame() {
       <div className="frame">
         <Rail current={page} />
         <div className="column">
-          <QueryBar selects={page.selects} ranged={page.ranged} rangeOpen={range} onRange={setRange} onHelp={() => setHelp(true)} />
+          <QueryBar
+            selects={page.selects && !mayNot}
+            ranged={page.ranged && !mayNot}
+            rangeOpen={range}
+            onRange={setRange}
+            onHelp={() => setHelp(true)}
+          />
           <main ref={main} tabIndex={-1}>
             <Faults key={`${path} ${address.params.query}`}>
               <Suspense
@@ -158,6 +168,8 @@ function Frame() {
                     <h1 className="hidden-text">Log in</h1>
                     <SignIn reason={who.reason} login={who.login} />
                   </section>
+                ) : mayNot ? (
+                  <NoRead />
                 ) : (
                   <Switch>
                     {PAGES.map((one) => (

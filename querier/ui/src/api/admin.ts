@@ -46,6 +46,14 @@ export function usedShare(limit: Limit): number | undefined {
   return limit.used === undefined || !(of > 0) ? undefined : limit.used / of;
 }
 
+/* Of a push token: a label says which tenant each series goes to. */
+export interface TenantLabel {
+  name: string;
+  tenants?: { value: string; tenant: string }[];
+  prefix?: string; // before the value of the label, if the token has that tenant
+  otherwise?: string; // for all other series; without it they are refused
+}
+
 export interface Token {
   id: string;
   name: string;
@@ -53,14 +61,29 @@ export interface Token {
   tenants: string[]; // "*" is all
   scopes: string[];
   matchers?: string;
-  tenantLabel?: string;
+  tenantLabel?: TenantLabel;
   createdMs: number;
   createdBy: string;
   expiresMs: number; // 0: never
   revokedMs?: number;
   revokedBy?: string;
   oldSecretUntilMs?: number;
+  lastUsedMs?: number; // when the hour of its last use began
   token?: string; // its text, only in the answer that makes it
+}
+
+/* "a=x, b=y" as the server takes it; null: it is something else. */
+export function parseValues(text: string): { value: string; tenant: string }[] | null {
+  const parts = text.split(",").map((one) => one.trim());
+  const found = parts.filter((one) => one !== "").map((one) => /^(.*?)\s*=\s*([^=\s]+)$/.exec(one));
+  return found.every((one) => one !== null) ? found.map((one) => ({ value: one[1]!, tenant: one[2]! })) : null;
+}
+
+const DAY_MS = 86_400_000;
+
+/* Whether it was not used for so many days, as far as that is recorded. A token that is younger may be on its way. */
+export function isIdle(token: Token, sinceMs: number | undefined, days: number, nowMs: number): boolean {
+  return sinceMs !== undefined && Math.max(token.lastUsedMs ?? sinceMs, token.createdMs) < nowMs - days * DAY_MS;
 }
 
 export interface NewToken {
@@ -68,6 +91,7 @@ export interface NewToken {
   tenants: string[];
   scopes: string[];
   matchers?: string;
+  tenantLabel?: TenantLabel;
   expiresIn: string;
 }
 
@@ -142,7 +166,12 @@ function useGoverned<Answer>(path: string, query: Record<string, string> = {}, e
 }
 
 export const useTenants = () => useGoverned<{ tenants: Tenant[] }>("api/tenants");
-export const useTokens = (tenant: string) => useGoverned<{ tokens: Token[] }>("api/tokens", { tenant });
+export interface Tokens {
+  tokens: Token[];
+  usesSinceMs?: number; // since when uses are recorded; undefined: nobody knows when a token was used
+}
+
+export const useTokens = (tenant: string) => useGoverned<Tokens>("api/tokens", { tenant });
 export const useBindings = () => useGoverned<{ bindings: Binding[] }>("api/bindings");
 
 export const tenantPath = (id: string): string => `api/tenants/${encodeURIComponent(id)}`;

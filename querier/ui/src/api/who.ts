@@ -45,24 +45,39 @@ async function ask(signal: AbortSignal): Promise<Who> {
 
 export const WHO_KEY = ["whoami"] as const;
 
-/* The page does not wait for it: what may not be seen is refused by the server. */
-export function useWho(): Who {
-  const answer = useQuery({
+function useAnswer(): Who | undefined {
+  return useQuery({
     queryKey: WHO_KEY,
     queryFn: ({ signal }) => ask(signal),
     staleTime: Infinity,
     meta: { quiet: true },
-  });
-  return answer.data ?? OPEN;
+  }).data;
+}
+
+/* The page does not wait for it: what may not be seen is refused by the server. */
+export function useWho(): Who {
+  return useAnswer() ?? OPEN;
+}
+
+/* Whether the settings of the server may be seen: without access control by everybody, behind a gateway by nobody. */
+export function useSeesSettings(): boolean {
+  const who = useAnswer();
+  return who !== undefined && (who.state === "open" || (who.state === "in" && who.mode === "token" && rightsOf(who).admin));
 }
 
 /* What the caller may govern. The server decides; this is what the page offers. */
-export function rightsOf(who: Who): { admin: boolean; governs: boolean } {
-  const scopes = who.state === "in" ? who.scopes : [];
-  const admin = scopes.includes("admin");
-  return { admin, governs: admin || scopes.includes("tenant-admin") };
+export interface Rights {
+  admin: boolean;
+  governs: boolean;
+  reads: boolean; // profiles
 }
 
-export function useRights(): { admin: boolean; governs: boolean } {
+export function rightsOf(who: Who): Rights {
+  const scopes = who.state === "in" ? who.scopes : [];
+  const admin = scopes.includes("admin");
+  return { admin, governs: admin || scopes.includes("tenant-admin"), reads: who.state !== "in" || scopes.includes("read") };
+}
+
+export function useRights(): Rights {
   return rightsOf(useWho());
 }

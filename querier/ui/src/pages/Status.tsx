@@ -7,6 +7,7 @@ import type { GrownValues } from "../api/comparison";
 import { useAdhocList } from "../api/queries";
 import type { Statistics } from "../api/types";
 import { useRules, useServicesToday } from "../api/usage";
+import { useRights } from "../api/who";
 import { formatCount, formatDuration, formatValue } from "../flame/units";
 import { type Use, amountOf } from "../state/limits";
 import { dateTime } from "../state/range";
@@ -17,6 +18,9 @@ import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
 import { PartialStrip } from "../ui/Summary";
+import { withCode } from "../ui/withCode";
+import { NoRead } from "./NoRead";
+import { ServerSettings } from "./ServerSettings";
 
 interface Level {
   name: string;
@@ -186,11 +190,6 @@ function Tenant({
   );
 }
 
-/* Names of settings are between backticks. */
-function withCode(text: string) {
-  return text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
-}
-
 function isNear(used: number | null, limit: number): boolean {
   return used !== null && limit > 0 && used >= NEAR * limit;
 }
@@ -237,7 +236,18 @@ function Today({ answer }: { answer: GrownValues }) {
   );
 }
 
+/* The settings do not need the right to read profiles. */
 export function Status() {
+  const { reads } = useRights();
+  return (
+    <>
+      {reads ? <TenantStatus /> : <NoRead />}
+      <ServerSettings />
+    </>
+  );
+}
+
+function TenantStatus() {
   const { utc } = useSettings();
   const status = useQuery({
     queryKey: ["status"],

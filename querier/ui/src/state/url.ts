@@ -33,7 +33,7 @@ const DEFAULTS = {
   id: "", // an ad hoc profile, a token or a binding
   other: "", // the one it is compared with
   type: "", // of several in one file
-  show: "", // states of changes that the table of a comparison has; all: also tokens that have ended
+  show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, or settings at their default
   noise: "", // 1: changes that are not significant have colours, too
   chart: "lines", // how series by label are drawn
   times: "chart", // table: charts over time are tables
@@ -43,10 +43,11 @@ const DEFAULTS = {
   profile: "", // id of the profile that is shown
   trace: "", // id of the trace whose profile is shown
   of: "", // the tenant that administration is about
-  form: "", // what is being made or changed: the dialog that is open
+  form: "", // what is being made or changed: the dialog that is open; reader: that of a new token, which reads
   who: "", // whose records of the audit
   record: "", // of which kind
   rows: "", // of usage: service; "" is days
+  idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days
 } as const;
 

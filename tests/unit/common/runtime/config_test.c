@@ -543,6 +543,36 @@ static void yaml_of_the_running_values(void **state)
     fg_buf_done(&out);
 }
 
+static void put_setting(void *arg, const struct fg_conf_setting *setting)
+{
+    fg_buf_printf(arg, "%.*s=%.*s%s\n", FG_S(setting->name), FG_S(setting->value),
+                  setting->differs ? " differs" : "");
+}
+
+static void settings_one_at_a_time(void **state)
+{
+    struct fg_buf out;
+
+    (void)state;
+    load_defaults();
+    assert_int_equal(parse("log: {token: hidden, level: warn}\nstore: {cache: {bytes: 1024MiB}}\n"
+                           "ingester: {path: other, ratio: 0.50, delay: 3ms}"),
+                     FG_OK);
+    fg_buf_init(&out, 4096);
+    fg_conf_each(&conf, put_setting, &out);
+    assert_text(&out, "port=4040\n"
+                      "ingester.head_max_bytes=512MiB\n"
+                      "ingester.delay=3ms differs\n"
+                      "ingester.ratio=0.5\n"
+                      "ingester.fsync=true\n"
+                      "ingester.path=other differs\n"
+                      "log.level=warn differs\n"
+                      "log.rules=\n"
+                      "log.token=*** differs\n"
+                      "store.cache.bytes=1GiB\n");
+    fg_buf_done(&out);
+}
+
 static void written_yaml_reads_back(void **state)
 {
     /* clang-format off */
@@ -684,6 +714,7 @@ int main(void)
         CLEARED(unknown_variables_are_told_and_passed_over),
         CLEARED(a_failed_value_changes_nothing),
         CLEARED(yaml_of_the_running_values),
+        CLEARED(settings_one_at_a_time),
         CLEARED(written_yaml_reads_back),
         CLEARED(two_sections_of_one_name_are_written_once),
         CLEARED(docs_and_help),

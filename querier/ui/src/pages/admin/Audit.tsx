@@ -18,6 +18,8 @@ import { Field, Head, ROWS_MAX, Select, When, matches } from "./parts";
 /* common/access/audit_record.c */
 const KINDS = ["admin", "login", "delete", "share", "change", "export", "read", "reads", "refused", "retention", "lost", "object", "end"];
 const TYPING_MS = 400;
+/* "now" of the page is the begin of a second; what was done in this second is to be here, too. */
+const SECOND_MS = 1000;
 
 /* Typed filters are in the address once the user pauses, so that not every letter is a question. */
 function Filter({ label, name }: { label: string; name: "who" | "of" }) {
@@ -74,7 +76,7 @@ export function AuditPage() {
   const { params, set } = useRoute();
   const { nowMs } = useNow();
   const { utc } = useSettings();
-  const [from, to] = resolve(params, nowMs, utc);
+  const [from, to] = resolve(params, nowMs + SECOND_MS, utc);
   const audit = useAudit({ from, to, who: params.who, tenant: params.of, kind: params.record });
   const found = (audit.data?.records ?? []).filter((one) =>
     matches(params.q, one.who ?? "", one.detail ?? "", one.route ?? "", one.source ?? ""),

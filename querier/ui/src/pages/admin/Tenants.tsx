@@ -16,13 +16,14 @@ import {
 } from "../../api/admin";
 import { useRights } from "../../api/who";
 import { formatCount, formatShare, formatValue } from "../../flame/units";
+import { useElsewhere } from "../../state/elsewhere";
 import { useRoute } from "../../state/route";
 import { Skeleton } from "../../ui/Busy";
 import { Icon } from "../../ui/Icon";
 import { Problem } from "../../ui/Problem";
 import { Scroll } from "../../ui/Scroll";
 import { SearchField } from "../../ui/SearchField";
-import { Ask, Field, Foot, Head, NOT_VALID, ROWS_MAX, State, When, matches, useElsewhere } from "./parts";
+import { Ask, Field, Foot, Head, NOT_VALID, ROWS_MAX, State, When, matches } from "./parts";
 
 function Create({ onClose }: { onClose: () => void }) {
   const { set } = useRoute();

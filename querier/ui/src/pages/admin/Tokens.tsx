@@ -2,7 +2,8 @@
 
 import { useState } from "react";
 
-import { type Token, tokenPath, useChange, useTenants, useTokens } from "../../api/admin";
+import { type TenantLabel, type Token, isIdle, parseValues, tokenPath, useChange, useTenants, useTokens } from "../../api/admin";
+import { hasToken, signIn } from "../../api/client";
 import { useRights } from "../../api/who";
 import { BASE, useRoute } from "../../state/route";
 import { Skeleton } from "../../ui/Busy";
@@ -47,6 +48,13 @@ const OVERLAPS = [
   ["7d", "in a week"],
 ] as const;
 
+const IDLE = [
+  ["", "at any time"],
+  ["7", "not for 7 days"],
+  ["30", "not for 30 days"],
+  ["90", "not for 90 days"],
+] as const;
+
 /* How programs that read use a token. */
 function readers(url: string, tenant: string, token: string): Snippet[] {
   const user = tenant === "" ? "token" : tenant;
@@ -64,7 +72,8 @@ function readers(url: string, tenant: string, token: string): Snippet[] {
 function linesFor(token: Token): Snippet[] {
   const url = location.origin + BASE;
   /* Of several tenants a program has to say which one it means. */
-  const tenant = token.tenants.length === 1 && token.tenants[0] !== ANY ? "" : token.tenants[0] === ANY ? "TENANT" : token.tenants[0]!;
+  const several = token.tenants[0] === ANY ? "TENANT" : (token.tenantLabel?.otherwise ?? token.tenants[0]!);
+  const tenant = token.tenants.length === 1 && token.tenants[0] !== ANY ? "" : several;
   const text = token.token!;
   if (token.scopes.includes("push")) return snippets(url, tenant, text).filter((one) => one.name !== "Go, pulled");
   if (token.scopes.includes("read")) return readers(url, tenant, text);
@@ -72,6 +81,12 @@ function linesFor(token: Token): Snippet[] {
 }
 
 function Secret({ token, onClose }: { token: Token; onClose: () => void }) {
+  const { set } = useRoute();
+  const logIn = (): void => {
+    signIn(token.token!, false);
+    set({ of: "", tenant: "" }, { path: "/" });
+    onClose();
+  };
   return (
     <Dialog title={`Token ${token.name}`} open onClose={onClose}>
       <div className="fields admin-form">
@@ -91,26 +106,95 @@ function Secret({ token, onClose }: { token: Token; onClose: () => void }) {
           <button type="button" className="btn" onClick={onClose}>
             I have it
           </button>
+          {token.scopes.includes("read") && hasToken() && (
+            <button type="button" className="btn" onClick={logIn}>
+              Log in here with it
+            </button>
+          )}
         </div>
       </div>
     </Dialog>
   );
 }
 
-function Create({ tenant, onMade, onClose }: { tenant: string; onMade: (made: Token) => void; onClose: () => void }) {
+/* One label of each series says which tenant it goes to: for agents that profile a whole node. */
+function ByLabel({ label, tenants, onChange }: { label: ByLabelText; tenants: string[]; onChange: (label: ByLabelText) => void }) {
+  return (
+    <details className="more" open={label.name !== "" || undefined}>
+      <summary>A tenant by label, for agents of whole nodes</summary>
+      <div className="fields">
+        <Field
+          label="Label"
+          value={label.name}
+          onChange={(name) => onChange({ ...label, name })}
+          placeholder="namespace"
+          hint="Each series goes to the tenant that this label names, among those of the token."
+        />
+        <Field
+          label="Prefix"
+          value={label.prefix}
+          onChange={(prefix) => onChange({ ...label, prefix })}
+          placeholder="team-"
+          hint={`Stands before the value: ${label.name || "namespace"}="shop" goes to ${label.prefix}shop.`}
+        />
+        <Field
+          label="Tenants of values"
+          value={label.values}
+          onChange={(values) => onChange({ ...label, values })}
+          placeholder="kube-system=infra, default=rest"
+          hint="VALUE=TENANT, separated by commas, for values that are no names of tenants."
+        />
+        <Select
+          label="Series without such a tenant"
+          value={label.otherwise}
+          onChange={(otherwise) => onChange({ ...label, otherwise })}
+          options={[["", "are refused"], ...tenants.map((one) => [one, `go to ${one}`] as const)]}
+        />
+      </div>
+    </details>
+  );
+}
+
+/* As it is typed. */
+interface ByLabelText {
+  name: string;
+  prefix: string;
+  values: string;
+  otherwise: string;
+}
+
+function tenantLabelOf(label: ByLabelText): TenantLabel | undefined {
+  const tenants = parseValues(label.values) ?? [];
+  const { prefix, otherwise } = label;
+  return label.name.trim() === "" ? undefined : { name: label.name.trim(), tenants, prefix: prefix.trim(), otherwise };
+}
+
+function Create({
+  tenant,
+  scope,
+  onMade,
+  onClose,
+}: {
+  tenant: string;
+  scope: string; // that is picked at first
+  onMade: (made: Token) => void;
+  onClose: () => void;
+}) {
   const { admin } = useRights();
   const tenants = useTenants();
   const names = (tenants.data?.tenants ?? []).filter((one) => one.state === "active").map((one) => one.id);
   const [name, setName] = useState("");
   const [picked, setPicked] = useState<string[]>(tenant === "" ? [] : [tenant]);
-  const [scopes, setScopes] = useState<string[]>(["push"]);
+  const [scopes, setScopes] = useState<string[]>([scope]);
   const [matchers, setMatchers] = useState("");
   const [expiresIn, setExpiresIn] = useState("1y");
+  const [label, setLabel] = useState<ByLabelText>({ name: "", prefix: "", values: "", otherwise: "" });
   const change = useChange<Token>((made) => `Token ${made.name} is made`, onMade);
   const toggled = (list: string[], one: string): string[] => (list.includes(one) ? list.filter((other) => other !== one) : [...list, one]);
   const everywhere = scopes.some((one) => OF_ADMINS.includes(one));
   const of = everywhere ? [ANY] : picked;
-  const lacks = scopes.length === 0 ? "Pick a scope." : of.length === 0 ? "Pick a tenant." : "";
+  const byLabel = scopes.includes("push") && !of.includes(ANY); // a token of all tenants has none by label
+  const lacks = lackOf(scopes, of, byLabel ? label : null);
   return (
     <Ask
       title="A new token"
@@ -121,7 +205,14 @@ function Create({ tenant, onMade, onClose }: { tenant: string; onMade: (made: To
         change.mutate({
           method: "POST",
           path: "api/tokens",
-          body: { name: name.trim(), tenants: of, scopes, matchers: matchers.trim(), expiresIn },
+          body: {
+            name: name.trim(),
+            tenants: of,
+            scopes,
+            matchers: matchers.trim(),
+            tenantLabel: byLabel ? tenantLabelOf(label) : undefined,
+            expiresIn,
+          },
         })
       }
     >
@@ -162,6 +253,7 @@ function Create({ tenant, onMade, onClose }: { tenant: string; onMade: (made: To
         placeholder={'{namespace="shop"}'}
         hint="Of push and read only: queries see, and pushes may have, nothing else."
       />
+      {byLabel && <ByLabel label={label} tenants={picked} onChange={setLabel} />}
       {lacks !== "" && (
         <p className="note" role="status">
           {lacks}
@@ -169,6 +261,15 @@ function Create({ tenant, onMade, onClose }: { tenant: string; onMade: (made: To
       )}
     </Ask>
   );
+}
+
+function lackOf(scopes: string[], tenants: string[], label: ByLabelText | null): string {
+  if (scopes.length === 0) return "Pick a scope.";
+  if (tenants.length === 0) return "Pick a tenant.";
+  if (label === null) return "";
+  if (parseValues(label.values) === null) return "Tenants of values are VALUE=TENANT, separated by commas.";
+  const filled = [label.prefix, label.values, label.otherwise].some((one) => one.trim() !== "");
+  return filled && label.name.trim() === "" ? "Name the label that says the tenant." : "";
 }
 
 function Rotate({ token, onMade, onClose }: { token: Token; onMade: (made: Token) => void; onClose: () => void }) {
@@ -211,7 +312,32 @@ function Revoke({ token, onClose }: { token: Token; onClose: () => void }) {
 
 const hasEnded = (token: Token): boolean => token.state === "revoked" || token.state === "expired";
 
-function Row({ token }: { token: Token }) {
+/* When it was used last, to the hour. What is not recorded is not said. */
+function LastUse({ token, sinceMs }: { token: Token; sinceMs: number | undefined }) {
+  if (token.lastUsedMs !== undefined) return <When ms={token.lastUsedMs} />;
+  if (sinceMs === undefined) return "not known";
+  if (token.createdMs >= sinceMs) return "never";
+  return (
+    <>
+      not since <When ms={sinceMs} />
+    </>
+  );
+}
+
+function ByLabelNote({ label }: { label: TenantLabel }) {
+  const names = [
+    ...(label.tenants ?? []).map((one) => `${one.value} is ${one.tenant}`),
+    ...(label.prefix === undefined ? [] : [`${label.prefix} before the value`]),
+    label.otherwise === undefined ? "others are refused" : `others go to ${label.otherwise}`,
+  ];
+  return (
+    <small>
+      by the label <code>{label.name}</code>: {names.join(", ")}
+    </small>
+  );
+}
+
+function Row({ token, sinceMs }: { token: Token; sinceMs: number | undefined }) {
   const { set } = useRoute();
   return (
     <tr className={hasEnded(token) ? "dim" : undefined}>
@@ -237,7 +363,10 @@ function Row({ token }: { token: Token }) {
             <code>{token.matchers}</code>
           </small>
         )}
-        {token.tenantLabel !== undefined && <small>by the label {token.tenantLabel}</small>}
+        {token.tenantLabel !== undefined && <ByLabelNote label={token.tenantLabel} />}
+      </td>
+      <td>
+        <LastUse token={token} sinceMs={sinceMs} />
       </td>
       <td>
         <When ms={token.expiresMs} none="never" />
@@ -279,9 +408,14 @@ export function Tokens() {
     close();
   };
   const all = tokens.data?.tokens ?? [];
+  const sinceMs = tokens.data?.usesSinceMs;
+  const idleDays = Number(params.idle) || 0;
   const found = all
     .filter(
-      (one) => (params.show === "all" || !hasEnded(one)) && matches(params.q, one.name, one.id, one.scopes, one.tenants, one.createdBy),
+      (one) =>
+        (params.show === "all" || !hasEnded(one)) &&
+        (idleDays === 0 || isIdle(one, sinceMs, idleDays, Date.now())) &&
+        matches(params.q, one.name, one.id, one.scopes, one.tenants, one.createdBy),
     )
     .sort((a, b) => b.createdMs - a.createdMs);
   const one = all.find((token) => token.id === params.id && !hasEnded(token));
@@ -308,6 +442,7 @@ export function Tokens() {
               ...[...new Set([...names, params.of])].filter((name) => name !== "").map((name) => [name, name] as const),
             ]}
           />
+          <Select label="Last used" value={params.idle} onChange={(idle) => set({ idle })} options={IDLE} />
           <label className="line">
             <input type="checkbox" checked={params.show === "all"} onChange={(event) => set({ show: event.target.checked ? "all" : "" })} />
             also expired and revoked ones
@@ -325,6 +460,7 @@ export function Tokens() {
                     <th scope="col">State</th>
                     <th scope="col">May</th>
                     <th scope="col">Tenants</th>
+                    <th scope="col">Last used</th>
                     <th scope="col">Ends</th>
                     <th scope="col">Made</th>
                     <td />
@@ -332,7 +468,7 @@ export function Tokens() {
                 </thead>
                 <tbody>
                   {found.slice(0, ROWS_MAX).map((token) => (
-                    <Row key={token.id} token={token} />
+                    <Row key={token.id} token={token} sinceMs={sinceMs} />
                   ))}
                 </tbody>
               </table>
@@ -341,7 +477,9 @@ export function Tokens() {
           </>
         )}
       </section>
-      {governs && params.form === "create" && <Create tenant={params.of} onMade={onMade} onClose={close} />}
+      {governs && (params.form === "create" || params.form === "reader") && (
+        <Create tenant={params.of} scope={params.form === "reader" ? "read" : "push"} onMade={onMade} onClose={close} />
+      )}
       {one !== undefined && params.form === "rotate" && <Rotate token={one} onMade={onMade} onClose={close} />}
       {one !== undefined && params.form === "revoke" && <Revoke token={one} onClose={close} />}
       {made !== null && <Secret token={made} onClose={() => setMade(null)} />}

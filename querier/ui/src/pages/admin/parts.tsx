@@ -5,9 +5,9 @@ import { Link } from "wouter";
 
 import { useRights, useWho } from "../../api/who";
 import { dateTime } from "../../state/range";
+import { useElsewhere } from "../../state/elsewhere";
 import { useRoute } from "../../state/route";
 import { useSettings } from "../../state/settings";
-import { type Patch, carried, format, parse, patched } from "../../state/url";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { Problem } from "../../ui/Problem";
@@ -22,15 +22,6 @@ const PAGES = [
 
 export const NOT_VALID = "This cannot be"; // what the server says to a change that is wrong
 export const ROWS_MAX = 300; // of a table; a search finds the others
-
-/* An address of another page: what is asked for goes along, how this page is looked at does not. */
-export function useElsewhere(): (path: string, patch: Patch) => string {
-  const { address } = useRoute();
-  return (path, patch) => {
-    const search = format(patched(parse(carried(address)), patch));
-    return search === "" ? path : `${path}?${search}`;
-  };
-}
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   const { path, params } = useRoute();
