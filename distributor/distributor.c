@@ -28,7 +28,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->tenants = config->tenants;
     distributor->clock = config->clock;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
-    distributor->quotas = fg_quotas_create();
+    distributor->quotas = fg_quotas_create("ingestion_limit");
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
         dist_definition_cache_create((size_t)config->settings->known_stacks_max);

@@ -1,13 +1,7 @@
 /*
- * Tells senders how near they are to the limits of their tenant, in the header fields RateLimit and
- * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10): from four fifths of a limit on, and
- * when an upload is refused for one.
- *
- *   RateLimit-Policy: "ingestion_rate_mb";q=8388608;qu="content-bytes";w=1
- *   RateLimit: "ingestion_rate_mb";r=838860;t=1
- *
- * q: bytes of decompressed profiles in w seconds; r: bytes that are left; t: seconds until there
- * are q again.
+ * Tells senders how near they are to the limits of their tenant (common/net/limit_fields.h): from
+ * four fifths of a limit on, and when an upload is refused for one. The rate is of bytes of
+ * decompressed profiles.
  *
  * Thread: the request's loop.
  */

@@ -1,10 +1,10 @@
 #include "distributor/shares.h"
 
 #include "common/base/arena.h"
+#include "common/cluster/shares/limit_gauges.h"
 #include "common/cluster/shares/share_core.h"
 #include "common/runtime/log.h"
 #include "common/runtime/ticker.h"
-#include "distributor/limit_gauges.h"
 #include "proto/inner.pb-c.h"
 
 #include <semaphore.h>
@@ -17,6 +17,13 @@ enum {
     REPLY_MAX_BYTES = 64 * 1024,
     SILENT_ROUNDS = 5, /* before it is told: a restart of the ingesters takes some */
 };
+
+/* clang-format off */
+#define SHARES_METRICS(M) \
+    M(GAUGE, SHARES_PROCESSES, "flamegrid_distributor_distributors", "Distributors among which limits of tenants are divided, by what this one has heard")
+/* clang-format on */
+FG_METRICS_ENUM(shares_metric, SHARES_METRICS)
+static const struct fg_metric_def shares_metrics[] = FG_METRICS_DEFS(SHARES_METRICS);
 
 static const int64_t EVERY_NS = 2 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = FG_SECOND_NS;
@@ -38,12 +45,13 @@ struct place_call {
 struct dist_shares {
     struct dist_shares_config config;
     struct fg_ticker *ticker;
+    struct fg_metrics *metrics;
     uint64_t process; /* the id of this run */
 
     /* The ticker's. */
     struct fg_share_core core;
     struct round round;
-    struct dist_limit_gauges *gauges;
+    struct fg_limit_gauges *gauges;
     unsigned silent; /* rounds without an answer, so far */
 };
 
@@ -186,6 +194,19 @@ static void tell(struct dist_shares *shares, bool heard, const struct fg_err *er
                     fg_lu("distributors", shares->core.processes), fg_ls("err", err->msg));
 }
 
+static void show(struct dist_shares *shares, uint32_t processes)
+{
+    const struct round *round = &shares->round;
+
+    fg_metric_set(shares->metrics, SHARES_PROCESSES, processes);
+    for (uint32_t i = 0; i < round->n_demands; i++)
+        fg_limit_gauges_add(shares->gauges, round->demands[i].tenant, "ingestion_rate_mb",
+                            round->demands[i].used);
+    fg_limit_gauges_add_quotas(shares->gauges, shares->config.quotas,
+                               fg_wall_ns(shares->config.clock));
+    fg_limit_gauges_show(shares->gauges);
+}
+
 static void tick(void *arg)
 {
     struct dist_shares *shares = arg;
@@ -206,7 +227,7 @@ static void tick(void *arg)
                    heard ? round->n_demands : 0, now_mono_ns);
     fg_quotas_apply(shares->config.quotas, round->counts, heard ? round->n_counts : 0);
     tell(shares, heard, &err);
-    dist_limit_gauges_set(shares->gauges, processes, round->demands, round->n_demands);
+    show(shares, processes);
 }
 
 /* ---- life ---- */
@@ -228,7 +249,9 @@ struct dist_shares *dist_shares_create(const struct dist_shares_config *config)
     shares->config = *config;
     shares->process = random_id();
     fg_share_core_init(&shares->core);
-    shares->gauges = dist_limit_gauges_create(config->registry, config->quotas, config->clock);
+    shares->metrics =
+        fg_metrics_register(config->registry, shares_metrics, FG_COUNT(shares_metrics));
+    shares->gauges = fg_limit_gauges_create(config->registry);
     fg_assert(fg_ticker_create(&(struct fg_ticker_config){"shares", EVERY_NS, tick, shares},
                                &shares->ticker, &err) == FG_OK);
     return shares;
@@ -248,6 +271,6 @@ void dist_shares_destroy(struct dist_shares *shares)
     if (shares == NULL)
         return;
     fg_assert(shares->ticker == NULL);
-    dist_limit_gauges_destroy(shares->gauges);
+    fg_limit_gauges_destroy(shares->gauges);
     free(shares);
 }

@@ -472,6 +472,7 @@ void ing_serve(struct ingester *ingester, struct fg_rpc_server *server)
     fg_rpc_server_handle(server, FG_RPC_ROWS, ing_query_handle_rows, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_STATS, ing_query_handle_stats, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_USE, ing_meeting_handle, ingester->meeting);
+    fg_rpc_server_handle(server, FG_RPC_QUERY_USE, ing_meeting_handle_queries, ingester->meeting);
     fg_rpc_server_handle(server, FG_RPC_GROUPS, ing_repair_handle_groups, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_FETCH, ing_repair_handle_fetch, &ingester->query);
 }

@@ -9,6 +9,7 @@
  *   "manifest"             -> varint: a generation of the L0 manifest that was read (head_chunks.h)
  *   "counts"               -> what tenants have sent in a period
  *                             (common/cluster/shares/meeting_core.h)
+ *   "query_counts"         -> likewise, what their queries have read
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: retired services had lesser numbers

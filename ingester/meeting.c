@@ -13,41 +13,56 @@ enum { USES_MAX = 1024 }; /* of one call */
 
 static const int64_t SAVE_NS = 10 * FG_SECOND_NS;
 
-static const struct fg_slice counts_key = {(const uint8_t *)"counts", 6};
+/* Who meets. Apart, since their counts are of other limits, and each divides among its own kind. */
+enum meeting_kind { DISTRIBUTORS, QUERIERS, MEETING_KINDS };
+
+static const struct {
+    struct fg_slice key; /* in the head's store */
+    const char *setting; /* whose counts these are */
+} kinds[MEETING_KINDS] = {
+    [DISTRIBUTORS] = {{(const uint8_t *)"counts", 6}, "limits.ingestion_limit"},
+    [QUERIERS] = {{(const uint8_t *)"query_counts", 12}, "limits.query_bytes_per_hour"},
+};
+
+struct meeting_room {
+    struct fg_meeting *core; /* under lock */
+    struct fg_buf value;     /* of a save; empty: nothing has changed */
+    uint64_t saved;          /* changes that the store has; the ticker's */
+};
 
 struct ing_meeting {
     struct ing_meeting_config config;
     struct ing_committer *committer; /* NULL: not started */
     struct fg_ticker *ticker;
 
-    pthread_mutex_t lock; /* of the core; held for one call */
-    struct fg_meeting *core;
+    pthread_mutex_t lock; /* of the rooms; held for one call */
+    struct meeting_room rooms[MEETING_KINDS];
 
     /* A save: of the ticker until it is posted, then of the committer until it is not saving. */
     struct ing_committer_visit visit;
     atomic_bool saving;
-    struct fg_buf value;
-    uint64_t saved; /* changes that the store has; the ticker's */
 };
 
 /* ---- the store ---- */
 
-static void load(struct ing_meeting *meeting)
+static void load(struct ing_meeting *meeting, enum meeting_kind kind)
 {
+    struct meeting_room *room = &meeting->rooms[kind];
     struct fg_buf value;
     struct fg_err err;
     bool found = false;
 
     fg_buf_init(&value, FG_MEETING_MAX_BYTES);
-    if (fg_store_get(meeting->config.store, HEAD_META, counts_key, &value, &found, &err) != FG_OK ||
+    if (fg_store_get(meeting->config.store, HEAD_META, kinds[kind].key, &value, &found, &err) !=
+            FG_OK ||
         (found &&
-         fg_meeting_decode(meeting->core, fg_buf_slice(&value),
+         fg_meeting_decode(room->core, fg_buf_slice(&value),
                            fg_wall_ns(meeting->config.clock) / FG_SECOND_NS, &err) != FG_OK))
         /* Profiles are worth more than limits: the start goes on. */
-        fg_log_error("counts of limits.ingestion_limit cannot be read and start from zero",
-                     fg_ls("err", err.msg));
+        fg_log_error("counts of a limit cannot be read and start from zero",
+                     fg_ls("limit", kinds[kind].setting), fg_ls("err", err.msg));
     fg_buf_done(&value);
-    meeting->saved = fg_meeting_changes(meeting->core);
+    room->saved = fg_meeting_changes(room->core);
 }
 
 static void on_visit(struct ing_committer_visit *visit)
@@ -57,46 +72,56 @@ static void on_visit(struct ing_committer_visit *visit)
     struct fg_err err;
 
     fg_store_batch_init(&batch);
-    fg_store_put(&batch, HEAD_META, counts_key, fg_buf_slice(&meeting->value));
+    for (unsigned kind = 0; kind < MEETING_KINDS; kind++)
+        if (meeting->rooms[kind].value.len > 0)
+            fg_store_put(&batch, HEAD_META, kinds[kind].key,
+                         fg_buf_slice(&meeting->rooms[kind].value));
     /* A failure is the head's, which has its own condition; the next save has all of it again. */
     if (ing_head_writer_write(meeting->config.writer, &batch, NULL, &err) != FG_OK)
-        fg_log_warn("counts of limits.ingestion_limit could not be saved, will retry",
-                    fg_ls("err", err.msg));
+        fg_log_warn("counts of limits could not be saved, will retry", fg_ls("err", err.msg));
     fg_store_batch_done(&batch);
     atomic_store(&meeting->saving, false);
 }
 
-static bool encode(struct ing_meeting *meeting, uint64_t *ret_changes)
+/* Returns whether there is something to save. */
+static bool encode(struct ing_meeting *meeting, enum meeting_kind kind)
 {
+    struct meeting_room *room = &meeting->rooms[kind];
     int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
     enum fg_code code = FG_OK;
     struct fg_err err;
+    uint64_t changes;
 
-    fg_buf_clear(&meeting->value);
+    fg_buf_clear(&room->value);
     (void)pthread_mutex_lock(&meeting->lock);
-    *ret_changes = fg_meeting_changes(meeting->core);
-    if (*ret_changes != meeting->saved)
-        code = fg_meeting_encode(meeting->core, now_s, &meeting->value, &err);
+    changes = fg_meeting_changes(room->core);
+    if (changes != room->saved)
+        code = fg_meeting_encode(room->core, now_s, &room->value, &err);
     (void)pthread_mutex_unlock(&meeting->lock);
-    if (code != FG_OK)
-        fg_log_warn("counts of limits.ingestion_limit are not saved", fg_ls("err", err.msg));
-    return code == FG_OK && *ret_changes != meeting->saved;
+    if (code == FG_OK) {
+        room->saved = changes;
+    } else {
+        fg_log_warn("counts of a limit are not saved", fg_ls("limit", kinds[kind].setting),
+                    fg_ls("err", err.msg));
+        fg_buf_clear(&room->value);
+    }
+    return room->value.len > 0;
 }
 
 static void save(struct ing_meeting *meeting)
 {
-    uint64_t changes;
+    bool any = false;
 
     /* While the store fails, the writer heals it for pushes; nothing of it is urgent here. */
     if (ing_head_writer_is_failing(meeting->config.writer) ||
         atomic_exchange(&meeting->saving, true))
         return;
-    if (!encode(meeting, &changes)) {
+    for (unsigned kind = 0; kind < MEETING_KINDS; kind++)
+        any |= encode(meeting, kind);
+    if (any)
+        ing_committer_post(meeting->committer, &meeting->visit);
+    else
         atomic_store(&meeting->saving, false);
-        return;
-    }
-    meeting->saved = changes;
-    ing_committer_post(meeting->committer, &meeting->visit);
 }
 
 static void tick(void *arg)
@@ -126,22 +151,22 @@ static void put_sum(const struct fg_meeting_use *sum, Fg__Inner__TenantUse *use)
 }
 
 /* Turns what was said into what all say, in place. */
-static uint32_t meet(struct ing_meeting *meeting, Fg__Inner__UseHead *head)
+static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__Inner__UseHead *head)
 {
     int64_t now_mono_ns = fg_mono_ns(meeting->config.clock);
     int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
     uint32_t processes;
 
     (void)pthread_mutex_lock(&meeting->lock);
-    fg_meeting_join(meeting->core, head->process, now_mono_ns);
+    fg_meeting_join(core, head->process, now_mono_ns);
     for (size_t i = 0; i < head->n_uses; i++) {
         struct fg_meeting_use use = use_of(head->uses[i]);
 
-        fg_meeting_hear(meeting->core, head->process, &use, now_mono_ns, now_s);
-        use = fg_meeting_sum(meeting->core, use.tenant, now_mono_ns);
+        fg_meeting_hear(core, head->process, &use, now_mono_ns, now_s);
+        use = fg_meeting_sum(core, use.tenant, now_mono_ns);
         put_sum(&use, head->uses[i]);
     }
-    processes = fg_meeting_processes(meeting->core, now_mono_ns);
+    processes = fg_meeting_processes(core, now_mono_ns);
     (void)pthread_mutex_unlock(&meeting->lock);
     return processes;
 }
@@ -167,9 +192,8 @@ static void reply_to(struct fg_rpc_request *req, uint32_t processes, Fg__Inner__
     free(bytes);
 }
 
-void ing_meeting_handle(struct fg_rpc_request *req, void *arg)
+static void handle(struct ing_meeting *meeting, enum meeting_kind kind, struct fg_rpc_request *req)
 {
-    struct ing_meeting *meeting = arg;
     struct fg_slice bytes = fg_rpc_head(req);
     Fg__Inner__UseHead *head = fg__inner__use_head__unpack(NULL, bytes.len, bytes.ptr);
     struct fg_err err;
@@ -178,14 +202,24 @@ void ing_meeting_handle(struct fg_rpc_request *req, void *arg)
         (void)fg_fail(&err, FG_E_INVALID, "uses of tenants cannot be read");
         fg_rpc_reply_error(req, &err);
     } else {
-        uint32_t processes = meet(meeting, head);
+        uint32_t processes = meet(meeting, meeting->rooms[kind].core, head);
 
-        if (head->process == 0) /* others do not need it */
+        if (kind == DISTRIBUTORS && head->process == 0) /* others do not need it */
             count_series(meeting, head);
         reply_to(req, processes, head);
     }
     if (head != NULL)
         fg__inner__use_head__free_unpacked(head, NULL);
+}
+
+void ing_meeting_handle(struct fg_rpc_request *req, void *meeting)
+{
+    handle(meeting, DISTRIBUTORS, req);
+}
+
+void ing_meeting_handle_queries(struct fg_rpc_request *req, void *meeting)
+{
+    handle(meeting, QUERIERS, req);
 }
 
 /* ---- life ---- */
@@ -195,11 +229,13 @@ struct ing_meeting *ing_meeting_create(const struct ing_meeting_config *config)
     struct ing_meeting *meeting = fg_new(struct ing_meeting);
 
     meeting->config = *config;
-    meeting->core = fg_meeting_create();
     meeting->visit.run = on_visit;
     (void)pthread_mutex_init(&meeting->lock, NULL);
-    fg_buf_init(&meeting->value, FG_MEETING_MAX_BYTES);
-    load(meeting);
+    for (unsigned kind = 0; kind < MEETING_KINDS; kind++) {
+        meeting->rooms[kind].core = fg_meeting_create();
+        fg_buf_init(&meeting->rooms[kind].value, FG_MEETING_MAX_BYTES);
+        load(meeting, kind);
+    }
     return meeting;
 }
 
@@ -223,8 +259,10 @@ void ing_meeting_destroy(struct ing_meeting *meeting)
 {
     if (meeting == NULL)
         return;
-    fg_meeting_destroy(meeting->core);
-    fg_buf_done(&meeting->value);
+    for (unsigned kind = 0; kind < MEETING_KINDS; kind++) {
+        fg_meeting_destroy(meeting->rooms[kind].core);
+        fg_buf_done(&meeting->rooms[kind].value);
+    }
     (void)pthread_mutex_destroy(&meeting->lock);
     free(meeting);
 }

@@ -1,7 +1,8 @@
 /*
- * The place where distributors meet about limits that hold for all of them together: the shell of
- * common/cluster/shares/meeting_core.h. They ask the owners of shard 0 every few seconds what all
- * of them use, and say what each of them uses. Queriers ask for the limits page.
+ * The place where distributors meet about limits that hold for all of them together, and queriers
+ * about theirs: the shell of common/cluster/shares/meeting_core.h. They ask the owners of shard 0
+ * every few seconds what all of them use, and say what each of them uses. Queriers also ask both
+ * for the limits page.
  *
  * The counts of a period are written to the head's store every SAVE seconds, so they survive a
  * restart of all processes. A crash loses the seconds since the last write.
@@ -42,7 +43,8 @@ void ing_meeting_stop(struct ing_meeting *meeting);
 /* Frees it: after the committer. Accepts NULL. */
 void ing_meeting_destroy(struct ing_meeting *meeting);
 
-/* Handles a call USE, for fg_rpc_server_handle(). meeting: the struct ing_meeting. */
+/* Handle calls USE and QUERY_USE, for fg_rpc_server_handle(). meeting: the struct ing_meeting. */
 void ing_meeting_handle(struct fg_rpc_request *req, void *meeting);
+void ing_meeting_handle_queries(struct fg_rpc_request *req, void *meeting);
 
 #endif

@@ -14,6 +14,7 @@
 #include "querier/label_list.h"
 #include "querier/profile_list.h"
 #include "querier/progress.h"
+#include "querier/query_quota.h"
 #include "querier/render.h"
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
@@ -209,6 +210,7 @@ static void query_done(struct fg_job *job)
         return;
     }
     qry_reply_headers(query, took_ns);
+    qry_quota_headers(query);
     if (job->code == FG_OK && query->file_name != NULL)
         add_file_headers(query);
     if (job->code != FG_OK)
@@ -292,6 +294,7 @@ static enum fg_code keep_tenants(struct qry_query *query, struct fg_err *err)
 static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
     struct fg_tenants *tenants = query->querier->tenants;
+    enum fg_code code = FG_OK;
 
     if (fg_access_tenants(query->req, fg_tenants_are_several(tenants), &query->tenants, err) !=
         FG_OK) {
@@ -309,6 +312,8 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
         query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
         query->bytes_max =
             (uint64_t)least((int64_t)query->bytes_max, (int64_t)limits->values.max_query_bytes);
+        if (code == FG_OK)
+            code = qry_quota_check(query, i, limits, err);
         query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
         if (i == 0) /* a query of several tenants counts as one of the first */
             query->flow = (struct fg_flow){
@@ -318,7 +323,7 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
             };
         fg_limits_unref(limits);
     }
-    return FG_OK;
+    return code;
 }
 
 /* Returns the flow of a query by a program at an interval: one of its tenant apart from people's
@@ -370,6 +375,7 @@ static void query_submit(struct qry_query *query)
                     "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
                     FG_S(query->tenants.ids[0]));
     }
+    qry_quota_headers(query);
     fg_connect_refuse(query->req, &query->call, &err); /* 429 brings its Retry-After */
     query_destroy(query);
 }

@@ -3,6 +3,7 @@
 #include "common/runtime/log.h"
 #include "querier/blocks/blocks.h"
 #include "querier/http.h"
+#include "querier/query_quota.h"
 #include "querier/replicas/replicas.h"
 #include "querier/rules/rules.h"
 #include "querier/ui.h"
@@ -12,6 +13,18 @@ enum {
     ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024,
     ADHOC_FILE_COPIES = 3, /* of an ad hoc profile: its text, bytes, and what the client sent */
 };
+
+/* No thread must not keep anybody from asking. */
+static void limit_bytes(struct querier *querier, const struct qry_config *config)
+{
+    struct fg_err err;
+
+    querier->quotas = fg_quotas_create("query_bytes_per_hour");
+    if (qry_quota_create(querier, config->registry, &querier->quota, &err) != FG_OK)
+        fg_log_error(
+            "limits.query_bytes_per_hour holds for this querier alone until the next start",
+            fg_ls("err", err.msg));
+}
 
 /* A folder that is wrong, or no thread, must not keep anybody from asking. */
 static void count_usage(struct querier *querier, const struct qry_config *config)
@@ -77,6 +90,8 @@ struct querier *qry_create(const struct qry_config *config)
     querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     if (config->bucket != NULL && config->usage_interval_ns > 0)
         count_usage(querier, config);
+    if (config->tenants != NULL)
+        limit_bytes(querier, config);
     return querier;
 }
 
@@ -86,6 +101,8 @@ void qry_destroy(struct querier *querier)
         return;
     /* Abandoned calls outlive their queries: wait for them before the caller destroys the peers. */
     qry_calls_pending_done(&querier->pending);
+    qry_quota_destroy(querier->quota); /* which asks ingesters */
+    fg_quotas_destroy(querier->quotas);
     qry_usage_counts_destroy(querier->usage);
     qry_rules_destroy(querier->rules);
     qry_blocks_destroy(querier->blocks);

@@ -54,6 +54,9 @@ enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
 enum fg_code qry_query_charge(struct qry_query *query, uint64_t bytes, struct fg_err *err)
 {
     query->planned_bytes += bytes;
+    if (query->quota.bytes > 0)
+        fg_quotas_add(query->querier->quotas, query->tenants.ids[0], &query->quota, bytes,
+                      fg_wall_ns(query->querier->clock));
     if (query->querier->work != NULL)
         fg_work_charge(query->querier->work, FG_LANE_QUERY, qry_query_job(query), bytes);
     if (query->bytes_max > 0 && query->planned_bytes > query->bytes_max)

@@ -37,6 +37,7 @@ struct qry_http_binding;
 struct qry_lost;
 struct qry_progress;
 struct qry_query;
+struct qry_quota;
 struct qry_rules;
 struct qry_usage_counts;
 
@@ -65,6 +66,8 @@ struct querier {
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
     struct qry_rules *rules;           /* recording rules */
     struct qry_usage_counts *usage;    /* what queries take; NULL: not counted */
+    struct fg_quotas *quotas;          /* bytes that they read in an hour; NULL: not counted */
+    struct qry_quota *quota;           /* tells the other queriers; NULL: nobody does */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;
@@ -118,6 +121,8 @@ struct qry_query {
         *restriction; /* a selector that all series match which the caller may see; NULL: none */
     int64_t length_max_ns, lookback_ns; /* the least of the tenants' limits; 0: no limit */
     uint64_t bytes_max;                 /* the same */
+    struct fg_quota_limit quota;        /* bytes of an hour of the first tenant; 0: no limit */
+    struct fg_quota_use quota_use;      /* when the query came */
     struct fg_flow flow; /* of the first tenant, whose queries share a lane, the cache, and requests
                             to the bucket */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant, the longest that profiles or rollups

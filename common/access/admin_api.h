@@ -19,13 +19,19 @@
 #include "common/net/http.h"
 #include "common/runtime/work.h"
 
+/* Bytes in a period; that of zeros: none. */
+struct fg_admin_period_use {
+    uint64_t bytes;
+    struct fg_quota_span span;
+};
+
 /* What a tenant uses of its limits, all processes together. */
 struct fg_admin_limit_use {
-    bool known;            /* false: nobody could say */
-    double bytes_per_s;    /* of profiles that are sent; 0: next to nothing */
-    uint64_t period_bytes; /* of profiles that were stored in the period */
-    struct fg_quota_span span;
-    uint64_t series; /* on the ingester that has most */
+    bool known;                        /* false: nobody could say */
+    double bytes_per_s;                /* of profiles that are sent; 0: next to nothing */
+    struct fg_admin_period_use stored; /* of profiles */
+    struct fg_admin_period_use read;   /* by queries */
+    uint64_t series;                   /* on the ingester that has most */
 };
 
 /* Everything is borrowed and outlives the server. */

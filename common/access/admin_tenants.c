@@ -211,6 +211,12 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
     return same ? "settings" : "tenants_file";
 }
 
+/* What is known is of an earlier period, if nothing was counted in this one. */
+static uint64_t bytes_in(const struct fg_admin_period_use *use, const struct fg_quota_span *span)
+{
+    return use->span.start_s == span->start_s ? use->bytes : 0;
+}
+
 /* Writes how much of a limit is used, in the unit of its value. Writes nothing for a limit whose
  * use is not counted. */
 static void put_use(struct fg_json_writer *json, const struct fg_conf_field *field,
@@ -219,6 +225,7 @@ static void put_use(struct fg_json_writer *json, const struct fg_conf_field *fie
 {
     const double mib = 1024 * 1024;
     struct fg_quota_span span = fg_quota_span(limits->quota.period, now_ms / 1000);
+    struct fg_quota_span hour = fg_quota_span(FG_QUOTA_HOUR, now_ms / 1000);
 
     if (!use->known)
         return;
@@ -227,11 +234,13 @@ static void put_use(struct fg_json_writer *json, const struct fg_conf_field *fie
     if (strcmp(field->key, "max_series_per_tenant") == 0)
         fg_json_put_u64(json, "used", use->series);
     if (strcmp(field->key, "ingestion_limit") == 0 && limits->quota.bytes > 0) {
-        /* Of an earlier period, if nothing was sent in this one. */
-        double bytes = use->span.start_s == span.start_s ? (double)use->period_bytes : 0;
-
-        fg_json_put_fixed(json, "used", bytes / mib, 3);
+        fg_json_put_fixed(json, "used", (double)bytes_in(&use->stored, &span) / mib, 3);
         fg_json_put_i64(json, "resetMs", span.end_s * 1000);
+    }
+    if (strcmp(field->key, "query_bytes_per_hour") == 0 &&
+        limits->values.query_bytes_per_hour > 0) {
+        fg_json_put_u64(json, "used", bytes_in(&use->read, &hour));
+        fg_json_put_i64(json, "resetMs", hour.end_s * 1000);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "common/access/claims.h"
 #include "common/access/issuer_core.h"
+#include "common/base/hash.h"
 #include "common/runtime/log.h"
 
 #include <openssl/evp.h>
@@ -62,6 +63,7 @@ struct issuer {
     struct fg_issuer_core core;
     bool running;                     /* the loop takes messages */
     struct fg_jwks *keys;             /* NULL: none yet */
+    _Atomic uint64_t keys_hash;       /* of the document with them; written under the lock */
     struct fg_arena *discovery_arena; /* NULL: none yet */
     struct fg_discovery discovery;
 
@@ -128,7 +130,9 @@ static void report(struct fg_issuers *issuers, const struct fg_err *err)
     fg_condition_clear(issuers->away);
 }
 
-static void end(struct issuer *issuer, struct fg_jwks *keys, const struct fg_err *err)
+/* A fetch ends; keys NULL: it failed. */
+static void end(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
+                const struct fg_err *err)
 {
     struct fg_issuers *issuers = issuer->issuers;
     struct fg_jwks *old = NULL;
@@ -139,6 +143,7 @@ static void end(struct issuer *issuer, struct fg_jwks *keys, const struct fg_err
     if (keys != NULL) {
         old = issuer->keys;
         issuer->keys = keys;
+        atomic_store(&issuer->keys_hash, keys_hash);
     }
     (void)pthread_mutex_unlock(&issuer->lock);
     fg_jwks_unref(old);
@@ -201,7 +206,7 @@ static void on_keys(struct fg_client_request *request)
         fg_jwks_skipped(keys) > 0)
         fg_log_debug("keys of an issuer are not usable", fg_ls("issuer", issuer->name),
                      fg_lu("skipped", fg_jwks_skipped(keys)));
-    end(issuer, keys, &err);
+    end(issuer, keys, fg_hash64(fg_buf_slice(&request->answer)), &err);
 }
 
 /* Takes over the document that was read. */
@@ -236,7 +241,7 @@ static void on_discovery(struct fg_client_request *request)
     if (check_answer(request, &err) != FG_OK ||
         fg_discovery_parse(fg_buf_slice(&request->answer), issuer->name, issuer->arena,
                            &issuer->found, &err) != FG_OK) {
-        end(issuer, NULL, &err);
+        end(issuer, NULL, 0, &err);
         return;
     }
     url = issuer->keys_url[0] != '\0' ? issuer->keys_url : issuer->found.keys;
@@ -283,13 +288,15 @@ bool fg_issuers_have(const struct fg_issuers *issuers, struct fg_slice name)
     return false;
 }
 
-static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys, struct fg_err *err)
+static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys,
+                              uint64_t *ret_keys_hash, struct fg_err *err)
 {
     struct fg_jwks *keys = NULL;
 
     (void)pthread_mutex_lock(&issuer->lock);
     if (fg_issuer_core_serves(&issuer->core, fg_mono_ns(issuer->issuers->clock)))
         keys = fg_jwks_ref(issuer->keys);
+    *ret_keys_hash = atomic_load(&issuer->keys_hash);
     (void)pthread_mutex_unlock(&issuer->lock);
     if (keys == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "the keys of %s are not known yet, try again",
@@ -318,12 +325,13 @@ static enum fg_code want_keys(struct issuer *issuer, struct fg_err *err)
 
 static enum fg_code verify(struct issuer *issuer, const struct fg_jwt *jwt,
                            const struct fg_jwt_rules *rules, struct fg_arena *arena,
-                           struct fg_jwt_verified *ret_verified, struct fg_err *err)
+                           struct fg_jwt_verified *ret_verified, uint64_t *ret_keys_hash,
+                           struct fg_err *err)
 {
     fg_auto(fg_jwks) *keys = NULL;
     enum fg_code code;
 
-    if (take_keys(issuer, &keys, err) != FG_OK)
+    if (take_keys(issuer, &keys, ret_keys_hash, err) != FG_OK)
         return err->code;
     code = fg_jwt_verify(jwt, keys, rules, arena, ret_verified, err);
     return code == FG_E_NOT_FOUND ? want_keys(issuer, err) : code;
@@ -361,6 +369,7 @@ static enum fg_code verify_new(struct fg_issuers *issuers, struct fg_slice token
     struct fg_jwt_verified verified = {.expires_s = 0};
     struct fg_jwt jwt = {.algorithm = 0};
     struct issuer *issuer;
+    uint64_t keys_hash;
 
     if (fg_jwt_parse(token, arena, &jwt, err) != FG_OK)
         return err->code;
@@ -369,12 +378,13 @@ static enum fg_code verify_new(struct fg_issuers *issuers, struct fg_slice token
         return fg_fail(err, FG_E_DENIED, "token: its issuer is not in the settings");
     rules.issuer = issuer->name;
     rules.audience = issuer->audience;
-    if (verify(issuer, &jwt, &rules, arena, &verified, err) != FG_OK)
+    if (verify(issuer, &jwt, &rules, arena, &verified, &keys_hash, err) != FG_OK)
         return err->code;
     *ret_known = (struct fg_identity){.issuer = verified.issuer,
                                       .subject = verified.subject,
                                       .json = verified.claims,
-                                      .expires_s = verified.expires_s};
+                                      .expires_s = verified.expires_s,
+                                      .keys = keys_hash};
     return FG_OK;
 }
 
@@ -385,6 +395,17 @@ static void count(struct fg_issuers *issuers, enum fg_code code)
                   : code == FG_E_UNAVAILABLE ? ISSUER_UNAVAILABLE
                                              : ISSUER_DENIED,
                   1);
+}
+
+/* Keys that changed since may not have verified the token: the issuer withdrew its key. */
+static struct fg_identity *remembered(struct fg_issuers *issuers, const uint8_t *hash,
+                                      int64_t now_s)
+{
+    fg_auto(fg_identity) *known = fg_verified_get(issuers->verified, hash, now_s);
+
+    if (known == NULL || known->keys != atomic_load(&find(issuers, known->issuer)->keys_hash))
+        return NULL;
+    return fg_take(known);
 }
 
 enum fg_code fg_issuers_verify(struct fg_issuers *issuers, struct fg_slice token,
@@ -400,7 +421,7 @@ enum fg_code fg_issuers_verify(struct fg_issuers *issuers, struct fg_slice token
     if (token.len > FG_JWT_MAX_BYTES)
         return fg_fail(err, FG_E_DENIED, "token: more than 8 KiB");
     fg_assert(EVP_Digest(token.ptr, token.len, hash, NULL, issuers->sha256, NULL) == 1);
-    known = fg_verified_get(issuers->verified, hash, now_s);
+    known = remembered(issuers, hash, now_s);
     if (known != NULL) {
         fg_metric_add(issuers->metrics, ISSUER_REMEMBERED, 1);
         if (known->generation == bindings->generation) {
@@ -431,12 +452,13 @@ enum fg_code fg_issuers_verify_login(struct fg_issuers *issuers, const char *iss
         .issuer = issuer, .audience = client_id, .nonce = nonce, .now_s = now_s};
     struct issuer *found = find(issuers, fg_cstr(issuer));
     struct fg_jwt jwt;
+    uint64_t keys_hash;
     enum fg_code code;
 
     fg_assert(found != NULL && nonce.ptr != NULL);
     code = fg_jwt_parse(token, arena, &jwt, err);
     if (code == FG_OK)
-        code = verify(found, &jwt, &rules, arena, ret_verified, err);
+        code = verify(found, &jwt, &rules, arena, ret_verified, &keys_hash, err);
     count(issuers, code);
     return code;
 }

@@ -8,7 +8,8 @@
  *
  * Verifying does not wait for any of that: without keys it fails with FG_E_UNAVAILABLE, which is
  * 503 and not 401, because the caller may be right. A token that was verified is remembered for up
- * to 10 minutes (verified.h), so with each further request it costs one hash.
+ * to 10 minutes (verified.h), so with each further request it costs one hash; until the issuer has
+ * other keys, because the one that signed it may be withdrawn.
  *
  * Thread: create, start, stop and destroy from the owner's; verify from any.
  */

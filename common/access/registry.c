@@ -11,7 +11,6 @@
 
 enum {
     TOKENS_MAX = 65536,
-    TENANTS_MAX = 65536,
     LIMITS_MAX = 100, /* of a tenant; there are about forty */
     LIMIT_VALUE_MAX_BYTES = 64 * 1024,
     MATCHERS_MAX_BYTES = 4096,
@@ -196,7 +195,7 @@ static enum fg_code index_tenants(struct fg_access_registry *registry, struct fg
 {
     const Access__Registry *message = registry->message;
 
-    if (message->n_tenants > TENANTS_MAX ||
+    if (message->n_tenants > FG_ACCESS_ALL_TENANTS_MAX ||
         !fg_map_reserve_in(&registry->tenants, registry->arena, (uint32_t)message->n_tenants))
         return fg_fail(err, FG_E_LIMIT, "too many tenants");
     for (size_t i = 0; i < message->n_tenants; i++) {
@@ -424,6 +423,30 @@ static enum fg_code find_token(const struct fg_access_change *change, struct fg_
                                         FG_S(fg_slice_sub(id, 0, FG_ACCESS_NAME_MAX_BYTES)));
 }
 
+static const int64_t KEPT_MS = FG_ACCESS_DELETED_KEPT_DAYS * INT64_C(86400000);
+
+/*
+ * Forgets tenants that were deleted long ago, since there may be FG_ACCESS_ALL_TENANTS_MAX entries
+ * in all. An entry keeps out what arrives late: queues of senders (hours), objects that no manifest
+ * lists (compactor.orphan_after, a year at most), counts of queries for bills (40 days). All that
+ * is over after FG_ACCESS_DELETED_KEPT_DAYS. A member of the ring that was away has delayed the end
+ * itself. Its shredded keys stay in the registry, and with them what is encrypted stays unreadable.
+ */
+static void forget_deleted(const struct fg_access_change *change)
+{
+    Access__Registry *registry = change->registry;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < registry->n_tenants; i++) {
+        const Access__Tenant *tenant = registry->tenants[i];
+
+        if (tenant->state != ACCESS__TENANT__STATE__DELETED || tenant->deletion == NULL ||
+            change->now_ms - tenant->deletion->ended_ms < KEPT_MS)
+            registry->tenants[kept++] = registry->tenants[i];
+    }
+    registry->n_tenants = kept;
+}
+
 /* The place for a new tenant of that name in the message: the end, or that of one that was deleted.
  */
 static enum fg_code find_place(const struct fg_access_change *change, struct fg_slice id,
@@ -436,12 +459,12 @@ static enum fg_code find_place(const struct fg_access_change *change, struct fg_
     while (at < registry->n_tenants && !fg_slice_is(id, registry->tenants[at]->id))
         at++;
     *ret_place = at;
-    if (at == registry->n_tenants)
-        return at < TENANTS_MAX
-                   ? FG_OK
-                   : fg_fail(err, FG_E_LIMIT, "there are %d tenants, no more are possible",
-                             TENANTS_MAX);
-    if (registry->tenants[at]->state != ACCESS__TENANT__STATE__DELETED)
+    if (at == FG_ACCESS_ALL_TENANTS_MAX)
+        return fg_fail(err, FG_E_LIMIT,
+                       "there are %d tenants, with those that were deleted in the last %d days: no "
+                       "more are possible",
+                       FG_ACCESS_ALL_TENANTS_MAX, FG_ACCESS_DELETED_KEPT_DAYS);
+    if (at < registry->n_tenants && registry->tenants[at]->state != ACCESS__TENANT__STATE__DELETED)
         return fg_fail(
             err, FG_E_EXISTS, "tenant \"%s\" is there, and %s", registry->tenants[at]->id,
             registry->tenants[at]->state == ACCESS__TENANT__STATE__SUSPENDED ? "suspended"
@@ -449,9 +472,9 @@ static enum fg_code find_place(const struct fg_access_change *change, struct fg_
     /* Ingesters would drop what comes: they take it for what the shredded key encrypted. */
     if (key != NULL && key->shredded_ms != 0)
         return fg_fail(err, FG_E_PRECONDITION,
-                       "tenant \"%s\" was deleted together with its key: make it a new key first "
+                       "tenant \"%.*s\" was deleted together with its key: make it a new key first "
                        "(flamegrid encryption rotate), or choose another name",
-                       registry->tenants[at]->id);
+                       FG_S(id));
     return FG_OK;
 }
 
@@ -467,6 +490,7 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
         return fg_fail(err, FG_E_INVALID, "\"*\" means all tenants, so none has that name");
     if (there != NULL && there->state == ACCESS__TENANT__STATE__ACTIVE)
         return FG_OK;
+    forget_deleted(change);
     if (find_place(change, id, &place, err) != FG_OK)
         return err->code;
     access__tenant__init(&tenant);

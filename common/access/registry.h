@@ -23,8 +23,10 @@
 enum {
     FG_ACCESS_REGISTRY_MAX_BYTES = 16 * 1024 * 1024, /* about 64,000 tokens */
     FG_ACCESS_ARENA_MAX_BYTES = 16 * FG_ACCESS_REGISTRY_MAX_BYTES,
-    FG_ACCESS_SECRETS_MAX = 2,  /* of a token: one, and the one that replaces it */
-    FG_ACCESS_TENANTS_MAX = 32, /* of a token */
+    FG_ACCESS_SECRETS_MAX = 2,         /* of a token: one, and the one that replaces it */
+    FG_ACCESS_TENANTS_MAX = 32,        /* of a token */
+    FG_ACCESS_ALL_TENANTS_MAX = 65536, /* of the registry */
+    FG_ACCESS_DELETED_KEPT_DAYS = 400, /* an entry of a deleted tenant, after the end */
     FG_ACCESS_NAME_MAX_BYTES = 200,
 };
 
@@ -95,7 +97,8 @@ enum fg_code fg_access_find_changed_tenant(const struct fg_access_change *change
                                            struct fg_slice id, Access__Tenant **ret_tenant,
                                            struct fg_err *err) fg_must_check;
 
-/* Creates an active tenant, also in the place of one that was deleted (tenant_deletion.h).
+/* Creates an active tenant, also in the place of one that was deleted (tenant_deletion.h). Forgets
+ * those that were deleted more than FG_ACCESS_DELETED_KEPT_DAYS ago.
  * FG_E_EXISTS unless it is active; FG_E_PRECONDITION: the key of the deleted one was shredded. */
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err) fg_must_check;

@@ -6,7 +6,8 @@
  * From the first step on the tenant is refused everywhere within access.poll, and what is encrypted
  * with its keys can be read by nobody. The compactor that owns the tenant removes its data
  * (compactor/erasure_core.h) and takes the two other steps. The entry stays, since it keeps out
- * what arrives late, until somebody creates a tenant of that name again.
+ * what arrives late, until somebody creates a tenant of that name again, or for 400 days
+ * (FG_ACCESS_DELETED_KEPT_DAYS): the next tenant that is created after that takes its room.
  *
  * Thread: any.
  */

@@ -49,6 +49,7 @@ struct fg_identity *fg_identity_create(const struct fg_identity *of)
                                      .n_roles = of->n_roles,
                                      .expires_s = of->expires_s,
                                      .generation = of->generation,
+                                     .keys = of->keys,
                                      .refs = 1};
     for (uint32_t i = 0; i < of->n_roles; i++)
         roles[i] = (struct fg_access_role){pack(&at, of->roles[i].tenants), of->roles[i].scopes};

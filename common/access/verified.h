@@ -26,6 +26,7 @@ struct fg_identity {
     uint32_t n_roles;
     int64_t expires_s;
     uint64_t generation; /* of the bindings */
+    uint64_t keys;       /* that its issuer had when the token was verified */
     _Atomic unsigned refs;
 };
 

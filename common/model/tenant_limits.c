@@ -56,6 +56,8 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "How far back queries may reach. Earlier parts of the queried range are omitted. 0: unlimited."},
     {"max_query_bytes", FG_CONF_BYTES, CONF(max_query_bytes), .def = "0", .max = "1000TiB",
      .doc = "Bytes that one query may read from heads, segments and blocks, cached ones included. Queries that need more are refused with 429. 0: unlimited."},
+    {"query_bytes_per_hour", FG_CONF_BYTES, CONF(query_bytes_per_hour), .def = "0", .max = "1000TiB",
+     .doc = "Bytes that all queries of a tenant may read in an hour of UTC, on all queriers together, cached ones included. At the limit further queries are refused with 429 until the hour ends; those that run go on, and each is bounded by `max_query_bytes`. 0: unlimited."},
     {"max_concurrent_queries", FG_CONF_UINT, CONF(max_concurrent_queries), .def = "0", .max = "100000",
      .doc = "Queries of a tenant that run at the same time on one querier; further ones wait. Only with `multitenancy_enabled`. 0: as many as there are workers, less one while other tenants ask."},
     {"max_queued_queries", FG_CONF_UINT, CONF(max_queued_queries), .def = "0", .max = "1000000",

@@ -41,7 +41,7 @@ struct fg_limit_settings {
     double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;
-    uint64_t max_query_bytes, max_concurrent_queries, max_queued_queries;
+    uint64_t max_query_bytes, query_bytes_per_hour, max_concurrent_queries, max_queued_queries;
     uint64_t max_recording_rules, max_recording_rule_series;
     int64_t retention_period_ns, retention_period_nodes_ns;
     int64_t adhoc_retention_period_ns;

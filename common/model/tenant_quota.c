@@ -78,12 +78,13 @@ struct period_count {
     char *tenant;
     struct fg_quota_span span;
     uint64_t limit; /* as it was last */
-    uint64_t own;   /* acknowledged by this process */
+    uint64_t own;   /* counted by this process */
     uint64_t other; /* by all others, as it was told */
     bool asked;     /* was checked since the others were asked about it */
 };
 
 struct fg_quotas {
+    const char *setting;
     pthread_mutex_t lock; /* of all fields; held for one tenant, or for a report */
     struct period_count *counts;
     uint32_t n, cap;
@@ -92,10 +93,11 @@ struct fg_quotas {
     struct fg_map map;
 };
 
-struct fg_quotas *fg_quotas_create(void)
+struct fg_quotas *fg_quotas_create(const char *setting)
 {
     struct fg_quotas *quotas = fg_new(struct fg_quotas);
 
+    quotas->setting = setting;
     (void)pthread_mutex_init(&quotas->lock, NULL);
     return quotas;
 }
@@ -110,6 +112,11 @@ void fg_quotas_destroy(struct fg_quotas *quotas)
     fg_map_done(&quotas->map);
     (void)pthread_mutex_destroy(&quotas->lock);
     free(quotas);
+}
+
+const char *fg_quotas_setting(const struct fg_quotas *quotas)
+{
+    return quotas->setting;
 }
 
 static struct period_count *find(struct fg_quotas *quotas, struct fg_slice tenant, uint64_t hash)
@@ -185,8 +192,9 @@ static struct period_count *count_of(struct fg_quotas *quotas, struct fg_slice t
     return count;
 }
 
-static enum fg_code refuse(struct fg_slice tenant, const struct fg_quota_limit *limit,
-                           const struct fg_quota_span *span, struct fg_err *err)
+static enum fg_code refuse(const char *setting, struct fg_slice tenant,
+                           const struct fg_quota_limit *limit, const struct fg_quota_span *span,
+                           struct fg_err *err)
 {
     static const char *const names[] = {"hour", "day", "week", "month"};
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -201,8 +209,8 @@ static enum fg_code refuse(struct fg_slice tenant, const struct fg_quota_limit *
         amount /= 1024;
     return fg_fail(err, FG_E_LIMIT,
                    "limit of %.1f %s/%s reached, next reset at %s (tenant \"%.*s\", "
-                   "limits.ingestion_limit)",
-                   amount, units[unit], names[limit->period], text, FG_S(tenant));
+                   "limits.%s)",
+                   amount, units[unit], names[limit->period], text, FG_S(tenant), setting);
 }
 
 enum fg_code fg_quotas_check(struct fg_quotas *quotas, struct fg_slice tenant,
@@ -221,7 +229,8 @@ enum fg_code fg_quotas_check(struct fg_quotas *quotas, struct fg_slice tenant,
     }
     (void)pthread_mutex_unlock(&quotas->lock);
     *ret_use = use;
-    return use.bytes < limit->bytes ? FG_OK : refuse(tenant, limit, &use.span, err);
+    return use.bytes < limit->bytes ? FG_OK
+                                    : refuse(quotas->setting, tenant, limit, &use.span, err);
 }
 
 void fg_quotas_add(struct fg_quotas *quotas, struct fg_slice tenant,

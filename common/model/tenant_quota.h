@@ -1,10 +1,10 @@
 /*
- * Limits how much each tenant may send in an hour, a day, a week or a month of UTC, over all
- * processes together (limits.ingestion_limit).
+ * Limits how many bytes each tenant may send, or its queries read, in an hour, a day, a week or a
+ * month of UTC, over all processes together (limits.ingestion_limit, limits.query_bytes_per_hour).
  *
- * A process counts what it has acknowledged, tells the others (fg_quotas_report()), and hears how
- * much all have counted together (fg_quotas_apply()). What it does not know, it takes for nothing:
- * a tenant may get a little more than its limit, never less.
+ * A process counts what it has acknowledged or read, tells the others (fg_quotas_report()), and
+ * hears how much all have counted together (fg_quotas_apply()). What it does not know, it takes for
+ * nothing: a tenant may get a little more than its limit, never less.
  *
  * Memory: bounded by FG_QUOTA_TENANTS_MAX; of further tenants nothing is counted.
  *
@@ -42,10 +42,14 @@ enum fg_code fg_quota_parse(struct fg_slice yaml, const char *name,
 
 struct fg_quotas;
 
-/* Creates it without counts. Never fails. */
-struct fg_quotas *fg_quotas_create(void);
+/* Creates it without counts. setting: the name of the limit, without "limits."; lives longer. Never
+ * fails. */
+struct fg_quotas *fg_quotas_create(const char *setting);
 /* Frees it. Accepts NULL. */
 void fg_quotas_destroy(struct fg_quotas *quotas);
+
+/* Returns the setting. */
+const char *fg_quotas_setting(const struct fg_quotas *quotas);
 
 /* What a tenant has used of its limit. */
 struct fg_quota_use {
@@ -61,7 +65,7 @@ enum fg_code fg_quotas_check(struct fg_quotas *quotas, struct fg_slice tenant,
                              const struct fg_quota_limit *limit, int64_t now_wall_ns,
                              struct fg_quota_use *ret_use, struct fg_err *err) fg_must_check;
 
-/* Counts what was acknowledged. */
+/* Counts what was acknowledged or read. */
 void fg_quotas_add(struct fg_quotas *quotas, struct fg_slice tenant,
                    const struct fg_quota_limit *limit, uint64_t bytes, int64_t now_wall_ns);
 
@@ -70,7 +74,7 @@ void fg_quotas_add(struct fg_quotas *quotas, struct fg_slice tenant,
 void fg_quotas_each(struct fg_quotas *quotas, int64_t now_wall_ns,
                     void (*each)(void *arg, const char *tenant, double used), void *arg);
 
-/* The bytes that a tenant has stored in a period. */
+/* The bytes that a tenant has used in a period. */
 struct fg_quota_count {
     char tenant[FG_TENANT_MAX_BYTES + 1];
     struct fg_quota_span span;

@@ -66,7 +66,7 @@ static enum fg_code ask_server(struct login_command *command)
     struct cli_client_reply reply = {0};
     json_t *document = NULL;
 
-    config.bare = true; /* whoever logs in has no token */
+    config.shows = CLIENT_SHOWS_CERTIFICATE; /* whoever logs in has no token */
     if (cli_client_create(&config, &client, &command->err) != FG_OK ||
         cli_client_get(client, RESOURCE_PATH, &reply, &command->err) != FG_OK)
         return command->err.code;
@@ -101,7 +101,7 @@ static enum fg_code open_provider(struct login_command *command, const char *url
     const struct cli_client_config config = {.url = url,
                                              .ca_file = command->server.ca_file,
                                              .timeout_s = REQUEST_TIMEOUT_S,
-                                             .bare = true};
+                                             .shows = CLIENT_SHOWS_NOTHING};
 
     return cli_client_create(&config, ret_client, &command->err);
 }
@@ -237,8 +237,9 @@ static enum fg_code keep(struct login_command *command, const json_t *document)
     if (token == NULL)
         return fg_fail(&command->err, FG_E_DECODE, "%s gave no token that says who you are",
                        command->issuer);
-    if (cli_client_create(&(struct cli_client_config){.url = command->server.url, .bare = true},
-                          &client, &command->err) != FG_OK)
+    if (cli_client_create(
+            &(struct cli_client_config){.url = command->server.url, .shows = CLIENT_SHOWS_NOTHING},
+            &client, &command->err) != FG_OK)
         return command->err.code;
     return cli_login_file_write(cli_client_url(client), token, expires_s, &command->err);
 }
@@ -303,7 +304,7 @@ static enum fg_code forget(struct login_command *command)
 {
     fg_auto(cli_client) *client = NULL;
 
-    command->server.bare = true;
+    command->server.shows = CLIENT_SHOWS_NOTHING;
     if (cli_client_create(&command->server, &client, &command->err) != FG_OK)
         return command->err.code;
     return cli_login_file_write(cli_client_url(client), NULL, 0, &command->err);

@@ -20,12 +20,12 @@ static const char default_url[] = "http://127.0.0.1:4040";
 
 struct cli_client {
     CURL *curl;
-    char *url;                       /* without a slash at the end */
-    char *ca_file;                   /* NULL: none */
-    struct curl_slist *headers;      /* of every request */
-    char missing[MISSING_MAX_BYTES]; /* of the last answer; "": nothing */
-    char lacking[MISSING_MAX_BYTES]; /* of the first one that lacked something */
-    char fault[CURL_ERROR_SIZE];     /* of the last transfer, in libcurl's words; "": none */
+    char *url;                            /* without a slash at the end */
+    char *ca_file, *cert_file, *key_file; /* NULL: none */
+    struct curl_slist *headers;           /* of every request */
+    char missing[MISSING_MAX_BYTES];      /* of the last answer; "": nothing */
+    char lacking[MISSING_MAX_BYTES];      /* of the first one that lacked something */
+    char fault[CURL_ERROR_SIZE];          /* of the last transfer, in libcurl's words; "": none */
 };
 
 /* ---- life ---- */
@@ -104,6 +104,25 @@ static void trust(struct cli_client *client, const char *ca_file)
     curl_easy_setopt(client->curl, CURLOPT_CAINFO, client->ca_file);
 }
 
+/* Presents a certificate to servers that ask for one. libcurl looks for the key in its file if
+ * there is no other. */
+static enum fg_code identify(struct cli_client *client, const char *cert_file, const char *key_file,
+                             struct fg_err *err)
+{
+    if (cert_file == NULL && key_file != NULL)
+        return fg_fail(err, FG_E_INVALID, "--key-file %s needs a certificate: --cert-file",
+                       key_file);
+    if (cert_file != NULL) {
+        client->cert_file = copy_text(cert_file, strlen(cert_file));
+        curl_easy_setopt(client->curl, CURLOPT_SSLCERT, client->cert_file);
+    }
+    if (key_file != NULL) {
+        client->key_file = copy_text(key_file, strlen(key_file));
+        curl_easy_setopt(client->curl, CURLOPT_SSLKEY, client->key_file);
+    }
+    return FG_OK;
+}
+
 /* given NULL: the token of a log-in, if there is one. */
 static enum fg_code add_token(struct cli_client *client, const char *given, struct fg_err *err)
 {
@@ -148,7 +167,11 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
     add_header(&client->headers, "Expect", "");
     if (config->partial)
         add_header(&client->headers, "X-Flamegrid-Partial", "true");
-    if (!config->bare) {
+    if (config->shows != CLIENT_SHOWS_NOTHING &&
+        identify(client, or_env(config->cert_file, "FLAMEGRID_CERT_FILE"),
+                 or_env(config->key_file, "FLAMEGRID_KEY_FILE"), err) != FG_OK)
+        return err->code;
+    if (config->shows == CLIENT_SHOWS_ALL) {
         add_header(&client->headers, "X-Scope-OrgID", tenant);
         if (add_token(client, or_env(config->token, "FLAMEGRID_TOKEN"), err) != FG_OK)
             return err->code;
@@ -170,6 +193,8 @@ void cli_client_destroy(struct cli_client *client)
     curl_easy_cleanup(client->curl);
     free(client->url);
     free(client->ca_file);
+    free(client->cert_file);
+    free(client->key_file);
     free(client);
 }
 
@@ -244,6 +269,10 @@ static enum fg_code fail_transfer(struct cli_client *client, CURLcode rc, struct
     case CURLE_SSL_CACERT_BADFILE:
         return fg_fail(err, FG_E_INVALID, "--ca-file %s: no certificate can be read from it",
                        client->ca_file);
+    case CURLE_SSL_CERTPROBLEM:
+        return fg_fail(err, FG_E_INVALID, "--cert-file %s%s%s: %s", client->cert_file,
+                       client->key_file == NULL ? "" : ", --key-file ",
+                       client->key_file == NULL ? "" : client->key_file, client->fault);
     default:
         return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url,
                        client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
@@ -446,6 +475,7 @@ const char *cli_client_hint(struct fg_slice message)
         const char *said, *hint;
     } hints[] = {
         {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
+        {"client certificate is required", "; --cert-file and --key-file name yours"},
         {"set partial=true", "; --partial does that"},
         {"send Authorization: Bearer",
          "; --token or FLAMEGRID_TOKEN does that, flamegrid login too"},

@@ -13,17 +13,27 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+/* What a client shows of who it is. */
+enum cli_client_shows {
+    CLIENT_SHOWS_ALL,
+    CLIENT_SHOWS_CERTIFICATE, /* neither tenant nor token */
+    CLIENT_SHOWS_NOTHING,     /* it is another's server, such as an identity provider */
+};
+
 struct cli_client_config {
     const char *url; /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
     /* PEM file with authorities that are trusted besides those of the system; NULL:
      * FLAMEGRID_CA_FILE, else none */
     const char *ca_file;
+    /* PEM files with the certificate that the client presents and its key, which may be in the
+     * file of the certificate; NULL: FLAMEGRID_CERT_FILE and FLAMEGRID_KEY_FILE, else none */
+    const char *cert_file, *key_file;
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
     /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else that of `flamegrid login`, else none */
     const char *token;
     unsigned timeout_s; /* of a request; 0: minutes, because large queries take long */
-    bool bare;          /* send neither tenant nor token: it is another's server */
-    bool partial;       /* take answers that are not complete, where the server has such */
+    enum cli_client_shows shows;
+    bool partial; /* take answers that are not complete, where the server has such */
 };
 
 /* Lines of an options table that fill a struct cli_client_config: where the server is; and who
@@ -33,7 +43,11 @@ struct cli_client_config {
     {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
                                                          "else http://127.0.0.1:4040", 0, 0}, \
     {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \
-                                                         "else FLAMEGRID_CA_FILE", 0, 0}
+                                                         "else FLAMEGRID_CA_FILE", 0, 0}, \
+    {"cert-file", 0, ARGS_TEXT, &(config).cert_file, "FILE", "present the certificate in this PEM file; " \
+                                                             "else FLAMEGRID_CERT_FILE", 0, 0}, \
+    {"key-file", 0, ARGS_TEXT, &(config).key_file, "FILE", "its key, if in another file; " \
+                                                           "else FLAMEGRID_KEY_FILE", 0, 0}
 #define CLIENT_ADMIN_OPTIONS(config)                                                       \
     CLIENT_SERVER_OPTIONS(config),                                                         \
     {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
@@ -48,8 +62,8 @@ struct cli_client_config {
 
 struct cli_client;
 
-/* Creates a client from the options and the environment. FG_E_INVALID: no valid URL.
- * FG_E_DENIED: the log-in has expired. Destroy accepts NULL. */
+/* Creates a client from the options and the environment. FG_E_INVALID: a value that cannot be sent,
+ * or a key without a certificate. FG_E_DENIED: the log-in has expired. Destroy accepts NULL. */
 enum fg_code cli_client_create(const struct cli_client_config *config,
                                struct cli_client **ret_client, struct fg_err *err) fg_must_check;
 /* Returns the URL of the server. */

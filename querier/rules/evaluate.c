@@ -410,6 +410,7 @@ static void begin(struct evaluation *evaluation, struct qry_query *parent)
         .start_mono_ns = fg_mono_ns(parent->querier->clock),
         .deadline_mono_ns = parent->deadline_mono_ns,
         .bytes_max = parent->bytes_max,
+        .quota = parent->quota,
         .arena = fg_arena_create(parent->querier->answer_max_bytes),
     };
     fg_buf_init(&evaluation->query.missing, MISSING_MAX_BYTES);

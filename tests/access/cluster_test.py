@@ -1,23 +1,32 @@
 #!/usr/bin/env python3
-"""Tokens in a cluster: what the distributor passes on, and how soon a revoked token is refused everywhere.
+"""Tokens in a cluster: what the distributor passes on, how soon a revoked token is refused everywhere, and tokens of an issuer.
 
     cluster_test.py [-k REGEX]
 """
 
 import http.client
 import http.server
+import json
 import os
 import sys
+import tempfile
 import threading
 import time
+import urllib.parse
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+for other in ("lib", "agents"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, other))
+import agents  # noqa: E402
+import certs  # noqa: E402
 import cluster  # noqa: E402
 import flamegrid  # noqa: E402
+import people  # noqa: E402
 import servers  # noqa: E402
+import world  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 REFUSED_WITHIN_S = 20
+NEW_KEY_WITHIN_S = 90  # a minute is promised; the rest is for a busy machine
 LOAD_THREADS = 3
 HOUR_MS = 3600 * 1000
 
@@ -25,10 +34,11 @@ HOUR_MS = 3600 * 1000
 class Governed:
     """A cluster in the mode token with the tenants a and b, and one URL for all."""
 
-    def __init__(self, *upstreams, poll="1s", distributors=1):
-        settings = {kind: [*arguments, "--access.mode", "token", "--access.poll", poll, "--access.failures_per_minute", "1000000"]
+    def __init__(self, *upstreams, poll="1s", more=(), **shape):
+        settings = {kind: [*arguments, "--access.mode", "token", "--access.poll", poll, "--access.failures_per_minute", "1000000", *more]
                     for kind, arguments in cluster.QUICK.items()}
-        self.run = cluster.Cluster(ingesters=3, distributors=distributors, queriers=1, compactors=0, settings=settings, multitenancy=True)
+        shape = {"ingesters": 3, "distributors": 1, "queriers": 1, "compactors": 0, **shape}
+        self.run = cluster.Cluster(settings=settings, multitenancy=True, **shape)
         self.distributor, self.querier = self.run.of("distributor")[0], self.run.of("querier")[0]
         urls = upstreams or ["http://127.0.0.1:%d" % self.querier.port]
         for distributor in self.run.of("distributor"):
@@ -41,6 +51,14 @@ class Governed:
         for tenant in "ab":
             self.govern.must("POST", "/api/tenants", {"id": tenant})
         return self
+
+    def settle(self):
+        """Waits until all processes have read the registry of the one that changes it."""
+        deadline = time.monotonic() + servers.TIMEOUT_S
+        name = "flamegrid_access_registry_generation"
+        while any(member.metrics().get(name, 0) < self.querier.metrics()[name] for member in self.run.members.values()):
+            check(time.monotonic() < deadline, "not everybody has read the registry")
+            time.sleep(0.1)
 
     def __exit__(self, *exception):
         self.run.__exit__(*exception)
@@ -206,11 +224,113 @@ def case_the_last_use_of_a_token_is_known_of_all_processes():
         check("lastUsedMs" not in run.govern.must("GET", "/api/tokens/" + tokens[3][4:12]), "a refused request")
 
 
+def is_refused(caller, method, target, body=None):
+    status, said = caller.send(method, target, body)
+    return status == 401 and "not valid" in said
+
+
+def read(caller, service):
+    """The sum of what a service has pushed; waits until the token is known."""
+    deadline = time.monotonic() + servers.TIMEOUT_S
+    while True:
+        status, said = caller.send("GET", "/pyroscope/render?from=now-1h&until=now&query=" + urllib.parse.quote(
+            '%s{service_name="%s"}' % (servers.TYPE, service)))
+        if status == 200:
+            return json.loads(said)["flamebearer"]["numTicks"]
+        check(status == 503 and time.monotonic() < deadline, "read: %d %s", status, said)
+        time.sleep(0.05)
+
+
+def use(run, token):
+    """What a workload of the tenant a does with its token: it pushes, reads at each querier and through the distributor."""
+    caller = servers.Caller(run.distributor.port, token)
+    status, said = run.known(caller, "POST", "/ingest?name=loaded.cpu&from=now-20s&until=now-10s", b"main;work 3\n")
+    check(status == 200, "push: %d %s", status, said)
+    want = 3 * 10_000_000
+    for member in (run.distributor, *run.run.of("querier")):
+        check(read(servers.Caller(member.port, token), "loaded") >= want, "%s does not have it", member.name)
+    status, said = caller.send("POST", "/ingest?name=loaded.cpu", b"main 1\n", {"X-Scope-OrgID": "b"})
+    check(status == 403 and "no access to tenant" in said, "a push to another tenant: %d %s", status, said)
+    status, said = servers.Caller(run.querier.port, token).send("GET", "/api/labels", headers={"X-Scope-OrgID": "b"})
+    check(status == 403 and "no access to tenant" in said, "a query of another tenant: %d %s", status, said)
+
+
+def asks(member):
+    """What a member of the cluster serves to those with a token: one route of each kind of process."""
+    routes = {"distributor": [("POST", "/ingest?name=stolen.cpu", b"main 1\n"), ("GET", "/api/labels", None)],
+              "querier": [("GET", "/api/labels", None)]}
+    return [*routes.get(member.kind, ()), ("GET", "/metrics", None)]
+
+
+def are_refused_everywhere(run, tokens):
+    for what, token in tokens.items():
+        for member in run.run.members.values():
+            for method, target, body in asks(member):
+                check(is_refused(servers.Caller(member.port, token), method, target, body), "%s at %s: %s %s", what, member.name,
+                      method, target)
+
+
+def changes_its_key(run, provider, old):
+    """The issuer begins to sign with another key. Its tokens count within a minute; those of the key that it does not have any
+    more are refused from then on."""
+    provider.stop()
+    provider.start("second")
+    new = provider.token("flamegrid")
+    began = time.monotonic()
+    for member in run.run.members.values():
+        caller, before = servers.Caller(member.port, new), servers.Caller(member.port, old)
+        target = "/metrics" if member.kind in ("ingester", "compactor") else "/api/whoami"
+        while caller.send("GET", target)[0] in (401, 503):
+            check(time.monotonic() < began + NEW_KEY_WITHIN_S, "%s does not know the new key after %d s", member.name, NEW_KEY_WITHIN_S)
+            time.sleep(0.2)
+        for method, target, body in asks(member):
+            check(is_refused(before, method, target, body), "%s takes the old token: %s %s", member.name, method, target)
+    use(run, new)
+
+
+def issuer_of_a_cluster(provider, papers):
+    issuers = [{"issuer": provider.issuer, "audience": "flamegrid", "tenant_claim": "tenant"}]
+    bindings = [{"issuer": provider.issuer, "claim": "client_id", "value": "agent", "tenants": "a", "role": "viewer"}]
+    more = ("--access.issuers", json.dumps(issuers), "--access.bindings", json.dumps(bindings))
+    with Governed(more=more, papers=papers, queriers=2, compactors=1) as run:
+        ring = run.run.ring()
+        check(len(ring["members"]) == 3 and all(one["address"].startswith("tls+tcp://") for one in ring["members"]), "%s", ring)
+        token = provider.token("flamegrid")
+        run.settle()
+        use(run, token)
+        head, claims, signature = token.split(".")
+        stolen = {"of another audience": provider.token("billing"), "without a signature": "%s.%s." % (head, claims),
+                  "with another's signature": "%s.%s.%s" % (head, claims, provider.token("billing").rpartition(".")[2])}
+        are_refused_everywhere(run, stolen)
+        changes_its_key(run, provider, token)
+        for member in run.run.members.values():
+            check(signature not in member.log(), "a token is in the log of %s", member.name)
+
+
+def with_issuer(driver):
+    with tempfile.TemporaryDirectory(prefix="flamegrid-papers.") as folder, people.Provider(driver, "http://127.0.0.1:1") as provider:
+        issuer_of_a_cluster(provider, certs.Papers(folder))
+
+
+def tokens_of_an_issuer(tally):
+    name = "tokens_of_an_issuer_in_a_cluster_with_tls"
+    if not tally.wants(name):
+        return
+    driver = world.Provider("access")
+    try:
+        driver.ready()
+    except agents.Unavailable as missing:
+        tally.skip(name, missing)
+        return
+    tally.run(name, with_issuer, driver)
+
+
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     for name, case in list(globals().items()):
         if name.startswith("case_"):
             tally.run(name[5:], case)
+    tokens_of_an_issuer(tally)
     tally.finish()
 
 

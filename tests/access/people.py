@@ -23,26 +23,43 @@ class Provider:
     """oidc-provider in a process of its own."""
 
     def __init__(self, driver, public_url):
+        self.driver, self.public_url = driver, public_url
         self.port = flamegrid.free_port()
         self.issuer = "http://127.0.0.1:%d" % self.port
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(["node", "provider.mjs", str(self.port), SECRET, public_url], cwd=driver.folder, env=driver.environment,
-                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = None
 
     def __enter__(self):
+        self.start("first")
+        return self
+
+    def __exit__(self, *exception):
+        self.stop()
+        self.log.close()
+
+    def start(self, kid):
+        """Starts it with a new key, which has this id."""
+        self.process = subprocess.Popen(["node", "provider.mjs", str(self.port), SECRET, self.public_url, kid], cwd=self.driver.folder,
+                                        env=self.driver.environment, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return self
+                    return
             time.sleep(0.1)
         self.log.seek(0)
         raise agents.Unavailable("the provider does not run: %s" % self.log.read()[-1000:])
 
-    def __exit__(self, *exception):
+    def stop(self):
         self.process.kill()
         self.process.wait()
-        self.log.close()
+
+    def token(self, audience):
+        """Returns a JSON Web Token of the workload agent."""
+        answer = Browser().send("POST", self.issuer + "/token", {"grant_type": "client_credentials", "client_id": "agent",
+                                                                 "client_secret": SECRET, "resource": "urn:" + audience})
+        flamegrid.check(answer.status == 200, "the provider: %d %s", answer.status, answer.body)
+        return json.loads(answer.body)["access_token"]
 
 
 class Answer:

@@ -1,14 +1,17 @@
 // An OpenID Connect provider (oidc-provider, certified) with its own pages for log-in and consent: any name and password
 // will do. Who is called ada is in the groups dev and ops, all others are in none.
 //
-//   node provider.mjs PORT CLIENT_SECRET PUBLIC_URL
+// The client agent, a workload of the tenant a, gets JSON Web Tokens for any audience: its grant is client_credentials, with
+// resource=urn:AUDIENCE. The signing key is made at the start and has the id KID.
+//
+//   node provider.mjs PORT CLIENT_SECRET PUBLIC_URL [KID]
 import * as crypto from "node:crypto";
 import Provider from "oidc-provider";
 
-const [port, secret, publicUrl] = process.argv.slice(2);
+const [port, secret, publicUrl, kid = "first"] = process.argv.slice(2);
 const issuer = `http://127.0.0.1:${port}`;
 const { privateKey } = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" });
-const jwk = { ...privateKey.export({ format: "jwk" }), kid: "first", use: "sig", alg: "ES256" };
+const jwk = { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "ES256" };
 
 const provider = new Provider(issuer, {
   clients: [{
@@ -25,13 +28,36 @@ const provider = new Provider(issuer, {
     redirect_uris: [],
     response_types: [],
     id_token_signed_response_alg: "ES256",
+  }, {
+    client_id: "agent",
+    client_secret: secret,
+    token_endpoint_auth_method: "client_secret_post",
+    grant_types: ["client_credentials"],
+    redirect_uris: [],
+    response_types: [],
+    id_token_signed_response_alg: "ES256",
   }],
   jwks: { keys: [jwk] },
   cookies: { keys: ["a key for tests"] },
   claims: { openid: ["sub"], profile: ["name", "groups"] },
   conformIdTokenClaims: false, // claims are in the ID token, as most providers have it
   pkce: { required: () => true },
-  features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+  extraTokenClaims: (ctx, token) => (token.clientId === "agent" ? { tenant: "a" } : undefined),
+  features: {
+    clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
+    devInteractions: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      getResourceServerInfo: (ctx, resource) => ({
+        scope: "",
+        audience: resource.slice("urn:".length),
+        accessTokenFormat: "jwt",
+        jwt: { sign: { alg: "ES256" } },
+      }),
+    },
+    rpInitiatedLogout: { enabled: true },
+  },
   findAccount: (ctx, id) => ({
     accountId: id,
     claims: () => ({ sub: id, name: `${id} the tester`, groups: id === "ada" ? ["dev", "ops"] : [] }),

@@ -32,6 +32,8 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
 SPACE = "memory:alloc_space:bytes::"
 TIMEOUT_S = 60
+ASKING = ("push", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "binding", "session", "login", "whoami",
+          "usage", "cost", "audit")  # commands that talk to a server
 RING = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fuzz", "corpus", "ring", "three-undrained")
 
 FOLDED = "main;work;hash 30\nmain;work;sort 10\nmain 5\n"
@@ -301,9 +303,40 @@ def case_tls_of_an_authority_of_ones_own(cli):
         check(trusting.lines("labels", "service_name") == ["secure"], "FLAMEGRID_CA_FILE")
         trusting.bad(1, "no log-in for people", "login")
         trusting.bad(1, "certificate problem", "whoami", "--ca-file", "stranger.pem")
-    for command in ("push", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "login", "whoami", "usage",
-                    "cost", "audit"):
+    for command in ASKING:
         check("--ca-file" in cli.lines("completion", "words", command), "%s has no --ca-file", command)
+
+
+def case_certificate_of_ones_own(cli):
+    made = certs.Certificates(cli.folder)
+    for name, issuer in (("ca", None), ("secure", "ca"), ("mine", "ca"), ("other", "ca"), ("stranger", None)):
+        made.make(name, issuer)
+    with open(made.path("both.pem"), "w", encoding="ascii") as both:
+        for name in ("mine.pem", "mine.key"):
+            with open(made.path(name), encoding="ascii") as file:
+                both.write(file.read())
+    with SecureServer("--tls_cert_file", made.path("secure.pem"), "--tls_key_file", made.path("secure.key"),
+                      "--tls_client_auth", "require", "--tls_client_ca_file", made.path("ca.pem")) as server:
+        server.start().wait_ready()
+        strict = Cli("https://127.0.0.1:%d" % server.port, cli.folder)
+        strict.environment["FLAMEGRID_CA_FILE"] = "ca.pem"
+        mine = ("--cert-file", "mine.pem", "--key-file", "mine.key")
+        for command in (("whoami",), ("labels", "service_name"), ("query", "strict"), ("tenant", "list"), ("usage",)):
+            strict.bad(1, "403: a client certificate is required.*; --cert-file and --key-file name yours", *command)
+        strict.bad(1, "no log-in for people", "login", *mine)
+        strict.good("push", "a.folded", "--name", "strict.cpu", *mine)
+        check(strict.lines("labels", "service_name", "--cert-file", "both.pem") == ["strict"], "the key is with its certificate")
+        strict.bad(1, r"--key-file mine\.key needs a certificate: --cert-file", "whoami", "--key-file", "mine.key")
+        strict.bad(1, r"--cert-file nowhere\.pem: could not load", "whoami", "--cert-file", "nowhere.pem")
+        strict.bad(1, r"--cert-file mine\.pem, --key-file other\.key: ", "whoami", "--cert-file", "mine.pem", "--key-file", "other.key")
+        strict.bad(1, "whoami: https://.*alert", "whoami", "--cert-file", "stranger.pem", "--key-file", "stranger.key")
+        strict.environment.update(FLAMEGRID_CERT_FILE="mine.pem", FLAMEGRID_KEY_FILE="mine.key")
+        check(strict.lines("whoami")[0] == "you are  anyone", "FLAMEGRID_CERT_FILE and FLAMEGRID_KEY_FILE")
+        code, _, said = strict.run("canary", "--for", "2s")
+        check(code == 0, "canary: %d %s", code, said)
+    for command in ASKING:
+        words = cli.lines("completion", "words", command)
+        check("--cert-file" in words and "--key-file" in words, "%s has no --cert-file and --key-file", command)
 
 
 def case_completion(cli):

@@ -9,6 +9,7 @@ off: above the limit, or as low as the part of one distributor.
 
 import collections
 import http.client
+import json
 import os
 import random
 import sys
@@ -23,11 +24,13 @@ from flamegrid import check  # noqa: E402
 
 RATE_MIB, BURST_MIB = 0.5, 1
 PERIOD_MIB = 2
+QUERY_BYTES = 256 * 1024
 TENANTS = """
 overrides:
   steady: {ingestion_rate_mb: %s, ingestion_burst_size_mb: %s}
   capped: {ingestion_limit: {period_type: month, period_limit_mb: %s}}
-""" % (RATE_MIB, BURST_MIB, PERIOD_MIB)
+  curious: {query_bytes_per_hour: %s}
+""" % (RATE_MIB, BURST_MIB, PERIOD_MIB, QUERY_BYTES)
 BODY_BYTES = 8192
 SETTLE_S = 16  # until shares follow demand
 WAIT_S = 60
@@ -78,12 +81,12 @@ def settings(folder):
     path = os.path.join(folder, "tenants.yaml")
     with open(path, "w", encoding="ascii") as file:
         file.write(TENANTS)
-    return {kind: values + (["--tenants_file", path] if kind == "distributor" else [])
+    return {kind: values + (["--tenants_file", path] if kind in ("distributor", "querier") else [])
             for kind, values in clusters.QUICK.items()}
 
 
-def start(keep, folder):
-    cluster = clusters.Cluster(distributors=3, queriers=1, compactors=0, multitenancy=True, settings=settings(folder))
+def start(keep, folder, distributors=3, queriers=1):
+    cluster = clusters.Cluster(distributors=distributors, queriers=queriers, compactors=0, multitenancy=True, settings=settings(folder))
     cluster.keep = keep
     return cluster
 
@@ -152,6 +155,83 @@ def period(_, keep, folder, _seconds):
         wait_refused(cluster.of("distributor"))
 
 
+def ask(member, tenant):
+    """Returns status, headers and body of a query that reads all that the tenant has pushed."""
+    connection = http.client.HTTPConnection("127.0.0.1", member.port, timeout=WAIT_S)
+    connection.request("GET", "/pyroscope/render?from=now-1h&until=now%2B1m&query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D",
+                       headers={"X-Scope-OrgID": tenant})
+    response = connection.getresponse()
+    return response.status, response.headers, response.read().decode()
+
+
+def has_read(member):
+    """What /api/tenants/ID/limits says of all queriers: bytes, the end of the hour."""
+    status, body = flamegrid.Client(member.port, WAIT_S).send("GET", "/api/tenants/curious/limits")
+    check(status == 200, "%d %s", status, body)
+    limit = json.loads(body)["query_bytes_per_hour"]
+    return limit.get("used", 0), limit.get("resetMs", 0)
+
+
+def away_from_the_end_of_an_hour():
+    """The counts of an hour end with it: a case that sees its end would see nothing."""
+    left = 3600 - time.time() % 3600
+    if left < 3 * WAIT_S:
+        time.sleep(left + 1)
+
+
+def read_until_refused(member):
+    """Queries at one querier until it refuses. Returns the refusal, and how many bytes were read before it."""
+    total, near = 0, False
+    while True:
+        status, headers, body = ask(member, "curious")
+        if status == 429:
+            check(near, "no answer has said that the limit is near")
+            return headers, body, total
+        check(status == 200, "%d %s", status, body)
+        total += int(headers["X-Flamegrid-Bytes"])
+        near = near or headers.get("RateLimit", "").startswith('"query_bytes_per_hour";r=')
+        check(total < 100 * QUERY_BYTES, "%d bytes and no refusal", total)
+
+
+def queries(_, keep, folder, _seconds):
+    """What queries of a tenant read in an hour: the limit is reached at one querier, and holds at the other and after all are killed."""
+    away_from_the_end_of_an_hour()
+    with start(keep, folder, distributors=1, queriers=2) as cluster:
+        cluster.start()
+        distributor = cluster.of("distributor")[0]
+        for tenant in ("curious", "patient"):
+            for number in range(40):
+                status, _, body = push_to(distributor, tenant, number)
+                check(status == 200, "%d %s", status, body)
+        first, second = cluster.of("querier")
+        status, body = flamegrid.Client(first.port).send("POST", "/api/tenants", b'{"id": "curious"}', flamegrid.ACTION)
+        check(status == 200, "%d %s", status, body)
+        wait("the first profiles", lambda: ask(first, "patient")[0] == 200)
+        headers, body, total = read_until_refused(first)
+        for part in ("limit of %.1f KiB/hour reached" % (QUERY_BYTES / 1024), "next reset at 2", "curious", "limits.query_bytes_per_hour"):
+            check(part in body, "%s", body)
+        check(0 < int(headers["Retry-After"]) <= 3600, "%s", headers)
+        check(headers["RateLimit"].startswith('"query_bytes_per_hour";r=0;t='), "%s", headers)
+        check(headers["RateLimit-Policy"].startswith('"query_bytes_per_hour";q=%d;' % QUERY_BYTES), "%s", headers)
+        wait("refused by the other querier", lambda: ask(second, "curious")[0] == 429)
+        check(ask(second, "patient")[0] == 200, "another tenant is refused")
+        gauge = 'flamegrid_tenant_limit_used_percent{tenant="curious",limit="query_bytes_per_hour"}'
+        wait(gauge, lambda: all(member.metrics().get(gauge, 0) >= 100 for member in (first, second)))
+        used, reset_ms = has_read(second)
+        check(used >= QUERY_BYTES and time.time() < reset_ms / 1000 <= time.time() + 3600, "%s of %s, %s", used, total, reset_ms)
+        time.sleep(15)  # ingesters save every ten seconds
+        for member in cluster.of("querier", "ingester"):
+            member.kill()
+        for kind in ("ingester", "querier"):
+            for member in cluster.of(kind):
+                member.start()
+            for member in cluster.of(kind):
+                member.wait_ready()
+        for member in (first, second):
+            wait("refused by %s after its restart" % member.name, lambda: ask(member, "curious")[0] == 429)
+            check(ask(member, "patient")[0] == 200, "another tenant is refused")
+
+
 def wait_refused(members):
     """A distributor that has not heard yet accepts."""
     for at, member in enumerate(members):
@@ -172,7 +252,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=8, help="of each load")
     arguments, tally = flamegrid.parse_seeded(parser)
     with tempfile.TemporaryDirectory() as folder:
-        for name, case in (("limits: rates", rates), ("limits: of a period", period)):
+        for name, case in (("limits: rates", rates), ("limits: of a period", period), ("limits: of queries", queries)):
             tally.run(name, case, random.Random(arguments.seed), arguments.keep, folder, arguments.seconds)
     tally.finish()
 

@@ -26,48 +26,9 @@ FAILED = ("TLS between services failed", "cannot connect to another service", "i
 RELOADS = "flamegrid_rpc_tls_reloads_total"
 
 
-class Papers(certs.Certificates):
-    """What each process has of its own: cert.pem, key.pem and ca.pem in a folder that changes as a whole, as a secret of
-    Kubernetes does, and a file of settings that names them."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.sets = 0
-        for authority in ("ca", "other"):
-            self.make(authority)
-
-    def settings(self, name):
-        """Certificates of a new member."""
-        self.issue(name)
-        files = {"tls_%s_file" % paper: os.path.join(self.path(name), paper + ".pem") for paper in ("cert", "key", "ca")}
-        return self.write_settings(name, {"tls_server_name": "localhost", **files})
-
-    def write_settings(self, name, rpc):
-        path = self.path(name + ".yaml")
-        with open(path, "w", encoding="ascii") as file:
-            file.write("rpc:\n  cluster: prod\n" + "".join("  %s: %s\n" % item for item in rpc.items()))
-        return path
-
-    def issue(self, name, issuer="ca", trusted=("ca",), days=certs.DAYS, role=None):
-        """Replaces the certificates of a process. role: another role than that of its name."""
-        self.sets += 1
-        number = "set-%d" % self.sets
-        folder = self.path(number)
-        os.mkdir(folder)
-        self.make(number, issuer, days, ["%s.flamegrid" % (role or name.split("-")[0])])
-        os.rename(folder + ".pem", os.path.join(folder, "cert.pem"))
-        os.rename(folder + ".key", os.path.join(folder, "key.pem"))
-        with open(os.path.join(folder, "ca.pem"), "w", encoding="ascii") as file:
-            for authority in trusted:
-                with open(self.path(authority + ".pem"), encoding="ascii") as one:
-                    file.write(one.read())
-        os.symlink(folder, self.path("next"))
-        os.replace(self.path("next"), self.path(name))
-
-
 class Run(watched.Run):
     def __init__(self, rng, keep, folder, papers=None, **shape):
-        super().__init__(rng, keep, papers=papers or Papers(folder), **shape)
+        super().__init__(rng, keep, papers=papers or certs.Papers(folder), **shape)
 
     @property
     def papers(self):

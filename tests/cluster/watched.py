@@ -21,11 +21,12 @@ WAIT_S = 60
 class Run:
     """A cluster with a canary, from its start to the last check of the bucket."""
 
-    def __init__(self, rng, keep, tenants=(), store=None, **shape):
+    def __init__(self, rng, keep, tenants=(), store=None, begin=None, **shape):
         """tenants: each has a canary; none: one canary on a cluster without multitenancy. store: the object store that has
-        the bucket; None: it is a folder."""
+        the bucket; None: it is a folder. begin(run): called when the cluster runs and there is no canary yet."""
         self.rng, self.keep = rng, keep
         self.tenants = tenants
+        self.begin = begin
         self.store = store
         self.cluster = clusters.Cluster(multitenancy=bool(tenants), bucket=store and stores.settings(store, "cluster") + stores.keys(),
                                         **shape)
@@ -36,6 +37,8 @@ class Run:
     def __enter__(self):
         try:
             self.cluster.start()
+            if self.begin:
+                self.begin(self)
             options = [["--tenant", tenant] for tenant in self.tenants] or [[]]
             for of_tenant in options:
                 self.birds.append(canary.Canary(

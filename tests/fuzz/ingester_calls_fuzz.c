@@ -10,7 +10,7 @@
 
 static const enum fg_rpc_method methods[] = {FG_RPC_SELECT, FG_RPC_SERIES, FG_RPC_POINTS,
                                              FG_RPC_STATS,  FG_RPC_GROUPS, FG_RPC_FETCH,
-                                             FG_RPC_ROWS,   FG_RPC_USE};
+                                             FG_RPC_ROWS,   FG_RPC_USE,    FG_RPC_QUERY_USE};
 
 /* A generation that no manifest has is waited for, and many inputs name one. */
 static const int64_t CALL_NS = 50 * FG_MS_NS;

@@ -60,20 +60,21 @@
 #include <stdatomic.h>
 
 enum fg_rpc_method {
-    FG_RPC_PING = 1,    /* every server answers it, empty */
-    FG_RPC_PUSH = 2,    /* distributor -> ingester */
-    FG_RPC_SELECT = 3,  /* querier -> ingester: merged tree */
-    FG_RPC_SERIES = 4,  /* querier -> ingester: label sets */
-    FG_RPC_POINTS = 5,  /* querier -> ingester: values over time */
-    FG_RPC_STATS = 6,   /* querier -> ingester: what a tenant has */
-    FG_RPC_MORE = 7,    /* the next part of a large answer; asked and answered by this module */
-    FG_RPC_GROUPS = 8,  /* ingester -> ingester: sums of what is in no segment */
-    FG_RPC_FETCH = 9,   /* ingester -> ingester: profiles of a group */
-    FG_RPC_READ = 10,   /* querier -> querier: bytes of a segment or block */
-    FG_RPC_PART = 11,   /* a part of a large request; made and answered by this module */
-    FG_RPC_ROWS = 12,   /* querier -> ingester: single profiles */
-    FG_RPC_CANCEL = 13, /* ends a request of the same connection; answered by this module */
-    FG_RPC_USE = 14,    /* distributor, querier -> ingester: what tenants use of their limits */
+    FG_RPC_PING = 1,       /* every server answers it, empty */
+    FG_RPC_PUSH = 2,       /* distributor -> ingester */
+    FG_RPC_SELECT = 3,     /* querier -> ingester: merged tree */
+    FG_RPC_SERIES = 4,     /* querier -> ingester: label sets */
+    FG_RPC_POINTS = 5,     /* querier -> ingester: values over time */
+    FG_RPC_STATS = 6,      /* querier -> ingester: what a tenant has */
+    FG_RPC_MORE = 7,       /* the next part of a large answer; asked and answered by this module */
+    FG_RPC_GROUPS = 8,     /* ingester -> ingester: sums of what is in no segment */
+    FG_RPC_FETCH = 9,      /* ingester -> ingester: profiles of a group */
+    FG_RPC_READ = 10,      /* querier -> querier: bytes of a segment or block */
+    FG_RPC_PART = 11,      /* a part of a large request; made and answered by this module */
+    FG_RPC_ROWS = 12,      /* querier -> ingester: single profiles */
+    FG_RPC_CANCEL = 13,    /* ends a request of the same connection; answered by this module */
+    FG_RPC_USE = 14,       /* distributor, querier -> ingester: what tenants use of their limits */
+    FG_RPC_QUERY_USE = 15, /* querier -> ingester: likewise, of those of queries */
     FG_RPC_METHODS
 };
 

@@ -34,15 +34,23 @@ export interface Limit {
   value: string;
   source: "registry" | "tenants_file" | "settings";
   meaning: string;
-  used?: number; // in the unit of the value, of all processes; of limits of which somebody keeps count
+  used?: number; // in the unit of the value, bytes if that has several, of all processes; of limits of which somebody keeps count
   resetMs?: number; // when a period ends
 }
 
 export type Limits = Record<string, Limit>;
 
+const UNITS = ["", "KiB", "MiB", "GiB", "TiB"];
+
+/* A number of bytes as settings have it, such as 10GiB; NaN: it is none. */
+function bytesOf(value: string): number {
+  const [, number, unit] = /^([\d.]+)([KMGT]iB)?$/.exec(value) ?? [];
+  return Number(number) * 1024 ** UNITS.indexOf(unit ?? "");
+}
+
 /* How much of a limit is used, from 0 on; undefined: nobody keeps count, or there is no limit. */
 export function usedShare(limit: Limit): number | undefined {
-  const of = Number(/period_limit_mb: *([\d.]+)/.exec(limit.value)?.[1] ?? limit.value);
+  const of = bytesOf(/period_limit_mb: *([\d.]+)/.exec(limit.value)?.[1] ?? limit.value);
   return limit.used === undefined || !(of > 0) ? undefined : limit.used / of;
 }
 

@@ -7,6 +7,7 @@
 #include "common/runtime/stop.h"
 #include "tests/lib/fake_server.h"
 
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,7 +19,7 @@ enum { TRIES = 2000, TRY_US = 10000 };
 
 static const int64_t NOW_S = 1800000000;
 
-enum manner { KEYS, NO_KEYS, ERROR, GARBAGE, HUGE_ANSWER, REDIRECT };
+enum manner { KEYS, FEWER_KEYS, NO_KEYS, ERROR, GARBAGE, HUGE_ANSWER, REDIRECT };
 
 struct fixture {
     struct fake_server *server;
@@ -44,6 +45,22 @@ static void answer_document(struct fixture *f, struct fake_connection *connectio
     (void)fake_respond(connection, 200, "", fg_cstr(text));
 }
 
+/* The key that signed "RS256" is withdrawn. */
+static void answer_fewer_keys(struct fixture *f, struct fake_connection *connection)
+{
+    json_t *document = json_loadb((const char *)f->keys.ptr, f->keys.len, 0, NULL);
+    json_t *keys = json_object_get(document, "keys");
+    char *text;
+
+    for (size_t i = json_array_size(keys); i-- > 0;)
+        if (strcmp(json_string_value(json_object_get(json_array_get(keys, i), "kty")), "RSA") == 0)
+            assert_int_equal(json_array_remove(keys, i), 0);
+    text = json_dumps(document, 0);
+    (void)fake_respond(connection, 200, "", fg_cstr(text));
+    free(text);
+    json_decref(document);
+}
+
 static void answer(struct fixture *f, struct fake_connection *connection, const char *request)
 {
     char *huge;
@@ -57,6 +74,9 @@ static void answer(struct fixture *f, struct fake_connection *connection, const 
     switch ((enum manner)atomic_load(&f->manner)) {
     case KEYS:
         (void)fake_respond(connection, 200, "", fg_buf_slice(&f->keys));
+        break;
+    case FEWER_KEYS:
+        answer_fewer_keys(f, connection);
         break;
     case NO_KEYS:
         (void)fake_respond(connection, 200, "", FG_LIT("{\"keys\":[]}"));
@@ -308,6 +328,21 @@ static void an_unknown_kid_fetches_once_a_minute(void **state)
     assert_int_equal(judge(f, "RS256"), FG_OK);
 }
 
+static void a_withdrawn_key_takes_its_tokens_along(void **state)
+{
+    struct fixture *f = *state;
+
+    start(f);
+    wait_for(f, "RS256", FG_OK);
+    assert_int_equal(judge(f, "ES256"), FG_OK);
+    assert_int_equal(judge(f, "RS256"), FG_OK); /* remembered */
+    atomic_store(&f->manner, FEWER_KEYS);
+    fg_clock_manual_advance(&f->clock, 61 * FG_SECOND_NS);
+    assert_int_equal(judge(f, "a stranger's key in jwk, another kid"), FG_E_UNAVAILABLE);
+    wait_for(f, "RS256", FG_E_DENIED);
+    assert_int_equal(judge(f, "ES256"), FG_OK);
+}
+
 static void bad_answers_leave_the_old_keys(void **state)
 {
     static const enum manner manners[] = {NO_KEYS, ERROR, GARBAGE, HUGE_ANSWER, REDIRECT};
@@ -393,6 +428,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(without_keys_nobody_is_denied, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_is_verified_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_withdrawn_key_takes_its_tokens_along, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_kid_fetches_once_a_minute, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_answers_leave_the_old_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_issuer_that_is_away_for_a_day_vouches_for_nobody, set_up,

@@ -514,6 +514,70 @@ static void a_tenant_whose_key_was_shredded_needs_a_new_one(void **state)
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
 }
 
+static const int64_t KEPT_MS = FG_ACCESS_DELETED_KEPT_DAYS * INT64_C(86400000);
+
+static void end_deletion(struct fixture *f, const char *id, int64_t now_ms)
+{
+    f->make.change.now_ms = now_ms;
+    tenant(f, id);
+    assert_int_equal(fg_access_delete_tenant(&f->make.change, fg_cstr(id), &f->err), FG_OK);
+    assert_int_equal(fg_access_end_deletion(&f->make.change, fg_cstr(id), 0, &f->err), FG_OK);
+}
+
+static void tenants_that_were_deleted_long_ago_are_forgotten(void **state)
+{
+    static const char *const kept[] = {"active", "deleting", "late", "new"};
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+
+    tenant(f, "shredded");
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("shredded"), 1, FG_LIT("wrapped"), "file:1", &f->err),
+        FG_OK);
+    end_deletion(f, "shredded", NOW_MS);
+    end_deletion(f, "early", NOW_MS);
+    tenant(f, "active");
+    tenant(f, "deleting");
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("deleting"), &f->err), FG_OK);
+    end_deletion(f, "late", NOW_MS + 1);
+    change->now_ms = NOW_MS + KEPT_MS - 1;
+    tenant(f, "new");
+    assert_int_equal(f->make.message.n_tenants, 6);
+    change->now_ms++;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("deleting"), &f->err), FG_E_EXISTS);
+    assert_int_equal(f->make.message.n_tenants, FG_COUNT(kept));
+    for (size_t i = 0; i < FG_COUNT(kept); i++)
+        assert_string_equal(f->make.message.tenants[i]->id, kept[i]);
+    /* What its key encrypted stays unreadable, and keeps the name. */
+    assert_true(fg_tenant_key_is_shredded(&f->make.message, FG_LIT("shredded"), 1));
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("shredded"), &f->err),
+                     FG_E_PRECONDITION);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("early"), &f->err), FG_OK);
+    assert_int_equal(load(f), FG_OK);
+}
+
+static void deleted_tenants_leave_room_for_others(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    Access__Tenant **tenants;
+
+    tenant(f, "a");
+    end_deletion(f, "b", NOW_MS);
+    /* Full: the same two, over and over, since nothing here looks at the names of others. */
+    tenants = fg_arena_new(change->arena, Access__Tenant *, FG_ACCESS_ALL_TENANTS_MAX);
+    assert_non_null(tenants);
+    for (size_t i = 0; i < FG_ACCESS_ALL_TENANTS_MAX; i++)
+        tenants[i] = f->make.message.tenants[i % 2];
+    f->make.message.tenants = tenants;
+    f->make.message.n_tenants = FG_ACCESS_ALL_TENANTS_MAX;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("c"), &f->err), FG_E_LIMIT);
+    assert_non_null(strstr(f->err.msg, "deleted in the last 400 days"));
+    change->now_ms = NOW_MS + KEPT_MS;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("c"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_tenants, FG_ACCESS_ALL_TENANTS_MAX / 2 + 1);
+}
+
 /* ---- people ---- */
 
 static void a_binding_is_there_once(void **state)
@@ -917,6 +981,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_deletion_takes_what_is_for_the_tenant_alone, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_deletion_begins_and_ends_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenants_that_were_deleted_long_ago_are_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(deleted_tenants_leave_room_for_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tenant_whose_key_was_shredded_needs_a_new_one, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_binding_is_there_once, set_up, tear_down),

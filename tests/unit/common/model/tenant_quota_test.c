@@ -76,7 +76,7 @@ static void the_setting_is_a_map(void **state)
 
 static void a_tenant_is_refused_until_the_period_ends(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
 
     (void)state;
     assert_true(check(quotas, "a", now_s));
@@ -92,7 +92,7 @@ static void a_tenant_is_refused_until_the_period_ends(void **state)
 
 static void a_refusal_names_all_that_one_has_to_know(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
     struct fg_quota_use use;
     struct fg_err err;
 
@@ -107,9 +107,27 @@ static void a_refusal_names_all_that_one_has_to_know(void **state)
     fg_quotas_destroy(quotas);
 }
 
+static void a_refusal_of_queries_names_their_setting(void **state)
+{
+    static const struct fg_quota_limit hourly = {10 * MIB, FG_QUOTA_HOUR};
+    struct fg_quotas *quotas = fg_quotas_create("query_bytes_per_hour");
+    struct fg_quota_use use;
+    struct fg_err err;
+
+    (void)state;
+    assert_string_equal(fg_quotas_setting(quotas), "query_bytes_per_hour");
+    fg_quotas_add(quotas, FG_LIT("a"), &hourly, 10 * MIB, now_s * FG_SECOND_NS);
+    assert_int_equal(
+        fg_quotas_check(quotas, FG_LIT("a"), &hourly, now_s * FG_SECOND_NS, &use, &err),
+        FG_E_LIMIT);
+    assert_non_null(strstr(err.msg, "limit of 10.0 MiB/hour reached, next reset at 2026-11-27T"));
+    assert_non_null(strstr(err.msg, "(tenant \"a\", limits.query_bytes_per_hour)"));
+    fg_quotas_destroy(quotas);
+}
+
 static void counts_of_others_are_added_and_never_fall(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
     struct fg_quota_count count;
 
     (void)state;
@@ -135,7 +153,7 @@ static void counts_of_others_are_added_and_never_fall(void **state)
 
 static void only_what_was_checked_is_asked_about_each_in_its_turn(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
     struct fg_quota_count counts[3];
     bool seen[10] = {false};
 
@@ -163,7 +181,7 @@ static void only_what_was_checked_is_asked_about_each_in_its_turn(void **state)
 
 static void names_that_clients_invent_do_not_fill_the_memory(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
     char name[16];
 
     (void)state;
@@ -189,7 +207,7 @@ static void note(void *arg, const char *tenant, double used)
 
 static void shares_are_of_the_period_that_runs(void **state)
 {
-    struct fg_quotas *quotas = fg_quotas_create();
+    struct fg_quotas *quotas = fg_quotas_create("ingestion_limit");
     double sum = 0;
 
     (void)state;
@@ -208,6 +226,7 @@ int main(void)
         cmocka_unit_test(the_setting_is_a_map),
         cmocka_unit_test(a_tenant_is_refused_until_the_period_ends),
         cmocka_unit_test(a_refusal_names_all_that_one_has_to_know),
+        cmocka_unit_test(a_refusal_of_queries_names_their_setting),
         cmocka_unit_test(counts_of_others_are_added_and_never_fall),
         cmocka_unit_test(only_what_was_checked_is_asked_about_each_in_its_turn),
         cmocka_unit_test(names_that_clients_invent_do_not_fill_the_memory),

@@ -78,7 +78,7 @@ static uint64_t draw(struct cluster *cluster, uint64_t below)
 static void member_start(struct cluster *cluster, struct member *member)
 {
     member->rates = fg_rates_create(100);
-    member->quotas = fg_quotas_create();
+    member->quotas = fg_quotas_create("ingestion_limit");
     member->process = ++cluster->processes;
     fg_share_core_init(&member->core);
     member->unsaid = 0;

@@ -1,4 +1,4 @@
-#include "distributor/limit_gauges.h"
+#include "common/cluster/shares/limit_gauges.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,13 +10,6 @@ enum {
 
 static const double LEAST = 0.5; /* of a limit */
 
-/* clang-format off */
-#define GAUGES_METRICS(M) \
-    M(GAUGE, GAUGES_PROCESSES, "flamegrid_distributor_distributors", "Distributors among which limits of tenants are divided, by what this one has heard")
-/* clang-format on */
-FG_METRICS_ENUM(gauges_metric, GAUGES_METRICS)
-static const struct fg_metric_def gauges_metrics[] = FG_METRICS_DEFS(GAUGES_METRICS);
-
 /* A tenant that is near a limit. */
 struct limit_gauge {
     char tenant[FG_TENANT_MAX_BYTES + 1];
@@ -25,30 +18,24 @@ struct limit_gauge {
 };
 
 /* The table of shown tenants. It is replaced when other tenants come near a limit. */
-struct dist_limit_gauges {
+struct fg_limit_gauges {
     struct fg_registry *registry;
-    struct fg_quotas *quotas;
-    struct fg_clock *clock;
-    struct fg_metrics *own, *shown; /* shown NULL: none is near */
+    struct fg_metrics *shown; /* NULL: none is near */
     struct limit_gauge near[GAUGES_MAX], next[GAUGES_MAX];
     uint32_t n_near, n_next;
     char *names[GAUGES_MAX]; /* of the gauges that are shown */
     struct fg_metric_def defs[GAUGES_MAX];
 };
 
-struct dist_limit_gauges *dist_limit_gauges_create(struct fg_registry *registry,
-                                                   struct fg_quotas *quotas, struct fg_clock *clock)
+struct fg_limit_gauges *fg_limit_gauges_create(struct fg_registry *registry)
 {
-    struct dist_limit_gauges *gauges = fg_new(struct dist_limit_gauges);
+    struct fg_limit_gauges *gauges = fg_new(struct fg_limit_gauges);
 
     gauges->registry = registry;
-    gauges->quotas = quotas;
-    gauges->clock = clock;
-    gauges->own = fg_metrics_register(registry, gauges_metrics, FG_COUNT(gauges_metrics));
     return gauges;
 }
 
-static void hide(struct dist_limit_gauges *gauges)
+static void hide(struct fg_limit_gauges *gauges)
 {
     if (gauges->shown != NULL)
         fg_metrics_unregister(gauges->registry, gauges->shown);
@@ -57,7 +44,7 @@ static void hide(struct dist_limit_gauges *gauges)
         free(fg_take(gauges->names[i]));
 }
 
-void dist_limit_gauges_destroy(struct dist_limit_gauges *gauges)
+void fg_limit_gauges_destroy(struct fg_limit_gauges *gauges)
 {
     if (gauges == NULL)
         return;
@@ -66,8 +53,8 @@ void dist_limit_gauges_destroy(struct dist_limit_gauges *gauges)
 }
 
 /* Keeps the tenants that have used most, in the order of their share. */
-static void add(struct dist_limit_gauges *gauges, const char *tenant, const char *limit,
-                double used)
+void fg_limit_gauges_add(struct fg_limit_gauges *gauges, const char *tenant, const char *limit,
+                         double used)
 {
     uint32_t at = gauges->n_next;
 
@@ -86,9 +73,25 @@ static void add(struct dist_limit_gauges *gauges, const char *tenant, const char
     gauges->n_next = FG_MIN(gauges->n_next + 1, (uint32_t)GAUGES_MAX);
 }
 
+/* What fg_quotas_each() passes on. */
+struct quota_walk {
+    struct fg_limit_gauges *gauges;
+    const char *limit;
+};
+
 static void add_quota(void *arg, const char *tenant, double used)
 {
-    add(arg, tenant, "ingestion_limit", used);
+    const struct quota_walk *walk = arg;
+
+    fg_limit_gauges_add(walk->gauges, tenant, walk->limit, used);
+}
+
+void fg_limit_gauges_add_quotas(struct fg_limit_gauges *gauges, struct fg_quotas *quotas,
+                                int64_t now_wall_ns)
+{
+    struct quota_walk walk = {gauges, fg_quotas_setting(quotas)};
+
+    fg_quotas_each(quotas, now_wall_ns, add_quota, &walk);
 }
 
 /* In the order of names, so that a tenant that passes another one changes no table. */
@@ -100,7 +103,7 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : strcmp(left->limit, right->limit);
 }
 
-static bool are_same(const struct dist_limit_gauges *gauges)
+static bool are_same(const struct fg_limit_gauges *gauges)
 {
     if (gauges->n_near != gauges->n_next)
         return false;
@@ -112,7 +115,7 @@ static bool are_same(const struct dist_limit_gauges *gauges)
 
 /* Names of tenants have no character that a label's value would have to escape
  * (common/model/tenant_id.h). */
-static void show(struct dist_limit_gauges *gauges)
+static void replace(struct fg_limit_gauges *gauges)
 {
     hide(gauges);
     for (uint32_t i = 0; i < gauges->n_next; i++) {
@@ -125,25 +128,20 @@ static void show(struct dist_limit_gauges *gauges)
         gauges->defs[i] =
             (struct fg_metric_def){FG_METRIC_GAUGE, name,
                                    "Share of a limit that a tenant has used, of the tenants that "
-                                   "have used most and at least half, all distributors together"};
+                                   "have used most and at least half, all processes together"};
     }
     if (gauges->n_next > 0)
         gauges->shown = fg_metrics_register(gauges->registry, gauges->defs, gauges->n_next);
 }
 
-void dist_limit_gauges_set(struct dist_limit_gauges *gauges, uint32_t processes,
-                           const struct fg_rate_demand *demands, uint32_t n)
+void fg_limit_gauges_show(struct fg_limit_gauges *gauges)
 {
-    fg_metric_set(gauges->own, GAUGES_PROCESSES, processes);
-    gauges->n_next = 0;
-    for (uint32_t i = 0; i < n; i++)
-        add(gauges, demands[i].tenant, "ingestion_rate_mb", demands[i].used);
-    fg_quotas_each(gauges->quotas, fg_wall_ns(gauges->clock), add_quota, gauges);
     qsort(gauges->next, gauges->n_next, sizeof *gauges->next, by_name);
     if (!are_same(gauges))
-        show(gauges);
+        replace(gauges);
     memcpy(gauges->near, gauges->next, sizeof gauges->near);
     gauges->n_near = gauges->n_next;
     for (uint32_t i = 0; i < gauges->n_near; i++)
         fg_metric_set(gauges->shown, i, (int64_t)lround(100 * gauges->near[i].used));
+    gauges->n_next = 0;
 }

@@ -1,0 +1,93 @@
+#include "querier/meeting.h"
+
+#include "common/base/time.h"
+#include "common/cluster/ring/watch.h"
+#include "querier/query.h"
+
+enum {
+    MEETING_SHARD = 0, /* as distributor/shares.c has it */
+    REPLY_MAX_BYTES = 64 * 1024,
+};
+
+struct question {
+    enum fg_rpc_method method;
+    struct fg_slice head;
+    size_t n_uses;
+    int64_t deadline_mono_ns;
+    void (*hear)(void *arg, const Fg__Inner__UseReply *reply);
+    void *arg;
+    bool heard;
+    struct fg_err *err;
+};
+
+static void ask(struct question *question, struct fg_peer *peer)
+{
+    struct fg_call call = {.method = question->method,
+                           .head = question->head,
+                           .deadline_mono_ns = question->deadline_mono_ns,
+                           .reply_max_bytes = REPLY_MAX_BYTES};
+    Fg__Inner__UseReply *reply = NULL;
+
+    if (fg_peer_call(peer, &call) == FG_OK)
+        reply = fg__inner__use_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
+    else
+        *question->err = call.err;
+    if (reply != NULL && reply->n_uses == question->n_uses) {
+        question->heard = true;
+        question->hear(question->arg, reply);
+    }
+    if (reply != NULL)
+        fg__inner__use_reply__free_unpacked(reply, NULL);
+    fg_call_done(peer, &call);
+}
+
+static void ask_member(const struct querier *querier, struct question *question,
+                       const struct fg_ring_member *member)
+{
+    char address[FG_RING_ADDRESS_MAX_BYTES + 1];
+    struct fg_peer *peer;
+
+    (void)snprintf(address, sizeof address, "%.*s", FG_S(member->address));
+    if (fg_peers_get(querier->peers, address, &peer, question->err) != FG_OK)
+        return;
+    ask(question, peer);
+    fg_peers_put(querier->peers, peer);
+}
+
+static void ask_places(struct querier *querier, struct question *question)
+{
+    const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
+    fg_auto(fg_ring_view) *view = NULL;
+    unsigned n;
+
+    if (querier->ring == NULL) {
+        if (querier->ingester != NULL)
+            ask(question, querier->ingester);
+        return;
+    }
+    view = fg_ring_watch_get(querier->ring);
+    n = view == NULL ? 0 : fg_ring_view_owners(view, MEETING_SHARD, members);
+    for (unsigned i = 0; i < n; i++)
+        ask_member(querier, question, members[i]);
+}
+
+enum fg_code qry_meeting_ask(struct querier *querier, enum fg_rpc_method method,
+                             const Fg__Inner__UseHead *head, int64_t timeout_ns,
+                             void (*hear)(void *arg, const Fg__Inner__UseReply *reply), void *arg,
+                             struct fg_err *err)
+{
+    struct question question = {.method = method,
+                                .n_uses = head->n_uses,
+                                .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + timeout_ns,
+                                .hear = hear,
+                                .arg = arg,
+                                .err = err};
+    /* One byte more, since a message of zeros has none. */
+    uint8_t *bytes = fg_malloc(fg__inner__use_head__get_packed_size(head) + 1);
+
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "no ingester is known");
+    question.head = fg_bytes(bytes, fg__inner__use_head__pack(head, bytes));
+    ask_places(querier, &question);
+    free(bytes);
+    return question.heard ? FG_OK : FG_E_UNAVAILABLE;
+}
