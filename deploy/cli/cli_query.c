@@ -183,10 +183,11 @@ static enum fg_code run_render(const struct cli_query *query, const char *format
     struct fg_buf path;
 
     fg_buf_init(&path, SIZE_MAX);
-    fg_buf_printf(&path,
-                  "/pyroscope/render?format=%s&from=%lld&until=%lld&max-nodes=%llu&query=", format,
-                  (long long)query->range.start_ms, (long long)query->range.end_ms,
-                  (unsigned long long)query->max_nodes);
+    fg_buf_printf(&path, "/pyroscope/render?format=%s&from=", format);
+    cli_time_put_ms(query->range.start_ms, &path);
+    fg_buf_puts(&path, "&until=");
+    cli_time_put_ms(query->range.end_ms, &path);
+    fg_buf_printf(&path, "&max-nodes=%llu&query=", (unsigned long long)query->max_nodes);
     enum fg_code code = write_render_query(query, &path, err);
     write_part(query, &path);
     /* libcurl wants a C string; the buffer has no terminator of its own. */

@@ -151,6 +151,25 @@ def case_times(cli):
     cli.bad(2, r"--from now is not before --until 1h", "push", "a.folded", "--name", "a", "--from", "now", "--until", "1h")
 
 
+def case_times_before_2001(cli):
+    """Their milliseconds have fewer digits than those of today, by which servers tell units apart."""
+    cli.good("push", "a.folded", "--name", "early", "--from", "1999-12-31T23:59:58.5Z")
+    early = ("--from", "1999-12-01", "--until", "2000-01-01")
+    check(len(cli.lines("query", "early", "--output", "folded", *early)) == 3, "folded")
+    found = json.loads(cli.good("query", "early", "--json", "--from", "1970-01-02"))
+    check(found["flamebearer"]["numTicks"] == 450_000_000, "%s", found)
+    check(b"<svg" in cli.good("query", "early", "--output", "svg", *early), "svg")
+    check(len(cli.lines("query", "early", "--function", "work", "--output", "folded", *early)) == 2, "--function")
+    check(b"no function changed" in cli.good("compare", "early", "early", *early), "compare")
+    row, = json.loads(cli.good("labels", "service_name", "--cardinality", "--json", *early))
+    check(row["value"] == "early", "%s", row)
+    for command in (("usage",), ("cost",)):
+        code, _, err = cli.run(*command, *early)
+        check(code == 0, "%s: %s", command, err)
+    # A millisecond later there is none.
+    cli.bad(1, "no profiles of", "query", "early", "--output", "folded", "--from", "1999-12-31T23:59:58.501Z", "--until", "2000-01-01")
+
+
 def case_push_of_an_old_profile_says_how_to_find_it(cli):
     old = time.time_ns() - 40 * 86400 * 10**9
     cli.file("old.pb.gz", gzip.compress(pprof.make(STACKS, old)))
