@@ -609,6 +609,15 @@ def case_no_profiles_says_when_there_are_some(cli):
     span = shlex.split(err.partition("some: ")[2])
     check(len(cli.lines("query", "once", *span)) == 3, "%s", span)
     cli.bad(1, r"no profiles of .*nobody.*; flamegrid labels service_name lists", "query", "nobody")
+    # Also if it has profiles of several types, of which a query has to choose one.
+    for kind in ("alloc_objects", "inuse_space"):
+        cli.good("push", "a.folded", "--name", "once-heaps." + kind, "--from", "2026-01-08 10:00")
+    for more in ((), ("--type", "inuse_space"), ("--json",), ("--series",)):
+        code, _, err = cli.run("query", "once-heaps", *more)
+        check(code == 1 and "until now, but there are some: --from 2026-01-" in err, "%s: %d %s", more, code, err)
+        span = shlex.split(err.partition("some: ")[2])
+        check(len(cli.lines("query", "once-heaps", *span, "--type", "inuse_space")) == 3, "%s", span)
+    cli.bad(1, "there are several types, choose with --type: ", "query", "once-heaps", *span)
     with flamegrid.Server() as server:
         server.start().wait_ready()
         cli.bad(1, "the server has none at all", "query", "shop", "--url", "http://127.0.0.1:%d" % server.port)
