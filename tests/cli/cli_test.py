@@ -660,6 +660,14 @@ def case_labels(cli):
     check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
 
 
+def case_private_labels_are_listed_if_they_are_stored(cli):
+    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}")
+    names = cli.lines("labels", "--match", "hides")
+    check("env" in names and "__type__" in names and not {"__mine__", "__session_id__", "__delta__"} & set(names), "%s", names)
+    listed = json.loads(cli.good("labels", "--match", "hides", "--cardinality", "--json"))
+    check([row["name"] for row in listed] == names, "%s", listed)
+
+
 def case_labels_with_numbers(cli):
     lines = cli.lines("labels", "--cardinality", "--match", "shop")
     check(lines[0].split() == ["SERIES", "VALUES", "NAME"], "%s", lines)
