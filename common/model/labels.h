@@ -22,7 +22,8 @@ struct fg_labels {
     size_t count;
 };
 
-/* Names with a meaning. Those with two underscores are private: shown only on request. */
+/* Names with a meaning. Those with two underscores are private; queries list them like others
+ * (distributor/API.md#labels-of-a-stored-series). */
 #define FG_LABEL_NAME         "__name__"         /* first part of the profile type: process_cpu */
 #define FG_LABEL_PROFILE_TYPE "__profile_type__" /* process_cpu:cpu:nanoseconds:cpu:nanoseconds */
 #define FG_LABEL_TYPE         "__type__"

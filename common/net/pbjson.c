@@ -364,9 +364,11 @@ static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
                                  const ProtobufCMessageDescriptor *type, unsigned depth,
                                  ProtobufCMessage **ret_message)
 {
+    uint64_t seen = 0; /* a bit for each field */
     const char *key;
     json_t *value;
 
+    fg_assert(type->n_fields <= 64);
     if (depth == 0)
         return fg_fail(reader->err, FG_E_INVALID, "messages are nested too deep");
     if (!json_is_object(json))
@@ -379,7 +381,14 @@ static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
     {
         const ProtobufCFieldDescriptor *field = find_field(type, key);
 
-        if (field != NULL && read_field(reader, value, field, depth - 1, message) != FG_OK)
+        if (field == NULL)
+            continue;
+        uint64_t bit = UINT64_C(1) << (field - type->fields);
+        /* jansson refuses keys that are equal; a field has two spellings. */
+        if ((seen & bit) != 0)
+            return fg_fail(reader->err, FG_E_INVALID, "field %s is there twice", field->name);
+        seen |= bit;
+        if (read_field(reader, value, field, depth - 1, message) != FG_OK)
             return reader->err->code;
     }
     *ret_message = message;

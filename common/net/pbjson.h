@@ -5,7 +5,8 @@
  * JSON is proto3's ("JSON Mapping" in the protobuf documentation). Written: lowerCamelCase names,
  * defaults left out, 64-bit integers as strings, enums as names, bytes as base64. Read: names in
  * either spelling, integers as numbers or strings, enums as names or numbers, null for unset;
- * unknown fields and unknown names of enums are ignored, since clients may be newer than we are.
+ * a field twice, in whichever spelling, is an error; unknown fields and unknown names of enums are
+ * ignored, since clients may be newer than we are.
  *
  * Memory: messages live in the arena and are never freed by themselves; slices are copied.
  */

@@ -66,7 +66,7 @@ static void put_param(struct fg_buf *path, const char *name, const char *value)
     fg_buf_url(path, fg_cstr(value));
 }
 
-/* Reads the records from a time on. Times are whole milliseconds, which have 13 digits. */
+/* Reads the records from a time on. */
 static enum fg_code get_page(struct audit_command *command, int64_t from_ms, json_t **ret_document)
 {
     struct cli_client_reply reply = {0};
@@ -74,8 +74,11 @@ static enum fg_code get_page(struct audit_command *command, int64_t from_ms, jso
     enum fg_code code;
 
     fg_buf_init(&path, PATH_MAX_BYTES);
-    fg_buf_printf(&path, "/api/audit?from=%013lld&to=%013lld&limit=%d", (long long)from_ms,
-                  (long long)command->to_ms, PAGE);
+    fg_buf_puts(&path, "/api/audit?from=");
+    cli_time_put_ms(from_ms, &path);
+    fg_buf_puts(&path, "&to=");
+    cli_time_put_ms(command->to_ms, &path);
+    fg_buf_printf(&path, "&limit=%d", PAGE);
     put_param(&path, "who", command->who);
     put_param(&path, "tenant", command->of);
     put_param(&path, "kind", command->kind);

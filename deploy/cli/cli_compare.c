@@ -100,14 +100,18 @@ static enum fg_code resolve_type(struct compare *compare, struct fg_err *err)
 static void put_side(const struct compare *compare, size_t side, const char *const names[3],
                      struct fg_json_writer *json)
 {
-    struct fg_buf query;
+    struct fg_buf text;
 
-    fg_buf_init(&query, SIZE_MAX);
-    fg_buf_printf(&query, "%.*s%.*s", FG_S(compare->type_id), FG_S(compare->sides[side].labels));
-    fg_json_put_text(json, names[0], fg_buf_slice(&query));
-    fg_json_put_i64(json, names[1], compare->ranges[side].start_ms);
-    fg_json_put_i64(json, names[2], compare->ranges[side].end_ms);
-    fg_buf_done(&query);
+    fg_buf_init(&text, SIZE_MAX);
+    fg_buf_printf(&text, "%.*s%.*s", FG_S(compare->type_id), FG_S(compare->sides[side].labels));
+    fg_json_put_text(json, names[0], fg_buf_slice(&text));
+    fg_buf_clear(&text);
+    cli_time_put_ms(compare->ranges[side].start_ms, &text);
+    fg_json_put_text(json, names[1], fg_buf_slice(&text));
+    fg_buf_clear(&text);
+    cli_time_put_ms(compare->ranges[side].end_ms, &text);
+    fg_json_put_text(json, names[2], fg_buf_slice(&text));
+    fg_buf_done(&text);
 }
 
 static void put_text(struct fg_json_writer *json, const char *name, const char *text)

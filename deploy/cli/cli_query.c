@@ -54,6 +54,21 @@ static const char notes[] =
     "  flamegrid query shop --output svg -o shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
+/* Chooses a type whose profiles the query may mean: if there are several, the first of them, since
+ * a hint needs no more than one. FG_E_NOT_FOUND: no such type. */
+static enum fg_code choose_some_type(struct fg_slice wanted, const struct cli_ask_list *types,
+                                     struct fg_slice *ret_type, struct fg_err *err)
+{
+    enum fg_code code =
+        cli_selection_choose_type(wanted, types->items, types->count, ret_type, err);
+
+    /* A single type is never ambiguous. */
+    for (size_t i = 0; code == FG_E_INVALID && i < types->count; i++)
+        if (cli_selection_choose_type(wanted, &types->items[i], 1, ret_type, err) == FG_OK)
+            code = FG_OK;
+    return code;
+}
+
 /* Finds when there are profiles of the selection, to a thousandth of the time of which the server
  * has any. FG_E_NOT_FOUND: never, or of no wanted type. */
 static enum fg_code find_when(const struct cli_query *query, const struct cli_selection_range *all,
@@ -68,8 +83,7 @@ static enum fg_code find_when(const struct cli_query *query, const struct cli_se
     if (!cli_selection_is_full_type(type) &&
         (cli_ask_types(query->client, query->selection.labels, all, query->arena, &types, err) !=
              FG_OK ||
-         cli_selection_choose_type(query->selection.type, types.items, types.count, &type, err) !=
-             FG_OK))
+         choose_some_type(query->selection.type, &types, &type, err) != FG_OK))
         return err->code;
     if (cli_ask_series(query->client, type, query->selection.labels, all, (double)step_ms / 1000,
                        false, query->arena, &answer, err) != FG_OK)
@@ -183,10 +197,11 @@ static enum fg_code run_render(const struct cli_query *query, const char *format
     struct fg_buf path;
 
     fg_buf_init(&path, SIZE_MAX);
-    fg_buf_printf(&path,
-                  "/pyroscope/render?format=%s&from=%lld&until=%lld&max-nodes=%llu&query=", format,
-                  (long long)query->range.start_ms, (long long)query->range.end_ms,
-                  (unsigned long long)query->max_nodes);
+    fg_buf_printf(&path, "/pyroscope/render?format=%s&from=", format);
+    cli_time_put_ms(query->range.start_ms, &path);
+    fg_buf_puts(&path, "&until=");
+    cli_time_put_ms(query->range.end_ms, &path);
+    fg_buf_printf(&path, "&max-nodes=%llu&query=", (unsigned long long)query->max_nodes);
     enum fg_code code = write_render_query(query, &path, err);
     write_part(query, &path);
     /* libcurl wants a C string; the buffer has no terminator of its own. */

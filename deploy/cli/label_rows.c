@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
 
 #include <inttypes.h>
 
@@ -36,8 +37,11 @@ static void put_path(const struct cli_label_rows *rows, uint64_t from, uint64_t 
         fg_buf_putc(out, '/');
         fg_buf_url(out, fg_cstr(rows->label));
     }
-    fg_buf_printf(out, "?from=%" PRId64 "&until=%" PRId64 "&limit=%" PRIu64 "&page=%" PRIu64,
-                  rows->range.start_ms, rows->range.end_ms, n, from);
+    fg_buf_puts(out, "?from=");
+    cli_time_put_ms(rows->range.start_ms, out);
+    fg_buf_puts(out, "&until=");
+    cli_time_put_ms(rows->range.end_ms, out);
+    fg_buf_printf(out, "&limit=%" PRIu64 "&page=%" PRIu64, n, from);
     put_param(out, "query", rows->query);
     put_param(out, "prefix", fg_cstr(rows->prefix == NULL ? "" : rows->prefix));
     put_param(out, "regex", fg_cstr(rows->regex == NULL ? "" : rows->regex));

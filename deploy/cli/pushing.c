@@ -3,14 +3,13 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "deploy/cli/push_check.h"
+#include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 #include "proto/file_format.h"
 #include "proto/push_v1.pb-c.h"
 
 #include <string.h>
 #include <time.h>
-
-#define NS_OF_19_DIGITS INT64_C(1000000000000000000)
 
 enum {
     SERIES_ARENA_MAX_BYTES = 1024 * 1024, /* of a request's labels: 64 KiB of text at most */
@@ -27,15 +26,12 @@ static void add_param(struct fg_buf *path, const char *name, const char *value)
     fg_buf_url(path, fg_cstr(value));
 }
 
-/* Adds a time. The server reads 19 digits as nanoseconds; nanoseconds before 2001-09-09 have fewer.
- * It reads other numbers of digits as seconds, except 8, 13 and 16. */
 static void add_time(struct fg_buf *path, const char *name, int64_t ns)
 {
-    char digits[24];
-
-    (void)snprintf(digits, sizeof digits, "%lld",
-                   (long long)(ns < NS_OF_19_DIGITS ? ns / FG_SECOND_NS : ns));
-    add_param(path, name, ns == 0 ? NULL : digits);
+    if (ns == 0)
+        return;
+    add_param(path, name, "");
+    cli_time_put_ns(ns, path);
 }
 
 /* Writes the path of the request, with a NUL at the end. */

@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 
+#include <inttypes.h>
 #include <time.h>
 
 #define DAY_NS (24 * FG_HOUR_NS)
@@ -237,4 +238,14 @@ void cli_time_write(int64_t ns, char text[CLI_TIME_TEXT_BYTES])
     if (gmtime_r(&seconds, &day) == NULL ||
         strftime(text, CLI_TIME_TEXT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day) == 0)
         text[0] = '\0';
+}
+
+void cli_time_put_ms(int64_t ms, struct fg_buf *out)
+{
+    fg_buf_printf(out, "%013" PRId64, ms);
+}
+
+void cli_time_put_ns(int64_t ns, struct fg_buf *out)
+{
+    fg_buf_printf(out, "%019" PRId64, ns);
 }

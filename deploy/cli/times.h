@@ -6,6 +6,7 @@
 #ifndef FG_DEPLOY_CLI_TIMES_H
 #define FG_DEPLOY_CLI_TIMES_H
 
+#include "common/base/buf.h"
 #include "common/base/err.h"
 
 /* For the notes of commands. */
@@ -29,5 +30,13 @@ enum { CLI_TIME_TEXT_BYTES = 32 };
 
 /* Writes 2026-01-31T10:00:00Z, as cli_time_parse() reads it; fractions of a second are cut. */
 void cli_time_write(int64_t ns, char text[CLI_TIME_TEXT_BYTES]);
+
+/*
+ * Write a time that cli_time_parse() gave as the server reads it (distributor/API.md#times): it
+ * tells units apart by the number of digits, so the number begins with zeros if the time is before
+ * 2001-09-09.
+ */
+void cli_time_put_ms(int64_t ms, struct fg_buf *out);
+void cli_time_put_ns(int64_t ns, struct fg_buf *out);
 
 #endif

@@ -18,7 +18,8 @@ static enum fg_code put_time(struct fg_buf *path, const char *option, const char
         return FG_OK;
     if (cli_time_parse(option, text, fg_wall_ns(fg_clock_real()), &ns, err) != FG_OK)
         return err->code;
-    fg_buf_printf(path, "&%s=%" PRId64, name, ns / FG_MS_NS);
+    fg_buf_printf(path, "&%s=", name);
+    cli_time_put_ms(ns / FG_MS_NS, path);
     return FG_OK;
 }
 

@@ -153,6 +153,25 @@ def case_times(cli):
     cli.bad(2, r"--from now is not before --until 1h", "push", "a.folded", "--name", "a", "--from", "now", "--until", "1h")
 
 
+def case_times_before_2001(cli):
+    """Their milliseconds have fewer digits than those of today, by which servers tell units apart."""
+    cli.good("push", "a.folded", "--name", "early", "--from", "1999-12-31T23:59:58.5Z")
+    early = ("--from", "1999-12-01", "--until", "2000-01-01")
+    check(len(cli.lines("query", "early", "--output", "folded", *early)) == 3, "folded")
+    found = json.loads(cli.good("query", "early", "--json", "--from", "1970-01-02"))
+    check(found["flamebearer"]["numTicks"] == 450_000_000, "%s", found)
+    check(b"<svg" in cli.good("query", "early", "--output", "svg", *early), "svg")
+    check(len(cli.lines("query", "early", "--function", "work", "--output", "folded", *early)) == 2, "--function")
+    check(b"no function changed" in cli.good("compare", "early", "early", *early), "compare")
+    row, = json.loads(cli.good("labels", "service_name", "--cardinality", "--json", *early))
+    check(row["value"] == "early", "%s", row)
+    for command in (("usage",), ("cost",)):
+        code, _, err = cli.run(*command, *early)
+        check(code == 0, "%s: %s", command, err)
+    # A millisecond later there is none.
+    cli.bad(1, "no profiles of", "query", "early", "--output", "folded", "--from", "1999-12-31T23:59:58.501Z", "--until", "2000-01-01")
+
+
 def case_push_of_an_old_profile_says_how_to_find_it(cli):
     old = time.time_ns() - 40 * 86400 * 10**9
     cli.file("old.pb.gz", gzip.compress(pprof.make(STACKS, old)))
@@ -623,6 +642,15 @@ def case_no_profiles_says_when_there_are_some(cli):
     span = shlex.split(err.partition("some: ")[2])
     check(len(cli.lines("query", "once", *span)) == 3, "%s", span)
     cli.bad(1, r"no profiles of .*nobody.*; flamegrid labels service_name lists", "query", "nobody")
+    # Also if it has profiles of several types, of which a query has to choose one.
+    for kind in ("alloc_objects", "inuse_space"):
+        cli.good("push", "a.folded", "--name", "once-heaps." + kind, "--from", "2026-01-08 10:00")
+    for more in ((), ("--type", "inuse_space"), ("--json",), ("--series",)):
+        code, _, err = cli.run("query", "once-heaps", *more)
+        check(code == 1 and "until now, but there are some: --from 2026-01-" in err, "%s: %d %s", more, code, err)
+        span = shlex.split(err.partition("some: ")[2])
+        check(len(cli.lines("query", "once-heaps", *span, "--type", "inuse_space")) == 3, "%s", span)
+    cli.bad(1, "there are several types, choose with --type: ", "query", "once-heaps", *span)
     with flamegrid.Server() as server:
         server.start().wait_ready()
         cli.bad(1, "the server has none at all", "query", "shop", "--url", "http://127.0.0.1:%d" % server.port)
@@ -663,6 +691,14 @@ def case_labels(cli):
     check(cli.lines("labels", "env", "--until", "now-1d", "--from", "now-2d") == [], "range")
     check(cli.lines("labels", "--types", "--match", "shop") == [SPACE, CPU], "--types --match")
     check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
+
+
+def case_private_labels_are_listed_if_they_are_stored(cli):
+    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}")
+    names = cli.lines("labels", "--match", "hides")
+    check("env" in names and "__type__" in names and not {"__mine__", "__session_id__", "__delta__"} & set(names), "%s", names)
+    listed = json.loads(cli.good("labels", "--match", "hides", "--cardinality", "--json"))
+    check([row["name"] for row in listed] == names, "%s", listed)
 
 
 def case_labels_with_numbers(cli):

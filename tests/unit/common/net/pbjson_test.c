@@ -144,6 +144,9 @@ static void names_a_key_that_is_there_twice(void **state)
         {"{\"a\\\"b\":1,\"a\\\"b\":1}", "line 1, column 16: key \"a\\\"b\" is there twice"},
         {"{\"a_name_that_is_longer_than_twenty\":1,\"a_name_that_is_longer_than_twenty\":1}",
          "line 1, column 74: key \"a_name_that_is_longer_than_twenty\" is there twice"},
+        /* In its two spellings. */
+        {"{\"labelNames\":[],\"start\":1,\"label_names\":[]}", "field label_names is there twice"},
+        {"{\"label_names\":null,\"labelNames\":[\"a\"]}", "field label_names is there twice"},
     };
     struct fixture *f = *state;
 

@@ -1,4 +1,5 @@
 #include "common/base/time.h"
+#include "common/base/timespec.h"
 #include "deploy/cli/times.h"
 
 #include <setjmp.h>
@@ -111,11 +112,39 @@ static void other_times_are_refused_with_the_accepted_forms(void **state)
     }
 }
 
+/* It tells units apart by the number of digits, which times before 2001-09-09 do not have. */
+static void the_server_reads_times_as_they_are_meant(void **state)
+{
+    static const char *const cases[] = {"1970-01-01T00:00:01",     "1970-01-03",
+                                        "1999-12-31 23:59:59",     "2001-09-09",
+                                        "2026-01-31T10:00:00.25Z", "2261-12-31"};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_buf text;
+        struct fg_err err;
+        int64_t ns, read_ns = -1;
+
+        print_message("  \"%s\"\n", cases[i]);
+        assert_int_equal(cli_time_parse("--from", cases[i], NOW_NS, &ns, &err), FG_OK);
+        fg_buf_init(&text, 64);
+        cli_time_put_ms(ns / FG_MS_NS, &text);
+        assert_true(fg_timespec_parse(fg_buf_slice(&text), NOW_NS, &read_ns));
+        assert_int_equal(read_ns, ns);
+        fg_buf_clear(&text);
+        cli_time_put_ns(ns + 1, &text);
+        assert_true(fg_timespec_parse(fg_buf_slice(&text), NOW_NS, &read_ns));
+        assert_int_equal(read_ns, ns + 1);
+        fg_buf_done(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_understood),
         cmocka_unit_test(fractions_are_kept),
+        cmocka_unit_test(the_server_reads_times_as_they_are_meant),
         cmocka_unit_test(other_times_are_refused_with_the_accepted_forms),
     };
 
