@@ -139,8 +139,8 @@ def period(_, keep, folder, _seconds):
         check(headers["RateLimit"].startswith('"ingestion_limit";r=0;t='), "%s", headers)
         check(headers["RateLimit-Policy"].startswith('"ingestion_limit";q=%d;' % (PERIOD_MIB * MIB)), "%s", headers)
         wait_refused(others)
-        gauge = 'flamegrid_tenant_limit_used_percent{tenant="capped",limit="ingestion_limit"}'
-        wait(gauge, lambda: first.metrics().get(gauge, 0) >= 100)
+        gauge = 'flamegrid_tenant_limit_used_ratio{tenant="capped",limit="ingestion_limit"}'
+        wait(gauge, lambda: first.metrics().get(gauge, 0) >= 1)
         time.sleep(15)  # ingesters save every ten seconds
         for member in cluster.of("distributor", "ingester"):
             member.kill()
