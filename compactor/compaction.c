@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-static const struct fg_metric_def compactor_metrics[] = FG_METRICS_DEFS(COMPACTOR_METRICS);
+FG_METRICS_TABLE(compactor_metrics, COMPACTOR_METRICS)
 
 /* Deletions and retention become due without a new segment, so a tenant is looked at even if the
  * L0 manifest shows nothing new of it. */

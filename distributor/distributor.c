@@ -6,7 +6,7 @@
 #include "distributor/push_v1.h"
 #include "distributor/state.h"
 
-static const struct fg_metric_def distributor_metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRICS);
+FG_METRICS_TABLE(distributor_metrics, DISTRIBUTOR_METRICS)
 
 static void on_scrape(void *arg)
 {

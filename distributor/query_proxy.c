@@ -56,7 +56,7 @@ const struct fg_conf_field dist_query_proxy_fields[] = {
 /* clang-format on */
 const size_t dist_query_proxy_n_fields = FG_COUNT(dist_query_proxy_fields);
 FG_METRICS_ENUM(proxy_metric, PROXY_METRICS)
-static const struct fg_metric_def proxy_metrics[] = FG_METRICS_DEFS(PROXY_METRICS);
+FG_METRICS_TABLE(proxy_metrics, PROXY_METRICS)
 
 struct querier_url {
     struct fg_slice url;         /* in settings->urls, without a slash at its end */

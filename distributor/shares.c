@@ -23,7 +23,7 @@ enum {
     M(GAUGE, SHARES_PROCESSES, "flamegrid_distributor_distributors", "Distributors among which limits of tenants are divided, by what this one has heard")
 /* clang-format on */
 FG_METRICS_ENUM(shares_metric, SHARES_METRICS)
-static const struct fg_metric_def shares_metrics[] = FG_METRICS_DEFS(SHARES_METRICS);
+FG_METRICS_TABLE(shares_metrics, SHARES_METRICS)
 
 static const int64_t EVERY_NS = 2 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = FG_SECOND_NS;

@@ -20,7 +20,7 @@ enum {
     M(GAUGE, COMMITTER_QUEUED, "flamegrid_ingester_commit_queue_items", "Pushes that wait for the committer")
 /* clang-format on */
 FG_METRICS_ENUM(committer_metric, COMMITTER_METRICS)
-static const struct fg_metric_def committer_metrics[] = FG_METRICS_DEFS(COMMITTER_METRICS);
+FG_METRICS_TABLE(committer_metrics, COMMITTER_METRICS)
 
 struct ing_committer {
     struct ing_committer_config config;

@@ -36,7 +36,7 @@ enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
     M(COUNTER, DEDUP_SEARCHES, "flamegrid_ingester_late_searches_total", "Searches of late or repeated profiles in all live segments and blocks")
 /* clang-format on */
 FG_METRICS_ENUM(dedup_metric, DEDUP_METRICS)
-static const struct fg_metric_def dedup_metrics[] = FG_METRICS_DEFS(DEDUP_METRICS);
+FG_METRICS_TABLE(dedup_metrics, DEDUP_METRICS)
 
 struct ing_dedup {
     struct ing_dedup_config config;

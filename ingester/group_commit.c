@@ -24,7 +24,7 @@
     M(HISTOGRAM, COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "Duration of a group commit")
 /* clang-format on */
 FG_METRICS_ENUM(commit_metric, COMMIT_METRICS)
-static const struct fg_metric_def commit_metrics[] = FG_METRICS_DEFS(COMMIT_METRICS);
+FG_METRICS_TABLE(commit_metrics, COMMIT_METRICS)
 
 /* A head chunk that this batch writes to: the open or the unchecked one of its group. */
 struct touched {

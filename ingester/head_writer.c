@@ -19,7 +19,7 @@ static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 2
     M(GAUGE, WRITER_DAMAGED, "flamegrid_ingester_store_damaged", "1 if a table file of the head store is unreadable and the store no longer compacts")
 /* clang-format on */
 FG_METRICS_ENUM(head_writer_metric, HEAD_WRITER_METRICS)
-static const struct fg_metric_def head_writer_metrics[] = FG_METRICS_DEFS(HEAD_WRITER_METRICS);
+FG_METRICS_TABLE(head_writer_metrics, HEAD_WRITER_METRICS)
 
 struct ing_head_writer {
     struct ing_head_writer_config config;

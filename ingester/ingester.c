@@ -61,10 +61,10 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
 #define INGESTER_METRICS(M)                                                                              \
     M(GAUGE, INGESTER_SERIES, "flamegrid_ingester_series", "Series in the head")                         \
     M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants with services in the head")  \
-    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
-    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
-    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
-    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(COUNTER, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth_total{reason=\"catalog_full\"}", "Pushes refused because their new entries exceed a limit, by reason") \
+    M(COUNTER, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth_total{reason=\"tenants_max\"}", "Pushes refused because their new entries exceed a limit, by reason") \
+    M(COUNTER, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth_total{reason=\"tenant_catalog_share\"}", "Pushes refused because their new entries exceed a limit, by reason") \
+    M(COUNTER, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth_total{reason=\"max_series_per_tenant\"}", "Pushes refused because their new entries exceed a limit, by reason") \
     M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
     M(GAUGE, INGESTER_FUNCTIONS_BYTES, "flamegrid_ingester_function_trees_bytes", "Memory of the dictionaries' stacks by function")   \
@@ -74,11 +74,11 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
     M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records of the head found at the last start, by state") \
     M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
     M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
-    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
-    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
+    M(COUNTER, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
+    M(COUNTER, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
-static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
+FG_METRICS_TABLE(ingester_metrics, INGESTER_METRICS)
 
 struct ingester {
     struct fg_store *store;
@@ -159,8 +159,8 @@ static void on_scrape(void *arg)
                   (int64_t)ing_catalog_count_series(ingester->catalog, NULL));
     fg_metric_set(metrics, INGESTER_TENANTS, ing_catalog_count_active(ingester->catalog));
     for (unsigned why = 0; why < CATALOG_REFUSALS; why++)
-        fg_metric_set(metrics, refusals[why],
-                      (int64_t)ing_catalog_count_refused(ingester->catalog, why));
+        fg_metric_set_total(metrics, refusals[why],
+                            ing_catalog_count_refused(ingester->catalog, why));
     fg_metric_set(
         metrics, INGESTER_CATALOG_BYTES,
         (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_head_chunks_bytes(ingester->chunks)));
@@ -171,8 +171,8 @@ static void on_scrape(void *arg)
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
     fg_metric_set(metrics, INGESTER_QUEUED_QUERIES, queries.queued);
-    fg_metric_set(metrics, INGESTER_REFUSED_PUSHES, (int64_t)pushes.refused);
-    fg_metric_set(metrics, INGESTER_REFUSED_QUERIES, (int64_t)queries.refused);
+    fg_metric_set_total(metrics, INGESTER_REFUSED_PUSHES, pushes.refused);
+    fg_metric_set_total(metrics, INGESTER_REFUSED_QUERIES, queries.refused);
 }
 
 static unsigned or_processors(uint64_t threads)

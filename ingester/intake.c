@@ -26,7 +26,7 @@ static const int64_t REPORT_NS = 30 * FG_SECOND_NS;
     M(GAUGE, INTAKE_OPEN, "flamegrid_ingester_takes_pushes", "1 if pushes are accepted, 0 if they are refused because the disk is full or a write failed")
 /* clang-format on */
 FG_METRICS_ENUM(intake_metric, INTAKE_METRICS)
-static const struct fg_metric_def intake_metrics[] = FG_METRICS_DEFS(INTAKE_METRICS);
+FG_METRICS_TABLE(intake_metrics, INTAKE_METRICS)
 
 struct ing_intake {
     struct ing_intake_config config;

@@ -42,7 +42,7 @@ static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer 
     M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
       "Duration of queries")
 FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
-static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
+FG_METRICS_TABLE(querier_metrics, QUERIER_METRICS)
 
 struct fg_metrics *qry_http_register(struct fg_registry *registry)
 {

@@ -56,8 +56,9 @@ const struct fg_conf_field qry_fields[] = {
          "How often the numbers of queries, of bytes they read and of their CPU time are written "
          "to the bucket, for each tenant's usage. A crash loses those of one interval."},
     {"usage_spool", FG_CONF_STRING, CONF(usage_spool), .def = "", .max = "4000",
-     .doc = "Directory of this process alone, where such numbers wait until the bucket takes them. "
-            "Empty: in the data directory of a single server, in memory in a querier."},
+     .doc =
+         "Directory of this process alone, where the costs of queries wait until the bucket takes "
+         "them. Empty: in the data directory of a single server, in memory in a querier."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
      .doc =
          "Directory for the disk cache of segment and block data, which survives restarts. Empty: "

@@ -20,13 +20,13 @@ enum { PATH_MAX_BYTES = 4096, FILES_MAX = 1000 /* of the folder, in one look */ 
 
 #define USAGE_COUNTS_METRICS(M)                                                                    \
     M(COUNTER, USAGE_COUNTS_WRITTEN, "flamegrid_querier_usage_objects_total",                      \
-      "Objects with what queries took written to the bucket")                                      \
+      "Objects with the cost of queries that were written to the bucket")                          \
     M(COUNTER, USAGE_COUNTS_FAILURES, "flamegrid_querier_usage_failures_total",                    \
-      "Writes of such objects that failed and are repeated")                                       \
+      "Failed writes of objects with the cost of queries, which are retried")                      \
     M(COUNTER, USAGE_COUNTS_UNCOUNTED, "flamegrid_querier_usage_uncounted_total",                  \
-      "Queries that were not counted because there were too many tenants")
+      "Queries whose cost was not counted because there were too many tenants")
 FG_METRICS_ENUM(usage_counts_metric, USAGE_COUNTS_METRICS)
-static const struct fg_metric_def usage_counts_metrics[] = FG_METRICS_DEFS(USAGE_COUNTS_METRICS);
+FG_METRICS_TABLE(usage_counts_metrics, USAGE_COUNTS_METRICS)
 
 /* Counts that do not change any more, under the name that they have in the bucket. */
 struct usage_object {

@@ -54,7 +54,7 @@ enum {
 #define REFUSED(reason) "flamegrid_access_refused_total{reason=\"" reason "\"}"
 #define REFUSED_HELP    "Requests refused because of who sent them, by reason"
 FG_METRICS_ENUM(access_metric, ACCESS_METRICS)
-static const struct fg_metric_def access_metrics[] = FG_METRICS_DEFS(ACCESS_METRICS);
+FG_METRICS_TABLE(access_metrics, ACCESS_METRICS)
 
 /* Credentials that nobody knows, and since when they have been used. */
 struct stranger {

@@ -44,7 +44,7 @@ enum {
       "Records of the audit that are not in the bucket yet")
 /* clang-format on */
 FG_METRICS_ENUM(audit_metric, AUDIT_METRICS)
-static const struct fg_metric_def audit_metrics[] = FG_METRICS_DEFS(AUDIT_METRICS);
+FG_METRICS_TABLE(audit_metrics, AUDIT_METRICS)
 
 /* An object that is being written, or waits to be stored. */
 struct object {

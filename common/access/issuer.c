@@ -42,7 +42,7 @@ static const int64_t AWAY_AFTER_NS = 30 * FG_MINUTE_NS; /* three fetches failed 
     M(COUNTER, ISSUER_FAILED, "flamegrid_access_issuer_fetch_failures_total",                      \
       "Fetches of the keys of an issuer that failed")
 FG_METRICS_ENUM(issuer_metric, ISSUER_METRICS)
-static const struct fg_metric_def issuer_metrics[] = FG_METRICS_DEFS(ISSUER_METRICS);
+FG_METRICS_TABLE(issuer_metrics, ISSUER_METRICS)
 
 struct issuer {
     struct fg_issuers *issuers;

@@ -72,7 +72,7 @@ const size_t fg_encryption_kms_n_fields = FG_COUNT(fg_encryption_kms_fields);
       "Look-ups of keys that are not there: they were shredded, or what encrypts them is not set")
 /* clang-format on */
 FG_METRICS_ENUM(keys_metric, KEYS_METRICS)
-static const struct fg_metric_def keys_metrics[] = FG_METRICS_DEFS(KEYS_METRICS);
+FG_METRICS_TABLE(keys_metrics, KEYS_METRICS)
 
 struct fg_key_store {
     struct fg_key_store_config config;

@@ -94,7 +94,7 @@ const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
     M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Reloads of tenants_file by result")
 /* clang-format on */
 FG_METRICS_ENUM(tenant_metric, TENANT_METRICS)
-static const struct fg_metric_def tenant_metrics[] = FG_METRICS_DEFS(TENANT_METRICS);
+FG_METRICS_TABLE(tenant_metrics, TENANT_METRICS)
 
 /* The limits of one tenant by name. */
 struct override {

@@ -20,7 +20,7 @@ enum { FILE_MAX_BYTES = 1024 * 1024 }; /* all of the world's authorities are a f
 /* The protocols that we speak, in the order we like them (RFC 7301, 3.1). */
 static const unsigned char protocols[] = "\x02h2\x08http/1.1";
 
-static const struct fg_metric_def tls_metrics[] = FG_METRICS_DEFS(TLS_METRICS);
+FG_METRICS_TABLE(tls_metrics, TLS_METRICS)
 
 struct fg_tls_context {
     char *files[FILES]; /* "": none */

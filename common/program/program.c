@@ -91,16 +91,16 @@ static const struct fg_conf_field program_fields[] = {
     M(GAUGE, PROGRAM_UPLOADS, "flamegrid_upload_memory_bytes", "Memory of ad hoc profiles that are being received or processed, as they were sent") \
     M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Memory of requests that are being received or processed, without bodies") \
     M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Memory of responses that clients have not read yet") \
-    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest delay of a message to an event loop since the last scrape") \
+    M(FRACTION, PROGRAM_LAG, "flamegrid_loop_lag_seconds", "Longest delay of a message to an event loop since the last scrape") \
     M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
     M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
-    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest waiting job") \
-    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest waiting job") \
-    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
-    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
+    M(FRACTION, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_seconds{lane=\"ingest\"}", "Age of the oldest waiting job") \
+    M(FRACTION, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_seconds{lane=\"query\"}", "Age of the oldest waiting job") \
+    M(COUNTER, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
+    M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
-static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_METRICS);
+FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)
 
 /* ---- settings ---- */
 
@@ -148,7 +148,7 @@ static void make_conf(struct fg_program *program)
                def->n_sections * sizeof *def->sections);
 }
 
-/* The settings page, for deploy/settings.md. */
+/* The tables of deploy/settings.md. */
 static void print_docs(const struct fg_program *program)
 {
     struct fg_buf text;
@@ -157,6 +157,18 @@ static void print_docs(const struct fg_program *program)
     fg_conf_write_docs(&program->conf, &text);
     (void)fwrite(text.ptr, 1, text.len, stdout);
     fg_buf_done(&text);
+}
+
+/* The rows of deploy/operations/metrics.md. */
+static int print_metrics(void)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, PAGE_MAX_BYTES);
+    fg_metrics_write_docs(&text);
+    (void)fwrite(text.ptr, 1, text.len, stdout);
+    fg_buf_done(&text);
+    return 0;
 }
 
 static void print_help(const struct fg_program *program)
@@ -244,13 +256,13 @@ static void on_scrape(void *arg)
     fg_metric_set(metrics, PROGRAM_UPLOADS, (int64_t)fg_budget_used(&program->uploads));
     fg_metric_set(metrics, PROGRAM_HEADS, (int64_t)fg_budget_used(&program->heads));
     fg_metric_set(metrics, PROGRAM_ANSWERS, (int64_t)fg_budget_used(&program->answers));
-    fg_metric_set(metrics, PROGRAM_LAG, lag_ns);
+    fg_metric_set_fraction(metrics, PROGRAM_LAG, lag_ns);
     fg_metric_set(metrics, PROGRAM_INGEST_QUEUED, ingest.queued);
     fg_metric_set(metrics, PROGRAM_QUERY_QUEUED, query.queued);
-    fg_metric_set(metrics, PROGRAM_INGEST_AGE, ingest.oldest_age_ns);
-    fg_metric_set(metrics, PROGRAM_QUERY_AGE, query.oldest_age_ns);
-    fg_metric_set(metrics, PROGRAM_INGEST_REFUSED, (int64_t)ingest.refused);
-    fg_metric_set(metrics, PROGRAM_QUERY_REFUSED, (int64_t)query.refused);
+    fg_metric_set_fraction(metrics, PROGRAM_INGEST_AGE, ingest.oldest_age_ns);
+    fg_metric_set_fraction(metrics, PROGRAM_QUERY_AGE, query.oldest_age_ns);
+    fg_metric_set_total(metrics, PROGRAM_INGEST_REFUSED, ingest.refused);
+    fg_metric_set_total(metrics, PROGRAM_QUERY_REFUSED, query.refused);
 }
 
 /* Any of its settings asks for TLS, so that none is passed over in silence. */
@@ -733,6 +745,8 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
         return print(def, print_man);
     if (has_flag(argv, n_flags, "--docs"))
         return print(def, print_docs);
+    if (has_flag(argv, n_flags, "--metrics-docs"))
+        return print_metrics();
     if (fg_program_configure(def, argc, argv, &program, &err) == FG_OK)
         code = run(&program);
     else

@@ -132,7 +132,8 @@ struct fg_program {
 /*
  * Runs the program until it is told to stop. argv: the arguments after the command's name: --config
  * FILE and settings as flags; --help; --help=man, which prints a man page; --docs, which prints the
- * settings as Markdown. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
+ * settings as Markdown, and --metrics-docs, which prints the metrics. Returns the exit code: 0, 1
+ * when it could not start, 2 for wrong arguments.
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 

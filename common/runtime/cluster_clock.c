@@ -17,7 +17,7 @@ static const int64_t TRIP_MAX_NS = 10 * FG_SECOND_NS;
       "Clock of the object store minus the clock of this machine, as of the last response; 0 if "  \
       "unknown")
 FG_METRICS_ENUM(clock_metric, CLOCK_METRICS)
-static const struct fg_metric_def clock_metrics[] = FG_METRICS_DEFS(CLOCK_METRICS);
+FG_METRICS_TABLE(clock_metrics, CLOCK_METRICS)
 
 struct fg_cluster_clock {
     struct fg_clock cluster, earlier; /* as which it is asked */

@@ -5,6 +5,12 @@
 #include <pthread.h>
 #include <stdarg.h>
 
+#define CONDITION_NAME "flamegrid_condition{condition=\"%s\"}"
+#define CONDITION_METRICS(M)                                                                       \
+    M(GAUGE, CONDITION_HOLDS, CONDITION_NAME,                                                      \
+      "1 while a fault lasts that an operator must look at; GET /ready gives the reason")
+FG_METRICS_TABLE(templates, CONDITION_METRICS)
+
 struct fg_conditions {
     pthread_mutex_t lock; /* over the list and all that is in it */
     struct fg_registry *registry;
@@ -61,12 +67,10 @@ struct fg_condition *fg_condition_create(struct fg_conditions *conditions, const
     condition = fg_new(struct fg_condition);
     condition->list = conditions;
     condition->name = name;
-    len = snprintf(condition->series, sizeof condition->series,
-                   "flamegrid_condition{condition=\"%s\"}", name);
+    len = snprintf(condition->series, sizeof condition->series, CONDITION_NAME, name);
     fg_assert(len > 0 && (size_t)len < sizeof condition->series);
-    condition->def = (struct fg_metric_def){
-        FG_METRIC_GAUGE, condition->series,
-        "1 while a fault lasts that an operator must look at; GET /ready gives the reason"};
+    condition->def = templates[0];
+    condition->def.name = condition->series;
     condition->metrics = fg_metrics_register(conditions->registry, &condition->def, 1);
     (void)pthread_mutex_lock(&conditions->lock);
     /* Sorted, so that GET /ready lists conditions in the same order each time. */

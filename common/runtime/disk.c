@@ -14,20 +14,20 @@ enum { PATH_MAX_BYTES = 4096, NAME_MAX_BYTES = 64 };
 static const int64_t LOOK_NS = FG_SECOND_NS;
 static const uint64_t RESERVE_MAX_BYTES = UINT64_C(1) << 30; /* flushes and segments under way */
 
-enum disk_metric { DISK_FREE, DISK_SIZE, DISK_RESERVE, DISK_STATE, DISK_METRICS };
-static const struct fg_metric_def metric_defs[DISK_METRICS] = {
-    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free space of the disk in bytes"},
-    {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk in bytes"},
-    {FG_METRIC_GAUGE, "flamegrid_disk_reserve_bytes",
-     "Free space in bytes below which the service refuses new data"},
-    {FG_METRIC_GAUGE, "flamegrid_disk_state",
-     "State of the disk: 0 ok; 1 low, caches shrink; 2 full, new data is refused"},
-};
+/* clang-format off */
+#define DISK_METRICS(M)                                                                            \
+    M(GAUGE, DISK_FREE,    "flamegrid_disk_free_bytes{disk=\"%s\"}", "Free space of the disk in bytes") \
+    M(GAUGE, DISK_SIZE,    "flamegrid_disk_size_bytes{disk=\"%s\"}", "Size of the disk in bytes")  \
+    M(GAUGE, DISK_RESERVE, "flamegrid_disk_reserve_bytes{disk=\"%s\"}", "Free space in bytes below which the service refuses new data") \
+    M(GAUGE, DISK_STATE,   "flamegrid_disk_state{disk=\"%s\"}", "State of the disk: 0 ok; 1 low, caches shrink; 2 full, new data is refused")
+/* clang-format on */
+FG_METRICS_ENUM(disk_metric, DISK_METRICS)
+FG_METRICS_TABLE(templates, DISK_METRICS)
 
 struct fg_disk {
     char path[PATH_MAX_BYTES];
-    char names[DISK_METRICS][NAME_MAX_BYTES];
-    struct fg_metric_def defs[DISK_METRICS];
+    char names[disk_metric_count][NAME_MAX_BYTES];
+    struct fg_metric_def defs[disk_metric_count];
     struct fg_registry *registry;
     struct fg_metrics *metrics;
     uint64_t reserve_bytes;
@@ -147,13 +147,15 @@ static void register_metrics(struct fg_disk *disk, const struct fg_disk_config *
     disk->registry = config->registry;
     if (disk->registry == NULL)
         return;
-    for (unsigned i = 0; i < DISK_METRICS; i++) {
-        disk->defs[i] = metric_defs[i];
-        (void)snprintf(disk->names[i], sizeof disk->names[i], "%s{disk=\"%s\"}",
-                       metric_defs[i].name, config->role);
+    for (unsigned i = 0; i < disk_metric_count; i++) {
+        size_t at = fg_slice_search(fg_cstr(templates[i].name), "%s");
+
+        disk->defs[i] = templates[i];
+        (void)snprintf(disk->names[i], sizeof disk->names[i], "%.*s%s\"}", (int)at,
+                       templates[i].name, config->role);
         disk->defs[i].name = disk->names[i];
     }
-    disk->metrics = fg_metrics_register(disk->registry, disk->defs, DISK_METRICS);
+    disk->metrics = fg_metrics_register(disk->registry, disk->defs, disk_metric_count);
 }
 
 enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk **ret_disk,

@@ -89,6 +89,18 @@ void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value)
     atomic_store_explicit(cell(metrics, id, 0), (uint64_t)value, memory_order_relaxed);
 }
 
+void fg_metric_set_total(struct fg_metrics *metrics, unsigned id, uint64_t total)
+{
+    check(metrics, id, FG_METRIC_COUNTER);
+    atomic_store_explicit(cell(metrics, id, 0), total, memory_order_relaxed);
+}
+
+void fg_metric_set_fraction(struct fg_metrics *metrics, unsigned id, int64_t billionths)
+{
+    check(metrics, id, FG_METRIC_FRACTION);
+    atomic_store_explicit(cell(metrics, id, 0), (uint64_t)billionths, memory_order_relaxed);
+}
+
 void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t duration_ns)
 {
     _Atomic uint64_t *cells;
@@ -274,18 +286,18 @@ void fg_registry_off_scrape(struct fg_registry *registry, const void *arg)
 
 /* ---- writing ---- */
 
-/* One metric of one table, with its name taken apart: family{labels}. */
+/* One metric, with its name taken apart: family{labels}. */
 struct metrics_row {
     struct fg_slice family, labels; /* labels without the braces */
-    const struct fg_metrics *table;
+    const struct fg_metrics *table; /* NULL: a row of the docs */
     const struct fg_metric_def *def;
 };
 
-static struct metrics_row row_of(const struct fg_metrics *table, size_t i)
+static struct metrics_row row_of(const struct fg_metrics *table, const struct fg_metric_def *def)
 {
-    struct fg_slice name = fg_cstr(table->defs[i].name);
+    struct fg_slice name = fg_cstr(def->name);
     size_t brace = fg_slice_find(name, '{');
-    struct metrics_row row = {.family = name, .table = table, .def = &table->defs[i]};
+    struct metrics_row row = {.family = name, .table = table, .def = def};
 
     if (brace != SIZE_MAX) {
         fg_assert(fg_slice_ends(name, "}"));
@@ -319,7 +331,7 @@ static struct metrics_row *sorted_rows(const struct fg_registry *registry, size_
     count = 0;
     for (table = registry->tables; table != NULL; table = table->next)
         for (size_t i = 0; i < table->n_defs; i++)
-            rows[count++] = row_of(table, i);
+            rows[count++] = row_of(table, &table->defs[i]);
     qsort(rows, count, sizeof *rows, by_name);
     *ret_count = count;
     return rows;
@@ -328,6 +340,7 @@ static struct metrics_row *sorted_rows(const struct fg_registry *registry, size_
 static const char *const kind_names[] = {
     [FG_METRIC_COUNTER] = "counter",
     [FG_METRIC_GAUGE] = "gauge",
+    [FG_METRIC_FRACTION] = "gauge",
     [FG_METRIC_HISTOGRAM] = "histogram",
 };
 
@@ -367,6 +380,16 @@ static void write_number(struct fg_buf *out, uint64_t value)
     fg_buf_putc(out, '\n');
 }
 
+/* Writes a number of billionths, with its sign and nine decimals. */
+static void write_fraction(struct fg_buf *out, int64_t value)
+{
+    uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+    fg_buf_printf(out, "%s%llu.%09llu", value < 0 ? "-" : "",
+                  (unsigned long long)(size / (uint64_t)FG_SECOND_NS),
+                  (unsigned long long)(size % (uint64_t)FG_SECOND_NS));
+}
+
 static void write_histogram(struct fg_buf *out, const struct metrics_row *row,
                             const uint64_t sums[HISTOGRAM_CELLS])
 {
@@ -399,6 +422,8 @@ static void write_series(struct fg_buf *out, const struct metrics_row *rows,
     write_name(out, rows, "", NULL);
     if (rows->def->kind == FG_METRIC_GAUGE)
         fg_buf_i64(out, (int64_t)sums[0]);
+    else if (rows->def->kind == FG_METRIC_FRACTION)
+        write_fraction(out, (int64_t)sums[0]);
     else
         fg_buf_u64(out, sums[0]);
     fg_buf_putc(out, '\n');
@@ -457,5 +482,101 @@ void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
     write_rows(out, rows, count);
     pthread_mutex_unlock(&registry->mutex);
     pthread_mutex_unlock(&registry->scrape);
+    free(rows);
+}
+
+/* ---- docs ---- */
+
+/* The bounds of the section that the linker makes. Weak: a program may have no table. */
+extern const struct fg_metric_table *const __start_fg_metric_tables[] __attribute__((weak));
+extern const struct fg_metric_table *const __stop_fg_metric_tables[] __attribute__((weak));
+
+static struct metrics_row *listed_rows(size_t *ret_count)
+{
+    const struct fg_metric_table *const *table;
+    struct metrics_row *rows;
+    size_t count = 0;
+
+    for (table = __start_fg_metric_tables; table != __stop_fg_metric_tables; table++)
+        count += (*table)->count;
+    rows = fg_calloc(count + 1, sizeof *rows);
+    count = 0;
+    for (table = __start_fg_metric_tables; table != __stop_fg_metric_tables; table++)
+        for (size_t i = 0; i < (*table)->count; i++)
+            rows[count++] = row_of(NULL, &(*table)->defs[i]);
+    if (count > 0)
+        qsort(rows, count, sizeof *rows, by_name);
+    *ret_count = count;
+    return rows;
+}
+
+/* Cuts the first of name="value",name="value" off. */
+static void next_label(struct fg_slice *labels, struct fg_slice *ret_name,
+                       struct fg_slice *ret_value)
+{
+    size_t equals = fg_slice_search(*labels, "=\""), quote;
+
+    fg_assert(equals != SIZE_MAX);
+    *ret_name = fg_slice_sub(*labels, 0, equals);
+    *labels = fg_slice_sub(*labels, equals + 2, SIZE_MAX);
+    quote = fg_slice_find(*labels, '"');
+    fg_assert(quote != SIZE_MAX);
+    *ret_value = fg_slice_sub(*labels, 0, quote);
+    *labels = fg_slice_sub(*labels, quote + 1, SIZE_MAX);
+    if (fg_slice_starts(*labels, ","))
+        *labels = fg_slice_sub(*labels, 1, SIZE_MAX);
+}
+
+/* The value that a row gives a label. */
+static struct fg_slice label_value(const struct metrics_row *row, struct fg_slice wanted)
+{
+    struct fg_slice labels = row->labels, name, value = {0};
+
+    do {
+        fg_assert(labels.len > 0); /* the metrics of a family have the same labels */
+        next_label(&labels, &name, &value);
+    } while (!fg_slice_eq(name, wanted));
+    return value;
+}
+
+/* Writes the labels of a family, each with the values that its rows give it. */
+static void write_labels(struct fg_buf *out, const struct metrics_row *rows, size_t count)
+{
+    struct fg_slice labels = rows->labels, name, first;
+    const char *separator = "";
+
+    while (labels.len > 0) {
+        next_label(&labels, &name, &first);
+        fg_buf_printf(out, "%s`%.*s`", separator, FG_S(name));
+        separator = "; ";
+        if (fg_slice_eq(first, fg_cstr("%s"))) /* a value of the running program */
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            struct fg_slice value = label_value(&rows[i], name);
+            size_t before = 0;
+
+            while (!fg_slice_eq(label_value(&rows[before], name), value))
+                before++;
+            if (before == i)
+                fg_buf_printf(out, "%s%.*s", i == 0 ? ": " : ", ", FG_S(value));
+        }
+    }
+}
+
+void fg_metrics_write_docs(struct fg_buf *out)
+{
+    size_t count, n;
+    struct metrics_row *rows = listed_rows(&count);
+
+    fg_buf_puts(out, "| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < count; i += n) {
+        const struct metrics_row *row = &rows[i];
+
+        for (n = 1; i + n < count && fg_slice_eq(row[n].family, row->family); n++)
+            fg_assert(kind_names[row[n].def->kind] == kind_names[row->def->kind]);
+        fg_buf_printf(out, "| `%.*s` | %s | ", FG_S(row->family), kind_names[row->def->kind]);
+        write_labels(out, row, n);
+        fg_buf_printf(out, " | %s |\n", row->def->help);
+    }
     free(rows);
 }

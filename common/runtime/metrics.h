@@ -7,7 +7,7 @@
  *         M(GAUGE,     INGESTER_HEAD_BYTES, "flamegrid_ingester_head_bytes", "…")              \
  *         M(HISTOGRAM, INGESTER_COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "…")
  *     FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
- *     static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
+ *     FG_METRICS_TABLE(ingester_metrics, INGESTER_METRICS)
  *     struct fg_metrics *m =
  *         fg_metrics_register(registry, ingester_metrics, FG_COUNT(ingester_metrics));
  *     fg_metric_add(m, INGESTER_COMMITTED, 1);
@@ -19,7 +19,15 @@
  * lines of zeros.
  *
  * A table may also be built at runtime, for example with a row for each route and status. Its array
- * and strings belong to the caller and have to live until it is unregistered.
+ * and strings belong to the caller and have to live until it is unregistered. Such rows are copies
+ * of a template, which FG_METRICS_TABLE() defines: "%s" stands for the value of a label there.
+ *
+ * FG_METRICS_TABLE() also lists the table for fg_metrics_write_docs(), so that no metric is left
+ * out of deploy/operations/metrics.md.
+ *
+ * Units: a name ends in its base unit, _bytes, _seconds or _ratio, if it has one; a counter ends in
+ * _total after that, a gauge and a histogram do not; a point in time is _timestamp_seconds, since
+ * 1970. The lint `metrics` checks the names.
  *
  * Thread: any. Counting is cheap: each counter has several cells, a thread adds to its own cell by
  * a relaxed atomic, and a scrape sums the cells.
@@ -29,7 +37,12 @@
 
 #include "common/base/buf.h"
 
-enum fg_metric_kind { FG_METRIC_COUNTER, FG_METRIC_GAUGE, FG_METRIC_HISTOGRAM };
+enum fg_metric_kind {
+    FG_METRIC_COUNTER,
+    FG_METRIC_GAUGE,
+    FG_METRIC_FRACTION, /* a gauge that is set in billionths of its unit, for example nanoseconds */
+    FG_METRIC_HISTOGRAM,
+};
 
 struct fg_metric_def {
     enum fg_metric_kind kind;
@@ -43,6 +56,21 @@ struct fg_metric_def {
     {                                                                                              \
         LIST(FG_METRICS_DEF_ONE)                                                                   \
     }
+
+struct fg_metric_table {
+    const struct fg_metric_def *defs;
+    size_t count;
+};
+
+/*
+ * Defines a table of a list and lists it for the docs. The linker collects the pointers of a
+ * program in one section: a program documents the tables of the modules that it is made of.
+ */
+#define FG_METRICS_TABLE(table, LIST)                                                              \
+    static const struct fg_metric_def table[] = FG_METRICS_DEFS(LIST);                             \
+    static const struct fg_metric_table table##_table = {table, FG_COUNT(table)};                  \
+    static const struct fg_metric_table *const table##_listed                                      \
+        __attribute__((used, section("fg_metric_tables"))) = &table##_table;
 
 struct fg_registry;
 struct fg_metrics; /* the values of one table */
@@ -78,18 +106,29 @@ void fg_registry_off_scrape(struct fg_registry *registry, const void *arg);
 
 /* Adds to a COUNTER. */
 void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);
+/* Sets a COUNTER to a total that its module counts elsewhere and that never shrinks. Such a counter
+ * is not added to. */
+void fg_metric_set_total(struct fg_metrics *metrics, unsigned id, uint64_t total);
 /* Sets a GAUGE. */
 void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value);
+/* Sets a FRACTION. billionths: nanoseconds of a metric in seconds. */
+void fg_metric_set_fraction(struct fg_metrics *metrics, unsigned id, int64_t billionths);
 /* Adds an observation to a HISTOGRAM of seconds. Its buckets are .0005 .001 .0025 .005 .01 .025 .05
  * .1 .25 .5 1 2.5 5 10 25 50 100. */
 void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t duration_ns);
 
-/* Returns the sum of a counter, the value of a gauge (cast it to int64_t), or the count of a
- * histogram. */
+/* Returns the sum of a counter, the value of a gauge (cast it to int64_t), the billionths of a
+ * fraction, or the count of a histogram. */
 uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id);
 
 /* Writes Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. Any thread
  * except a loop's, because it takes milliseconds. */
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out);
+
+/*
+ * Writes a Markdown table of all metrics that FG_METRICS_TABLE() lists in this program, sorted by
+ * name: a row for each family with its type, its labels with their fixed values, and its help.
+ */
+void fg_metrics_write_docs(struct fg_buf *out);
 
 #endif

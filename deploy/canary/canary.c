@@ -14,7 +14,7 @@ enum {
 
 static const int64_t LAST_CHECK_PAUSE_NS = FG_SECOND_NS / 2;
 
-static const struct fg_metric_def canary_metrics[] = FG_METRICS_DEFS(CANARY_METRICS);
+FG_METRICS_TABLE(canary_metrics, CANARY_METRICS)
 
 /* ---- life ---- */
 

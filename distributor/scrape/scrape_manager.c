@@ -83,7 +83,7 @@ enum {
 static const int64_t STORE_PAUSE_NS = FG_SECOND_NS / 2;
 static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
 
-static const struct fg_metric_def scrape_metrics[] = FG_METRICS_DEFS(SCRAPE_METRICS);
+FG_METRICS_TABLE(scrape_metrics, SCRAPE_METRICS)
 
 struct dist_scrape_manager {
     struct dist_scrape_manager_config config;

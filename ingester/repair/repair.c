@@ -37,7 +37,7 @@ const struct fg_conf_field ing_repair_fields[] = {
 /* clang-format on */
 const size_t ing_repair_n_fields = FG_COUNT(ing_repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
-static const struct fg_metric_def repair_metrics[] = FG_METRICS_DEFS(REPAIR_METRICS);
+FG_METRICS_TABLE(repair_metrics, REPAIR_METRICS)
 
 /* A call that takes longer fails the pass with this owner; the next pass begins again. A reply is
  * about a megabyte of records (handlers.c), several times that with definitions. */

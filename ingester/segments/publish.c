@@ -42,7 +42,7 @@ static const char file_prefix[] = "segment-";
     M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Duration of uploading a segment")
 /* clang-format on */
 FG_METRICS_ENUM(publish_metric, PUBLISH_METRICS)
-static const struct fg_metric_def publish_metrics[] = FG_METRICS_DEFS(PUBLISH_METRICS);
+FG_METRICS_TABLE(publish_metrics, PUBLISH_METRICS)
 
 struct ing_publish {
     struct ing_publish_config config;

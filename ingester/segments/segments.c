@@ -69,7 +69,7 @@ static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* how late a wait may end */
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than any query takes */
 
-static const struct fg_metric_def segments_metrics[] = FG_METRICS_DEFS(SEGMENTS_METRICS);
+FG_METRICS_TABLE(segments_metrics, SEGMENTS_METRICS)
 
 /* ---- steps: committer's thread ---- */
 

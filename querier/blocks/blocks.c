@@ -8,7 +8,7 @@
 
 enum { TENANTS_MAX = 4096 }; /* whose manifests are kept at a time */
 
-static const struct fg_metric_def blocks_metrics[] = FG_METRICS_DEFS(BLOCKS_METRICS);
+FG_METRICS_TABLE(blocks_metrics, BLOCKS_METRICS)
 
 static void on_scrape(void *arg)
 {

@@ -12,7 +12,7 @@ struct qry_replica_reads {
     size_t n;
 };
 
-static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(REPLICAS_METRICS);
+FG_METRICS_TABLE(metrics, REPLICAS_METRICS)
 
 struct fg_metrics *qry_replicas_register(struct fg_registry *registry)
 {

@@ -1,6 +1,7 @@
 #include "querier/rules/expose.h"
 
 #include "common/base/str.h"
+#include "common/runtime/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -197,35 +198,51 @@ static bool knows_late(const struct qry_exposed_rule *exposed)
     return exposed->values != NULL && exposed->values->knows_late;
 }
 
+/* clang-format off */
+#define HEALTH_METRICS(M)                                                                          \
+    M(GAUGE, HEALTH_COMPLETE, HEALTH_NAME("complete"), "1: the rule has values of the minute; 0: it has none, since something was missing") \
+    M(GAUGE, HEALTH_TIME,     HEALTH_NAME("last_evaluation_timestamp_seconds"), "When the values of the minute were computed") \
+    M(GAUGE, HEALTH_DURATION, HEALTH_NAME("evaluation_duration_seconds"), "Duration of the computation of the values of the minute") \
+    M(GAUGE, HEALTH_PROFILES, HEALTH_NAME("profiles"), "Profiles of the minute that the values are made of") \
+    M(GAUGE, HEALTH_SERIES,   HEALTH_NAME("series"), "Series of the rule")                          \
+    M(GAUGE, HEALTH_DROPPED,  HEALTH_NAME("series_dropped"), "Series that exceed the budget of the tenant or of a rule") \
+    M(GAUGE, HEALTH_LATE,     HEALTH_NAME("profiles_late"), "Profiles of the minute ten minutes before that arrived after its values were computed")
+
+#define MINUTE_METRICS(M) \
+    M(GAUGE, MINUTE_END, "flamegrid_rule_minute_end_timestamp_seconds", "End of the minute that all values are of")
+/* clang-format on */
+#define HEALTH_NAME(what) "flamegrid_rule_" what "{" RULE_LABEL_ID "=\"%s\",metric=\"%s\"}"
+FG_METRICS_ENUM(health_metric, HEALTH_METRICS)
+FG_METRICS_TABLE(health_metrics, HEALTH_METRICS) /* templates */
+FG_METRICS_TABLE(minute_metrics, MINUTE_METRICS)
+
+static void put_gauge(int name_len, const struct fg_metric_def *def, struct fg_buf *out)
+{
+    fg_buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s gauge\n", name_len, def->name, def->help,
+                  name_len, def->name);
+}
+
 static void put_health(const struct qry_exposed_rule *rules, size_t n, struct fg_buf *out)
 {
     static const struct {
         double (*of)(const struct qry_exposed_rule *exposed);
         bool (*is_known)(const struct qry_exposed_rule *exposed); /* NULL: always */
-        const char *name, *help;
-    } gauges[] = {
-        {is_complete, NULL, "flamegrid_rule_complete",
-         "1: the rule has values of the minute; 0: it has none, since something was missing"},
-        {evaluated_at, has_values, "flamegrid_rule_last_evaluation_timestamp_seconds",
-         "When the values of the minute were computed"},
-        {took, has_values, "flamegrid_rule_evaluation_duration_seconds", "How long that took"},
-        {profiles, has_values, "flamegrid_rule_profiles",
-         "Profiles of the minute that the values are made of"},
-        {series, has_values, "flamegrid_rule_series", "Series of the rule"},
-        {dropped, has_values, "flamegrid_rule_series_dropped",
-         "Series that exceed the budget of the tenant or of a rule"},
-        {late, knows_late, "flamegrid_rule_profiles_late",
-         "Profiles of the minute ten minutes before that arrived after its values were computed"},
+    } gauges[health_metric_count] = {
+        [HEALTH_COMPLETE] = {is_complete, NULL}, [HEALTH_TIME] = {evaluated_at, has_values},
+        [HEALTH_DURATION] = {took, has_values},  [HEALTH_PROFILES] = {profiles, has_values},
+        [HEALTH_SERIES] = {series, has_values},  [HEALTH_DROPPED] = {dropped, has_values},
+        [HEALTH_LATE] = {late, knows_late},
     };
 
     /* Rules in the inner loop: the format wants all lines of a metric together. */
     for (size_t g = 0; g < FG_COUNT(gauges); g++) {
-        fg_buf_printf(out, "# HELP %s %s\n# TYPE %s gauge\n", gauges[g].name, gauges[g].help,
-                      gauges[g].name);
+        const int name_len = (int)fg_slice_find(fg_cstr(health_metrics[g].name), '{');
+
+        put_gauge(name_len, &health_metrics[g], out);
         for (size_t i = 0; i < n; i++) {
             if (gauges[g].is_known != NULL && !gauges[g].is_known(&rules[i]))
                 continue;
-            fg_buf_printf(out, "%s{" RULE_LABEL_ID "=\"", gauges[g].name);
+            fg_buf_printf(out, "%.*s{" RULE_LABEL_ID "=\"", name_len, health_metrics[g].name);
             qry_expose_text(fg_cstr(rules[i].message->id), out);
             fg_buf_putc(out, '"');
             put_label("metric", fg_cstr(rules[i].message->metric_name), out);
@@ -255,10 +272,8 @@ void qry_expose(const struct qry_exposed_rule *rules, size_t n, int64_t minute_n
         last = rules[i].message->metric_name;
         put_values(&rules[i], end_ms, out);
     }
-    fg_buf_puts(out, "# HELP flamegrid_rule_minute_end_timestamp_seconds End of the minute that "
-                     "all values are of\n"
-                     "# TYPE flamegrid_rule_minute_end_timestamp_seconds gauge\n"
-                     "flamegrid_rule_minute_end_timestamp_seconds ");
+    put_gauge((int)strlen(minute_metrics[0].name), &minute_metrics[0], out);
+    fg_buf_printf(out, "%s ", minute_metrics[0].name);
     qry_expose_number((double)end_s, out);
     fg_buf_putc(out, '\n');
     put_health(rules, n, out);

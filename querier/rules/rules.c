@@ -39,7 +39,7 @@ enum {
     M(HISTOGRAM, RULES_SECONDS, "flamegrid_querier_rule_evaluation_duration_seconds",              \
       "Duration of evaluations of a recording rule")
 FG_METRICS_ENUM(rule_metric, RULE_METRICS)
-static const struct fg_metric_def rule_metrics[] = FG_METRICS_DEFS(RULE_METRICS);
+FG_METRICS_TABLE(rule_metrics, RULE_METRICS)
 
 struct qry_rules {
     struct fg_cache *cache; /* values by tenant, rule and minute */

@@ -44,12 +44,12 @@ const size_t qry_share_n_fields = FG_COUNT(qry_share_fields);
     M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads made from the bucket because another querier did not respond") \
     M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads served to other queriers") \
     M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share the cache, this one included") \
-    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages found in the cache of this share since the start") \
-    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages missing from the cache of this share since the start") \
+    M(COUNTER, SHARE_HITS, "flamegrid_querier_share_page_hits_total", "Pages found in the cache of this share") \
+    M(COUNTER, SHARE_MISSES, "flamegrid_querier_share_page_misses_total", "Pages missing from the cache of this share") \
     M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of the cache of this share")
 /* clang-format on */
 FG_METRICS_ENUM(share_metric, SHARE_METRICS)
-static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);
+FG_METRICS_TABLE(share_metrics, SHARE_METRICS)
 
 struct qry_share {
     struct fg_bucket bucket; /* what queries see */
@@ -399,8 +399,8 @@ static void on_scrape(void *arg)
     struct fg_peer_set *set = fg_peer_directory_get(share->queriers);
 
     fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
-    fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
-    fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
+    fg_metric_set_total(share->metrics, SHARE_HITS, stats.hits);
+    fg_metric_set_total(share->metrics, SHARE_MISSES, stats.misses);
     fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
     fg_peer_set_unref(set);
 }

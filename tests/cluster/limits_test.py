@@ -142,8 +142,8 @@ def period(_, keep, folder, _seconds):
         check(headers["RateLimit"].startswith('"ingestion_limit";r=0;t='), "%s", headers)
         check(headers["RateLimit-Policy"].startswith('"ingestion_limit";q=%d;' % (PERIOD_MIB * MIB)), "%s", headers)
         wait_refused(others)
-        gauge = 'flamegrid_tenant_limit_used_percent{tenant="capped",limit="ingestion_limit"}'
-        wait(gauge, lambda: first.metrics().get(gauge, 0) >= 100)
+        gauge = 'flamegrid_tenant_limit_used_ratio{tenant="capped",limit="ingestion_limit"}'
+        wait(gauge, lambda: first.metrics().get(gauge, 0) >= 1)
         time.sleep(15)  # ingesters save every ten seconds
         for member in cluster.of("distributor", "ingester"):
             member.kill()
@@ -215,8 +215,8 @@ def queries(_, keep, folder, _seconds):
         check(headers["RateLimit-Policy"].startswith('"query_bytes_per_hour";q=%d;' % QUERY_BYTES), "%s", headers)
         wait("refused by the other querier", lambda: ask(second, "curious")[0] == 429)
         check(ask(second, "patient")[0] == 200, "another tenant is refused")
-        gauge = 'flamegrid_tenant_limit_used_percent{tenant="curious",limit="query_bytes_per_hour"}'
-        wait(gauge, lambda: all(member.metrics().get(gauge, 0) >= 100 for member in (first, second)))
+        gauge = 'flamegrid_tenant_limit_used_ratio{tenant="curious",limit="query_bytes_per_hour"}'
+        wait(gauge, lambda: all(member.metrics().get(gauge, 0) >= 1 for member in (first, second)))
         used, reset_ms = has_read(second)
         check(used >= QUERY_BYTES and time.time() < reset_ms / 1000 <= time.time() + 3600, "%s of %s, %s", used, total, reset_ms)
         time.sleep(15)  # ingesters save every ten seconds

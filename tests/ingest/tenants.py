@@ -52,7 +52,7 @@ def one_tenant_cannot_fill_the_catalog():
         check(int(headers["Retry-After"]) > 0, "%s", headers)
         check(number > 50, "only %d series", number)
         metrics = server.metrics()
-        check('flamegrid_ingester_refused_growth{reason="tenant_catalog_share"} 1' in metrics, "%s", metrics)
+        check('flamegrid_ingester_refused_growth_total{reason="tenant_catalog_share"} 1' in metrics, "%s", metrics)
         for again in range(2):
             status, text, _ = push(server.port, "greedy", "shop.cpu{pod=0}")
             check(status == 200, "a series that is known: %d %s", status, text)

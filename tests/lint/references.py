@@ -3,10 +3,12 @@
 
 Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
 not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, for each
-document that is not in the repository, and for each function that a Markdown file names, `fg_fail()`, and no source has.
+document that is not in the repository, for each function that a Markdown file names, `fg_fail()`, and no source has, and for
+each module that the table of files of its folder's README.md lacks.
 Exits with 1 if there are any, with 2 if it was given no file.
 """
 
+import fnmatch
 import os
 import re
 import sys
@@ -23,6 +25,10 @@ PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]{2,}(?:/|$)")
 DOCUMENT = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*\.md)\b")
 FUNCTION = re.compile(r"`([a-z]\w*)\([^`\n]*\)`")
 CALLED = re.compile(r"\b([a-z]\w*)\(")
+FILE_TABLE = re.compile(r"^\| file \| what it (?:does|is) \|$", re.M)
+CODE = re.compile(r"`([^`\n]+)`")
+# What is of the inside of a module whose file is named, or needs no word.
+INSIDE = re.compile(r"(?:^|_)(?:impl|internal)$|^main$")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 
 
@@ -115,10 +121,25 @@ def mentions(tree, path, text):
             yield match.start(), "there is no document %s" % match.group(1)
 
 
+def unnamed(tree, path, text):
+    """Modules of a folder that its table of files lacks. `query_*` stands for all that begin so."""
+    table = FILE_TABLE.search(text)
+    if os.path.basename(path) != "README.md" or not table:
+        return
+    words = [word for code in CODE.findall(text) for word in re.split(r"[\s,;/()]+", code)]
+    stems = {re.sub(r"\.(?:c|h|cc|py|proto)$", "", word) for word in words}
+    for file in sorted(tree.files):
+        stem, suffix = os.path.splitext(os.path.basename(file))
+        if os.path.dirname(file) != os.path.dirname(path) or suffix not in (".c", ".h", ".cc", ".py", ".proto"):
+            continue
+        if not INSIDE.search(stem) and not any(fnmatch.fnmatchcase(stem, word) for word in stems):
+            yield table.start(), "the table of files lacks %s" % os.path.basename(file)
+
+
 def findings(tree, path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    for check in (links, mentions) if path.endswith(".md") else (mentions,):
+    for check in (links, mentions, unnamed) if path.endswith(".md") else (mentions,):
         for at, fault in check(tree, path, text):
             yield "%s:%d: %s" % (path, text.count("\n", 0, at) + 1, fault)
 

@@ -8,7 +8,7 @@
  * meanwhile. */
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
-static const struct fg_metric_def watch_metrics[] = FG_METRICS_DEFS(WATCH_METRICS);
+FG_METRICS_TABLE(watch_metrics, WATCH_METRICS)
 
 /* Makes the thread read the ring. Returns the number of a read that has not begun yet, so what
  * it finds is not older than this call. With the lock held. */
@@ -324,7 +324,7 @@ static void on_scrape(void *arg)
     fg_metric_set(watch->metrics, WATCH_GONE, counts[FG_RING_GONE]);
     fg_metric_set(watch->metrics, WATCH_UNDRAINED,
                   view->ring.n_revisions == 0 ? 0 : view->ring.n_revisions - 1);
-    fg_metric_set(watch->metrics, WATCH_AGE, fg_ring_watch_now(watch) - read_mono_ns);
+    fg_metric_set_fraction(watch->metrics, WATCH_AGE, fg_ring_watch_now(watch) - read_mono_ns);
 }
 
 static void init_threads(struct fg_ring_watch *watch)

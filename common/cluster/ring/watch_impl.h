@@ -27,7 +27,7 @@
     M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Ring members by state")  \
     M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Ring members by state")        \
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
-    M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the last successful read of the ring") \
+    M(FRACTION, WATCH_AGE, "flamegrid_ring_age_seconds", "Time since the last successful read of the ring") \
     M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "1 if the bucket denied the last ring update") \
     M(GAUGE, WATCH_MEMBER, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Reads of the ring")                     \

@@ -10,6 +10,13 @@ enum {
 
 static const double LEAST = 0.5; /* of a limit */
 
+/* clang-format off */
+#define NEAR_NAME "flamegrid_tenant_limit_used_ratio{tenant=\"%s\",limit=\"%s\"}"
+#define NEAR_METRICS(M) \
+    M(FRACTION, NEAR_USED, NEAR_NAME, "Share of a limit that a tenant has used, of the tenants that have used most and at least half, all processes together")
+/* clang-format on */
+FG_METRICS_TABLE(near_metrics, NEAR_METRICS) /* templates */
+
 /* A tenant that is near a limit. */
 struct limit_gauge {
     char tenant[FG_TENANT_MAX_BYTES + 1];
@@ -121,14 +128,11 @@ static void replace(struct fg_limit_gauges *gauges)
     for (uint32_t i = 0; i < gauges->n_next; i++) {
         char *name = fg_malloc(NAME_MAX_BYTES);
 
-        (void)snprintf(name, NAME_MAX_BYTES,
-                       "flamegrid_tenant_limit_used_percent{tenant=\"%s\",limit=\"%s\"}",
-                       gauges->next[i].tenant, gauges->next[i].limit);
+        (void)snprintf(name, NAME_MAX_BYTES, NEAR_NAME, gauges->next[i].tenant,
+                       gauges->next[i].limit);
         gauges->names[i] = name;
-        gauges->defs[i] =
-            (struct fg_metric_def){FG_METRIC_GAUGE, name,
-                                   "Share of a limit that a tenant has used, of the tenants that "
-                                   "have used most and at least half, all processes together"};
+        gauges->defs[i] = near_metrics[0];
+        gauges->defs[i].name = name;
     }
     if (gauges->n_next > 0)
         gauges->shown = fg_metrics_register(gauges->registry, gauges->defs, gauges->n_next);
@@ -142,6 +146,6 @@ void fg_limit_gauges_show(struct fg_limit_gauges *gauges)
     memcpy(gauges->near, gauges->next, sizeof gauges->near);
     gauges->n_near = gauges->n_next;
     for (uint32_t i = 0; i < gauges->n_near; i++)
-        fg_metric_set(gauges->shown, i, (int64_t)lround(100 * gauges->near[i].used));
+        fg_metric_set_fraction(gauges->shown, i, (int64_t)lround(1e9 * gauges->near[i].used));
     gauges->n_next = 0;
 }

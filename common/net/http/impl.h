@@ -1,25 +1,6 @@
 /*
  * What the files of the HTTP server share. Nothing outside this folder includes it, except the
- * fuzz targets that drive a connection from memory.
- *
- *     server.c         routes, start and drain
- *     listen.c         a loop's part: accepting, the list of its connections, their clock
- *     peers.c          ... its connections by address, and which of them are idle
- *     socket.c         TCP: what a connection wants done (struct fg_http_io), done with libuv
- *     secure.c         TLS between a socket and its connection
- *     conn.c           a connection of any version of HTTP; knows no sockets
- *     http1.c          HTTP/1.1 as a struct fg_http_protocol: the state machine
- *     http1_parse.c    ... its requests, found by llhttp
- *     http1_answer.c   ... and the form of its answers
- *     http2.c, ...     HTTP/2 as a struct fg_http_protocol, see http2.h
- *     request.c        what handlers ask about a request
- *     admit.c          what a request has to pass before its body is read
- *     doors.c          who may call a route
- *     hold.c           the memory of requests and answers, and how fast answers are read
- *     response.c       answers, errors and refusals, for all versions of HTTP
- *     stream.c         answers that leave before they are complete
- *     encode.c         content codings of answers, on the workers
- *     stats.c          what is counted
+ * fuzz targets that drive a connection from memory. README.md says which file does what.
  */
 #ifndef FG_COMMON_NET_HTTP_IMPL_H
 #define FG_COMMON_NET_HTTP_IMPL_H

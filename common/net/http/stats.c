@@ -53,8 +53,17 @@
     "a request)"
 #define REFUSED_HELP "Requests refused before they reached a handler, by reason"
 
+/* Pyroscope's name and labels. */
+#define SERIES_NAME                                                                                \
+    "pyroscope_request_duration_seconds{method=\"%s\",route=\"%s\",status_code=\"%s\","            \
+    "ws=\"false\"}"
+#define SERIES_METRICS(M)                                                                          \
+    M(HISTOGRAM, SERIES_SECONDS, SERIES_NAME,                                                      \
+      "Duration of requests, from the first byte of the request to the response")
+FG_METRICS_TABLE(series_templates, SERIES_METRICS)
+
 FG_METRICS_ENUM(http_metric, HTTP_METRICS)
-static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS);
+FG_METRICS_TABLE(http_metrics, HTTP_METRICS)
 
 /* The refusals are counted in the order of enum fg_http_refusal. */
 _Static_assert((int)http_metric_count - (int)HTTP_REFUSED_NOT_FOUND ==
@@ -133,15 +142,14 @@ static char *series_name(const struct fg_http_stats *stats, size_t at)
 {
     size_t status = at % FG_COUNT(statuses), rest = at / FG_COUNT(statuses);
     const char *route = stats->routes[rest / FG_COUNT(methods)];
+    char code[12] = "other";
     struct fg_buf name;
 
+    if (statuses[status] != 0)
+        (void)snprintf(code, sizeof code, "%u", statuses[status]);
     fg_buf_init(&name, 4096);
-    fg_buf_printf(&name, "pyroscope_request_duration_seconds{method=\"%s\",route=\"%s\"",
-                  fg_http_method_name(methods[rest % FG_COUNT(methods)]), route);
-    if (statuses[status] == 0)
-        fg_buf_puts(&name, ",status_code=\"other\",ws=\"false\"}");
-    else
-        fg_buf_printf(&name, ",status_code=\"%u\",ws=\"false\"}", statuses[status]);
+    fg_buf_printf(&name, SERIES_NAME, fg_http_method_name(methods[rest % FG_COUNT(methods)]), route,
+                  code);
     fg_buf_putc(&name, '\0');
     fg_assert(!name.full);
     return (char *)name.ptr;
@@ -157,9 +165,7 @@ static struct fg_metrics *series_metrics(struct fg_http_stats *stats, size_t at)
     /* Once in the life of a series: the lock and the registry's are free nearly always. */
     pthread_mutex_lock(&stats->lock);
     if (series->def.name == NULL) {
-        series->def.kind = FG_METRIC_HISTOGRAM;
-        series->def.help =
-            "Duration of requests, from the first byte of the request to the response";
+        series->def = series_templates[0];
         series->def.name = series_name(stats, at);
     }
     metrics = fg_metrics_register(stats->registry, &series->def, 1);

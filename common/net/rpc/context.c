@@ -40,7 +40,7 @@ enum {
 #define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
 #define RPC_REFUSED_HELP    "Refused calls and connections of other services, by reason"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
-static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
+FG_METRICS_TABLE(rpc_metrics, RPC_METRICS)
 
 /* Beyond it they share one name: labels are for what one can look at. */
 enum { PEERS_NAMED_MAX = 256 };

@@ -22,7 +22,7 @@
 #define RECORD_FAILURES(code) "flamegrid_rpc_call_failures_total{code=\"" code "\",peer=\"%s\"}"
 #define RECORD_FAILURES_HELP  "Failed calls to another service, by error code"
 FG_METRICS_ENUM(record_metric, RECORD_METRICS)
-static const struct fg_metric_def templates[] = FG_METRICS_DEFS(RECORD_METRICS);
+FG_METRICS_TABLE(templates, RECORD_METRICS)
 
 enum { LABEL_MAX_BYTES = 256, NAME_MAX_BYTES = LABEL_MAX_BYTES + 100 };
 

@@ -24,7 +24,7 @@ static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
     M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for calls between services, in seconds since the epoch")
 /* clang-format on */
 FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
-static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METRICS);
+FG_METRICS_TABLE(secure_metrics, SECURE_METRICS)
 
 enum { CERT, KEY, CA, SECRET, FILES }; /* the first three, or the last */
 

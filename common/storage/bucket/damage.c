@@ -21,7 +21,7 @@ static const int64_t FORGET_NS = FG_HOUR_NS;
     M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Reads that failed because an object of the bucket requires a newer version of this program, or a key that it does not have")
 /* clang-format on */
 FG_METRICS_ENUM(damage_metric, DAMAGE_METRICS)
-static const struct fg_metric_def damage_metrics[] = FG_METRICS_DEFS(DAMAGE_METRICS);
+FG_METRICS_TABLE(damage_metrics, DAMAGE_METRICS)
 
 /* What differs between objects that are damaged and those that another program can read. */
 static const struct kind {

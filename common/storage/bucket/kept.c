@@ -18,7 +18,7 @@ static const int64_t TIMEOUT_NS = FG_MINUTE_NS;
     M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Failed writes of backup copies to manifests/kept/; the next attempt follows after ten minutes")
 /* clang-format on */
 FG_METRICS_ENUM(kept_metric, KEPT_METRICS)
-static const struct fg_metric_def kept_metrics[] = FG_METRICS_DEFS(KEPT_METRICS);
+FG_METRICS_TABLE(kept_metrics, KEPT_METRICS)
 
 struct last {
     uint64_t hash; /* of the object's name */

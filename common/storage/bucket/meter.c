@@ -29,7 +29,7 @@
     M(COUNTER, BYTES_WRITTEN, "flamegrid_bucket_written_bytes_total", "Object bytes written to the bucket")
 /* clang-format on */
 FG_METRICS_ENUM(bucket_metric, BUCKET_METRICS)
-static const struct fg_metric_def bucket_metrics[] = FG_METRICS_DEFS(BUCKET_METRICS);
+FG_METRICS_TABLE(bucket_metrics, BUCKET_METRICS)
 
 void fg_bucket_meter_init(struct fg_bucket_meter *meter, struct fg_registry *registry)
 {

@@ -64,7 +64,7 @@ static const int64_t LOOK_NS = FG_SECOND_NS;
     M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes",                                     \
       "Bytes queued for writing to the disk cache")
 FG_METRICS_ENUM(disk_metric, DISK_METRICS)
-static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS);
+FG_METRICS_TABLE(disk_metrics, DISK_METRICS)
 
 struct disk_cache_entry {
     uint64_t hash;

@@ -15,7 +15,7 @@
 
 #define TEST_METRICS(M) M(GAUGE, T_SCRAPES, "test_scrapes", "How often the hook was called.")
 FG_METRICS_ENUM(test_metric, TEST_METRICS)
-static const struct fg_metric_def test_metrics[] = FG_METRICS_DEFS(TEST_METRICS);
+FG_METRICS_TABLE(test_metrics, TEST_METRICS)
 
 struct fixture {
     struct served served;

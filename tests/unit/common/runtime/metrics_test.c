@@ -14,7 +14,15 @@
     M(HISTOGRAM, T_COMMIT_SECONDS, "fg_commit_seconds", "Of a commit.")                            \
     M(COUNTER, T_REFUSED_LATE, "fg_refused_total{reason=\"late\"}", "Refused.")
 FG_METRICS_ENUM(test_metric, TEST_METRICS)
-static const struct fg_metric_def test_metrics[] = FG_METRICS_DEFS(TEST_METRICS);
+FG_METRICS_TABLE(test_metrics, TEST_METRICS)
+
+#define OTHER_METRICS(M)                                                                           \
+    M(FRACTION, T_AGE, "fg_age_seconds", "Age of the oldest.")                                     \
+    M(COUNTER, T_FOLLOWED, "fg_followed_total", "Counted elsewhere.")                              \
+    M(COUNTER, T_CALLS_LOST, "fg_calls_total{peer=\"%s\",result=\"lost\"}", "Calls.")              \
+    M(COUNTER, T_CALLS_DONE, "fg_calls_total{peer=\"%s\",result=\"done\"}", "Calls.")
+FG_METRICS_ENUM(other_metric, OTHER_METRICS)
+FG_METRICS_TABLE(other_metrics, OTHER_METRICS)
 
 /* The whole text, kept until the next call. */
 static const char *text_of(struct fg_registry *registry)
@@ -86,6 +94,69 @@ static void metrics_are_written_as_prometheus_text(void **state)
     assert_int_equal(fg_metric_get(metrics, T_COMMIT_SECONDS), 5);
     assert_int_equal((int64_t)fg_metric_get(metrics, T_HEAD_BYTES), -3);
     fg_registry_destroy(registry);
+}
+
+static void fractions_are_written_in_their_unit(void **state)
+{
+    static const struct {
+        int64_t billionths;
+        const char *line;
+    } cases[] = {
+        {0, "\nfg_age_seconds 0.000000000\n"},
+        {1, "\nfg_age_seconds 0.000000001\n"},
+        {2500000000, "\nfg_age_seconds 2.500000000\n"},
+        {-1500000000, "\nfg_age_seconds -1.500000000\n"},
+        {INT64_MIN, "\nfg_age_seconds -9223372036.854775808\n"},
+    };
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_metrics *metrics =
+        fg_metrics_register(registry, other_metrics, FG_COUNT(other_metrics));
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        fg_metric_set_fraction(metrics, T_AGE, cases[i].billionths);
+        assert_non_null(strstr(text_of(registry), cases[i].line));
+        assert_int_equal((int64_t)fg_metric_get(metrics, T_AGE), cases[i].billionths);
+    }
+    assert_non_null(strstr(text_of(registry), "# TYPE fg_age_seconds gauge\n"));
+    fg_registry_destroy(registry);
+}
+
+static void totals_are_set(void **state)
+{
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_metrics *metrics =
+        fg_metrics_register(registry, other_metrics, FG_COUNT(other_metrics));
+
+    (void)state;
+    fg_metric_set_total(metrics, T_FOLLOWED, 7);
+    fg_metric_set_total(metrics, T_FOLLOWED, UINT64_MAX);
+    assert_non_null(strstr(text_of(registry), "# TYPE fg_followed_total counter\n"
+                                              "fg_followed_total 18446744073709551615\n"));
+    fg_registry_destroy(registry);
+}
+
+/* The tables of this program: a row for each family, with the values of its labels that are known
+ * before it runs. */
+static void docs_have_all_tables(void **state)
+{
+    struct fg_buf text;
+
+    (void)state;
+    fg_buf_init(&text, 16384);
+    fg_metrics_write_docs(&text);
+    fg_buf_putc(&text, '\0');
+    assert_string_equal(text.ptr,
+                        "| Metric | Type | Labels | Meaning |\n"
+                        "|---|---|---|---|\n"
+                        "| `fg_age_seconds` | gauge |  | Age of the oldest. |\n"
+                        "| `fg_calls_total` | counter | `peer`; `result`: done, lost | Calls. |\n"
+                        "| `fg_commit_seconds` | histogram |  | Of a commit. |\n"
+                        "| `fg_committed_total` | counter |  | Made durable. |\n"
+                        "| `fg_followed_total` | counter |  | Counted elsewhere. |\n"
+                        "| `fg_head_bytes` | gauge |  | Memory held. |\n"
+                        "| `fg_refused_total` | counter | `reason`: full, late | Refused. |\n");
+    fg_buf_done(&text);
 }
 
 /* As the HTTP server does: rows for each route, with names made at run time. */
@@ -298,6 +369,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics_are_written_as_prometheus_text),
+        cmocka_unit_test(fractions_are_written_in_their_unit),
+        cmocka_unit_test(totals_are_set),
+        cmocka_unit_test(docs_have_all_tables),
         cmocka_unit_test(tables_made_while_running),
         cmocka_unit_test(equal_names_are_one_series),
         cmocka_unit_test(an_empty_histogram_is_left_out),

@@ -18,7 +18,7 @@ static const struct push_answer full = {.code = FG_E_LIMIT};
 static const struct push_answer early = {.code = FG_E_ABORTED};
 static const struct push_answer stale = {.code = FG_E_PRECONDITION, .newest = 4};
 
-static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRICS);
+FG_METRICS_TABLE(metrics, DISTRIBUTOR_METRICS)
 
 struct fixture {
     struct push_ring ring;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static const struct fg_metric_def metric_defs[] = FG_METRICS_DEFS(SCRAPE_METRICS);
+FG_METRICS_TABLE(metric_defs, SCRAPE_METRICS)
 
 /* ---- the ingester ---- */
 
