@@ -332,7 +332,7 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
     /* The limit of a drawing is one of functions: it is chosen from all of them. */
     if (stacks != NULL &&
         qry_flamegraph_make(query, selection, stacks, dot ? FG_FLAME_NODES_MAX : max_nodes,
-                            !tree_bytes, tree, err) != FG_OK)
+                            !tree_bytes && !dot, tree, err) != FG_OK)
         return err->code;
     /* Writing a large response takes long as well. */
     if (qry_query_check(query, err) != FG_OK)

@@ -6,8 +6,8 @@
  *   - truncation runs twice, since each part was truncated before it was merged; the remainders of
  *     the first pass are nodes of the second and take room from others.
  *
- * Totals are exact either way. Only flame graphs are cut so, data that is asked for as pprof is
- * not.
+ * Totals are exact either way. Only flame graphs of Pyroscope's interfaces fold; tables, sandwiches
+ * and exports have such a function and what it calls as they are.
  *
  * A pure function. Thread: any.
  */

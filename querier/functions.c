@@ -19,8 +19,8 @@ static enum fg_code collect(struct qry_query *query, struct qry_selection *selec
 
     if (qry_params_selection(query, selection, err) != FG_OK)
         return err->code;
-    /* A picture of so many nodes has them all. */
-    return qry_flamegraph_make(query, selection, &all, FG_FLAME_NODES_MAX, true, tree, err);
+    /* A picture of so many nodes has them all, and a function called "other" is one of them. */
+    return qry_flamegraph_make(query, selection, &all, FG_FLAME_NODES_MAX, false, tree, err);
 }
 
 static void begin(const struct qry_selection *selection, struct fg_json_writer *json)

@@ -403,15 +403,17 @@ static const struct render_form *find_form(struct fg_slice name)
 }
 
 /* Collects the stacks. Whoever focuses gets what all nodes have, since the functions that are meant
- * may be anywhere. */
-static enum fg_code collect_tree(struct qry_query *query, struct render *render, bool whole,
-                                 struct fg_err *err)
+ * may be anywhere. form NULL: flamebearer JSON, the only one that is to be as in Pyroscope. */
+static enum fg_code collect_tree(struct qry_query *query, struct render *render,
+                                 const struct render_form *form, struct fg_err *err)
 {
+    bool whole = (form != NULL && form->whole) || render->focused;
+    bool fold = form == NULL && !render->focused;
     struct fg_sandwich sandwich;
 
     if (qry_flamegraph_make(query, &render->selection, &render->stacks,
-                            whole || render->focused ? FG_FLAME_NODES_MAX : render->max_nodes, true,
-                            &render->tree, err) != FG_OK)
+                            whole ? FG_FLAME_NODES_MAX : render->max_nodes, fold, &render->tree,
+                            err) != FG_OK)
         return err->code;
     if (render->focused) {
         struct fg_tree all = render->tree;
@@ -430,8 +432,7 @@ static enum fg_code answer_render(struct qry_query *query, struct render *render
 {
     const struct render_form *form = find_form(query->params.format);
 
-    if (read_render(query, render, err) != FG_OK ||
-        collect_tree(query, render, form != NULL && form->whole, err) != FG_OK)
+    if (read_render(query, render, err) != FG_OK || collect_tree(query, render, form, err) != FG_OK)
         return err->code;
     if (form != NULL) {
         form->write(render, query, &query->body);

@@ -120,6 +120,16 @@ def merged(profiles, start_ms, end_ms):
     return found
 
 
+def pictured(stacks):
+    """{stack: value} as flame graphs of Pyroscope's form have it: what a function called "other" calls is part of it."""
+    found = {}
+    for stack, value in stacks.items():
+        if "other" in stack:
+            stack = stack[:stack.index("other") + 1]
+        found[stack] = found.get(stack, 0) + value
+    return found
+
+
 def of_spans(profiles, start_ms, end_ms, spans=(), traces=()):
     """{stack: value} of the samples that belong to one of the spans or traces."""
     found = {}
