@@ -782,6 +782,25 @@ def wrong_requests(_):
             check(status == want and text in answer, "%s: %d %s", body, status, answer)
 
 
+def without_debug_info(_):
+    """Agents and profilecli learn that it is not stored, in the form of their protocol."""
+    service = "/debuginfo.v1alpha1.DebuginfoService/"
+    with flamegrid.Server(*QUICK, *IDLE) as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        status, body = client.send("POST", service + "ShouldInitiateUpload", b"{}", {"Content-Type": "application/json"})
+        check(status == 200 and json.loads(body) == {"reason": "DebugInfo upload disabled"}, "%d %s", status, body)
+        for method in ("UploadFinished", "ListDebuginfo", "DeleteDebuginfo"):
+            for kind, content in (("application/json", b'{"gnuBuildId":"ab"}'), ("application/proto", b"")):
+                status, body = client.send("POST", service + method, content, {"Content-Type": kind})
+                check(status == 501 and json.loads(body)["code"] == "unimplemented", "%s: %d %s", method, status, body)
+            client.connection.request("POST", service + method, bytes(5), {"Content-Type": "application/grpc-web"})
+            response = client.connection.getresponse()
+            check(response.status == 200 and response.getheader("grpc-status") == "12", "%s: %d %s", method, response.status, response.read())
+            response.read()
+        status, body = client.send("POST", service + "Upload/ab", b"\x7fELF", {"Content-Type": "application/octet-stream"})
+        check(status == 501 and json.loads(body)["code"] == "unimplemented", "%d %s", status, body)
+
+
 LIMITS = """overrides:
   tiny: {max_query_bytes: 1KiB}
   single: {max_concurrent_queries: 1, max_queued_queries: 1}
@@ -861,7 +880,7 @@ def check_queue(server):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
+    for case in (profiles_everywhere, wrong_requests, without_debug_info, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 
