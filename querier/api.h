@@ -21,6 +21,9 @@ extern const size_t qry_n_api_endpoints;
 /* The small services besides querier.v1 (querier/API.md#settings), in api_services.c. */
 extern const struct qry_endpoint qry_service_endpoints[];
 extern const size_t qry_n_service_endpoints;
+/* Those whose bodies are files. */
+extern const struct qry_endpoint qry_file_endpoints[];
+extern const size_t qry_n_file_endpoints;
 
 /* Returns FG_E_LIMIT: the response needs more memory than one may use. */
 enum fg_code qry_api_too_large(struct fg_err *err);

@@ -144,6 +144,15 @@ static enum fg_code no_debug_info(struct qry_query *query, const ProtobufCMessag
     return out.reason == NULL ? qry_api_too_large(err) : qry_reply_message(query, &out.base, err);
 }
 
+/* Debug information is not kept, so there is none to list, to end or to delete. */
+static enum fg_code no_debug_info_store(struct qry_query *query, const ProtobufCMessage *in,
+                                        struct fg_err *err)
+{
+    (void)query;
+    (void)in;
+    return fg_fail(err, FG_E_UNIMPLEMENTED, "debug information is not stored here");
+}
+
 #define ANY &capabilities__v1__any_request__descriptor
 
 /* clang-format off */
@@ -160,6 +169,15 @@ const struct qry_endpoint qry_service_endpoints[] = {
     {"/vcs.v1.VCSService/GetCommit", "GetCommit", ANY, no_session, 0, false},
     {"/vcs.v1.VCSService/GetCommits", "GetCommits", ANY, no_session, 0, false},
     {"/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload", "ShouldInitiateUpload", ANY, no_debug_info, FG_SCOPE_DEBUGINFO, false},
+    {"/debuginfo.v1alpha1.DebuginfoService/UploadFinished", "UploadFinished", ANY, no_debug_info_store, FG_SCOPE_DEBUGINFO, false},
+    {"/debuginfo.v1alpha1.DebuginfoService/ListDebuginfo", "ListDebuginfo", ANY, no_debug_info_store, FG_SCOPE_DEBUGINFO, false},
+    {"/debuginfo.v1alpha1.DebuginfoService/DeleteDebuginfo", "DeleteDebuginfo", ANY, no_debug_info_store, FG_SCOPE_DEBUGINFO, false},
+};
+const size_t qry_n_service_endpoints = FG_COUNT(qry_service_endpoints);
+
+/* The body is the file itself, in no message. */
+const struct qry_endpoint qry_file_endpoints[] = {
+    {"/debuginfo.v1alpha1.DebuginfoService/Upload/", "UploadDebuginfo", NULL, no_debug_info_store, FG_SCOPE_DEBUGINFO, false},
 };
 /* clang-format on */
-const size_t qry_n_service_endpoints = FG_COUNT(qry_service_endpoints);
+const size_t qry_n_file_endpoints = FG_COUNT(qry_file_endpoints);

@@ -2,10 +2,10 @@
 #include "common/base/str.h"
 #include "common/model/dot.h"
 #include "common/model/flame.h"
-#include "common/model/pgo.h"
 #include "querier/api.h"
 #include "querier/collect.h"
 #include "querier/flamegraph.h"
+#include "querier/pprof.h"
 #include "querier/reply.h"
 
 /* What the methods that return stacks have in common. */
@@ -263,22 +263,12 @@ static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_sel
                                 const struct stack_request *in, size_t max_nodes,
                                 struct fg_buf *out, struct fg_err *err)
 {
-    /* A range before everything that is kept ends at INT64_MIN: then without a time. */
-    struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
-    const Types__V1__GoPGO *pgo = in->selector == NULL ? NULL : in->selector->go_pgo;
-    struct fg_tree calls, small;
+    const Types__V1__GoPGO *asked = in->selector == NULL ? NULL : in->selector->go_pgo;
+    struct qry_go_pgo pgo = {0};
 
-    fg_tree_init(&calls);
-    fg_tree_init(&small);
-    if (pgo != NULL) {
-        fg_tree_pgo(tree, pgo->keep_locations, pgo->aggregate_callees, &calls);
-        tree = &calls;
-    }
-    if (max_nodes > 0)
-        fg_tree_truncate(tree, max_nodes, &small);
-    fg_pprof_write(max_nodes > 0 ? &small : tree, &head, out);
-    fg_tree_done(&small);
-    fg_tree_done(&calls);
+    if (asked != NULL)
+        pgo = (struct qry_go_pgo){asked->keep_locations, asked->aggregate_callees};
+    qry_pprof_write(tree, selection, asked != NULL ? &pgo : NULL, max_nodes, out);
     return out->full ? qry_api_too_large(err) : FG_OK;
 }
 
@@ -344,25 +334,19 @@ static enum fg_code answer_flamegraph(struct qry_query *query,
     return reply_flamegraph(query, tree, max_nodes, err);
 }
 
-/* Collects what a pprof is made of. *ret_max_nodes 0: all nodes, unless the client asked for fewer.
- * A request for more nodes than a flame graph may have is no mistake here, since a pprof without a
- * limit has all. */
+/* Collects what a pprof is made of. *ret_max_nodes 0: all nodes. */
 static enum fg_code find_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
 {
     const struct qry_stack_filter *stacks = NULL;
-    size_t max_nodes = 0;
 
     if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_selection_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) !=
-            FG_OK ||
+        qry_pprof_max_nodes(in->max_nodes, ret_max_nodes, err) != FG_OK ||
         find_stacks(query, in, selection, &stacks, err) != FG_OK ||
-        (stacks != NULL && qry_collect_tree(query, selection, stacks, false, tree, err) != FG_OK) ||
-        qry_query_check(query, err) != FG_OK)
+        (stacks != NULL && qry_collect_tree(query, selection, stacks, false, tree, err) != FG_OK))
         return err->code;
-    *ret_max_nodes = in->max_nodes > 0 ? max_nodes : 0;
-    return FG_OK;
+    return qry_query_check(query, err);
 }
 
 static enum fg_code answer_stacks(struct qry_query *query, const struct stack_request *in,

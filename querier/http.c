@@ -502,6 +502,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     } tables[] = {
         {qry_api_endpoints, qry_n_api_endpoints, false, false, false},
         {qry_service_endpoints, qry_n_service_endpoints, false, false, false},
+        {qry_file_endpoints, qry_n_file_endpoints, false, true, false},
         {qry_render_endpoints, qry_n_render_endpoints, false, false, true},
         {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false},
         {qry_function_endpoints, qry_n_function_endpoints, false, false, true},

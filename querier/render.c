@@ -10,6 +10,7 @@
 #include "querier/flame_json.h"
 #include "querier/flamegraph.h"
 #include "querier/function_match.h"
+#include "querier/pprof.h"
 #include "querier/reply.h"
 
 enum {
@@ -96,14 +97,12 @@ static int64_t read_time_ms(struct fg_slice text, int64_t now_ns)
     return ns / FG_MS_NS;
 }
 
-/* Reads a number of nodes; a malformed one counts as missing. */
-static enum fg_code read_max_nodes(struct fg_slice text, size_t *ret_max_nodes, struct fg_err *err)
+/* Reads a number of nodes; a missing or malformed one is 0. */
+static int64_t read_nodes(struct fg_slice text)
 {
-    int64_t asked = 0;
+    int64_t asked;
 
-    if (!fg_parse_i64(text, &asked))
-        asked = 0;
-    return qry_selection_max_nodes(asked, ret_max_nodes, err);
+    return fg_parse_i64(text, &asked) ? asked : 0;
 }
 
 /* Rounds a step to what people read easily, as Grafana does with its intervals. */
@@ -241,12 +240,32 @@ static enum fg_code finish(struct qry_query *query, struct fg_err *err)
 
 /* --- /pyroscope/render --- */
 
+/* Which nodes a form shows. */
+enum form_nodes {
+    FORM_CUT_NODES, /* max-nodes, or the default */
+    FORM_ALL_NODES, /* all, unless max-nodes says fewer: a file for other programs */
+    FORM_FUNCTIONS, /* it chooses functions by itself, from all nodes; max-nodes is their number */
+};
+
+struct render;
+
+/* A form other than flamebearer JSON. */
+struct render_form {
+    const char *name; /* of the parameter `format` */
+    const char *content_type;
+    enum form_nodes nodes;
+    bool located; /* with addresses, lines and files */
+    void (*write)(const struct render *render, const struct qry_query *query, struct fg_buf *out);
+};
+
 struct render {
+    const struct render_form *form; /* NULL: flamebearer JSON */
     struct qry_selection selection;
     struct timeline timeline;
     struct fg_tree tree; /* to be drawn */
     struct qry_points *series;
-    size_t n_series, max_nodes;
+    size_t n_series;
+    size_t max_nodes; /* 0: all, or of functions as many as the form has by itself */
     char *group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
     struct qry_stack_filter stacks; /* only those below a call site */
@@ -281,6 +300,20 @@ static enum fg_code read_parts(struct qry_query *query, struct render *render, s
     return qry_function_match_read(params->function, params->regex, &render->focus, err);
 }
 
+static enum fg_code read_max_nodes(struct qry_query *query, struct render *render,
+                                   struct fg_err *err)
+{
+    int64_t asked = read_nodes(query->params.max_nodes);
+
+    if (render->form != NULL && render->form->nodes == FORM_ALL_NODES)
+        return qry_pprof_max_nodes(asked, &render->max_nodes, err);
+    if (qry_selection_max_nodes(asked, &render->max_nodes, err) != FG_OK)
+        return err->code;
+    if (render->form != NULL && render->form->nodes == FORM_FUNCTIONS)
+        render->max_nodes = (size_t)asked;
+    return FG_OK;
+}
+
 static enum fg_code read_render(struct qry_query *query, struct render *render, struct fg_err *err)
 {
     const struct qry_render_params *params = &query->params;
@@ -288,8 +321,7 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
     struct timeline *timeline = &render->timeline;
 
     if (qry_selection_parse(query, &render->selection, params->query, "query", err) != FG_OK ||
-        read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK ||
-        read_parts(query, render, err) != FG_OK)
+        read_max_nodes(query, render, err) != FG_OK || read_parts(query, render, err) != FG_OK)
         return err->code;
     timeline->start_ms = read_time_ms(params->from, now_ns);
     timeline->end_ms = read_time_ms(params->until, now_ns);
@@ -338,22 +370,12 @@ static enum fg_code write_render(const struct render *render, struct qry_query *
 
 /* ---- forms other than flamebearer JSON ---- */
 
-struct render_form {
-    const char *name; /* of the parameter `format` */
-    const char *content_type;
-    bool whole; /* made from all nodes, whatever max-nodes says */
-    void (*write)(const struct render *render, const struct qry_query *query, struct fg_buf *out);
-};
-
 static void write_dot(const struct render *render, const struct qry_query *query,
                       struct fg_buf *out)
 {
-    int64_t asked_nodes = 0; /* of functions: another default than that of flame graphs */
-
-    if (!fg_parse_i64(query->params.max_nodes, &asked_nodes))
-        asked_nodes = 0;
+    (void)query;
     fg_dot_write(&render->tree, &render->selection.type, render->selection.end_ns,
-                 (size_t)asked_nodes, out);
+                 render->max_nodes, out);
 }
 
 static void write_folded(const struct render *render, const struct qry_query *query,
@@ -385,12 +407,31 @@ static void write_svg(const struct render *render, const struct qry_query *query
                    render->max_nodes, out);
 }
 
+static void write_pprof(const struct render *render, const struct qry_query *query,
+                        struct fg_buf *out)
+{
+    (void)query;
+    qry_pprof_write(&render->tree, &render->selection, NULL, render->max_nodes, out);
+}
+
+static void write_go_pgo(const struct render *render, const struct qry_query *query,
+                         struct fg_buf *out)
+{
+    /* As `profilecli query go-pgo` asks for it. */
+    static const struct qry_go_pgo pgo = {.keep_locations = 5, .aggregate_callees = true};
+
+    (void)query;
+    qry_pprof_write(&render->tree, &render->selection, &pgo, render->max_nodes, out);
+}
+
 static const struct render_form render_forms[] = {
-    {"dot", "text/plain; charset=utf-8", true, write_dot},
-    {"firefox", "application/json", true, write_firefox},
-    {"folded", "text/plain; charset=utf-8", true, write_folded},
-    {"speedscope", "application/json", true, write_speedscope},
-    {"svg", "image/svg+xml", false, write_svg},
+    {"dot", "text/plain; charset=utf-8", FORM_FUNCTIONS, false, write_dot},
+    {"firefox", "application/json", FORM_ALL_NODES, false, write_firefox},
+    {"folded", "text/plain; charset=utf-8", FORM_ALL_NODES, false, write_folded},
+    {"goPgo", "application/octet-stream", FORM_ALL_NODES, true, write_go_pgo},
+    {"pprof", "application/octet-stream", FORM_ALL_NODES, true, write_pprof},
+    {"speedscope", "application/json", FORM_ALL_NODES, false, write_speedscope},
+    {"svg", "image/svg+xml", FORM_CUT_NODES, false, write_svg},
 };
 
 /* NULL: flamebearer JSON, which is also the answer to a form that is unknown, as in Pyroscope. */
@@ -402,37 +443,69 @@ static const struct render_form *find_form(struct fg_slice name)
     return NULL;
 }
 
-/* Collects the stacks. Whoever focuses gets what all nodes have, since the functions that are meant
- * may be anywhere. form NULL: flamebearer JSON, the only one that is to be as in Pyroscope. */
-static enum fg_code collect_tree(struct qry_query *query, struct render *render,
-                                 const struct render_form *form, struct fg_err *err)
+/* Leaves only the functions that are meant and what they call. */
+static void focus(struct render *render)
 {
-    bool whole = (form != NULL && form->whole) || render->focused;
-    bool fold = form == NULL && !render->focused;
+    struct fg_tree all = render->tree;
     struct fg_sandwich sandwich;
 
+    fg_sandwich_make(&all, qry_function_match_is, &render->focus, &sandwich);
+    render->tree = sandwich.callees;
+    fg_tree_init(&sandwich.callees);
+    fg_sandwich_done(&sandwich);
+    fg_tree_done(&all);
+}
+
+static void cut(struct render *render)
+{
+    struct fg_tree all = render->tree;
+
+    fg_tree_init(&render->tree);
+    fg_tree_truncate(&all, render->max_nodes, &render->tree);
+    fg_tree_done(&all);
+}
+
+/* Collects the stacks of functions. Whoever focuses gets what all nodes have, since the functions
+ * that are meant may be anywhere. */
+static enum fg_code collect_functions(struct qry_query *query, struct render *render,
+                                      struct fg_err *err)
+{
+    enum form_nodes nodes = render->form != NULL ? render->form->nodes : FORM_CUT_NODES;
+    bool all = nodes != FORM_CUT_NODES || render->focused;
+    /* Only flamebearer JSON is to be as in Pyroscope. */
+    bool fold = render->form == NULL && !render->focused;
+
     if (qry_flamegraph_make(query, &render->selection, &render->stacks,
-                            whole ? FG_FLAME_NODES_MAX : render->max_nodes, fold, &render->tree,
+                            all ? FG_FLAME_NODES_MAX : render->max_nodes, fold, &render->tree,
                             err) != FG_OK)
         return err->code;
-    if (render->focused) {
-        struct fg_tree all = render->tree;
-
-        fg_sandwich_make(&all, qry_function_match_is, &render->focus, &sandwich);
-        render->tree = sandwich.callees;
-        fg_tree_init(&sandwich.callees);
-        fg_sandwich_done(&sandwich);
-        fg_tree_done(&all);
-    }
+    if (render->focused)
+        focus(render);
+    if (nodes == FORM_ALL_NODES && render->max_nodes > 0)
+        cut(render);
     return FG_OK;
+}
+
+static enum fg_code collect_tree(struct qry_query *query, struct render *render, struct fg_err *err)
+{
+    if (render->form == NULL || !render->form->located)
+        return collect_functions(query, render, err);
+    /* Inlined functions have no place of their own in a location. */
+    if (render->focused)
+        return fg_fail(err, FG_E_INVALID,
+                       "function and regex: not with format=%s, whose stacks are of locations",
+                       render->form->name);
+    query->exported = true;
+    return qry_collect_tree(query, &render->selection, &render->stacks, false, &render->tree, err);
 }
 
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
-    const struct render_form *form = find_form(query->params.format);
+    const struct render_form *form = render->form = find_form(query->params.format);
 
-    if (read_render(query, render, err) != FG_OK || collect_tree(query, render, form, err) != FG_OK)
+    if (read_render(query, render, err) != FG_OK || collect_tree(query, render, err) != FG_OK ||
+        qry_query_check(query, err) != FG_OK)
         return err->code;
     if (form != NULL) {
         form->write(render, query, &query->body);
@@ -522,7 +595,7 @@ static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2
     /* Nanoseconds and bytes have nothing to compare. */
     if (!fg_profile_type_eq(&sides[0].selection.type, &sides[1].selection.type))
         return fg_fail(err, FG_E_INVALID, "profile types must match");
-    if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
+    if (qry_selection_max_nodes(read_nodes(params->max_nodes), &max_nodes, err) != FG_OK)
         return err->code;
     enum fg_code code = qry_flamegraph_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)

@@ -49,7 +49,7 @@ void fg_tree_truncate(const struct fg_tree *tree, size_t max_nodes, struct fg_tr
 void fg_flame_write_tree(const struct fg_tree *tree, size_t max_nodes, struct fg_buf *out);
 
 /* Writes collapsed stacks, one line "main;work;hash 30" each, sorted by bytes. A line end in a name
- * becomes a space. */
+ * becomes a blank and a ';' becomes ':', so that the text can be read back. */
 void fg_flame_write_folded(const struct fg_tree *tree, struct fg_buf *out);
 
 /* A function: recursion counts once in total. */

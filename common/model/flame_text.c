@@ -72,15 +72,18 @@ struct folded {
     uint32_t *path; /* nodes of one stack, leaf first */
 };
 
-/* A line end in a name would end the stack's line. */
+/* A line end in a name would end the stack's line, a ';' the frame. */
 static void put_frame(struct fg_buf *text, struct fg_slice name)
 {
     size_t from = text->len;
 
     fg_buf_put(text, name);
-    for (size_t i = from; i < text->len; i++)
+    for (size_t i = from; i < text->len; i++) {
         if (text->ptr[i] == '\n' || text->ptr[i] == '\r')
             text->ptr[i] = ' ';
+        else if (text->ptr[i] == ';')
+            text->ptr[i] = ':';
+    }
 }
 
 static void put_stack(struct folded *folded, uint32_t leaf)

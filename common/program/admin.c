@@ -85,6 +85,20 @@ static void check_health(struct fg_http_request *req, void *arg)
     fg_arena_destroy(arena);
 }
 
+/* A client that gets this goes on without watching, as the protocol wants it (gRPC's
+ * health-checking.md), so it holds no stream open here. */
+static void watch_health(struct fg_http_request *req, void *arg)
+{
+    struct fg_connect_call call;
+    struct fg_err err;
+
+    (void)arg;
+    if (!fg_connect_accept(req, fg_mono_ns(fg_clock_real()), FG_MINUTE_NS, &call))
+        return;
+    (void)fg_fail(&err, FG_E_UNIMPLEMENTED, "health is not watched here: ask Check");
+    fg_connect_refuse(req, &call, &err);
+}
+
 /* Pyroscope's clients get JSON for a path that is not there. */
 static void get_nothing(struct fg_http_request *req, void *arg)
 {
@@ -272,6 +286,11 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
          .path = "/grpc.health.v1.Health/Check",
          .body_max_bytes = HEALTH_MAX_BYTES,
          .handler = check_health,
+         .kind = FG_HTTP_PROBE},
+        {.methods = FG_CONNECT_METHODS,
+         .path = "/grpc.health.v1.Health/Watch",
+         .body_max_bytes = HEALTH_MAX_BYTES,
+         .handler = watch_health,
          .kind = FG_HTTP_PROBE},
     };
     const struct fg_http_route for_operators[] = {

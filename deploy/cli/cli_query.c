@@ -33,13 +33,15 @@ static const char notes[] =
     "  table   functions by their own share of the total; the default on a terminal\n"
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
+    "  goPgo   the same with the last five frames of each stack only, for go build -pgo\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
     "  dot     call graph, for Graphviz; --max-nodes counts functions, default 100\n"
     "  speedscope, firefox  files for speedscope.app and profiler.firefox.com\n"
     "  svg     a flame graph as a picture, for browsers\n"
     "\n"
     "--call-site, --function and --regex show a part of the flame graph. It is taken from all\n"
-    "data, before --max-nodes cuts. Not for table and pprof.\n"
+    "data, before --max-nodes cuts. Not for table; of pprof and goPgo only --call-site.\n"
+    "In folded stacks ; and line ends of names become : and blanks.\n"
     "\n"
     "A query fails if data that it needs cannot be read. With --partial it takes what there is,\n"
     "and standard error says what is missing.\n"
@@ -52,7 +54,8 @@ static const char notes[] =
     "  flamegrid query 'shop{version=\"2\"}' --diff 'shop{version=\"1\"}'\n"
     "  flamegrid query shop --from 1h --diff shop --diff-from 25h --diff-until 24h\n"
     "  flamegrid query shop --output svg -o shop.svg\n"
-    "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
+    "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n"
+    "  flamegrid query shop --from 1d --output goPgo -o default.pgo && go build\n";
 
 /* Chooses a type whose profiles the query may mean: if there are several, the first of them, since
  * a hint needs no more than one. FG_E_NOT_FOUND: no such type. */
@@ -190,10 +193,9 @@ static void write_part(const struct cli_query *query, struct fg_buf *path)
     }
 }
 
-static enum fg_code run_render(const struct cli_query *query, const char *format,
-                               struct fg_err *err)
+static enum fg_code ask_render(const struct cli_query *query, const char *format,
+                               struct cli_client_reply *reply, struct fg_err *err)
 {
-    struct cli_client_reply reply = {0};
     struct fg_buf path;
 
     fg_buf_init(&path, SIZE_MAX);
@@ -207,10 +209,17 @@ static enum fg_code run_render(const struct cli_query *query, const char *format
     /* libcurl wants a C string; the buffer has no terminator of its own. */
     fg_buf_putc(&path, '\0');
     if (code == FG_OK)
-        code = cli_client_get(query->client, (const char *)path.ptr, &reply, err);
+        code = cli_client_get(query->client, (const char *)path.ptr, reply, err);
     fg_buf_done(&path);
-    if (code == FG_OK)
-        code = cli_client_check(&reply, err);
+    return code == FG_OK ? cli_client_check(reply, err) : code;
+}
+
+static enum fg_code run_render(const struct cli_query *query, const char *format,
+                               struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+    enum fg_code code = ask_render(query, format, &reply, err);
+
     if (code == FG_OK)
         code = cli_query_write(query, &reply.body, err);
     cli_client_reply_done(&reply);
@@ -295,32 +304,28 @@ static bool has_samples(struct fg_slice pprof)
 
 /* Passes the bytes of the server on, without decoding them: nothing of the profile is lost on the
  * way. */
-static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
+static enum fg_code run_samples(const struct cli_query *query, const char *format,
+                                struct fg_err *err)
 {
-    Querier__V1__SelectMergeProfileRequest request;
     struct cli_client_reply reply = {0};
+    enum fg_code code = ask_render(query, format, &reply, err);
 
-    querier__v1__select_merge_profile_request__init(&request);
-    request.profile_typeid = fg_arena_text(query->arena, query->type_id);
-    request.label_selector = fg_arena_text(query->arena, query->selection.labels);
-    if (request.profile_typeid == NULL || request.label_selector == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
-    request.start = query->range.start_ms;
-    request.end = query->range.end_ms;
-    /* Without a limit the server leaves nothing out. */
-    if (query->max_nodes > 0) {
-        request.opt_max_nodes_case =
-            QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
-        request.max_nodes = (int64_t)query->max_nodes;
-    }
-    if (cli_client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile",
-                        &request.base, &reply, err) != FG_OK)
-        return err->code;
-    enum fg_code code = has_samples(fg_buf_slice(&reply.body))
-                            ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
-                            : cli_query_fail_empty(query, err);
+    if (code == FG_OK)
+        code = has_samples(fg_buf_slice(&reply.body))
+                   ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
+                   : cli_query_fail_empty(query, err);
     cli_client_reply_done(&reply);
     return code;
+}
+
+static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
+{
+    return run_samples(query, "pprof", err);
+}
+
+static enum fg_code run_go_pgo(const struct cli_query *query, struct fg_err *err)
+{
+    return run_samples(query, "goPgo", err);
 }
 
 /* ---- the server's other forms ---- */
@@ -352,25 +357,27 @@ static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
 
 /* ---- the command ---- */
 
-#define OUTPUTS "table, folded, pprof, json, dot, speedscope, firefox or svg"
+#define OUTPUTS "table, folded, pprof, goPgo, json, dot, speedscope, firefox or svg"
 
 /* --series and --diff are rows, too, so that one table decides what runs; users choose them by
  * their own options. */
 static const struct {
     const char *name;
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
-    bool binary, parts; /* parts: it may be of a part of the flame graph */
+    bool binary;
+    bool below, called; /* it may be of what is below a call site; of what functions call */
 } outputs[] = {
-    {"table", run_table, false, false},
-    {"folded", run_folded, false, true},
-    {"pprof", run_pprof, true, false},
-    {"json", run_json, false, true},
-    {"dot", run_dot, false, true},
-    {"speedscope", run_speedscope, false, true},
-    {"firefox", run_firefox, false, true},
-    {"svg", run_svg, false, true},
-    {"series", cli_query_series, false, false},
-    {"diff", cli_query_diff, false, false},
+    {"table", run_table, false, false, false},
+    {"folded", run_folded, false, true, true},
+    {"pprof", run_pprof, true, true, false},
+    {"goPgo", run_go_pgo, true, true, false},
+    {"json", run_json, false, true, true},
+    {"dot", run_dot, false, true, true},
+    {"speedscope", run_speedscope, false, true, true},
+    {"firefox", run_firefox, false, true, true},
+    {"svg", run_svg, false, true, true},
+    {"series", cli_query_series, false, false, false},
+    {"diff", cli_query_diff, false, false, false},
 };
 
 static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
@@ -396,10 +403,14 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
         if (terminal && outputs[i].binary)
             return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
                            name);
-        if (wants_part(query) && !outputs[i].parts)
+        if (query->call_site != NULL && !outputs[i].below)
             return fg_fail(err, FG_E_INVALID,
-                           "--call-site, --function and --regex need --output folded, json, dot, "
+                           "--call-site needs --output folded, pprof, goPgo, json, dot, "
                            "speedscope, firefox or svg");
+        if ((query->function != NULL || query->regex != NULL) && !outputs[i].called)
+            return fg_fail(err, FG_E_INVALID,
+                           "--function and --regex need --output folded, json, dot, speedscope, "
+                           "firefox or svg");
         *ret_output = i;
         return FG_OK;
     }

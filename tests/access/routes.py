@@ -16,7 +16,7 @@ BOTH = """
 /buildinfo                        GET       known
 /api/v1/status/buildinfo          GET       known
 /api/v1/*                         GET       known
-/grpc.health.v1.Health/Check      ANY       open
+/grpc.health.v1.Health/{Check,Watch}  ANY   open
 """
 
 CLIENTS = BOTH + """
@@ -35,7 +35,8 @@ CLIENTS = BOTH + """
 /capabilities.v1.FeatureFlagsService/GetFeatureFlags  ANY  read
 /version.v1.Version/Version       ANY       read
 /vcs.v1.VCSService/{GithubApp,GithubLogin,GithubRefresh,GetFile,GetCommit,GetCommits}  ANY  read
-/debuginfo.v1alpha1.DebuginfoService/ShouldInitiateUpload  ANY  debuginfo
+/debuginfo.v1alpha1.DebuginfoService/{ShouldInitiateUpload,UploadFinished,ListDebuginfo,DeleteDebuginfo}  ANY  debuginfo
+/debuginfo.v1alpha1.DebuginfoService/Upload/*  GET,POST  debuginfo
 /pyroscope/{render,render-diff,label-values}  GET  read
 /api/{functions,sandwich,status,usage,profiles,labels,metrics,adhoc}  GET  read
 /api/{profiles,labels,adhoc}/*    GET       read

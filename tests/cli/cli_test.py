@@ -510,6 +510,9 @@ def case_query_parts(cli):
     graph = json.loads(cli.good("query", "shop", "--function", "sort", "--output", "json"))["flamebearer"]
     check(graph["numTicks"] == 100000000 and set(graph["names"]) == {"total", "sort"}, "%s", graph)
     cli.bad(2, "need --output folded", "query", "shop", "--function", "work", "--output", "pprof")
+    cli.bad(2, "needs --output folded", "query", "shop", "--call-site", "main", "--output", "table")
+    data = gzip.decompress(cli.good("query", "shop", "--call-site", "main;work;sort", "--output", "pprof"))
+    check(pprof.folded(data) == {("main", "work", "sort"): 100000000}, "%s", pprof.folded(data))
     cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
     cli.bad(1, "regex", "query", "shop", "--regex", "(")
 
@@ -545,6 +548,10 @@ def case_query_pprof(cli):
     with open(os.path.join(cli.folder, "out.pb.gz"), "rb") as out:
         check(pprof.read_totals(gzip.decompress(out.read())) == [40_000_000], "the file")
     cli.bad(1, "cannot write", "query", "my.api", "--output", "pprof", "-o", "nowhere/out")
+    data = gzip.decompress(cli.good("query", "my.api", "--output", "pprof", "--max-nodes", "2"))
+    check(pprof.folded(data) == {("main", "other"): 10000000, ("main", "serve"): 30000000}, "%s", pprof.folded(data))
+    data = gzip.decompress(cli.good("query", "my.api", "--output", "goPgo"))
+    check(pprof.folded(data) == {("main", "idle"): 10000000, ("main", "serve"): 30000000}, "%s", pprof.folded(data))
     # Export and push again.
     cli.good("push", "out.pb.gz", "--name", "again")
     check(cli.lines("query", "again") == ["main;idle 10000000", "main;serve 30000000"], "again")
@@ -627,7 +634,7 @@ def case_compare(cli):
 def case_query_failures(cli):
     cli.bad(1, "no profiles of .*nobody", "query", "nobody")
     cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
-    for output in ("table", "folded", "pprof"):
+    for output in ("table", "folded", "pprof", "goPgo"):
         cli.bad(1, "no profiles of", "query", CPU + '{service_name="nobody"}', "--output", output)
     cli.bad(1, "no such type, only: .*" + CPU, "query", "shop", "--type", "goroutine")
     cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")

@@ -8,6 +8,7 @@ import random
 import re
 import sys
 import time
+import urllib.parse
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib")]
 
@@ -76,6 +77,14 @@ def answered(client, message, keep_locations, aggregate_callees):
     return found
 
 
+def rendered(client, form, start_ms, end_ms):
+    """The stacks of the plain route."""
+    status, body = client.send("GET", "/pyroscope/render?" + urllib.parse.urlencode(
+        {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "format": form}))
+    check(status == 200, "%s: %d %s", form, status, body)
+    return {stack: value for stack, (value,) in pprof.located(body)}
+
+
 def check_all(client, sent, rng, where):
     whole = None
     for keep_locations in (0, 1, 2, 5, 1000):
@@ -93,6 +102,10 @@ def check_all(client, sent, rng, where):
             check(not wrong, "%s: %d of %d stacks are wrong: %s", what, len(wrong), len(want), str(wrong[:1])[-1000:])
             check(sum(found.values()) == sum(merged.values()), "%s", what)
             whole = whole or found
+            if (keep_locations, aggregate_callees) == (5, True):
+                check(rendered(client, "goPgo", start_ms, end_ms) == want, "%s: render says something else", what)
+            if (keep_locations, aggregate_callees) == (0, False):
+                check(rendered(client, "pprof", start_ms, end_ms) == want, "%s: render says something else", what)
             check_as_json(client, start_ms, end_ms, keep_locations, aggregate_callees, found, what)
     # The profiles have what the selector is about: stacks that are longer, and callees that differ in their lines only.
     check(len(raw_profiles.go_pgo(whole, 5, False)) < len(whole), "no stack becomes one with another when cut")

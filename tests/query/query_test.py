@@ -247,12 +247,20 @@ def check_download(client, row, profile):
     check(found == profile.all_stacks(), "%s instead of %s", found, profile.all_stacks())
 
 
-def rendered(client, form, start_ms, end_ms, **parameters):
+def rendered_bytes(client, form, start_ms, end_ms, **parameters):
     target = "/pyroscope/render?" + urllib.parse.urlencode(
         {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "format": form, **parameters}, doseq=True)
     status, body = client.send("GET", target)
     check(status == 200, "%s: %d %s", target, status, body)
-    return body.decode()
+    return body
+
+
+def rendered(*what, **parameters):
+    return rendered_bytes(*what, **parameters).decode()
+
+
+def stacks_of_folded(text):
+    return {tuple(stack.split(";")): int(value) for stack, value in (line.rsplit(" ", 1) for line in text.splitlines())}
 
 
 def stacks_of_speedscope(text):
@@ -312,6 +320,8 @@ def check_parts(world, client):
         at = next((i for i, name in enumerate(stack) if name in meant), None)
         if at is not None:
             called[stack[at:]] = called.get(stack[at:], 0) + value
+    found = pprof.folded(rendered_bytes(client, "pprof", start_ms, end_ms, callSite=site))
+    check(found == below, "%s: %s instead of %s", site, found, below)
     for part, want in (({"callSite": site}, below), ({"callSite": site, **parameters}, called)):
         found = stacks_of_firefox(rendered(client, "firefox", start_ms, end_ms, **part))
         check(found == want, "%s: %s instead of %s", part, found, want)
@@ -436,15 +446,40 @@ def check_dot(world, client, start_ms, end_ms, stacks):
                   is_shown_as(total, said.group(2)), "%d: %s", total, dot)
 
 
+def last_of(stacks, n):
+    """The stacks cut to their last n functions."""
+    found = {}
+    for stack, value in stacks.items():
+        found[stack[-n:]] = found.get(stack[-n:], 0) + value
+    return found
+
+
+def truncated(stacks, max_nodes):
+    """What is left of the stacks if nodes below the max_nodes-th largest become one callee `other` of each caller."""
+    totals = {}
+    for stack, value in stacks.items():
+        for depth in range(len(stack)):
+            totals[stack[:depth + 1]] = totals.get(stack[:depth + 1], 0) + value
+    least = sorted(totals.values(), reverse=True)[:max_nodes][-1] if totals else 0
+    found = {}
+    for stack, value in stacks.items():
+        kept = next((stack[:depth] + ("other",) for depth in range(len(stack)) if totals[stack[:depth + 1]] < least), stack)
+        found[kept] = found.get(kept, 0) + value
+    return found
+
+
 def check_forms(world, client):
     start_ms, end_ms = world.range_ms()
     want = raw_profiles.merged(world.profiles, start_ms, end_ms)
-    folded = dict(line.rsplit(" ", 1) for line in rendered(client, "folded", start_ms, end_ms).splitlines())
-    check(folded == {";".join(stack): str(value) for stack, value in want.items()}, "%s instead of %s", folded, want)
-    found = stacks_of_speedscope(rendered(client, "speedscope", start_ms, end_ms))
-    check(found == want, "%s instead of %s", found, want)
-    found = stacks_of_firefox(rendered(client, "firefox", start_ms, end_ms))
-    check(found == want, "%s instead of %s", found, want)
+    max_nodes = world.rng.randrange(1, 12)
+    for parameters, stacks in (({}, want), ({"max-nodes": 0}, want), ({"max-nodes": max_nodes}, truncated(want, max_nodes))):
+        for form, read in (("folded", stacks_of_folded), ("speedscope", stacks_of_speedscope), ("firefox", stacks_of_firefox)):
+            found = read(rendered(client, form, start_ms, end_ms, **parameters))
+            check(found == stacks, "%s %s: %s instead of %s", form, parameters, found, stacks)
+        found = pprof.folded(rendered_bytes(client, "pprof", start_ms, end_ms, **parameters))
+        check(found == stacks, "pprof %s: %s instead of %s", parameters, found, stacks)
+    found = pprof.folded(rendered_bytes(client, "goPgo", start_ms, end_ms))
+    check(found == last_of(want, 5), "goPgo: %s of %s", found, want)
     check_svg(rendered(client, "svg", start_ms, end_ms), want)
     check_dot(world, client, start_ms, end_ms, want)
 
@@ -732,6 +767,12 @@ def wrong_requests(_):
                 ("/pyroscope/render?query=" + query + "&from=now-1h&regex=(", 400, b"regex"),
                 ("/pyroscope/render?query=" + query + "&from=now-1h" + "&callSite=a" * 513, 400, b"callSite: 513 functions"),
                 ("/pyroscope/render?query=" + query + "&from=now-1h" + "&callSite=a" * 512, 200, b"flamebearer"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&format=pprof&function=a", 400, b"not with format=pprof"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&format=goPgo&regex=a", 400, b"not with format=goPgo"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&format=folded&max-nodes=-1", 400, b"max flamegraph nodes"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&max-nodes=1048577", 400, b"max flamegraph nodes"),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&format=folded&max-nodes=1048577", 200, b""),
+                ("/pyroscope/render?query=" + query + "&from=now-1h&format=anything", 200, b"flamebearer"),
                 ("/api/profiles/12?query=" + query, 400, b"no id"),
                 ("/api/profiles/?query=" + query, 400, b"no id"),
                 ("/api/profiles/" + "0" * 33 + "?query=" + query, 400, b"no id"),
@@ -744,6 +785,25 @@ def wrong_requests(_):
                                  (b"{}", 400, b"leftQuery is missing"), (b"", 400, b"leftQuery is missing")):
             status, answer = client.send("POST", "/api/compare", body)
             check(status == want and text in answer, "%s: %d %s", body, status, answer)
+
+
+def without_debug_info(_):
+    """Agents and profilecli learn that it is not stored, in the form of their protocol."""
+    service = "/debuginfo.v1alpha1.DebuginfoService/"
+    with flamegrid.Server(*QUICK, *IDLE) as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        status, body = client.send("POST", service + "ShouldInitiateUpload", b"{}", {"Content-Type": "application/json"})
+        check(status == 200 and json.loads(body) == {"reason": "DebugInfo upload disabled"}, "%d %s", status, body)
+        for method in ("UploadFinished", "ListDebuginfo", "DeleteDebuginfo"):
+            for kind, content in (("application/json", b'{"gnuBuildId":"ab"}'), ("application/proto", b"")):
+                status, body = client.send("POST", service + method, content, {"Content-Type": kind})
+                check(status == 501 and json.loads(body)["code"] == "unimplemented", "%s: %d %s", method, status, body)
+            client.connection.request("POST", service + method, bytes(5), {"Content-Type": "application/grpc-web"})
+            response = client.connection.getresponse()
+            check(response.status == 200 and response.getheader("grpc-status") == "12", "%s: %d %s", method, response.status, response.read())
+            response.read()
+        status, body = client.send("POST", service + "Upload/ab", b"\x7fELF", {"Content-Type": "application/octet-stream"})
+        check(status == 501 and json.loads(body)["code"] == "unimplemented", "%d %s", status, body)
 
 
 LIMITS = """overrides:
@@ -825,7 +885,7 @@ def check_queue(server):
 
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
+    for case in (profiles_everywhere, wrong_requests, without_debug_info, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -224,6 +224,27 @@ static void top_counts_recursion_once(void **state)
     fg_tree_done(&tree);
 }
 
+/* What folded text is made of must not end a frame or a stack in the middle of a name. */
+static void folded_stacks_can_be_read_back(void **state)
+{
+    struct fg_tree tree;
+    struct fg_buf buf;
+    uint32_t node;
+
+    (void)state;
+    fg_tree_init(&tree);
+    node = fg_tree_child(&tree, FG_TREE_ROOT,
+                         fg_symbols_name_location(&tree.symbols, FG_LIT("Lcom/a;.run")));
+    node = fg_tree_child(&tree, node,
+                         fg_symbols_name_location(&tree.symbols, FG_LIT(";two\r\nlines;")));
+    fg_tree_add(&tree, node, 7);
+    fg_buf_init(&buf, 1024);
+    fg_flame_write_folded(&tree, &buf);
+    assert_true(fg_slice_is(fg_buf_slice(&buf), "Lcom/a:.run;:two  lines: 7\n"));
+    fg_buf_done(&buf);
+    fg_tree_done(&tree);
+}
+
 /* One chain of a hundred thousand calls: nothing recurses, and what is quadratic ends at the cap.
  */
 static void deep_trees_do_not_overflow_the_stack(void **state)
@@ -271,6 +292,7 @@ int main(void)
         cmocka_unit_test(bars_nest_and_totals_stay),
         cmocka_unit_test(tree_bytes_have_the_last_sibling_first),
         cmocka_unit_test(top_counts_recursion_once),
+        cmocka_unit_test(folded_stacks_can_be_read_back),
         cmocka_unit_test(deep_trees_do_not_overflow_the_stack),
     };
 
