@@ -42,6 +42,10 @@ const struct fg_conf_field dist_query_proxy_fields[] = {
      .doc = "Size of a request with an ad hoc profile that is passed on. Larger requests are refused with 413. In Pyroscope's interface a file has four thirds of its size; it should exceed that of `querier.adhoc_upload_max_bytes`."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
      .doc = "CA certificates in PEM format that verify queriers with https. Empty: those of the system."},
+    {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4000",
+     .doc = "Client certificate in PEM format, with its chain, for queriers that demand one (`tls_client_auth`). Empty: none."},
+    {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
+     .doc = "Private key of `cert_file` in PEM format. Empty: it is in `cert_file`."},
 };
 
 #define PROXY_METRICS(M)                                                                                     \
@@ -716,14 +720,21 @@ static void on_scrape(void *arg)
     fg_metric_set(proxy->metrics, PROXY_BYTES, (int64_t)fg_budget_used(&proxy->budget));
 }
 
+static const char *file_of(const char *setting)
+{
+    return setting[0] == '\0' ? NULL : setting;
+}
+
 enum fg_code dist_query_proxy_create(const struct dist_query_proxy_config *config,
                                      struct dist_query_proxy **ret_proxy, struct fg_err *err)
 {
     struct dist_query_proxy *proxy = fg_new(struct dist_query_proxy);
-    const char *ca_file = config->settings->ca_file;
+    const struct dist_query_proxy_settings *settings = config->settings;
 
     proxy->config = *config;
-    proxy->tls.ca_file = ca_file[0] == '\0' ? NULL : ca_file;
+    proxy->tls = (struct fg_client_tls){.ca_file = file_of(settings->ca_file),
+                                        .cert_file = file_of(settings->cert_file),
+                                        .key_file = file_of(settings->key_file)};
     fg_budget_init(&proxy->budget, config->memory_max_bytes / MEMORY_SHARE);
     if (read_urls(proxy, err) != FG_OK) {
         dist_query_proxy_destroy(proxy);

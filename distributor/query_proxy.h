@@ -35,7 +35,7 @@ struct dist_query_proxy_settings {
     char *urls; /* separated by commas; "": no proxy */
     int64_t timeout_ns, connect_timeout_ns;
     uint64_t running_max, answer_max_bytes, upload_max_bytes;
-    char *ca_file;
+    char *ca_file, *cert_file, *key_file; /* in PEM; "": none */
 };
 extern const struct fg_conf_field dist_query_proxy_fields[];
 extern const size_t dist_query_proxy_n_fields;

@@ -11,10 +11,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import certs  # noqa: E402
 import cluster  # noqa: E402
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -236,6 +238,28 @@ def case_progress_is_passed_on():
                 time.sleep(0.05)
             signal_all(signal.SIGCONT)
         check(flames(flamegrid.Client(distributor.port, TIMEOUT_S), "shop") == 70000000, "all goes on")
+
+
+def case_queriers_may_demand_a_certificate():
+    with tempfile.TemporaryDirectory(prefix="flamegrid-certs.") as folder, cluster.Cluster(distributors=1, queriers=1, compactors=0) as run:
+        papers = certs.Certificates(folder)
+        papers.make("ca")
+        for name in ("querier", "distributor"):
+            papers.make(name, "ca")
+        querier, distributor = run.of("querier")[0], run.of("distributor")[0]
+        querier.arguments += ["--tls_cert_file", papers.path("querier.pem"), "--tls_key_file", papers.path("querier.key"),
+                              "--tls_client_ca_file", papers.path("ca.pem"), "--tls_client_auth", "require"]
+        querier.is_ready = lambda: querier.operate("GET", "/ready")[0] == 200
+        distributor.arguments += ["--query_proxy.urls", "https://127.0.0.1:%d" % querier.port, "--query_proxy.ca_file", papers.path("ca.pem")]
+        run.start()
+        client = flamegrid.Client(distributor.port, TIMEOUT_S)
+        push(client, "shop")
+        status, body = client.send("GET", "/api/labels")[:2]
+        check(status == 403 and b"certificate" in body, "without a certificate: %d %s", status, body)
+        distributor.terminate()
+        distributor.start("--query_proxy.cert_file", papers.path("distributor.pem"), "--query_proxy.key_file", papers.path("distributor.key"))
+        distributor.wait_ready()
+        check(flames(flamegrid.Client(distributor.port, TIMEOUT_S), "shop") == 70000000, "with a certificate")
 
 
 def main():
