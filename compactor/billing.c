@@ -78,11 +78,11 @@ static enum fg_code count_series(const struct cmp_billing *billing, struct fg_us
     return FG_OK;
 }
 
-/* ---- the seal ---- */
+/* ---- the freeze ---- */
 
-/* Prepares what the ledger cannot know. Queries are counted for days that are sealed for the first
+/* Prepares what the ledger cannot know. Queries are counted for days that are frozen for the first
  * time: nothing comes for them later. */
-static enum fg_code prepare(const struct cmp_billing *billing, struct fg_blocks_seal *seal,
+static enum fg_code prepare(const struct cmp_billing *billing, struct fg_blocks_freeze *freeze,
                             struct fg_err *err)
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
@@ -92,7 +92,7 @@ static enum fg_code prepare(const struct cmp_billing *billing, struct fg_blocks_
     for (uint32_t i = 0; i < ledger->n_open; i++) {
         struct fg_usage_day *day;
 
-        if (ledger->open[i].day > seal->last || ledger->open[i].n_rows == 0)
+        if (ledger->open[i].day > freeze->last || ledger->open[i].n_rows == 0)
             continue;
         day = fg_ledger_open(&more, ledger->open[i].day, billing->arena);
         if (day == NULL)
@@ -101,8 +101,8 @@ static enum fg_code prepare(const struct cmp_billing *billing, struct fg_blocks_
             return err->code;
     }
     /* A clock that was wrong must not make this a long way. */
-    first = FG_MAX(first, seal->last - FG_LEDGER_DAYS_MAX + 1);
-    for (int32_t number = first; number <= seal->last; number++) {
+    first = FG_MAX(first, freeze->last - FG_LEDGER_DAYS_MAX + 1);
+    for (int32_t number = first; number <= freeze->last; number++) {
         struct fg_usage_day *day;
         struct fg_usage_queries queries;
 
@@ -116,21 +116,21 @@ static enum fg_code prepare(const struct cmp_billing *billing, struct fg_blocks_
             return no_memory(err);
         fg_usage_queries_add(&day->queries, &queries);
     }
-    seal->more = more.open;
-    seal->n_more = more.n_open;
+    freeze->more = more.open;
+    freeze->n_more = more.n_open;
     return FG_OK;
 }
 
-static enum fg_code make_seal(const struct cmp_billing *billing, int64_t wall_ns,
-                              struct fg_err *err)
+static enum fg_code freeze_days(const struct cmp_billing *billing, int64_t wall_ns,
+                                struct fg_err *err)
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
-    struct cmp_edit_task task = {.kind = EDIT_SEAL,
-                                 .seal = {.before = ledger->version,
-                                          .version = fg_ledger_next_version(ledger, wall_ns),
-                                          .last = fg_ledger_last_day(ledger, wall_ns)}};
+    struct cmp_edit_task task = {.kind = EDIT_FREEZE,
+                                 .freeze = {.before = ledger->version,
+                                            .version = fg_ledger_next_version(ledger, wall_ns),
+                                            .last = fg_ledger_last_day(ledger, wall_ns)}};
 
-    if (prepare(billing, &task.seal, err) != FG_OK)
+    if (prepare(billing, &task.freeze, err) != FG_OK)
         return err->code;
     return cmp_edit_carry_out(billing->env, billing->blocks->tenant, &task, err);
 }
@@ -138,7 +138,7 @@ static enum fg_code make_seal(const struct cmp_billing *billing, int64_t wall_ns
 /* ---- documents ---- */
 
 static enum fg_code write_document(const struct cmp_billing *billing,
-                                   const struct fg_usage_day *sealed, struct fg_err *err)
+                                   const struct fg_usage_day *frozen, struct fg_err *err)
 {
     const struct fg_usage_documents documents = {.bucket = billing->env->bucket,
                                                  .clock = billing->env->clock,
@@ -149,12 +149,12 @@ static enum fg_code write_document(const struct cmp_billing *billing,
     struct fg_usage_document before, next;
     uint32_t n;
 
-    /* All below this version were complete before it was sealed, so everybody finds the same. */
-    if (fg_usage_documents_list(&documents, tenant, sealed->day, sealed->day, version,
+    /* All below this version were complete before it was frozen, so everybody finds the same. */
+    if (fg_usage_documents_list(&documents, tenant, frozen->day, frozen->day, version,
                                 billing->arena, &newest, &n, err) != FG_OK ||
-        (n > 0 && fg_usage_documents_read(&documents, tenant, sealed->day, newest[0].version,
+        (n > 0 && fg_usage_documents_read(&documents, tenant, frozen->day, newest[0].version,
                                           billing->arena, &before, err) != FG_OK) ||
-        fg_usage_document_next(n == 0 ? NULL : &before, tenant, version, sealed, billing->arena,
+        fg_usage_document_next(n == 0 ? NULL : &before, tenant, version, frozen, billing->arena,
                                &next, err) != FG_OK ||
         fg_usage_documents_write(&documents, &next, err) != FG_OK)
         return err->code;
@@ -165,14 +165,14 @@ static enum fg_code write_document(const struct cmp_billing *billing,
 static enum fg_code write_documents(const struct cmp_billing *billing, struct fg_err *err)
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
-    const struct cmp_edit_task task = {.kind = EDIT_UNSEAL, .seal.version = ledger->version};
+    const struct cmp_edit_task task = {.kind = EDIT_DROP_FROZEN, .freeze.version = ledger->version};
 
-    for (uint32_t i = 0; i < ledger->n_sealed; i++) {
+    for (uint32_t i = 0; i < ledger->n_frozen; i++) {
         struct fg_arena_mark mark = fg_arena_mark(billing->arena);
         enum fg_code code = cmp_env_check(billing->env, err);
 
         if (code == FG_OK)
-            code = write_document(billing, &ledger->sealed[i], err);
+            code = write_document(billing, &ledger->frozen[i], err);
         fg_arena_release(billing->arena, mark);
         if (code != FG_OK)
             return code;
@@ -180,7 +180,7 @@ static enum fg_code write_documents(const struct cmp_billing *billing, struct fg
     if (cmp_edit_carry_out(billing->env, billing->blocks->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("usage documented", fg_lb("tenant", billing->blocks->tenant),
-                fg_lu("version", ledger->version), fg_lu("days", ledger->n_sealed));
+                fg_lu("version", ledger->version), fg_lu("days", ledger->n_frozen));
     return FG_OK;
 }
 
@@ -191,14 +191,15 @@ static bool has_to_begin(const struct fg_blocks *blocks)
     return blocks->ledger.stored_wall_ns == 0 && blocks->n_blocks > 0;
 }
 
-/* Begins the ledger: a seal of nothing. */
+/* Begins the ledger: a freeze of nothing. */
 static enum fg_code begin(const struct cmp_billing *billing, int64_t wall_ns, struct fg_err *err)
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
-    const struct cmp_edit_task task = {.kind = EDIT_SEAL,
-                                       .seal = {.before = ledger->version,
-                                                .version = fg_ledger_next_version(ledger, wall_ns),
-                                                .last = fg_usage_day_of(wall_ns) - 1}};
+    const struct cmp_edit_task task = {
+        .kind = EDIT_FREEZE,
+        .freeze = {.before = ledger->version,
+                   .version = fg_ledger_next_version(ledger, wall_ns),
+                   .last = fg_usage_day_of(wall_ns) - 1}};
 
     return cmp_edit_carry_out(billing->env, billing->blocks->tenant, &task, err);
 }
@@ -212,12 +213,12 @@ enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_ch
     enum fg_code code = FG_OK;
 
     *ret_changed =
-        ledger->n_sealed > 0 || has_to_begin(billing->blocks) || fg_ledger_is_due(ledger, due_ns);
-    if (ledger->n_sealed > 0)
+        ledger->n_frozen > 0 || has_to_begin(billing->blocks) || fg_ledger_is_due(ledger, due_ns);
+    if (ledger->n_frozen > 0)
         code = write_documents(billing, err);
     else if (has_to_begin(billing->blocks))
         code = begin(billing, wall_ns, err);
     else if (*ret_changed)
-        code = make_seal(billing, wall_ns, err);
+        code = freeze_days(billing, wall_ns, err);
     return code == FG_OK ? FG_OK : fg_wrap(err, "usage");
 }

@@ -2,9 +2,9 @@
  * Writes what tenants used into documents (common/cluster/usage/document.h), out of the ledgers of
  * their manifests (common/cluster/manifest/ledger.h), which decide everything:
  *
- *   a seal is due        adds what is known of its days only now, series and queries, and seals
+ *   a freeze is due      adds what is known of its days only now, series and queries, and freezes
  *                        the ledger: one swap
- *   it is sealed         adds the sealed sums to the newest documents, writes the next versions,
+ *   it is frozen         adds the frozen sums to the newest documents, writes the next versions,
  *                        and takes the sums out of the ledger: another swap
  *
  * Each step starts from the manifest alone. A compactor that is stopped in between, or a second one
@@ -24,7 +24,7 @@
 
 enum { BILLING_BLOCKS_MAX = 64 }; /* of a day, whose series are counted */
 
-/* A seal counts the series of blocks that jobs make and has to have what they merge, so it comes
+/* A freeze counts the series of blocks that jobs make and has to have what they merge, so it comes
  * after them. If they fail, or do not come to an end, it comes so much later: what they merge then
  * is a correction. */
 #define BILLING_PATIENCE_NS (6 * FG_HOUR_NS)
@@ -32,7 +32,7 @@ enum { BILLING_BLOCKS_MAX = 64 }; /* of a day, whose series are counted */
 struct cmp_billing {
     struct cmp_env *env;
     const struct fg_blocks *blocks; /* as read now */
-    bool settled; /* all jobs that were due are done; false: a seal waits for BILLING_PATIENCE_NS */
+    bool settled; /* all jobs that were due are done; else a freeze waits (BILLING_PATIENCE_NS) */
     struct cmp_query_list *queries;
     struct fg_arena *arena;
 };

@@ -64,11 +64,12 @@ static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
                                  ret_changed, err);
     case EDIT_CLEAR:
         return fg_blocks_clear(blocks, task->tombstone.id, arena, &edit->blocks, ret_changed, err);
-    case EDIT_SEAL:
-        return fg_blocks_seal(blocks, &task->seal, wall_ns, arena, &edit->blocks, ret_changed, err);
-    case EDIT_UNSEAL:
-        return fg_blocks_unseal(blocks, task->seal.version, wall_ns, arena, &edit->blocks,
-                                ret_changed, err);
+    case EDIT_FREEZE:
+        return fg_blocks_freeze(blocks, &task->freeze, wall_ns, arena, &edit->blocks, ret_changed,
+                                err);
+    case EDIT_DROP_FROZEN:
+        return fg_blocks_drop_frozen(blocks, task->freeze.version, wall_ns, arena, &edit->blocks,
+                                     ret_changed, err);
     case EDIT_ASK:
         fg_l0_ask(l0, task->asked, &edit->l0, ret_changed);
         return FG_OK;

@@ -24,8 +24,8 @@ enum cmp_edit_kind {
     EDIT_UNBURY,           /* tenant: a deletion is complete */
     EDIT_DELETED_BLOCKS,   /* tenant: objects were deleted */
     EDIT_CLEAR,            /* tenant: it was deleted as a whole */
-    EDIT_SEAL,             /* tenant: sums of the ledger become final */
-    EDIT_UNSEAL,           /* tenant: documents have these sums */
+    EDIT_FREEZE,           /* tenant: sums of the ledger become final */
+    EDIT_DROP_FROZEN,      /* tenant: documents have these sums */
     EDIT_ASK,              /* L0: a number that writers have to be clean of */
     EDIT_RETIRE,           /* L0: segments leave */
     EDIT_DELETED_SEGMENTS, /* L0: objects were deleted */
@@ -38,7 +38,7 @@ struct cmp_edit_task {
     const struct fg_blocks_await *awaits; /* AWAIT */
     uint64_t asked;                       /* ASK */
     const struct fg_id *blocks;           /* DELETED_BLOCKS */
-    struct fg_blocks_seal seal;           /* SEAL; UNSEAL: its version */
+    struct fg_blocks_freeze freeze;       /* FREEZE; DROP_FROZEN: its version */
     const uint64_t *generations;          /* RETIRE */
     const struct fg_segment_id *segments; /* DELETED_SEGMENTS */
     uint32_t count;                       /* of awaits, blocks, generations, segments */

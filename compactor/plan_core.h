@@ -1,7 +1,7 @@
 /*
  * The plan: which jobs a tenant's segments and blocks need, a pure function of manifests and time.
  * The same manifests give the same jobs, so a compactor that was stopped in the middle of a job
- * finds it again. tenant.h carries the plan out.
+ * finds it again. Shell: compactor/tenant.h.
  *
  *   segments --> 1 h blocks   when the segment's last hour is over and hour_delay has passed, or
  *                             with the next hour's segments if it comes later than that; data of

@@ -28,9 +28,9 @@ struct cmp_query_list {
 void cmp_query_list_done(struct cmp_query_list *list);
 
 /*
- * Finds what a tenant's queries took on a day that has ended for FG_LEDGER_SEAL_DELAY_NS. Reads the
- * day's objects if it is not known: one request for each 1,000, and one for each. A damaged object
- * is logged and left out. Errors of the bucket.
+ * Finds what a tenant's queries took on a day that has ended for FG_LEDGER_FREEZE_DELAY_NS. Reads
+ * the day's objects if it is not known: one request for each 1,000, and one for each. A damaged
+ * object is logged and left out. Errors of the bucket.
  */
 enum fg_code cmp_query_list_get(struct cmp_query_list *list, struct cmp_env *env, int32_t day,
                                 struct fg_slice tenant, struct fg_usage_queries *ret_queries,

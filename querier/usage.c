@@ -125,8 +125,8 @@ static enum fg_code list_documents(struct usage_asking *asking, size_t tenant, s
     uint32_t n = 0;
 
     if (blocks != NULL) {
-        /* The ledger keeps sealed days until all documents of its version are stored. */
-        below = blocks->ledger.version + (blocks->ledger.n_sealed == 0);
+        /* The ledger keeps frozen days until all documents of its version are stored. */
+        below = blocks->ledger.version + (blocks->ledger.n_frozen == 0);
         if (qry_query_check(query, err) != FG_OK ||
             fg_usage_documents_list(&asking->documents, name, asking->first, asking->last, below,
                                     query->arena, &newest, &n, err) != FG_OK)
@@ -216,7 +216,7 @@ static enum fg_code add_tenant(struct usage_asking *asking, size_t tenant, struc
                           fg_wall_ns(query->querier->clock), query->arena)))
         return qry_query_too_large(err);
     if (add_documents(asking, from, tenant, err) != FG_OK ||
-        add_days(asking, from, tenant, ledger.sealed, ledger.n_sealed, err) != FG_OK ||
+        add_days(asking, from, tenant, ledger.frozen, ledger.n_frozen, err) != FG_OK ||
         add_days(asking, from, tenant, ledger.open, ledger.n_open, err) != FG_OK)
         return err->code;
     return FG_OK;

@@ -1,6 +1,6 @@
 /*
- * The flows of a lane (work.h): which job is next. A pure core: the lane's lock is around every
- * call, and workers are numbers here.
+ * The flows of a lane (work.h): which job is next. Pure: the lane's lock is around every call, and
+ * workers are numbers here.
  *
  * Flows share the lane by what their jobs cost, as start-time fair queueing does (P. Goyal, H. Vin,
  * H. Cheng, "Start-Time Fair Queuing", 1996). Each flow counts the cost of its jobs so far, and the

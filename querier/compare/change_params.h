@@ -7,7 +7,7 @@
 #ifndef FG_QUERIER_COMPARE_CHANGE_PARAMS_H
 #define FG_QUERIER_COMPARE_CHANGE_PARAMS_H
 
-#include "querier/compare/changes_core.h"
+#include "querier/compare/changes.h"
 #include "querier/selection.h"
 
 enum {

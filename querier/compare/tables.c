@@ -130,7 +130,7 @@ static void fill_unit(const struct fg_function_values *values, size_t side, size
         /* Ours until the rows are complete. */
         double *into = (double *)(uintptr_t)row->change.values[side];
 
-        /* The tests take no negative values: sums need a logarithm (changes_core.h). */
+        /* The tests take no negative values: sums need a logarithm (changes.h). */
         into[unit] = fmax((double)figures[row->function], 0);
         row->n_units[side] += into[unit] > 0;
     }

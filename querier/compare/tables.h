@@ -8,7 +8,7 @@
 
 #include "common/model/function_tree.h"
 #include "querier/compare/sides.h"
-#include "querier/compare/thin_core.h"
+#include "querier/compare/thin.h"
 
 /* A function's self value or its total. If both are the same, it has only the former. */
 struct qry_change_row {

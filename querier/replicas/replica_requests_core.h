@@ -3,6 +3,8 @@
  * the data of which shards, which for sums, and which failover replica gives the data of one that
  * failed or is late. replica_read_core.c decides when; replica_read.c sends.
  *
+ * Shell: querier/replicas/replica_read.h.
+ *
  * A pure value: no I/O, no clock; memory in the arena. Thread: one at a time.
  */
 #ifndef FG_QUERIER_REPLICAS_REPLICA_REQUESTS_CORE_H

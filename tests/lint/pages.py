@@ -5,8 +5,8 @@ tests/lint/pages.py BUILD [--write]
 
 BUILD is the folder of the programs. Headings and the text under them are ours; each table that a program prints is the
 program's. --write brings the tables up to date, and adds sections of metrics that the page lacks. Without it, prints the
-differences. Names of metrics have to follow the rule of common/runtime/metrics.h, and Markdown pages may name no metric that
-there is not. Exits with 1 if something is wrong.
+differences. Names of metrics have to follow the rule of common/runtime/metrics.h, each table has to be one of FG_METRICS_TABLE(), and
+Markdown pages may name no metric that there is not. Exits with 1 if something is wrong.
 """
 
 import difflib
@@ -29,6 +29,9 @@ MENTION = re.compile(r"\b(flamegrid_[a-z0-9_]*[a-z0-9])(?![\w*…])")
 # What is no metric, and begins like one: labels, keys of documents, units of systemd.
 OTHER_NAMES = {"flamegrid_overflow", "flamegrid_scopes", "flamegrid_device_client_id"}
 UNITS = re.compile(r"_(?:ns|us|ms|s|milliseconds|minutes|hours|days|percent|bits|kb|mb|gb|kib|mib|gib)(?:_total)?$")
+
+
+UNLISTED = re.compile(r"FG_METRICS_DEFS|\{FG_METRIC_[A-Z]+,")
 
 
 class Programs:
@@ -115,6 +118,18 @@ def bad_names(types):
             yield "%s: the base units are seconds, bytes and ratio" % name
 
 
+def unlisted_tables():
+    """Metrics that --metrics-docs would not print."""
+    sources = subprocess.run(["git", "ls-files", "*.[ch]"], check=True, capture_output=True, text=True).stdout.split()
+    for source in sources:
+        if source.startswith(("common/runtime/metrics.", "tests/")) or not os.path.exists(source):
+            continue
+        with open(source, encoding="utf-8") as file:
+            for line in file:
+                if UNLISTED.search(line):
+                    yield "%s: a table of metrics comes from FG_METRICS_TABLE(): %s" % (source, line.strip())
+
+
 def unknown_names(types):
     pages = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
     for page in pages:
@@ -160,7 +175,7 @@ def main():
     tables, types = metrics_tables(programs, alerts)
     wrong |= compare(METRICS, with_tables(page, tables), write)
     complaints += ["%s: no program has the section %s" % (METRICS, title) for title in without_others(page, tables, ("Worth an alert",))]
-    complaints += [*bad_names(types), *unknown_names(types)]
+    complaints += [*bad_names(types), *unlisted_tables(), *unknown_names(types)]
     for complaint in complaints:
         print(complaint)
     return 1 if wrong or complaints or not types else 0

@@ -3,8 +3,8 @@
 
 Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
 not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, for each
-document that is not in the repository, for each function that a Markdown file names, `fg_fail()`, and no source has, and for
-each module that the table of files of its folder's README.md lacks.
+document that is not in the repository, for each function that a Markdown file names, `fg_fail()`, and no source has, for
+each module that the table of files of its folder's README.md lacks, and for each step core whose shell is not to be found.
 Exits with 1 if there are any, with 2 if it was given no file.
 """
 
@@ -136,10 +136,17 @@ def unnamed(tree, path, text):
             yield table.start(), "the table of files lacks %s" % os.path.basename(file)
 
 
+def lost_core(tree, path, text):
+    """A step core whose shell nobody finds: neither next to it under its name, nor named by its header."""
+    stem = path[:-len("_core.h")]
+    if path.endswith("_core.h") and not tree.has_module(stem) and not re.search(r"\bShell:\s+(?:\* )?[\w/]+\.h", text):
+        yield 0, "a step core without a shell of its name has to say \"Shell: path\""
+
+
 def findings(tree, path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    for check in (links, mentions, unnamed) if path.endswith(".md") else (mentions,):
+    for check in (links, mentions, unnamed) if path.endswith(".md") else (mentions, lost_core):
         for at, fault in check(tree, path, text):
             yield "%s:%d: %s" % (path, text.count("\n", 0, at) + 1, fault)
 

@@ -260,26 +260,27 @@ enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_bloc
                             uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                             bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* A seal of the ledger. */
-struct fg_blocks_seal {
+/* A freeze of the ledger. */
+struct fg_blocks_freeze {
     uint64_t before;                 /* the version that the ledger had when this was decided */
-    uint64_t version;                /* of the seal */
+    uint64_t version;                /* of the freeze */
     int32_t last;                    /* day */
     const struct fg_usage_day *more; /* [n_more] of days up to `last`; enters the sums before */
     uint32_t n_more;
 };
 
-/* Seals the ledger. *ret_changed false: it has this version already. FG_E_ABORTED: another
- * compactor has sealed it. */
-enum fg_code fg_blocks_seal(const struct fg_blocks *blocks, const struct fg_blocks_seal *seal,
-                            int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
-                            bool *ret_changed, struct fg_err *err) fg_must_check;
-
-/* Removes the sealed sums of this version, which are in documents. *ret_changed false: they are not
- * there any more. */
-enum fg_code fg_blocks_unseal(const struct fg_blocks *blocks, uint64_t version, int64_t wall_ns,
-                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+/* Freezes the ledger. *ret_changed false: it has this version already. FG_E_ABORTED: another
+ * compactor has frozen it. */
+enum fg_code fg_blocks_freeze(const struct fg_blocks *blocks, const struct fg_blocks_freeze *freeze,
+                              int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                               bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* Removes the frozen sums of this version, which are in documents. *ret_changed false: they are not
+ * there any more. */
+enum fg_code fg_blocks_drop_frozen(const struct fg_blocks *blocks, uint64_t version,
+                                   int64_t wall_ns, struct fg_arena *arena,
+                                   struct fg_blocks *ret_blocks, bool *ret_changed,
+                                   struct fg_err *err) fg_must_check;
 
 /* Returns the bytes of all live blocks. */
 uint64_t fg_blocks_stored_bytes(const struct fg_blocks *blocks);

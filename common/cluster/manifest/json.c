@@ -240,7 +240,7 @@ static void put_ledger(struct fg_json_writer *json, const struct fg_ledger *ledg
     fg_json_put_i64(json, "next_day", ledger->next_day);
     fg_json_put_u64(json, "version", ledger->version);
     put_used_days(json, "open", ledger->open, ledger->n_open);
-    put_used_days(json, "sealed", ledger->sealed, ledger->n_sealed);
+    put_used_days(json, "sealed", ledger->frozen, ledger->n_frozen);
     fg_json_end(json);
 }
 

@@ -16,7 +16,7 @@ bool fg_ledger_copy(struct fg_ledger *ret_copy, const struct fg_ledger *ledger,
     for (uint32_t i = 0; i < ledger->n_open; i++)
         if (!fg_usage_day_copy(&copy.open[i], &ledger->open[i], arena))
             return false;
-    *ret_copy = copy; /* sealed sums do not change, so they are shared */
+    *ret_copy = copy; /* frozen sums do not change, so they are shared */
     return true;
 }
 
@@ -87,7 +87,7 @@ bool fg_ledger_store(struct fg_ledger *ledger, uint64_t bytes, int64_t wall_ns,
     return true;
 }
 
-/* ---- seals ---- */
+/* ---- freezes ---- */
 
 /* Returns the last day that has ended for so long at this time. */
 static int32_t last_ended(int64_t wall_ns, int64_t delay_ns)
@@ -95,8 +95,9 @@ static int32_t last_ended(int64_t wall_ns, int64_t delay_ns)
     return fg_usage_day_of(fg_time_add(wall_ns, -delay_ns)) - 1;
 }
 
-/* True if the days that a seal would take out now fill half of the ledger. Days that have not ended
- * do not count: a seal leaves them, so the next swap would find the ledger as full as before. */
+/* True if the days that a freeze would take out now fill half of the ledger. Days that have not
+ * ended do not count: a freeze leaves them, so the next swap would find the ledger as full as
+ * before. */
 static bool is_half_full(const struct fg_ledger *ledger)
 {
     uint32_t n = 0;
@@ -109,14 +110,15 @@ static bool is_half_full(const struct fg_ledger *ledger)
 
 bool fg_ledger_is_due(const struct fg_ledger *ledger, int64_t wall_ns)
 {
-    if (ledger->n_sealed > 0 || ledger->stored_wall_ns == 0)
+    if (ledger->n_frozen > 0 || ledger->stored_wall_ns == 0)
         return false;
-    return last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS) >= ledger->next_day || is_half_full(ledger);
+    return last_ended(wall_ns, FG_LEDGER_FREEZE_DELAY_NS) >= ledger->next_day ||
+           is_half_full(ledger);
 }
 
 int32_t fg_ledger_last_day(const struct fg_ledger *ledger, int64_t wall_ns)
 {
-    return FG_MAX(ledger->next_day - 1, last_ended(wall_ns, FG_LEDGER_SEAL_DELAY_NS));
+    return FG_MAX(ledger->next_day - 1, last_ended(wall_ns, FG_LEDGER_FREEZE_DELAY_NS));
 }
 
 uint64_t fg_ledger_next_version(const struct fg_ledger *ledger, int64_t wall_ns)
@@ -124,24 +126,24 @@ uint64_t fg_ledger_next_version(const struct fg_ledger *ledger, int64_t wall_ns)
     return FG_MAX(ledger->version + 1, (uint64_t)FG_MAX(wall_ns, 0) / FG_SECOND_NS);
 }
 
-bool fg_ledger_seal(struct fg_ledger *ledger, int32_t last, uint64_t version,
-                    struct fg_arena *arena)
+bool fg_ledger_freeze(struct fg_ledger *ledger, int32_t last, uint64_t version,
+                      struct fg_arena *arena)
 {
-    struct fg_usage_day *sealed = fg_arena_new(arena, struct fg_usage_day, ledger->n_open);
+    struct fg_usage_day *frozen = fg_arena_new(arena, struct fg_usage_day, ledger->n_open);
     uint32_t n = 0, kept = 0;
 
-    fg_assert(ledger->n_sealed == 0 && version > ledger->version);
-    if (sealed == NULL)
+    fg_assert(ledger->n_frozen == 0 && version > ledger->version);
+    if (frozen == NULL)
         return false;
     for (uint32_t i = 0; i < ledger->n_open; i++) {
         if (ledger->open[i].day > last)
             ledger->open[kept++] = ledger->open[i];
         else if (!fg_usage_day_is_empty(&ledger->open[i]))
-            sealed[n++] = ledger->open[i];
+            frozen[n++] = ledger->open[i];
     }
     ledger->n_open = kept;
-    ledger->sealed = sealed;
-    ledger->n_sealed = n;
+    ledger->frozen = frozen;
+    ledger->n_frozen = n;
     ledger->next_day = FG_MAX(ledger->next_day, last + 1);
     ledger->version = version;
     return true;
@@ -162,7 +164,7 @@ void fg_ledger_put(struct fg_buf *out, const struct fg_ledger *ledger)
     fg_buf_zigzag(out, ledger->next_day);
     fg_buf_varint(out, ledger->version);
     put_days(out, ledger->open, ledger->n_open);
-    put_days(out, ledger->sealed, ledger->n_sealed);
+    put_days(out, ledger->frozen, ledger->n_frozen);
 }
 
 static struct fg_usage_day *get_days(struct fg_cur *cur, struct fg_arena *arena, uint32_t *ret_n)
@@ -187,9 +189,9 @@ struct fg_ledger fg_ledger_get(struct fg_cur *cur, struct fg_arena *arena)
     ledger.version = fg_cur_varint(cur);
     ledger.open = get_days(cur, arena, &ledger.n_open);
     ledger.cap_open = ledger.n_open;
-    ledger.sealed = get_days(cur, arena, &ledger.n_sealed);
+    ledger.frozen = get_days(cur, arena, &ledger.n_frozen);
     if (next_day != ledger.next_day || ledger.version >= FG_USAGE_VERSION_MAX ||
-        (ledger.version == 0 && ledger.n_sealed > 0))
+        (ledger.version == 0 && ledger.n_frozen > 0))
         fg_cur_fail(cur);
     return cur->bad ? (struct fg_ledger){0} : ledger;
 }

@@ -264,7 +264,7 @@ bool fg_blocks_is_clear(const struct fg_blocks *blocks, struct fg_id kept)
         if (!fg_id_eq(blocks->ended[i].id, kept))
             return false;
     return blocks->n_lost == 0 && ledger->stored_wall_ns == 0 && ledger->version == 0 &&
-           ledger->n_open == 0 && ledger->n_sealed == 0;
+           ledger->n_open == 0 && ledger->n_frozen == 0;
 }
 
 enum fg_code fg_blocks_clear(const struct fg_blocks *blocks, struct fg_id kept,

@@ -16,6 +16,8 @@
  * Cost: 10 ns for each shard and revision, in each call except avoid, admit, heard, failed and
  * count.
  *
+ * Shell: querier/replicas/replica_read.h.
+ *
  * Thread: one at a time. No clock, no I/O.
  */
 #ifndef FG_COMMON_CLUSTER_RING_READS_CORE_H

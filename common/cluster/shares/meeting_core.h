@@ -1,7 +1,7 @@
 /*
- * What processes of a cluster tell each other about limits that hold for all of them together: the
- * core. A process at which they meet, an ingester, adds up what each of them says of a tenant. Two
- * kinds of numbers:
+ * What processes of a cluster tell each other about limits that hold for all of them together.
+ * Shell: ingester/meeting.h. A process at which they meet, an ingester, adds up what each of them
+ * says of a tenant. Two kinds of numbers:
  *
  *   demand   bytes per second that a process is offered. It is forgotten when the process is silent
  *            for FG_MEETING_SILENT_NS

@@ -1,5 +1,6 @@
 /*
- * What one process makes of the answers of the places where it meets the others: the core.
+ * What one process makes of the answers of the places where it meets the others. Shell:
+ * distributor/shares.h.
  *
  * A process asks several places (the owners of a shard, distributor/shares.h) and takes the
  * greatest numbers of their answers: a place that began a moment ago, or that some cannot reach,

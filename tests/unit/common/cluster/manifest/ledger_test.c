@@ -49,7 +49,7 @@ static void stored_bytes_are_divided_among_days(void **state)
     fg_arena_destroy(arena);
 }
 
-static void a_day_is_sealed_two_hours_after_its_end(void **state)
+static void a_day_is_frozen_two_hours_after_its_end(void **state)
 {
     const int64_t end = (int64_t)(TODAY + 1) * FG_USAGE_DAY_NS;
     struct fg_arena *arena = fg_arena_create(1 << 20);
@@ -63,13 +63,13 @@ static void a_day_is_sealed_two_hours_after_its_end(void **state)
     assert_false(fg_ledger_is_due(&ledger, end + 2 * FG_HOUR_NS - 1));
     assert_true(fg_ledger_is_due(&ledger, end + 2 * FG_HOUR_NS));
     assert_int_equal(fg_ledger_last_day(&ledger, end + 2 * FG_HOUR_NS), TODAY);
-    assert_true(fg_ledger_seal(&ledger, TODAY, fg_ledger_next_version(&ledger, end), arena));
+    assert_true(fg_ledger_freeze(&ledger, TODAY, fg_ledger_next_version(&ledger, end), arena));
     assert_int_equal(ledger.version, end / FG_SECOND_NS);
-    assert_int_equal(ledger.n_sealed, 2); /* with what came late for an earlier day */
+    assert_int_equal(ledger.n_frozen, 2); /* with what came late for an earlier day */
     assert_int_equal(ledger.n_open, 1);
     assert_int_equal(ledger.next_day, TODAY + 1);
     assert_false(fg_ledger_is_due(&ledger, end + 9 * FG_USAGE_DAY_NS)); /* one at a time */
-    ledger.n_sealed = 0;
+    ledger.n_frozen = 0;
     assert_false(fg_ledger_is_due(&ledger, end + 3 * FG_HOUR_NS));
     add(&ledger, TODAY, "shop", 1, arena); /* late: waits for the next day's */
     assert_false(fg_ledger_is_due(&ledger, end + 3 * FG_HOUR_NS));
@@ -138,8 +138,8 @@ static void a_full_ledger_goes_on_counting_its_services(void **state)
     fg_arena_destroy(arena);
 }
 
-/* A seal leaves today where it is, so each late profile would make another one. */
-static void a_full_today_makes_no_seals(void **state)
+/* A freeze leaves today where it is, so each late profile would make another one. */
+static void a_full_today_makes_no_freezes(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_ledger ledger = {.stored_wall_ns = NOON, .next_day = TODAY};
@@ -195,11 +195,11 @@ static struct fg_blocks read_back(const struct fg_blocks *blocks, struct fg_aren
     return read;
 }
 
-static void a_swap_counts_once_and_a_seal_is_final(void **state)
+static void a_swap_counts_once_and_a_freeze_is_final(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_usage_day sums = used(TODAY, "shop", 5, arena), more = used(TODAY, "shop", 0, arena);
-    struct fg_blocks_seal seal = {.version = 77, .last = TODAY, .more = &more, .n_more = 1};
+    struct fg_blocks_freeze freeze = {.version = 77, .last = TODAY, .more = &more, .n_more = 1};
     struct fg_blocks blocks = fg_blocks_none(FG_LIT("t")), other;
     struct fg_err err;
     bool changed;
@@ -214,24 +214,27 @@ static void a_swap_counts_once_and_a_seal_is_final(void **state)
     assert_int_equal(blocks.ledger.open[0].writes, 4);
     more.rows[0].series = 3;
     assert_int_equal(
-        fg_blocks_seal(&blocks, &seal, NOON + FG_USAGE_DAY_NS, arena, &other, &changed, &err),
+        fg_blocks_freeze(&blocks, &freeze, NOON + FG_USAGE_DAY_NS, arena, &other, &changed, &err),
         FG_OK);
     assert_true(changed);
     other = read_back(&other, arena);
-    assert_int_equal(other.ledger.n_sealed, 1);
-    assert_int_equal(other.ledger.sealed[0].rows[0].series, 3);
-    assert_int_equal(fg_blocks_seal(&other, &seal, NOON, arena, &blocks, &changed, &err), FG_OK);
+    assert_int_equal(other.ledger.n_frozen, 1);
+    assert_int_equal(other.ledger.frozen[0].rows[0].series, 3);
+    assert_int_equal(fg_blocks_freeze(&other, &freeze, NOON, arena, &blocks, &changed, &err),
+                     FG_OK);
     assert_false(changed); /* its answer was lost */
-    seal.version = 78;
-    assert_int_equal(fg_blocks_seal(&other, &seal, NOON, arena, &blocks, &changed, &err),
+    freeze.version = 78;
+    assert_int_equal(fg_blocks_freeze(&other, &freeze, NOON, arena, &blocks, &changed, &err),
                      FG_E_ABORTED); /* it was decided without the first one */
     blocks = apply(&other, &sums, NOON + 2 * FG_USAGE_DAY_NS, arena);
-    assert_int_equal(fg_usage_day_total(&blocks.ledger.sealed[0]).profiles, 10);
-    assert_int_equal(fg_blocks_unseal(&blocks, 76, NOON, arena, &other, &changed, &err), FG_OK);
+    assert_int_equal(fg_usage_day_total(&blocks.ledger.frozen[0]).profiles, 10);
+    assert_int_equal(fg_blocks_drop_frozen(&blocks, 76, NOON, arena, &other, &changed, &err),
+                     FG_OK);
     assert_false(changed);
-    assert_int_equal(fg_blocks_unseal(&blocks, 77, NOON, arena, &other, &changed, &err), FG_OK);
+    assert_int_equal(fg_blocks_drop_frozen(&blocks, 77, NOON, arena, &other, &changed, &err),
+                     FG_OK);
     assert_true(changed);
-    assert_int_equal(other.ledger.n_sealed, 0);
+    assert_int_equal(other.ledger.n_frozen, 0);
     assert_int_equal(other.ledger.version, 77);
     assert_int_equal(other.ledger.open[0].rows[0].profiles, 5); /* what came since */
     fg_arena_destroy(arena);
@@ -241,11 +244,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_bytes_are_divided_among_days),
-        cmocka_unit_test(a_day_is_sealed_two_hours_after_its_end),
+        cmocka_unit_test(a_day_is_frozen_two_hours_after_its_end),
         cmocka_unit_test(a_ledger_is_bounded_and_loses_nothing),
         cmocka_unit_test(a_full_ledger_goes_on_counting_its_services),
-        cmocka_unit_test(a_full_today_makes_no_seals),
-        cmocka_unit_test(a_swap_counts_once_and_a_seal_is_final),
+        cmocka_unit_test(a_full_today_makes_no_freezes),
+        cmocka_unit_test(a_swap_counts_once_and_a_freeze_is_final),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

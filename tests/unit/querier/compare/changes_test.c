@@ -4,7 +4,7 @@
  */
 #include "common/base/def.h"
 #include "common/base/hash.h"
-#include "querier/compare/changes_core.h"
+#include "querier/compare/changes.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "querier/compare/thin_core.h"
+#include "querier/compare/thin.h"
 
 #include "common/base/def.h"
 #include "common/base/hash.h"

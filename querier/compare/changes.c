@@ -1,4 +1,4 @@
-#include "querier/compare/changes_core.h"
+#include "querier/compare/changes.h"
 
 #include "common/base/def.h"
 #include "querier/compare/stats.h"

@@ -13,8 +13,8 @@
  *
  * Pure. Thread: any.
  */
-#ifndef FG_QUERIER_COMPARE_CHANGES_CORE_H
-#define FG_QUERIER_COMPARE_CHANGES_CORE_H
+#ifndef FG_QUERIER_COMPARE_CHANGES_H
+#define FG_QUERIER_COMPARE_CHANGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -39,44 +39,45 @@ bool fg_blocks_count_used(struct fg_blocks *next, const struct fg_blocks *before
            fg_ledger_add(&next->ledger, change->used, change->n_used, arena);
 }
 
-enum fg_code fg_blocks_seal(const struct fg_blocks *blocks, const struct fg_blocks_seal *seal,
-                            int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
-                            bool *ret_changed, struct fg_err *err)
-{
-    struct fg_blocks next = *blocks;
-
-    *ret_changed = false;
-    *ret_blocks = next;
-    if (blocks->ledger.version == seal->version)
-        return FG_OK;
-    if (blocks->ledger.version != seal->before || blocks->ledger.n_sealed > 0)
-        return fg_fail(err, FG_E_ABORTED, "another compactor has sealed the ledger");
-    next.revision++;
-    if (!advance(&next.ledger, blocks, 1, wall_ns, arena) ||
-        !fg_ledger_add(&next.ledger, seal->more, seal->n_more, arena) ||
-        !fg_ledger_seal(&next.ledger, seal->last, seal->version, arena))
-        return no_memory(err);
-    *ret_changed = true;
-    *ret_blocks = next;
-    return FG_OK;
-}
-
-enum fg_code fg_blocks_unseal(const struct fg_blocks *blocks, uint64_t version, int64_t wall_ns,
-                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+enum fg_code fg_blocks_freeze(const struct fg_blocks *blocks, const struct fg_blocks_freeze *freeze,
+                              int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                               bool *ret_changed, struct fg_err *err)
 {
     struct fg_blocks next = *blocks;
 
     *ret_changed = false;
     *ret_blocks = next;
-    if (blocks->ledger.version != version || blocks->ledger.n_sealed == 0)
+    if (blocks->ledger.version == freeze->version)
+        return FG_OK;
+    if (blocks->ledger.version != freeze->before || blocks->ledger.n_frozen > 0)
+        return fg_fail(err, FG_E_ABORTED, "another compactor has frozen the ledger");
+    next.revision++;
+    if (!advance(&next.ledger, blocks, 1, wall_ns, arena) ||
+        !fg_ledger_add(&next.ledger, freeze->more, freeze->n_more, arena) ||
+        !fg_ledger_freeze(&next.ledger, freeze->last, freeze->version, arena))
+        return no_memory(err);
+    *ret_changed = true;
+    *ret_blocks = next;
+    return FG_OK;
+}
+
+enum fg_code fg_blocks_drop_frozen(const struct fg_blocks *blocks, uint64_t version,
+                                   int64_t wall_ns, struct fg_arena *arena,
+                                   struct fg_blocks *ret_blocks, bool *ret_changed,
+                                   struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    *ret_changed = false;
+    *ret_blocks = next;
+    if (blocks->ledger.version != version || blocks->ledger.n_frozen == 0)
         return FG_OK;
     next.revision++;
     /* The documents count as written with the swap that says that they are there. */
-    if (!advance(&next.ledger, blocks, (uint64_t)blocks->ledger.n_sealed + 1, wall_ns, arena))
+    if (!advance(&next.ledger, blocks, (uint64_t)blocks->ledger.n_frozen + 1, wall_ns, arena))
         return no_memory(err);
-    next.ledger.sealed = NULL;
-    next.ledger.n_sealed = 0;
+    next.ledger.frozen = NULL;
+    next.ledger.n_frozen = 0;
     *ret_changed = true;
     *ret_blocks = next;
     return FG_OK;

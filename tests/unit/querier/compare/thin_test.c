@@ -1,6 +1,6 @@
 /* Tests which findings of a comparison are told. */
 #include "common/base/def.h"
-#include "querier/compare/thin_core.h"
+#include "querier/compare/thin.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -10,8 +10,8 @@
  *
  * Pure. Thread: any.
  */
-#ifndef FG_QUERIER_COMPARE_THIN_CORE_H
-#define FG_QUERIER_COMPARE_THIN_CORE_H
+#ifndef FG_QUERIER_COMPARE_THIN_H
+#define FG_QUERIER_COMPARE_THIN_H
 
 #include "common/base/slice.h"
 
