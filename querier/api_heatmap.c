@@ -226,11 +226,9 @@ static bool fill_slot(const struct heatmap *map, const struct cell *cells, size_
     struct fg_arena *arena = map->query->arena;
     const struct fg_profile_row *greatest[BUCKETS];
     size_t n_greatest = 0;
-    int64_t ns;
 
-    if (__builtin_mul_overflow((int64_t)cells[0].slot, map->step_ns, &ns))
-        ns = INT64_MAX;
-    slot->timestamp = fg_time_add(map->start_ns, ns) / FG_MS_NS;
+    slot->timestamp = qry_point_ms(&(struct qry_point){.k = (int64_t)cells[0].slot},
+                                   map->start_ns / FG_MS_NS, map->step_ns / FG_MS_NS);
     slot->y_min = fg_arena_new(arena, double, BUCKETS);
     slot->counts = fg_arena_new(arena, int32_t, BUCKETS);
     if (slot->y_min == NULL || slot->counts == NULL)
@@ -297,6 +295,7 @@ static enum fg_code answer(struct heatmap *map, struct qry_selection *selection,
 
     if (check_request(in, err) != FG_OK ||
         qry_selection_range(query, selection, in->start, in->end, err) != FG_OK ||
+        qry_selection_check_grid(in->start, err) != FG_OK ||
         qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
             FG_OK)
         return err->code;

@@ -8,6 +8,7 @@
 struct grid {
     int64_t start_ms, step_ms;
     bool average;
+    const char *rate_unit; /* empty: values have no rates */
 };
 
 /* Gives each point the greatest profile or span of its step. */
@@ -45,7 +46,8 @@ static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_p
         points[i]->timestamp = qry_point_ms(point, grid->start_ms, grid->step_ms);
         if (from->covered_ns != NULL) {
             points[i]->covered = (double)from->covered_ns[i] / FG_SECOND_NS;
-            points[i]->rate = (double)point->sum / points[i]->covered;
+            if (grid->rate_unit[0] != '\0')
+                points[i]->rate = (double)point->sum / points[i]->covered;
         }
     }
     return points == NULL || !put_exemplars(arena, rows, from, points) ? NULL : points;
@@ -61,11 +63,12 @@ static bool put_facts(struct qry_query *query, const struct qry_selection *selec
     if (from->covered_ns == NULL)
         return true;
     series->unit = qry_api_text(query->arena, selection->type.unit);
+    series->rate_unit = qry_api_text(query->arena, fg_cstr(grid->rate_unit));
     series->step = (double)grid->step_ms / 1000;
     for (size_t i = 0; i < from->n; i++)
         covered_ns = fg_value_add(covered_ns, from->covered_ns[i]);
     series->covered = (double)covered_ns / FG_SECOND_NS;
-    return series->unit != NULL;
+    return series->unit != NULL && series->rate_unit != NULL;
 }
 
 static enum fg_code reply_points(struct qry_query *query, const struct qry_selection *selection,
@@ -121,6 +124,7 @@ static enum fg_code collect_exemplars(struct qry_query *query,
 {
     bool individual = in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL,
          spans = in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
+    const struct qry_counted counted = qry_query_counted(query);
 
     fg_profile_rows_init(into, &(struct fg_profile_rows_config){
                                    .arena = query->arena,
@@ -131,7 +135,11 @@ static enum fg_code collect_exemplars(struct qry_query *query,
                                    .n_group_by = in->n_group_by,
                                    .step_ns = grid->step_ms * FG_MS_NS,
                                });
-    return individual || spans ? qry_collect_rows(query, selection, into, err) : FG_OK;
+    if (!individual && !spans)
+        return FG_OK;
+    enum fg_code code = qry_collect_rows(query, selection, into, err);
+    qry_query_count_back(query, counted); /* they are of the same profiles */
+    return code;
 }
 
 static enum fg_code answer_points(struct qry_query *query,
@@ -146,10 +154,13 @@ static enum fg_code answer_points(struct qry_query *query,
     size_t n;
 
     if (qry_selection_range(query, selection, in->start, in->end, err) != FG_OK ||
-        read_grid(in, &grid, err) != FG_OK ||
+        qry_selection_check_grid(in->start, err) != FG_OK || read_grid(in, &grid, err) != FG_OK ||
         qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
             FG_OK)
         return err->code;
+    grid.rate_unit = qry_selection_rate_unit(query, selection);
+    if (grid.rate_unit == NULL)
+        return qry_query_too_large(err);
     if (qry_collect_rates(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
                           &found, &n, err) != FG_OK)
         return err->code;

@@ -73,7 +73,10 @@ enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selectio
         qry_fanout_select_head(query, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
     fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
-    return qry_fanout_run(query, &fanout.base, err);
+    if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
+        return err->code;
+    qry_query_look_at_values(query, into->self, into->n_nodes);
+    return FG_OK;
 }
 
 /* --- SELECT, divided by a label --- */
@@ -527,6 +530,13 @@ static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
     return n_cut;
 }
 
+static void look_at_points(struct qry_query *query, const struct qry_points *series, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < series[i].n; p++)
+            qry_query_look_at_sum(query, series[i].items[p].sum);
+}
+
 enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
                                 int64_t step_ns, char *const *group_by, size_t n_group_by,
                                 struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
@@ -572,11 +582,28 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
             list.items[i].items[p].k =
                 fg_time_add(list.items[i].items[p].k, n_cut); /* numbers of the client's grid */
     if (code == FG_OK) {
+        look_at_points(query, list.items, list.n);
         *ret_series = list.items;
         *ret_n = list.n;
     }
     qry_points_list_done(&list);
     return code;
+}
+
+enum fg_code qry_collect_totals(struct qry_query *query, const struct qry_selection *selection,
+                                char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+{
+    struct qry_selection whole = *selection;
+    int64_t step_ns;
+
+    /* Both ends are inclusive, and whole milliseconds. */
+    if (__builtin_sub_overflow(whole.end_ns, whole.start_ns, &step_ns) ||
+        __builtin_add_overflow(step_ns, FG_MS_NS, &step_ns))
+        return fg_fail(err, FG_E_INVALID, "the time range is too long for totals");
+    whole.start_ns = whole.end_ns;
+    whole.cut_ns = 0;
+    return qry_collect_points(query, &whole, step_ns, group_by, n_group_by, ret_series, ret_n, err);
 }
 
 enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
@@ -607,6 +634,7 @@ enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selecti
         if (qry_coverage_join(points, parts, step_ns / parts, query->arena, &points->covered_ns,
                               err) != FG_OK)
             return err->code;
+        look_at_points(query, points, 1);
     }
     return FG_OK;
 }
@@ -710,8 +738,10 @@ enum fg_code qry_collect_rows(struct qry_query *query, const struct qry_selectio
         return err->code;
     /* Once, after all replies and blocks: which row is the greatest or newest is known only now. */
     fg_profile_rows_finish(into);
-    for (size_t i = 0; i < into->n; i++)
+    for (size_t i = 0; i < into->n; i++) {
         into->items[i].step += (uint64_t)n_cut; /* of the whole grid */
+        qry_query_look_at_sum(query, into->items[i].value);
+    }
     return FG_OK;
 }
 

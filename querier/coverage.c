@@ -6,13 +6,16 @@
 enum { PARTS_MAX = 4000 }; /* in a range: as many points as a wide screen has twice */
 
 static const int64_t part_least_ns = 15 * FG_SECOND_NS;
-/* Agents send every 10 to 60 seconds: a longer gap is time without profiles. */
-static const int64_t gap_ns = FG_MINUTE_NS;
+/* Most agents send every 10 to 60 seconds, so up to a minute nothing is missing. */
+static const int64_t gap_least_ns = FG_MINUTE_NS;
+/* Whoever sends less often takes single profiles, which say nothing about the time between them. */
+static const int64_t usual_most_ns = FG_HOUR_NS;
 
-/* Returns the longest distance of points, in steps, that is no gap. */
-static int64_t longest(int64_t step_ns)
+/* Returns the longest distance of points, in steps, that is no gap: between once and twice the
+ * usual one, since profiles are not on the grid, and agents are not on time. */
+static int64_t longest(int64_t usual, int64_t step_ns)
 {
-    return FG_MAX(1, gap_ns / step_ns);
+    return FG_MAX(usual + usual / 2, gap_least_ns / step_ns);
 }
 
 static int by_number(const void *left, const void *right)
@@ -29,7 +32,7 @@ int64_t qry_coverage_usual(const struct qry_points *points, int64_t step_ns)
 
     for (size_t i = 1; i < points->n; i++) {
         gaps[n] = fg_value_sub(points->items[i].k, points->items[i - 1].k);
-        n += gaps[n] <= longest(step_ns);
+        n += gaps[n] <= FG_MAX(1, usual_most_ns / step_ns);
     }
     if (n > 0) {
         qsort(gaps, n, sizeof *gaps, by_number);
@@ -43,7 +46,7 @@ int64_t qry_coverage_of(const struct qry_points *points, size_t i, int64_t usual
 {
     int64_t gap = i == 0 ? usual : fg_value_sub(points->items[i].k, points->items[i - 1].k);
 
-    return gap <= longest(step_ns) ? gap : usual;
+    return gap <= longest(usual, step_ns) ? gap : usual;
 }
 
 int64_t qry_coverage_parts(int64_t step_ns, int64_t length_ns)
@@ -73,7 +76,7 @@ enum fg_code qry_coverage_join(struct qry_points *points, int64_t parts, int64_t
         steps[i] = qry_coverage_of(points, i, usual, part_ns);
     for (size_t i = 0; i < points->n; i++) {
         struct qry_point point = points->items[i];
-        int64_t ns = steps[i] * part_ns; /* at most a minute, or a part */
+        int64_t ns = steps[i] * part_ns; /* at most a few hours, or a part */
 
         point.k /= parts;
         if (n > 0 && points->items[n - 1].k == point.k) {

@@ -4,9 +4,11 @@
  * was away, does not change.
  *
  * It follows from the points of a series (merge.h) alone, which heads, segments, blocks and rollups
- * all have: a point stands for the time since the one before it, unless that is longer than a
- * minute; then, and if it is the first, for as long as points of the series usually do. So gaps
- * between profiles of agents, which send every 10 to 60 seconds, are covered.
+ * all have: a point stands for the time since the one before it. Where that is a gap, and if it is
+ * the first, it stands for as long as points of the series usually do, which is the median of their
+ * distances. A distance is a gap if it is longer than a minute and than one and a half times the
+ * usual one. So what agents cover counts as covered, whether they send every 10 seconds or every 5
+ * minutes, and a profile that was lost leaves a gap.
  *
  * On a coarse grid a step would look covered if it had one profile. So points are asked for on a
  * finer one, of which `parts` make a step, and joined.
@@ -19,7 +21,7 @@
 #include "querier/merge.h"
 
 /* Returns the usual distance of the points of a series, in steps of the grid: the median of those
- * that are no gaps, at least 1. */
+ * up to an hour, since no agent sends less often; 1 if there are none. */
 int64_t qry_coverage_usual(const struct qry_points *points, int64_t step_ns);
 
 /* Returns how many steps of the grid a point stands for. usual: as above. */

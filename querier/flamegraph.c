@@ -151,12 +151,12 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     struct qry_query *query = graph->query;
     int64_t deadline_mono_ns = query->deadline_mono_ns;
     int64_t now_ns = fg_mono_ns(query->querier->clock);
-    uint64_t profiles = query->profiles, series = query->series, planned = query->planned_bytes;
+    const struct qry_counted counted = qry_query_counted(query);
+    uint64_t planned = query->planned_bytes;
     struct qry_flamegraph_facts facts;
 
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
-    query->profiles = 0; /* the same profiles are counted again */
-    query->series = 0;
+    qry_query_count_back(query, (struct qry_counted){0}); /* the same profiles are counted again */
     enum fg_code code = add_up_sides(
         graph, &(struct qry_crowns_full){query->querier->refine_max_bytes}, &facts, err);
     query->deadline_mono_ns = deadline_mono_ns;
@@ -166,8 +166,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
         *refined = true;
         return FG_OK;
     }
-    query->profiles = profiles;
-    query->series = series;
+    qry_query_count_back(query, counted);
     /* If that was the limit, crowns may still fit (limits.max_query_bytes). */
     query->planned_bytes = planned;
     /* What was drawn before is still in `into`: draw() replaces it only after a success. */
@@ -249,6 +248,7 @@ static void draw_tree(struct flamegraph_query *graph, struct fg_crown_verdict *r
     fg_tree_done(into);
     fg_tree_init(into);
     qry_flamegraph_cut(&graph->sums[0], graph->max_nodes, graph->fold, into, ret_verdict);
+    qry_query_look_at_values(graph->query, into->self, into->n_nodes);
 }
 
 enum fg_code qry_flamegraph_make(struct qry_query *query, const struct qry_selection *selection,
@@ -275,6 +275,8 @@ static void draw_diff(struct flamegraph_query *graph, struct fg_crown_verdict *r
 
     qry_diff_done(into);
     qry_diff_make(&graph->sums[0], &graph->sums[1], graph->max_nodes, into, ret_verdict);
+    qry_query_look_at_sum(graph->query, into->left_ticks);
+    qry_query_look_at_sum(graph->query, into->right_ticks);
 }
 
 enum fg_code qry_flamegraph_diff(struct qry_query *query, const struct qry_side *left,

@@ -177,10 +177,10 @@ static enum fg_code write_table(struct qry_query *query, const struct function_t
 static enum fg_code count_profiles(struct qry_query *query, struct function_table *table,
                                    struct fg_err *err)
 {
-    uint64_t profiles = query->profiles;
+    const struct qry_counted counted = qry_query_counted(query);
     enum fg_code code = qry_collect_function_counts(query, &table->selection, &table->counts, err);
 
-    query->profiles = profiles; /* they are the same ones */
+    qry_query_count_back(query, counted);
     return code;
 }
 

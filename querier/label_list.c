@@ -126,27 +126,22 @@ static size_t find_value(const struct label_listing *list, struct fg_slice text)
     return list->n;
 }
 
-/* Sums the profiles of the whole range by value: on a grid of one point, its end. */
+/* Sums the profiles of the whole range by value. */
 static enum fg_code sum_values(struct qry_query *query, struct label_listing *list,
                                struct fg_err *err)
 {
     char *group_by[] = {fg_arena_text(query->arena, fg_cstr(list->label))};
-    struct qry_selection whole = list->selection;
+    /* The profiles count, and the series did when their labels were read. */
+    uint64_t counted_series = query->series;
     struct qry_points *series;
-    int64_t step_ns;
     size_t n;
 
     list->totals = fg_arena_new(query->arena, int64_t, list->n);
     if (list->totals == NULL || group_by[0] == NULL)
         return qry_query_too_large(err);
-    /* Both ends are inclusive, and whole milliseconds. */
-    if (__builtin_sub_overflow(whole.end_ns, whole.start_ns, &step_ns) ||
-        __builtin_add_overflow(step_ns, FG_MS_NS, &step_ns))
-        return fg_fail(err, FG_E_INVALID, "the time range is too long for values");
-    whole.start_ns = whole.end_ns;
-    whole.cut_ns = 0;
-    if (qry_collect_points(query, &whole, step_ns, group_by, 1, &series, &n, err) != FG_OK)
+    if (qry_collect_totals(query, &list->selection, group_by, 1, &series, &n, err) != FG_OK)
         return err->code;
+    query->series = counted_series;
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < series[i].n; p++) {
             size_t at = find_value(list, fg_labels_get(&series[i].labels, list->label));
@@ -156,6 +151,7 @@ static enum fg_code sum_values(struct qry_query *query, struct label_listing *li
             if (at < list->n)
                 list->totals[at] = fg_value_add(list->totals[at], series[i].items[p].sum);
         }
+    qry_query_look_at_sum(query, list->total);
     return FG_OK;
 }
 

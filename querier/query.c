@@ -1,6 +1,7 @@
 #include "querier/query.h"
 
 #include "common/base/str.h"
+#include "common/base/value.h"
 
 /* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
  * is better than an answer from old copies, which is better than none. */
@@ -24,6 +25,34 @@ void qry_query_lacks(struct qry_query *query, struct fg_slice why)
     if (missing->len > 0)
         fg_buf_puts(missing, "; ");
     fg_buf_put(missing, why);
+}
+
+struct qry_counted qry_query_counted(const struct qry_query *query)
+{
+    return (struct qry_counted){query->profiles, query->series};
+}
+
+void qry_query_count_back(struct qry_query *query, struct qry_counted counted)
+{
+    query->profiles = counted.profiles;
+    query->series = counted.series;
+}
+
+void qry_query_look_at_sum(struct qry_query *query, int64_t sum)
+{
+    if (sum != INT64_MAX && sum != INT64_MIN)
+        return;
+    query->saturated = query->inexact = true;
+    query->bound = UINT64_MAX; /* nobody knows what was left out */
+}
+
+void qry_query_look_at_values(struct qry_query *query, const int64_t *values, size_t n)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum = fg_value_add(sum, values[i]);
+    qry_query_look_at_sum(query, sum);
 }
 
 void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t age_ns,

@@ -154,6 +154,7 @@ struct qry_query {
     bool refine;    /* the client wants exact flame graphs, whatever they cost */
     bool inexact;   /* some flame graph may differ from that of a full merge, */
     uint64_t bound; /* by at most so much */
+    bool saturated; /* some sum did not fit into 64 bits */
 
     /* Time ranges that were answered although less was asked for. */
     struct fg_time_span wide[QUERY_SIDES_MAX];
@@ -182,6 +183,21 @@ enum fg_code qry_query_too_large(struct fg_err *err);
 /* Marks the response incomplete and adds the reason to its header, once. Reasons beyond
  * MISSING_MAX_BYTES are dropped. */
 void qry_query_lacks(struct qry_query *query, struct fg_slice why);
+
+/* How many profiles and series a query has counted. */
+struct qry_counted {
+    uint64_t profiles, series;
+};
+
+/* Returns what the query has counted so far; sets it back, after a second question about the same
+ * profiles, so that they count once. */
+struct qry_counted qry_query_counted(const struct qry_query *query);
+void qry_query_count_back(struct qry_query *query, struct qry_counted counted);
+
+/* Looks at a sum that the response has, or that its values add up to. If it did not fit into 64
+ * bits, which is where sums stop (common/base/value.h), the response is inexact and says so. */
+void qry_query_look_at_sum(struct qry_query *query, int64_t sum);
+void qry_query_look_at_values(struct qry_query *query, const int64_t *values, size_t n);
 
 /* Marks the response incomplete because it is made from an older copy: adds "WHAT of 12 s ago:
  * WHY". */

@@ -132,7 +132,8 @@ struct timeline {
     int64_t start_ms, end_ms; /* as asked for */
     int64_t step_s;
     struct fg_slice unit;
-    bool rates; /* wanted as well */
+    const char *rate_unit; /* empty: values have no rates */
+    bool statistics;       /* wanted as well: unit, covered time and rates */
 };
 
 static int64_t round_down(int64_t value, int64_t step)
@@ -142,24 +143,34 @@ static int64_t round_down(int64_t value, int64_t step)
     return value - (rest < 0 ? rest + step : rest);
 }
 
-/* Says what the samples are of, and what they are for each second for which there are profiles. */
-static void write_rates(struct fg_json_writer *json, const struct timeline *timeline,
+/* Writes what the samples are for each second for which there are profiles. */
+static void write_rates(struct fg_json_writer *json, const int64_t *samples,
+                        const int64_t *covered_ns, size_t n)
+{
+    fg_json_begin_array(json, "rates");
+    for (size_t i = 0; i < n; i++)
+        if (covered_ns[i] > 0)
+            fg_json_put_fixed(json, NULL,
+                              (double)samples[i] / ((double)covered_ns[i] / FG_SECOND_NS),
+                              RATE_DIGITS);
+        else
+            fg_json_put_null(json, NULL);
+    fg_json_end(json);
+}
+
+/* Says what the samples are of, and for how long there are any. */
+static void write_facts(struct fg_json_writer *json, const struct timeline *timeline,
                         const int64_t *samples, const int64_t *covered_ns, size_t n)
 {
     double covered_s = 0;
 
     fg_json_put_text(json, "unit", timeline->unit);
-    fg_json_begin_array(json, "rates");
-    for (size_t i = 0; i < n; i++) {
-        double seconds = (double)covered_ns[i] / FG_SECOND_NS;
-
-        covered_s += seconds;
-        if (covered_ns[i] > 0)
-            fg_json_put_fixed(json, NULL, (double)samples[i] / seconds, RATE_DIGITS);
-        else
-            fg_json_put_null(json, NULL);
+    if (timeline->rate_unit[0] != '\0') {
+        write_rates(json, samples, covered_ns, n);
+        fg_json_put_cstr(json, "rate_unit", timeline->rate_unit);
     }
-    fg_json_end(json);
+    for (size_t i = 0; i < n; i++)
+        covered_s += (double)covered_ns[i] / FG_SECOND_NS;
     fg_json_put_fixed(json, "covered", covered_s, RATE_DIGITS);
 }
 
@@ -195,8 +206,8 @@ static void write_timeline(struct fg_json_writer *json, const char *key,
     qry_flame_json_numbers(json, "samples", samples, (size_t)n);
     fg_json_put_i64(json, "durationDelta", step);
     fg_json_put_null(json, "watermarks");
-    if (timeline->rates)
-        write_rates(json, timeline, samples, covered_ns, (size_t)n);
+    if (timeline->statistics)
+        write_facts(json, timeline, samples, covered_ns, (size_t)n);
     fg_json_end(json);
     free(samples);
     free(covered_ns);
@@ -336,8 +347,9 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
     timeline->unit = render->selection.type.unit;
-    timeline->rates = query->statistics;
-    return FG_OK;
+    timeline->statistics = query->statistics;
+    timeline->rate_unit = qry_selection_rate_unit(query, &render->selection);
+    return timeline->rate_unit == NULL ? qry_query_too_large(err) : FG_OK;
 }
 
 static enum fg_code write_render(const struct render *render, struct qry_query *query,
@@ -499,6 +511,21 @@ static enum fg_code collect_tree(struct qry_query *query, struct render *render,
     return qry_collect_tree(query, &render->selection, &render->stacks, false, &render->tree, err);
 }
 
+/* Collects the timeline, which is one of the same profiles once more. */
+static enum fg_code collect_timeline(struct qry_query *query, struct render *render,
+                                     struct fg_err *err)
+{
+    const struct qry_counted counted = qry_query_counted(query);
+
+    if (qry_collect_rates(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+                          render->group_by, render->n_group_by, &render->series, &render->n_series,
+                          err) != FG_OK)
+        return err->code;
+    qry_query_count_back(query, counted);
+    qry_points_order(render->series, &render->n_series, 0);
+    return FG_OK;
+}
+
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
@@ -512,11 +539,8 @@ static enum fg_code answer_render(struct qry_query *query, struct render *render
         query->content_type = query->body.len > 0 ? form->content_type : "text/plain";
         return finish(query, err);
     }
-    if (qry_collect_rates(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
-                          render->group_by, render->n_group_by, &render->series, &render->n_series,
-                          err) != FG_OK)
+    if (collect_timeline(query, render, err) != FG_OK)
         return err->code;
-    qry_points_order(render->series, &render->n_series, 0);
     return write_render(render, query, err);
 }
 

@@ -52,10 +52,13 @@ static const struct fg_pb_extension *make_statistics(const struct qry_query *que
         return NULL;
     statistics__v1__statistics__init(message);
     write_missing(query, made->missing);
+    message->opt_complete_case = STATISTICS__V1__STATISTICS__OPT_COMPLETE_COMPLETE;
+    message->opt_exact_case = STATISTICS__V1__STATISTICS__OPT_EXACT_EXACT;
     message->complete = !query->incomplete;
     message->missing = made->missing;
     message->exact = !query->inexact;
     message->bound = query->inexact ? query->bound : 0;
+    message->saturated = query->saturated;
     if (query->unit != NULL)
         message->unit = query->unit;
     message->profiles = query->profiles;
@@ -114,6 +117,8 @@ static void put_statistics(const struct qry_query *query, struct fg_json_writer 
     fg_json_put_bool(json, "exact", !query->inexact);
     if (query->inexact)
         fg_json_put_u64(json, "bound", query->bound);
+    if (query->saturated)
+        fg_json_put_bool(json, "saturated", true);
     if (query->unit != NULL)
         fg_json_put_cstr(json, "unit", query->unit);
     fg_json_put_u64(json, "profiles", query->profiles);
@@ -196,6 +201,8 @@ void qry_reply_headers(struct qry_query *query, int64_t took_ns)
     fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");
     if (query->inexact)
         add_number(query->req, "X-Flamegrid-Bound", query->bound);
+    if (query->saturated)
+        fg_http_add_header(query->req, "X-Flamegrid-Saturated", "true");
     add_ranges(query);
     if (query->unit != NULL)
         fg_http_add_header(query->req, "X-Flamegrid-Unit", query->unit);

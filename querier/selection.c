@@ -6,6 +6,10 @@
 
 #define SAMPLED_LABEL "__sampled__" /* "true": a profile that sampling would have dropped */
 
+/* Where a grid may begin. Half of all times before 1970, so that what limits cut off (cut_ns) fits
+ * into 64 bits of nanoseconds, too. */
+static const int64_t GRID_FIRST_MS = INT64_MIN / 2 / FG_MS_NS, GRID_LAST_MS = INT64_MAX / FG_MS_NS;
+
 void qry_selection_done(struct qry_selection *selection)
 {
     fg_selector_done(&selection->selector);
@@ -91,6 +95,16 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
     if (query->length_max_ns > 0 && length_ns > query->length_max_ns)
         return too_long(length_ns, query->length_max_ns, err);
     return qry_selection_restrict(query, selection, err);
+}
+
+enum fg_code qry_selection_check_grid(int64_t start_ms, struct fg_err *err)
+{
+    if (start_ms >= GRID_FIRST_MS && start_ms <= GRID_LAST_MS)
+        return FG_OK;
+    return fg_fail(err, FG_E_INVALID,
+                   "start %lld is no time that a grid can begin at: these are from %lld (the year "
+                   "1823) to %lld (2262), in milliseconds since 1970",
+                   (long long)start_ms, (long long)GRID_FIRST_MS, (long long)GRID_LAST_MS);
 }
 
 /* "<context> \"<selector>\": <what is wrong with it>" */
@@ -230,6 +244,22 @@ struct fg_slice qry_selection_service(const struct fg_selector *selector)
             fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
             return selector->matchers[i].value;
     return fg_bytes(NULL, 0);
+}
+
+const char *qry_selection_rate_unit(const struct qry_query *query,
+                                    const struct qry_selection *selection)
+{
+    struct fg_buf text;
+    const char *unit;
+
+    if (fg_profile_type_is_moment(&selection->type))
+        return "";
+    fg_buf_init(&text, SIZE_MAX);
+    fg_buf_put(&text, selection->type.unit);
+    fg_buf_puts(&text, " per second");
+    unit = fg_arena_text(query->arena, fg_buf_slice(&text));
+    fg_buf_done(&text);
+    return unit;
 }
 
 enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)

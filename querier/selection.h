@@ -54,6 +54,10 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
                                  int64_t start_ms, int64_t end_ms,
                                  struct fg_err *err) fg_must_check;
 
+/* Checks that a grid may begin at a time. Others do not fit into 64 bits of nanoseconds, so points
+ * would be those of another grid, with the times of this one. FG_E_INVALID. */
+enum fg_code qry_selection_check_grid(int64_t start_ms, struct fg_err *err) fg_must_check;
+
 /* Sets the profile type by its id (NULL: any type), and the selector {a="b"}. FG_E_INVALID. */
 enum fg_code qry_selection_profiles(struct qry_query *query, struct qry_selection *selection,
                                     const char *type_id, const char *label_selector,
@@ -80,6 +84,11 @@ enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selectio
 /* Returns the service that all matching series are of, if an "=" matcher names it; empty: none
  * does. selector may be NULL. */
 struct fg_slice qry_selection_service(const struct fg_selector *selector);
+
+/* Returns what values by time are in, in the arena: "<unit> per second"; empty for a type whose
+ * values are of moments, which have no rates. NULL: the arena is full. */
+const char *qry_selection_rate_unit(const struct qry_query *query,
+                                    const struct qry_selection *selection);
 
 /* Returns the number of nodes that a flame graph may have; asked 0: the default. FG_E_INVALID:
  * negative, or above the limit. */

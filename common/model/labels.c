@@ -354,6 +354,16 @@ void fg_profile_type_write(const struct fg_profile_type *type, struct fg_buf *ou
     }
 }
 
+bool fg_profile_type_is_moment(const struct fg_profile_type *type)
+{
+    static const char *const moments[] = {"goroutine", "goroutines", "threadcreate", "live"};
+
+    for (size_t i = 0; i < FG_COUNT(moments); i++)
+        if (fg_slice_is(type->type, moments[i]))
+            return true;
+    return fg_slice_starts(type->type, "inuse_");
+}
+
 bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile_type *b)
 {
     return fg_slice_eq(a->name, b->name) && fg_slice_eq(a->type, b->type) &&

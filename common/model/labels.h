@@ -99,6 +99,10 @@ enum fg_code fg_profile_type_parse(struct fg_slice text, struct fg_profile_type 
 void fg_profile_type_write(const struct fg_profile_type *type, struct fg_buf *out);
 bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile_type *b);
 
+/* Tells whether profiles of a type say what there is at a moment, as memory in use, and not what
+ * happened since the profile before. Such values are not divided by time. */
+bool fg_profile_type_is_moment(const struct fg_profile_type *type);
+
 /*
  * Returns the label set that queries see for one profile type of a stored series: the labels of the
  * series and the private labels derived from the type

@@ -1,6 +1,7 @@
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "common/model/labels.h"
 #include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/output.h"
@@ -251,6 +252,15 @@ static void put_title(const json_t *answer, struct fg_buf *out)
     fg_buf_printf(out, "; by %s\n", text_of(answer, "by"));
 }
 
+static bool is_of_moments(const json_t *answer)
+{
+    struct fg_profile_type type;
+    struct fg_err err;
+
+    return fg_profile_type_parse(fg_cstr(text_of(answer, "type")), &type, &err) == FG_OK &&
+           fg_profile_type_is_moment(&type);
+}
+
 static void put_end(const json_t *answer, struct fg_buf *out)
 {
     const json_t *detectable = json_object_get(answer, "detectable"),
@@ -272,8 +282,27 @@ static void put_end(const json_t *answer, struct fg_buf *out)
     else
         fg_buf_puts(out, "\nnothing could be tested: there are too few profiles\n");
     if (json_is_number(whole))
-        fg_buf_printf(out, "All of it, by covered time: %+.1f %%.\n",
+        fg_buf_printf(out, "All of it, by %s: %+.1f %%.\n",
+                      is_of_moments(answer) ? "the mean of its profiles" : "covered time",
                       100 * json_number_value(whole));
+}
+
+/* Fails if a side has no profiles: then everything would look new, or gone. */
+static enum fg_code check_sides(const struct compare *compare, const json_t *answer,
+                                struct fg_err *err)
+{
+    static const char *const names[] = {"a", "b"};
+    const json_t *empty = json_object_get(answer, "empty");
+
+    for (size_t side = 0; side < FG_COUNT(names); side++)
+        for (size_t i = 0; i < json_array_size(empty); i++) {
+            const char *name = json_string_value(json_array_get(empty, i));
+
+            if (name != NULL && strcmp(name, names[side]) == 0)
+                return cli_selection_fail_side(compare->sides[side].labels, &compare->ranges[side],
+                                               err);
+        }
+    return FG_OK;
 }
 
 static enum fg_code write_table(const struct compare *compare, struct fg_slice body,
@@ -285,6 +314,10 @@ static enum fg_code write_table(const struct compare *compare, struct fg_slice b
     if (!json_is_array(changes)) {
         json_decref(answer);
         return fg_fail(err, FG_E_CORRUPT, "the server's response is no comparison");
+    }
+    if (check_sides(compare, answer, err) != FG_OK) {
+        json_decref(answer);
+        return err->code;
     }
     put_title(answer, out);
     if (json_array_size(changes) > 0)

@@ -31,11 +31,12 @@ struct shown_points {
     size_t n;
     uint64_t step_s;
     struct fg_slice unit;
-    double covered_s; /* of these points */
+    const char *rate_unit; /* empty: there are no rates, or the server does not know them */
+    double covered_s;      /* of these points */
 };
 
-/* {"step":60,"unit":"bytes","covered":60,"points":[{"time":"2026-01-31T10:00:00Z","value":3000,
- * "covered":60,"rate":50}]} */
+/* {"step":60,"unit":"bytes","rate_unit":"bytes per second","covered":60,
+ * "points":[{"time":"2026-01-31T10:00:00Z","value":3000,"covered":60,"rate":50}]} */
 static void write_json(const struct shown_points *points, struct fg_buf *out)
 {
     struct fg_json_writer json = fg_json_writer(out);
@@ -44,6 +45,8 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
     fg_json_begin_object(&json, NULL);
     fg_json_put_u64(&json, "step", points->step_s);
     fg_json_put_text(&json, "unit", points->unit);
+    if (points->rate_unit[0] != '\0')
+        fg_json_put_cstr(&json, "rate_unit", points->rate_unit);
     fg_json_put_fixed(&json, "covered", points->covered_s, RATE_DIGITS);
     fg_json_begin_array(&json, "points");
     for (size_t i = 0; i < points->n; i++) {
@@ -52,7 +55,8 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
         fg_json_put_cstr(&json, "time", time);
         fg_json_put_fixed(&json, "value", points->items[i]->value, 0);
         fg_json_put_fixed(&json, "covered", points->items[i]->covered, RATE_DIGITS);
-        fg_json_put_fixed(&json, "rate", points->items[i]->rate, RATE_DIGITS);
+        if (points->rate_unit[0] != '\0')
+            fg_json_put_fixed(&json, "rate", points->items[i]->rate, RATE_DIGITS);
         fg_json_end(&json);
     }
     fg_json_end(&json);
@@ -76,8 +80,7 @@ static void write_lines(const struct shown_points *points, struct fg_buf *out)
         cli_time_write(point->timestamp * FG_MS_NS, time);
         fg_buf_printf(out, "%s  ", time);
         write_value(point->value, points->unit, out);
-        /* An earlier server does not know rates. */
-        if (point->covered > 0) {
+        if (points->rate_unit[0] != '\0') {
             fg_buf_puts(out, "  ");
             write_value(point->rate, points->unit, out);
             fg_buf_printf(out, "/s in %.0f s", point->covered);
@@ -101,8 +104,9 @@ enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err)
         cli_ask_series(query->client, query->type_id, query->selection.labels, &range,
                        (double)step_s, true, query->arena, &answer, err) != FG_OK)
         return err->code;
-    struct shown_points points = {.step_s = step_s, .unit = type.unit};
+    struct shown_points points = {.step_s = step_s, .unit = type.unit, .rate_unit = ""};
     if (answer->n_series > 0) {
+        points.rate_unit = answer->series[0]->rate_unit;
         points.items = answer->series[0]->points;
         points.n = answer->series[0]->n_points;
     }

@@ -19,7 +19,8 @@ struct comparison {
     struct qry_change_tables tables;
     struct qry_change_config config;
     struct qry_changes_summary summary;
-    struct qry_change whole; /* the selections' totals, per second */
+    struct qry_change whole; /* the rates of the selections' totals */
+    bool moments;            /* values are of moments: rates are means of profiles */
     struct qry_thin_row *thin;
     double scales[QRY_CHANGE_SIDES]; /* of values to figures */
     double quantum;
@@ -42,14 +43,16 @@ static double quantum_of(const struct comparison *comparison)
     return (double)(quantum >= sample_least_ns && quantum <= sample_most_ns ? quantum : sample_ns);
 }
 
-/* Returns a column of all units of a side, in the arena: their totals or their covered seconds. */
-static double *column(const struct comparison *comparison, size_t side, bool seconds)
+/* Returns a column of all units of a side, in the arena: their totals or what rates are by. */
+static double *column(const struct comparison *comparison, size_t side, bool rate)
 {
     const struct qry_change_side *from = &comparison->sides.sides[side];
     double *values = fg_arena_new(comparison->query->arena, double, from->n_units + 1);
 
     for (size_t i = 0; values != NULL && i < from->n_units; i++)
-        values[i] = seconds ? from->units[i].seconds : from->units[i].total;
+        values[i] = !rate                 ? from->units[i].total
+                    : comparison->moments ? from->units[i].profiles
+                                          : from->units[i].seconds;
     return values;
 }
 
@@ -58,7 +61,7 @@ static enum fg_code configure(struct comparison *comparison, bool rate,
 {
     const struct qry_change_sides *sides = &comparison->sides;
 
-    /* The exposures decide what a figure is: of totals a share, of covered seconds a rate. */
+    /* The exposures decide what a figure is: of totals a share, else a rate. */
     *config = (struct qry_change_config){
         .design = sides->design, .quantum = comparison->quantum, .q = comparison->params.q};
     /* The sides always list partners, but too few pairs must not be tested as pairs. */
@@ -73,7 +76,7 @@ static enum fg_code configure(struct comparison *comparison, bool rate,
     return FG_OK;
 }
 
-/* Tests the totals by covered time: does the service as a whole need more than before? */
+/* Tests the rates of the totals: does the service as a whole need more than before? */
 static enum fg_code test_whole(struct comparison *comparison, struct fg_err *err)
 {
     struct qry_change_config config;
@@ -118,11 +121,20 @@ static bool is_finding(const struct qry_change_row *row)
     return row->change.state < QRY_CHANGE_NOT_SIGNIFICANT;
 }
 
+/* Returns what the rates of a side are by: covered seconds, or profiles, so that they are means. */
+static double rated_by(const struct comparison *comparison, size_t side)
+{
+    const struct qry_change_side *from = &comparison->sides.sides[side];
+
+    return comparison->moments ? from->profiles : from->seconds;
+}
+
 static void set_scales(struct comparison *comparison)
 {
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
-        double whole = comparison->params.rate ? comparison->sides.sides[side].seconds
-                                               : (double)comparison->tables.values[side].all;
+        double whole = comparison->params.rate
+                           ? rated_by(comparison, side)
+                           : (double)comparison->tables.values[side].all;
 
         comparison->scales[side] = whole > 0 ? 1 / whole : 0;
     }
@@ -309,12 +321,15 @@ static void put_side_of_row(const struct comparison *comparison, const struct qr
                             size_t side, const char *key, struct fg_json_writer *json)
 {
     double all = (double)comparison->tables.values[side].all;
-    double seconds = comparison->sides.sides[side].seconds;
+    double by = rated_by(comparison, side);
+    double rate = by > 0 ? (double)row->values[side] / by : 0;
 
     fg_json_begin_object(json, key);
     fg_json_put_i64(json, "value", row->values[side]);
     fg_json_put_fixed(json, "share", all > 0 ? (double)row->values[side] / all : 0, 6);
-    put_number(json, "per_second", seconds > 0 ? (double)row->values[side] / seconds : 0);
+    put_number(json, "per_second", comparison->moments ? NAN : rate);
+    if (comparison->moments)
+        put_number(json, "mean", rate);
     fg_json_put_u64(json, "instances", row->n_units[side]);
     fg_json_end(json);
 }
@@ -357,6 +372,18 @@ static void put_side(const struct comparison *comparison, size_t side, const cha
     fg_json_put_u64(json, "instances", from->n_instances);
     if (comparison->sides.design == QRY_CHANGE_TIMES)
         fg_json_put_u64(json, "blocks_of_time", from->n_units);
+    fg_json_end(json);
+}
+
+/* Names the sides that have no values at all: there is nothing to compare then. */
+static void put_empty(const struct comparison *comparison, struct fg_json_writer *json)
+{
+    static const char *const names[] = {"a", "b"};
+
+    fg_json_begin_array(json, "empty");
+    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
+        if (comparison->sides.sides[side].n_units == 0)
+            fg_json_put_cstr(json, NULL, names[side]);
     fg_json_end(json);
 }
 
@@ -420,6 +447,7 @@ static enum fg_code write_answer(const struct comparison *comparison, struct fg_
     fg_json_put_cstr(&json, "by", comparison->params.rate ? "rate" : "share");
     put_side(comparison, 0, "a", &json);
     put_side(comparison, 1, "b", &json);
+    put_empty(comparison, &json);
     put_design(comparison, &json);
     put_summary(comparison, &json);
     fg_json_put_u64(&json, "count", comparison->n_shown);
@@ -443,6 +471,9 @@ static enum fg_code compare(struct comparison *comparison, struct fg_err *err)
         qry_change_tables_make(&comparison->sides, comparison->params.min_share, query->arena,
                                &comparison->tables, err) != FG_OK)
         return err->code;
+    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
+        qry_query_look_at_sum(query, comparison->tables.values[side].all);
+    comparison->moments = fg_profile_type_is_moment(&comparison->params.sides[0].type);
     /* After the tables, which find the divisor that all values share. */
     comparison->quantum = quantum_of(comparison);
     set_scales(comparison);

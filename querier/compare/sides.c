@@ -156,12 +156,16 @@ static enum fg_code read_points(struct qry_query *query, const struct qry_select
 {
     char *group_by = fg_arena_text(query->arena, fg_cstr(label));
     int64_t step_ns = grid_ns(selection);
+    struct qry_selection grid = *selection;
     struct qry_points *series;
     size_t n;
 
     if (group_by == NULL)
         return qry_query_too_large(err);
-    if (qry_collect_points(query, selection, step_ns, &group_by, 1, &series, &n, err) != FG_OK)
+    /* A point gathers what is up to its time, and the first one is to begin with the range. */
+    grid.start_ns = fg_time_add(selection->start_ns, step_ns - FG_MS_NS);
+    grid.cut_ns = 0;
+    if (qry_collect_points(query, &grid, step_ns, &group_by, 1, &series, &n, err) != FG_OK)
         return err->code;
     side->points = fg_arena_new(query->arena, struct qry_change_points, n + 1);
     if (side->points == NULL)
@@ -175,16 +179,48 @@ static enum fg_code read_points(struct qry_query *query, const struct qry_select
     return FG_OK;
 }
 
+/* Counts the profiles of each instance. */
+static enum fg_code count_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                   const char *label, struct qry_change_side *side,
+                                   struct fg_err *err)
+{
+    char *group_by = fg_arena_text(query->arena, fg_cstr(label));
+    struct qry_points *series;
+    size_t n;
+
+    if (group_by == NULL)
+        return qry_query_too_large(err);
+    if (qry_collect_totals(query, selection, &group_by, 1, &series, &n, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < side->n_units; i++) {
+        struct qry_change_unit *unit = &side->units[i];
+
+        for (size_t k = 0; k < n; k++)
+            if (fg_slice_eq(fg_labels_get(&series[k].labels, label), unit->group->name))
+                for (size_t p = 0; p < series[k].n; p++)
+                    unit->profiles += (double)series[k].items[p].count;
+        side->profiles += unit->profiles;
+    }
+    return FG_OK;
+}
+
 static enum fg_code read_instances(struct qry_query *query, const struct qry_selection *selection,
                                    const char *label, struct qry_change_side *side,
                                    struct fg_err *err)
 {
     int64_t step_ns = grid_ns(selection);
+    struct qry_counted counted;
 
-    if (qry_collect_groups(query, selection, label, &side->groups, err) != FG_OK ||
-        read_points(query, selection, label, side, err) != FG_OK ||
+    if (qry_collect_groups(query, selection, label, &side->groups, err) != FG_OK)
+        return err->code;
+    counted = qry_query_counted(query);
+    if (read_points(query, selection, label, side, err) != FG_OK ||
         list_units(query, &side->groups, side, err) != FG_OK)
         return err->code;
+    if (fg_profile_type_is_moment(&selection->type) &&
+        count_profiles(query, selection, label, side, err) != FG_OK)
+        return err->code;
+    qry_query_count_back(query, counted); /* points are of the same profiles */
     side->n_instances = side->n_units;
     for (size_t i = 0; i < side->n_units; i++) {
         const struct qry_change_points *points = points_of(side, side->units[i].group->name);
@@ -246,7 +282,9 @@ static enum fg_code read_blocks(struct qry_query *query, const struct qry_select
 {
     struct qry_selection part = *selection;
     int64_t n = (length_ns(selection) + length - 1) / length;
+    uint64_t profiles[BLOCKS_MAX + 1], before = query->profiles;
 
+    fg_assert((uint64_t)n <= FG_COUNT(profiles)); /* so `length` was chosen */
     for (int64_t i = 0; i < n; i++) {
         char name[16];
 
@@ -255,6 +293,8 @@ static enum fg_code read_blocks(struct qry_query *query, const struct qry_select
         part.end_ns = i == n - 1 ? selection->end_ns : part.start_ns + length - 1;
         if (read_block(query, &part, fg_cstr(name), &side->times, err) != FG_OK)
             return err->code;
+        profiles[i] = query->profiles - before;
+        before = query->profiles;
     }
     if (list_units(query, &side->times, side, err) != FG_OK)
         return err->code;
@@ -264,6 +304,7 @@ static enum fg_code read_blocks(struct qry_query *query, const struct qry_select
         fg_assert(fg_parse_i64(side->units[i].group->name, &block)); /* ours, above */
         /* A block that has but the last profile of an instance is covered by it. */
         side->units[i].seconds = FG_MAX(covered_block(side, selection, length, (size_t)block), 1.0);
+        side->units[i].profiles = (double)profiles[block];
     }
     return FG_OK;
 }
@@ -311,8 +352,11 @@ static void choose_design(const struct qry_change_params *params, struct qry_cha
 enum fg_code qry_change_sides_read(struct qry_query *query, const struct qry_change_params *params,
                                    struct qry_change_sides *sides, struct fg_err *err)
 {
+    struct qry_counted counted = qry_query_counted(query);
+
     if (choose_label(query, params, &sides->label, err) != FG_OK)
         return err->code;
+    qry_query_count_back(query, counted); /* of the profiles below */
     for (size_t i = 0; i < QRY_CHANGE_SIDES; i++)
         /* Without any label all profiles are of one instance without a name. */
         if (read_instances(query, &params->sides[i],
@@ -322,8 +366,10 @@ enum fg_code qry_change_sides_read(struct qry_query *query, const struct qry_cha
     if (find_partners(query, sides, err) != FG_OK)
         return err->code;
     choose_design(params, sides);
+    counted = qry_query_counted(query);
     for (size_t i = 0; sides->design == QRY_CHANGE_TIMES && i < QRY_CHANGE_SIDES; i++)
         if (read_blocks(query, &params->sides[i], sides->block_ns, &sides->sides[i], err) != FG_OK)
             return err->code;
+    qry_query_count_back(query, counted); /* blocks of time are of the same profiles */
     return FG_OK;
 }

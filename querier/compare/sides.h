@@ -15,7 +15,8 @@
 /* Something that values vary over: an instance, or a block of time. */
 struct qry_change_unit {
     const struct qry_group *group;
-    double total, seconds; /* value of all stacks; covered by its profiles */
+    double total;             /* value of all stacks */
+    double seconds, profiles; /* covered by its profiles; how many, of values of moments only */
 };
 
 /* When an instance has profiles, on a grid of steps. */
@@ -31,7 +32,7 @@ struct qry_change_side {
     struct qry_change_points *points; /* by instance */
     size_t n_points;
     size_t n_instances;            /* with a value */
-    double seconds;                /* covered, of all instances */
+    double seconds, profiles;      /* the same, of all instances */
     struct qry_change_unit *units; /* those that count, in the order of their names */
     size_t n_units;
 };

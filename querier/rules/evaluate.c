@@ -467,9 +467,12 @@ static enum fg_code check_complete(const struct evaluation *evaluation, struct f
 {
     const struct qry_query *query = &evaluation->query;
 
-    return query->incomplete ? fg_fail(err, FG_E_UNAVAILABLE, "incomplete: %.*s",
-                                       FG_S(fg_buf_slice(&query->missing)))
-                             : FG_OK;
+    if (query->incomplete)
+        return fg_fail(err, FG_E_UNAVAILABLE, "incomplete: %.*s",
+                       FG_S(fg_buf_slice(&query->missing)));
+    if (query->saturated)
+        return fg_fail(err, FG_E_LIMIT, "a sum of its profiles does not fit into 64 bits");
+    return FG_OK;
 }
 
 static enum fg_code evaluate(struct evaluation *evaluation, struct fg_err *err)

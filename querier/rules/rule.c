@@ -178,17 +178,6 @@ static const char *write_selector(const struct fg_selector *selector, struct fg_
     return written;
 }
 
-/* Types whose profiles say what is there, and not what happened since the profile before. */
-static bool is_instant(const struct fg_profile_type *type)
-{
-    static const char *const instant[] = {"goroutine", "goroutines", "threadcreate", "live"};
-
-    for (size_t i = 0; i < FG_COUNT(instant); i++)
-        if (fg_slice_is(type->type, instant[i]))
-            return true;
-    return fg_slice_starts(type->type, "inuse_");
-}
-
 static enum fg_code keep_type(struct qry_rule *rule, struct fg_slice id, struct faults *faults,
                               struct fg_err *err)
 {
@@ -202,7 +191,7 @@ static enum fg_code keep_type(struct qry_rule *rule, struct fg_slice id, struct 
         fg_buf_puts(&faults->text, err->msg);
         return FG_OK;
     }
-    rule->instant = is_instant(&rule->type);
+    rule->instant = fg_profile_type_is_moment(&rule->type);
     /* Written in one form, since a type may be written in several ways and queries compare this
      * text. */
     fg_buf_init(&five, SIZE_MAX);

@@ -581,7 +581,7 @@ def case_query_series(cli):
     lines = cli.lines("query", "steps", "--series", "--step", "60", *span)
     check(lines == ["2026-01-09T10:01:00Z  1.40s  46.67ms/s in 30 s", "2026-01-09T10:02:00Z  2.80s  31.11ms/s in 90 s"], "%s", lines)
     answer = json.loads(cli.good("query", "steps", "--series", "--step", "60", "--json", *span))
-    check(answer == {"step": 60, "unit": "nanoseconds", "covered": 120,
+    check(answer == {"step": 60, "unit": "nanoseconds", "rate_unit": "nanoseconds per second", "covered": 120,
                      "points": [{"time": "2026-01-09T10:01:00Z", "value": 1_400_000_000, "covered": 30, "rate": 46666666.667},
                                 {"time": "2026-01-09T10:02:00Z", "value": 2_800_000_000, "covered": 90, "rate": 31111111.111}]}, "%s",
           answer)
@@ -628,7 +628,9 @@ def case_compare(cli):
     cli.bad(2, "two SELECTORs", "compare")
     cli.bad(2, "--before-from", "compare", "compares")
     cli.bad(1, "by: .*size.* is none of share, rate", *sides, "--by", "size")
-    cli.bad(1, "no profiles of .*nobody.* from 20.*Z until 20.*Z to compare", "compare", "compares", "nobody")
+    for sides in (("compares", "nobody"), ("nobody", "compares")):
+        cli.bad(1, "no profiles of .*nobody.* from 20.*Z until 20.*Z to compare", "compare", *sides)
+    check(json.loads(cli.good("compare", "nobody", "compares", "--json"))["empty"] == ["a"], "nobody, as JSON")
 
 
 def case_query_failures(cli):

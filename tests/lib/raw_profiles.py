@@ -78,11 +78,11 @@ def covered(profiles, start_ms, end_ms, step_ms):
     parts = min(step_ms // 15000, 4000 // ((end_ms - start_ms) // step_ms + 1))
     parts = next((n for n in range(parts, 1, -1) if step_ms % n == 0), 1)
     part_ms = step_ms // parts
-    most = max(1, 60000 // part_ms)
     filled = sorted({-((start_ms - profile.time_ns // 10**6) // part_ms) for profile in profiles})
     gaps = [after - before for before, after in zip(filled, filled[1:])]
-    usual = sorted(gap for gap in gaps if gap <= most)
+    usual = sorted(gap for gap in gaps if gap <= max(1, 3600_000 // part_ms))
     usual = usual[len(usual) // 2] if usual else 1
+    most = max(60000 // part_ms, usual * 3 // 2)  # longer ones are gaps
     found = {}
     for part, gap in zip(filled, [usual] + gaps):
         at_ms = start_ms - (-part // parts) * step_ms

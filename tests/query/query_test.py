@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -149,7 +150,7 @@ def check_series(world, client):
     for one in answer.get("series", []):
         there = want[labels_of(one)]
         covered = raw_profiles.covered([profile for step in there.values() for profile in step], start_ms, end_ms, step_ms)
-        check((one["unit"], one["step"]) == ("nanoseconds", step_ms / 1000), "%s", one)
+        check((one["unit"], one["rateUnit"], one["step"]) == ("nanoseconds", "nanoseconds per second", step_ms / 1000), "%s", one)
         check(one["covered"] == sum(covered.values()) / 1000, "%s instead of %s", one, covered)
         check({int(point["timestamp"]): (point["value"], point["covered"]) for point in one["points"]} ==
               {at_ms: (sum(profile.value() for profile in step), covered[at_ms] / 1000) for at_ms, step in there.items()},
@@ -161,8 +162,8 @@ def check_series(world, client):
 def check_timeline(world, client, start_ms, end_ms):
     plain = json.loads(rendered(client, "json", start_ms, end_ms))["timeline"]
     timeline = json.loads(rendered(client, "json", start_ms, end_ms, statistics="true"))["timeline"]
-    rates, covered, unit = timeline.pop("rates"), timeline.pop("covered"), timeline.pop("unit")
-    check(timeline == plain and unit == "nanoseconds" and len(rates) == len(plain["samples"]), "%s instead of %s", timeline, plain)
+    rates, covered, units = timeline.pop("rates"), timeline.pop("covered"), (timeline.pop("unit"), timeline.pop("rate_unit"))
+    check(timeline == plain and units == ("nanoseconds", "nanoseconds per second") and len(rates) == len(plain["samples"]), "%s instead of %s", timeline, plain)
     check([rate is None for rate in rates] == [value == 0 for value in plain["samples"]], "%s: %s", plain, rates)
     spans = [value / rate for value, rate in zip(plain["samples"], rates) if rate]
     check(abs(sum(spans) - covered) < 0.01 and all(span < 2 * timeline["durationDelta"] + 60 for span in spans), "%s: %s", covered, spans)
@@ -364,9 +365,8 @@ def check_statistics(world, client):
         check(said["exact"] is True and headers["exact"] == "yes", "%s: %s", target, said)
         for name in ("profiles", "series", "bytes", "objects", "requests"):
             check(int(said.get(name, 0)) == int(headers[name]), "%s: %s in %s and %s", target, name, said, headers)
-        if not target.startswith("/pyroscope/render"):  # it has a timeline as well
-            want = len(raw_profiles.newest_first(world.profiles, start_ms, end_ms))
-            check(int(said.get("profiles", 0)) == want, "%s: %s instead of %d profiles", target, said, want)
+        want = len(raw_profiles.newest_first(world.profiles, start_ms, end_ms))
+        check(int(said.get("profiles", 0)) == want, "%s: %s instead of %d profiles", target, said, want)
     for method, target, rest in (("GET", "/pyroscope/render?" + query, {}), ("POST", merge, {"body": message, "headers": as_json})):
         _, body = statistics_of(world, client, method, target, **rest)
         check("statistics" not in body, "%s: nobody asked for %s", target, body)
@@ -640,6 +640,8 @@ def check_compare(world, client):
         if answer["instance"] is not None:
             instances = raw_profiles.instances_of(world.profiles, *range_ms, answer["instance"])
             check(answer[side]["instances"] == len(instances), "%s instead of %s", answer, instances.keys())
+    check(answer["empty"] == [side for side, merged in zip("ab", stacks) if not merged], "%s: %s", sides, answer)
+    check(answer["statistics"]["profiles"] == sum(len(raw_profiles.in_range(world.profiles, *side)) for side in sides), "%s", answer)
     body = json.dumps(parameters)
     again = json.loads(client.send("POST", "/api/compare", body, {"Content-Type": "application/json"})[1])
     check(again["changes"] == answer["changes"], "%s by POST instead of %s", again, answer)
@@ -883,9 +885,168 @@ def check_queue(server):
               "%s: %d %s %s", tenant, status, after, body)
 
 
+BUSY_EVERY_S = (15, 120, 300)
+GOROUTINES = "goroutines:goroutine:count:cpu:nanoseconds"
+PODS = 3
+HUGE = 1 << 62  # two of them do not fit into 64 bits together
+
+
+def push_regular(client, now_s):
+    """One busy core in profiles of equal distances, a constant number of goroutines, and values that are too large together."""
+    cpu, goroutines = (("cpu", "nanoseconds"),), (("goroutine", "count"),)
+    made = [("busy%d" % seconds, "process_cpu", cpu, {}, now_s - at, seconds * 10**9) for seconds in BUSY_EVERY_S
+            for at in range(seconds, 7200, seconds)]
+    made += [("gor", "goroutines", goroutines, {"pod": "p%d" % pod}, now_s - at, 100) for pod in range(PODS) for at in range(15, 900, 15)]
+    made += [("huge", "process_cpu", cpu, {}, now_s - 60 * at, HUGE) for at in (1, 2, 3)]
+    for service, name, types, labels, time_s, value in made:
+        request = {"series": [exporting.series({"__name__": name, "service_name": service, **labels}, time_s * 10**9,
+                                               {("main",): (value,)}, types)]}
+        status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request), {"Content-Type": "application/json"})
+        check(status == 200, "push: %d %s", status, body)
+
+
+def told_series(client, type_id, service, start_ms, end_ms, step_s, **rest):
+    """The statistics and the only series of SelectSeries."""
+    message = {"profileTypeID": type_id, "labelSelector": '{service_name="%s"}' % service, "start": start_ms, "end": end_ms, "step": step_s}
+    status, body = client.send("POST", "/querier.v1.QuerierService/SelectSeries", json.dumps({**message, **rest}),
+                               {"Content-Type": "application/json", "X-Flamegrid-Statistics": "true"})
+    check(status == 200, "%d %s", status, body)
+    answer = json.loads(body)
+    one, = answer["series"]
+    return answer["statistics"], one
+
+
+def compared_by_rate(client, type_id, service, now_s):
+    query = '%s{service_name="%s"}' % (type_id, service)
+    return asked(client, "/api/compare", leftQuery=query, rightQuery=query, by="rate", show="all",
+                 **{side + name: (now_s - back) * 1000 for side in ("left", "right") for name, back in (("From", 7200), ("Until", 0))})
+
+
+def check_rates(client, now_s):
+    """A core is one core, however often it sends, whatever range is asked for, and in every answer that has rates."""
+    for seconds in BUSY_EVERY_S:
+        service = "busy%d" % seconds
+        for hours, step_s in ((1, 60), (2, 15), (2, 900), (24, 300), (7 * 24, 3600)):
+            _, one = told_series(client, CPU, service, (now_s - hours * 3600) * 1000, now_s * 1000, step_s)
+            cores = sum(point["value"] for point in one["points"]) / one["covered"] / 1e9
+            check(0.95 < cores < 1.05, "%s: %f cores in %d h by %d s: %s", service, cores, hours, step_s, one)
+            if step_s <= seconds:
+                check(all(0.8 < point["rate"] / 1e9 < 1.25 for point in one["points"]), "%s: %s", service, one)
+        timeline = asked(client, "/pyroscope/render", query='%s{service_name="%s"}' % (CPU, service), statistics="true",
+                         **{"from": (now_s - 7200) * 1000, "until": now_s * 1000})["timeline"]
+        check(0.95 < sum(timeline["samples"]) / timeline["covered"] / 1e9 < 1.05, "%s: %s", service, timeline)
+        answer = compared_by_rate(client, CPU, service, now_s)
+        check(0.98 < answer["changes"][0]["a"]["per_second"] / 1e9 < 1.02, "%s: %s", service, answer)
+
+
+def check_moments(client, now_s):
+    """What there is at a moment has means and no rates."""
+    _, one = told_series(client, GOROUTINES, "gor", (now_s - 900) * 1000, now_s * 1000, 60)
+    check("rateUnit" not in one and not any("rate" in point for point in one["points"]) and one["unit"] == "count", "%s", one)
+    _, one = told_series(client, GOROUTINES, "gor", (now_s - 900) * 1000, now_s * 1000, 60,
+                         aggregation="TIME_SERIES_AGGREGATION_TYPE_AVERAGE")
+    check(all(point["value"] == 100 for point in one["points"]), "%s", one)
+    timeline = asked(client, "/pyroscope/render", query=GOROUTINES + '{service_name="gor"}', statistics="true",
+                     **{"from": (now_s - 900) * 1000, "until": now_s * 1000})["timeline"]
+    check(timeline["unit"] == "count" and not timeline.keys() & {"rates", "rate_unit"}, "%s", timeline)
+    answer = compared_by_rate(client, GOROUTINES, "gor", now_s)
+    figures = answer["changes"][0]["a"]
+    check((figures["mean"], figures["per_second"], answer["whole"]["change"]) == (100, None, 0), "%s", answer)
+
+
+def statistics_everywhere(client, service, start_s, end_s):
+    """{question: (statistics in the body, headers)} of a service, by all kinds of questions; those of a comparison with itself."""
+    type_id = GOROUTINES if service == "gor" else CPU
+    query = '%s{service_name="%s"}' % (type_id, service)
+    span = {"from": start_s * 1000, "until": end_s * 1000}
+    sides = {side + name.title(): value for side in ("left", "right") for name, value in {"query": query, **span}.items()}
+    message = {"profileTypeID": type_id, "labelSelector": '{service_name="%s"}' % service, "start": start_s * 1000, "end": end_s * 1000}
+    as_json = {"headers": {"Content-Type": "application/json", "X-Flamegrid-Statistics": "true"}}
+    found = {}
+    for path, parameters in (("/api/functions", {"query": query, **span}), ("/api/functions", {"query": query, "counts": "true", **span}),
+                             ("/api/sandwich", {"query": query, "function": "main", **span}), ("/api/compare", sides),
+                             ("/api/labels/service_name", {"query": query, **span}),
+                             ("/pyroscope/render", {"query": query, "statistics": "true", **span}),
+                             ("/pyroscope/render-diff", {"statistics": "true", **sides})):
+        headers, body = statistics_of(None, client, "GET", path + "?" + urllib.parse.urlencode(parameters))
+        found[path, len(parameters)] = body["statistics"], headers
+    for method, rest in (("SelectMergeStacktraces", {}), ("SelectMergeProfile", {}), ("SelectSeries", {"step": 7200}),
+                         ("SelectSeries", {"step": 7200, "exemplarType": "EXEMPLAR_TYPE_INDIVIDUAL"})):
+        headers, body = statistics_of(None, client, "POST", "/querier.v1.QuerierService/" + method,
+                                      body=json.dumps({**message, **rest}), **as_json)
+        found[method, len(rest)] = body["statistics"], headers
+    return found
+
+
+def check_counts_and_sums(client, now_s, parts):
+    """Profiles count once whatever is asked about them, and a series once for each part that has it. Sums that do not fit say so."""
+    wanted = {"huge": 3, "gor": PODS * 59, **{"busy%d" % seconds: 7200 // seconds - 1 for seconds in BUSY_EVERY_S}}
+    for service, profiles in wanted.items():
+        for what, (said, headers) in statistics_everywhere(client, service, now_s - 7200, now_s).items():
+            sides = 2 if what[0] in ("/api/compare", "/pyroscope/render-diff") else 1
+            series = PODS if service == "gor" else 1
+            check(int(said["profiles"]) == profiles * sides, "%s %s: %s", service, what, said)
+            check(int(said["series"]) == series * sides * parts, "%s %s: %s", service, what, said)
+            check((said["exact"], said.get("saturated")) == ((False, True) if service == "huge" else (True, None)), "%s %s: %s", service,
+                  what, said)
+            check(headers.get("saturated") == ("true" if service == "huge" else None), "%s %s: %s", service, what, headers)
+    for what, (said, _) in statistics_everywhere(client, "huge", now_s - 90, now_s).items():
+        if what[0] != "SelectSeries":  # its first point begins before the range
+            check(said["exact"] is True and "saturated" not in said, "one profile, %s: %s", what, said)
+
+
+def check_starts(client, now_s):
+    """A grid begins at a time that nanoseconds have, or not at all."""
+    for method, rest in (("SelectSeries", {}), ("SelectHeatmap", {"queryType": "HEATMAP_QUERY_TYPE_INDIVIDUAL"})):
+        for start_ms, want in ((-(1 << 63), 400), (-10**15, 400), (-4611686018428, 400), (-4611686018427, 200), (9223372036855, 400)):
+            message = {"profileTypeID": CPU, "labelSelector": '{service_name="busy120"}', "start": start_ms,
+                       "end": max(start_ms + 1, now_s * 1000), "step": 60, **rest}
+            status, body = client.send("POST", "/querier.v1.QuerierService/" + method, json.dumps(message),
+                                       {"Content-Type": "application/json"})
+            check(status == want and (b"no time that a grid can begin at" in body) == (want == 400), "%d: %d %s", start_ms, status, body)
+            for one in json.loads(body).get("series", []):
+                for point in one.get("points", []) + one.get("slots", []):
+                    check(0 <= int(point["timestamp"]) - (now_s - 7200) * 1000 <= 7200_000, "%s: %s", method, point)
+
+
+def check_incomplete(data, now_s):
+    """Without its segments the answer is not complete, which Connect's JSON says and does not leave out."""
+    shutil.rmtree(os.path.join(data, "bucket", "objects", "segments"))
+    message = {"profileTypeID": CPU, "labelSelector": '{service_name="busy120"}', "start": (now_s - 7200) * 1000, "end": now_s * 1000}
+    with flamegrid.Server(*QUICK, *IDLE, data=data) as server:
+        server.start().wait_ready()
+        headers, answer = statistics_of(None, flamegrid.Client(server.port), "POST",
+                                        "/querier.v1.QuerierService/SelectMergeStacktraces?partial=true&statistics=true",
+                                        body=json.dumps(message), headers={"Content-Type": "application/json"})
+        said = answer["statistics"]
+        check(said["complete"] is False and headers["complete"] == "false" and said["missing"] and said["exact"] is True, "%s", said)
+
+
+def rates_counts_and_sums(_):
+    now_s = int(time.time()) // 300 * 300
+    with tempfile.TemporaryDirectory(prefix="flamegrid-query.") as data:
+        # A limit of the lookback, which cuts off most of a grid that begins early.
+        with flamegrid.Server(*QUICK, *IDLE, "--limits.max_query_lookback", "30d", data=data) as server:
+            server.start().wait_ready()
+            client = flamegrid.Client(server.port)
+            push_regular(client, now_s)
+            for what in ("in the head", "in a segment"):
+                try:
+                    check_rates(client, now_s)
+                    check_moments(client, now_s)
+                    check_counts_and_sums(client, now_s, 1)
+                    check_starts(client, now_s)
+                except AssertionError as fault:
+                    raise AssertionError("%s: %s" % (what, fault)) from fault
+                flush(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+        check_incomplete(data, now_s)
+
+
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
-    for case in (profiles_everywhere, wrong_requests, without_debug_info, limits_of_tenants, pgo_test.go_pgo, compare_test.one_program, compare_test.planted_changes):
+    for case in (profiles_everywhere, wrong_requests, without_debug_info, rates_counts_and_sums, limits_of_tenants, pgo_test.go_pgo,
+                 compare_test.one_program, compare_test.planted_changes):
         tally.run(case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -42,11 +42,31 @@ static void points_stand_for_the_time_before(void **state)
                    "0: 1 of 1 in 30 s\n2: 2 of 1 in 30 s\n4: 3 of 1 in 30 s\n"
                    "244: 4 of 1 in 30 s\n246: 5 of 1 in 30 s\n");
     /* A minute is no gap, more is one. */
-    assert_covered((int64_t[]){0, 4, 9}, 3, 1, 15,
-                   "0: 1 of 1 in 60 s\n4: 2 of 1 in 60 s\n9: 3 of 1 in 60 s\n");
+    assert_covered((int64_t[]){0, 1, 2, 3, 7, 12}, 6, 1, 15,
+                   "0: 1 of 1 in 15 s\n1: 2 of 1 in 15 s\n2: 3 of 1 in 15 s\n3: 4 of 1 in 15 s\n"
+                   "7: 5 of 1 in 60 s\n12: 6 of 1 in 15 s\n");
     /* On a coarse grid each point stands for its step. */
     assert_covered((int64_t[]){0, 1, 5}, 3, 1, 3600,
                    "0: 1 of 1 in 3600 s\n1: 2 of 1 in 3600 s\n5: 3 of 1 in 3600 s\n");
+}
+
+static void rare_points_stand_for_their_distance(void **state)
+{
+    (void)state;
+    /* Every 120 s, not on time; the last one but one is lost. */
+    assert_covered((int64_t[]){0, 8, 15, 24, 32, 48}, 6, 1, 15,
+                   "0: 1 of 1 in 120 s\n8: 2 of 1 in 120 s\n15: 3 of 1 in 105 s\n"
+                   "24: 4 of 1 in 135 s\n32: 5 of 1 in 120 s\n48: 6 of 1 in 120 s\n");
+    /* Every 300 s, also in steps that most of them leave out. */
+    assert_covered((int64_t[]){3, 23, 43, 243}, 4, 1, 15,
+                   "3: 1 of 1 in 300 s\n23: 2 of 1 in 300 s\n43: 3 of 1 in 300 s\n"
+                   "243: 4 of 1 in 300 s\n");
+    assert_covered((int64_t[]){3, 23, 43}, 3, 4, 15,
+                   "0: 1 of 1 in 300 s\n5: 2 of 1 in 300 s\n10: 3 of 1 in 300 s\n");
+    /* More than an hour apart: single ones. */
+    assert_covered((int64_t[]){0, 241, 482}, 3, 1, 15,
+                   "0: 1 of 1 in 15 s\n241: 2 of 1 in 15 s\n482: 3 of 1 in 15 s\n");
+    assert_covered((int64_t[]){0, 240}, 2, 1, 15, "0: 1 of 1 in 3600 s\n240: 2 of 1 in 3600 s\n");
 }
 
 static void parts_are_joined(void **state)
@@ -88,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_stand_for_the_time_before),
+        cmocka_unit_test(rare_points_stand_for_their_distance),
         cmocka_unit_test(parts_are_joined),
         cmocka_unit_test(steps_have_whole_parts),
     };
