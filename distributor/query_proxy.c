@@ -210,6 +210,7 @@ static void respond(struct fg_msg *msg)
         type = copy_headers(forwarded->req, fg_buf_slice(&forwarded->head));
         if (!forwarded->events) /* the querier has compressed it as the client asked */
             fg_http_no_coding(forwarded->req);
+        fg_http_no_retry(forwarded->req); /* that is among the headers, if it can help */
         fg_http_respond(forwarded->req, forwarded->status, type, &forwarded->body);
     } else {
         fg_http_respond_error(forwarded->req, &forwarded->err);
@@ -567,9 +568,8 @@ static const char *method_of(const struct fg_http_request *req)
 
 static bool wants_events(struct fg_http_request *req)
 {
-    return fg_http_can_stream(req) &&
-           (fg_slice_search(fg_http_header(req, "Accept"), EVENT_STREAM) != SIZE_MAX ||
-            fg_slice_is(fg_http_param(req, "progress"), "true"));
+    return fg_http_can_stream(req) && (fg_http_accept_weight(req, EVENT_STREAM) > 0 ||
+                                       fg_slice_is(fg_http_param(req, "progress"), "true"));
 }
 
 /* Our server compresses answers as events: each tenant's wait for those of the same one. A request

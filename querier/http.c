@@ -420,7 +420,8 @@ static void on_plain(struct fg_http_request *req, void *arg)
     if (query->scraped)
         keep_to_scrape(query);
     qry_render_read_params(req, &query->params);
-    if (binding->streams && fg_http_can_stream(req) && qry_progress_wanted(req))
+    if (binding->streams && fg_http_can_stream(req) && qry_progress_wanted(req) &&
+        !qry_render_is_binary(&query->params))
         qry_progress_create(query);
     query_submit(query);
 }
@@ -450,17 +451,17 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
     fg_http_server_route(server, &wanted);
 }
 
-/* posts: a plain route may also have its parameters in a body. */
+/* plain: the methods of a plain route. */
 static void add_query_route(struct querier *querier, struct fg_http_server *server,
                             struct qry_http_binding *binding, const struct qry_endpoint *endpoint,
-                            bool posts)
+                            unsigned plain)
 {
-    unsigned plain = posts ? FG_HTTP_GET | FG_HTTP_POST : FG_HTTP_GET;
     bool connect = endpoint->type != NULL;
+    bool posts = connect || (plain & FG_HTTP_POST) != 0;
 
     add_route(querier, server, binding, endpoint,
               (struct fg_http_route){.methods = connect ? FG_CONNECT_METHODS : plain,
-                                     .body_max_bytes = connect || posts ? REQUEST_MAX_BYTES : 0,
+                                     .body_max_bytes = posts ? REQUEST_MAX_BYTES : 0,
                                      .kind = FG_HTTP_READS,
                                      .scopes = FG_SCOPE_READ});
 }
@@ -475,7 +476,7 @@ static void add_adhoc_route(struct querier *querier, struct fg_http_server *serv
 
     /* A plain path reads with GET, which asks less of the caller than what changes something. */
     if (!connect || adhoc->kind == QRY_ADHOC_READS)
-        add_query_route(querier, server, binding, &adhoc->endpoint, false);
+        add_query_route(querier, server, binding, &adhoc->endpoint, FG_HTTP_GET);
     switch (adhoc->kind) {
     case QRY_ADHOC_READS:
         return;
@@ -498,21 +499,22 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     const struct {
         const struct qry_endpoint *endpoints;
         size_t n;
-        bool scraped, posts, streams;
+        unsigned plain; /* methods of plain routes */
+        bool scraped, streams;
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, false, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, false, false, false},
-        {qry_file_endpoints, qry_n_file_endpoints, false, true, false},
-        {qry_render_endpoints, qry_n_render_endpoints, false, false, true},
-        {qry_profile_endpoints, qry_n_profile_endpoints, false, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, false, false, true},
-        {qry_label_endpoints, qry_n_label_endpoints, false, false, true},
-        {qry_status_endpoints, qry_n_status_endpoints, false, false, false},
-        {qry_usage_endpoints, qry_n_usage_endpoints, false, false, false},
+        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_GET, false, false},
+        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_GET, false, false},
+        {qry_file_endpoints, qry_n_file_endpoints, FG_HTTP_POST, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_GET, false, true},
+        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_GET, false, false},
+        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_GET, false, true},
+        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_GET, false, true},
+        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_GET, false, false},
+        {qry_usage_endpoints, qry_n_usage_endpoints, FG_HTTP_GET, false, false},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, false, true, true},
-        {qry_rule_endpoints, qry_n_rule_endpoints, false, false, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, true, false, false},
+        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_GET | FG_HTTP_POST, false, true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_GET, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_GET, true, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -523,7 +525,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     binding = querier->bindings = fg_calloc(n, sizeof *querier->bindings);
     for (size_t t = 0; t < FG_COUNT(tables); t++)
         for (size_t i = 0; i < tables[t].n; i++, binding++) {
-            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].posts);
+            add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].plain);
             binding->scraped = tables[t].scraped;
             binding->streams = tables[t].streams;
         }

@@ -113,9 +113,7 @@ bool qry_progress_encode(struct qry_query *query)
 
 bool qry_progress_wanted(struct fg_http_request *req)
 {
-    struct fg_slice accept = fg_http_header(req, "Accept");
-
-    return fg_slice_search(accept, "text/event-stream") != SIZE_MAX ||
+    return fg_http_accept_weight(req, "text/event-stream") > 0 ||
            fg_slice_is(fg_http_param(req, "progress"), "true");
 }
 

@@ -89,7 +89,7 @@ enum fg_code qry_query_charge(struct qry_query *query, uint64_t bytes, struct fg
     if (query->querier->work != NULL)
         fg_work_charge(query->querier->work, FG_LANE_QUERY, qry_query_job(query), bytes);
     if (query->bytes_max > 0 && query->planned_bytes > query->bytes_max)
-        return fg_fail(err, FG_E_LIMIT,
+        return fg_fail(err, FG_E_TOO_MUCH,
                        "query of tenant %.*s reads more than %llu bytes (limits.max_query_bytes): "
                        "try a shorter time range or fewer series",
                        FG_S(query->tenants.ids[0]), (unsigned long long)query->bytes_max);

@@ -207,6 +207,16 @@ void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t ag
 /* Returns how long the query waits for the bucket if it has an older copy of what it asks for. */
 int64_t qry_query_patience_mono_ns(const struct qry_query *query);
 
+/* What a client can do if some data is unreadable. */
+#define QRY_ADVISE_PARTIAL "set partial=true to get a response without the unreadable data"
+
+/* Returns whether its client may ask for a response that is not complete. Values of a recording
+ * rule are of complete data only. */
+static inline bool qry_query_may_be_partial(const struct qry_query *query)
+{
+    return query->parent == NULL;
+}
+
 /* Returns the job that the query is done by: its own or its parent's. */
 static inline struct fg_job *qry_query_job(struct qry_query *query)
 {

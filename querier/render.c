@@ -13,6 +13,8 @@
 #include "querier/pprof.h"
 #include "querier/reply.h"
 
+#define RENDER "/pyroscope/render"
+
 enum {
     TIMELINE_POINTS = 1500, /* of a timeline, before its step is rounded */
     RATE_DIGITS = 3,
@@ -455,6 +457,13 @@ static const struct render_form *find_form(struct fg_slice name)
     return NULL;
 }
 
+bool qry_render_is_binary(const struct qry_render_params *params)
+{
+    const struct render_form *form = find_form(params->format);
+
+    return fg_slice_is(params->path, RENDER) && form != NULL && form->located;
+}
+
 /* Leaves only the functions that are meant and what they call. */
 static void focus(struct render *render)
 {
@@ -691,7 +700,7 @@ static enum fg_code render_label_values(struct qry_query *query, const ProtobufC
 }
 
 const struct qry_endpoint qry_render_endpoints[] = {
-    {"/pyroscope/render", "render", NULL, render, 0, false},
+    {RENDER, "render", NULL, render, 0, false},
     {"/pyroscope/render-diff", "render_diff", NULL, render_diff, 0, false},
     {"/pyroscope/label-values", "render_label_values", NULL, render_label_values, 0, false},
 };

@@ -14,4 +14,7 @@ extern const size_t qry_n_render_endpoints;
  * Thread: the loop. */
 void qry_render_read_params(struct fg_http_request *req, struct qry_render_params *ret_params);
 
+/* Returns whether the answer is bytes, which events of progress cannot have. */
+bool qry_render_is_binary(const struct qry_render_params *params) fg_must_check;
+
 #endif

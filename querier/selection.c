@@ -27,17 +27,17 @@ static int64_t ms_to_ns(int64_t ms)
 
 /* Refuses a range that is too long, in Pyroscope's words: "actual" as Go prints durations of hours,
  * "limit" as the setting is written. */
-static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *err)
+static enum fg_code too_long(const struct qry_query *query, int64_t length_ns, struct fg_err *err)
 {
     int64_t hours = length_ns / FG_HOUR_NS, rest = length_ns % FG_HOUR_NS;
     struct fg_buf limit;
 
     fg_buf_init(&limit, FG_ERR_MSG_MAX_BYTES);
-    fg_conf_write_duration(max_ns, &limit);
+    fg_conf_write_duration(query->length_max_ns, &limit);
     (void)fg_fail(err, FG_E_INVALID,
-                  "the query time range exceeds the limit (max_query_length, actual: "
-                  "%lldh%lldm%llds, limit: %.*s)",
-                  (long long)hours, (long long)(rest / FG_MINUTE_NS),
+                  "the query time range of tenant %.*s exceeds the limit (limits.max_query_length, "
+                  "actual: %lldh%lldm%llds, limit: %.*s)",
+                  FG_S(query->tenants.ids[0]), (long long)hours, (long long)(rest / FG_MINUTE_NS),
                   (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS), FG_S(fg_buf_slice(&limit)));
     fg_buf_done(&limit);
     return err->code;
@@ -93,7 +93,7 @@ enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selec
         length_ns = INT64_MAX;
     /* After the cut: what is not read does not count. */
     if (query->length_max_ns > 0 && length_ns > query->length_max_ns)
-        return too_long(length_ns, query->length_max_ns, err);
+        return too_long(query, length_ns, err);
     return qry_selection_restrict(query, selection, err);
 }
 

@@ -32,7 +32,7 @@ static enum fg_code put_setting(void *arg, struct fg_arena *arena, ProtobufCMess
         return fg_fail(err, FG_E_EXISTS, "failed to update %s: newer update already written",
                        setting->name);
     if (at == all->n_settings && at >= SETTINGS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "a tenant has at most %d settings", SETTINGS_MAX);
+        return fg_fail(err, FG_E_TOO_MUCH, "a tenant has at most %d settings", SETTINGS_MAX);
     /* The decoder made the array as long as the list, so one more needs a new one. */
     grown = fg_arena_new(arena, Settings__V1__Setting *, all->n_settings + 1);
     if (grown == NULL)

@@ -61,7 +61,8 @@ static enum fg_code read_day(const struct qry_query *query, struct fg_slice text
 
 static bool accepts_csv(const struct qry_query *query)
 {
-    return fg_slice_starts(query->accept, "text/csv");
+    return fg_http_accept_weight(query->req, "text/csv") >
+           fg_http_accept_weight(query->req, "application/json");
 }
 
 static enum fg_code read_params(struct usage_asking *asking, struct fg_err *err)

@@ -528,7 +528,7 @@ static void put_logout_url(struct fg_oidc *oidc, struct fg_http_request *req, st
 
 static bool is_of_a_script(const struct fg_http_request *req)
 {
-    return fg_slice_search(fg_http_header(req, "Accept"), "application/json") != SIZE_MAX;
+    return fg_http_accept_weight(req, "application/json") > 0;
 }
 
 static void tell_location(struct fg_http_request *req, const struct fg_buf *url)

@@ -323,7 +323,7 @@ static bool is_navigation(const struct fg_http_request *req)
     struct fg_slice into = fg_http_header(req, "Sec-Fetch-Dest");
 
     return fg_http_method(req) == FG_HTTP_GET && fg_http_header(req, "Authorization").ptr == NULL &&
-           fg_slice_search(fg_http_header(req, "Accept"), "text/html") != SIZE_MAX &&
+           fg_http_accept_weight(req, "text/html") > 0 &&
            (into.ptr == NULL || fg_slice_is(into, "document"));
 }
 

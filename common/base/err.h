@@ -14,7 +14,8 @@
  * Names and statuses are those of the Connect protocol ("Error codes"), so that a code reaches a
  * client unchanged. Connect does not have FG_E_DECODE: input that cannot be decoded, which plain
  * routes answer with 422 and the code "unknown", as Pyroscope does. FG_E_NO_SPACE means that a disk
- * or quota is full and an operator has to act; FG_E_LIMIT passes by itself.
+ * or quota is full and an operator has to act; FG_E_LIMIT passes by itself; FG_E_TOO_MUCH is more
+ * than a tenant may have or ask for, now and later.
  */
 /* clang-format off */
 #define FG_CODES(X)                                                     \
@@ -36,7 +37,8 @@
     X(FG_E_NO_TENANT,    "unauthenticated",     401, 16, false)         \
     X(FG_E_DECODE,       "unknown",             422,  2, false)         \
     X(FG_E_TOO_LARGE,    "invalid_argument",    413,  3, false)         \
-    X(FG_E_NO_SPACE,     "resource_exhausted",  507,  8, true)
+    X(FG_E_NO_SPACE,     "resource_exhausted",  507,  8, true)          \
+    X(FG_E_TOO_MUCH,     "resource_exhausted",  429,  8, false)
 /* clang-format on */
 
 enum fg_code {

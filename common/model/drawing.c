@@ -351,12 +351,12 @@ static void put_bar(struct fg_buf *out, const struct fg_flame *flame, const int6
     struct fg_slice name = flame->names[bar[3]];
     /* The color is the name's, so that a function looks the same in every picture. */
     uint64_t hash = fg_hash64(name);
-    char value[FG_VALUE_TEXT_BYTES];
 
-    fg_value_text(bar[1], unit, value);
     fg_buf_puts(out, "<g><title>");
     put_xml(out, name, SIZE_MAX);
-    fg_buf_printf(out, " (%s, %.2f%%)</title>", value, (double)bar[1] / (double)flame->total * 100);
+    fg_buf_puts(out, " (");
+    fg_value_scaled(bar[1], unit, out);
+    fg_buf_printf(out, ", %.2f%%)</title>", (double)bar[1] / (double)flame->total * 100);
     fg_buf_printf(out,
                   "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" "
                   "fill=\"hsl(%u,%u%%,%u%%)\"/>",
@@ -397,13 +397,11 @@ static void put_bars(struct fg_buf *out, const struct fg_flame *flame, struct fg
 void fg_drawing_svg(const struct fg_tree *tree, struct fg_slice title, struct fg_slice unit,
                     size_t max_nodes, struct fg_buf *out)
 {
-    char value[FG_VALUE_TEXT_BYTES];
     struct fg_flame flame;
     size_t height;
 
     fg_flame_make(tree, max_nodes, &flame);
     height = SVG_TOP + flame.n_levels * SVG_ROW + 4;
-    fg_value_text(flame.total, unit, value);
     fg_buf_printf(out,
                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
@@ -412,7 +410,9 @@ void fg_drawing_svg(const struct fg_tree *tree, struct fg_slice title, struct fg
                   "<text x=\"3\" y=\"18\" font-size=\"13\">",
                   SVG_WIDTH, height, SVG_WIDTH, height);
     put_xml(out, title, SIZE_MAX);
-    fg_buf_printf(out, ", total %s</text>\n", value);
+    fg_buf_puts(out, ", total ");
+    fg_value_scaled(flame.total, unit, out);
+    fg_buf_puts(out, "</text>\n");
     /* Without values there is no scale. */
     if (flame.total > 0)
         put_bars(out, &flame, unit);

@@ -1,5 +1,6 @@
 #include "common/model/value_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,4 +51,38 @@ void fg_value_text(int64_t value, struct fg_slice unit_name, char text[FG_VALUE_
         (void)snprintf(text + len, FG_VALUE_TEXT_BYTES - (size_t)len, "%s", unit->shown);
     else if (strcmp(text, "-0") == 0)
         memcpy(text, "0", 2);
+}
+
+struct scale {
+    double factor;
+    const char *suffix;
+};
+
+/* Largest first; the last is used for all smaller values. */
+static const struct scale time_scales[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+static const struct scale byte_scales[] = {
+    {0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
+
+static void put_scaled(double value, const struct scale *scales, size_t n_scales,
+                       struct fg_buf *out)
+{
+    size_t i = 0;
+
+    while (i + 1 < n_scales && fabs(value) < scales[i].factor)
+        i++;
+    /* The smallest unit has no fractions. */
+    fg_buf_printf(out, i + 1 < n_scales ? "%.2f%s" : "%.0f%s", value / scales[i].factor,
+                  scales[i].suffix);
+}
+
+void fg_value_scaled(int64_t value, struct fg_slice unit_name, struct fg_buf *out)
+{
+    const struct unit *unit = find_unit(unit_name);
+
+    if (unit == NULL)
+        fg_buf_printf(out, "%lld", (long long)value);
+    else if (strcmp(unit->shown, "s") == 0)
+        put_scaled((double)value * unit->factor, time_scales, FG_COUNT(time_scales), out);
+    else
+        put_scaled((double)value * unit->factor, byte_scales, FG_COUNT(byte_scales), out);
 }

@@ -222,6 +222,10 @@ bool fg_http_takes_gzip(const struct fg_http_request *req);
 /* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
 
+/* Returns the weight that the header Accept gives a media type by its name, in thousandths; 0: it
+ * does not name the type, or does not want it. Ranges like "*" do not count. */
+unsigned fg_http_accept_weight(const struct fg_http_request *req, const char *type);
+
 /* Appends all cookies, as one header Cookie would have them. */
 void fg_http_put_cookies(const struct fg_http_request *req, struct fg_buf *out);
 
@@ -272,6 +276,10 @@ void fg_http_add_trailer(struct fg_http_request *req, const char *name, const ch
 /* Turns compression of the answer off: the body is compressed already, or must not be. */
 void fg_http_no_coding(struct fg_http_request *req);
 
+/* Says that the answer gets no Retry-After but one that the handler adds: asking again cannot help,
+ * or another server has decided about it. */
+void fg_http_no_retry(struct fg_http_request *req);
+
 /* Says whose the answer is: if the server compresses it, that job is one of the flow (work.h), like
  * those of the same id only. Without it, or 0, the job has no flow. */
 void fg_http_set_flow(struct fg_http_request *req, uint64_t flow);
@@ -287,8 +295,9 @@ bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body);
 /*
  * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
  * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds
- * "Retry-After: 1" to 429 and 503 unless the handler added one. Compresses bodies of at least 1,400
- * bytes on a worker (zstd or gzip according to Accept-Encoding), unless fg_http_encode() did.
+ * "Retry-After: 1" to 429 and 503 unless the handler added one, or called fg_http_no_retry().
+ * Compresses bodies of at least 1,400 bytes on a worker (zstd or gzip according to
+ * Accept-Encoding), unless fg_http_encode() did.
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);

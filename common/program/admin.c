@@ -85,8 +85,8 @@ static void check_health(struct fg_http_request *req, void *arg)
     fg_arena_destroy(arena);
 }
 
-/* A client that gets this goes on without watching, as the protocol wants it (gRPC's
- * health-checking.md), so it holds no stream open here. */
+/* A client that gets this goes on without watching, as the protocol wants it (gRPC Health Checking
+ * Protocol), so it holds no stream open here. */
 static void watch_health(struct fg_http_request *req, void *arg)
 {
     struct fg_connect_call call;

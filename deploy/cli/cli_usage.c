@@ -1,5 +1,6 @@
 /* `flamegrid usage` and `flamegrid cost`: what tenants used, and what that costs in an object
  * store. */
+#include "common/model/value_text.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/cost.h"
 #include "deploy/cli/json_out.h"
@@ -54,7 +55,7 @@ static void put_bytes(uint64_t bytes, struct fg_buf *out)
     struct fg_buf text;
 
     fg_buf_init(&text, SIZE_MAX);
-    cli_show_value((int64_t)bytes, FG_LIT("bytes"), &text);
+    fg_value_scaled((int64_t)bytes, FG_LIT("bytes"), &text);
     fg_buf_printf(out, " %10.*s", FG_S(fg_buf_slice(&text)));
     fg_buf_done(&text);
 }

@@ -1,6 +1,7 @@
 #include "deploy/cli/label_rows.h"
 
 #include "common/base/str.h"
+#include "common/model/value_text.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
@@ -137,7 +138,7 @@ static void put_row(const struct cli_label_rows *rows, const json_t *all, const 
                           json_integer_value(json_object_get(row, columns[i].key)));
     if (rows->numbers && total != NULL) {
         fg_buf_init(&text, SIZE_MAX);
-        cli_show_value(json_integer_value(total), unit, &text);
+        fg_value_scaled(json_integer_value(total), unit, &text);
         fg_buf_printf(out, "%12.*s %6.2f%%  ", FG_S(fg_buf_slice(&text)),
                       100 * json_number_value(json_object_get(row, "share")));
         fg_buf_done(&text);

@@ -2,8 +2,8 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/model/labels.h"
+#include "common/model/value_text.h"
 #include "deploy/cli/query.h"
-#include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
 
 enum {
@@ -67,7 +67,7 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
 static void write_value(double value, struct fg_slice unit, struct fg_buf *out)
 {
     /* Converting a larger double would be undefined (C17 6.3.1.4). */
-    cli_show_value(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
+    fg_value_scaled(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
 }
 
 static void write_lines(const struct shown_points *points, struct fg_buf *out)

@@ -1,6 +1,6 @@
 #include "deploy/cli/show.h"
 
-#include <math.h>
+#include "common/model/value_text.h"
 
 void cli_show_text(struct fg_slice text, struct fg_buf *out)
 {
@@ -10,40 +10,6 @@ void cli_show_text(struct fg_slice text, struct fg_buf *out)
         /* Names come from profiles: an escape sequence in one must not reach the terminal. */
         fg_buf_putc(out, c < 0x20 || c == 0x7f ? ' ' : c);
     }
-}
-
-/* ---- values ---- */
-
-struct scale {
-    double factor;
-    const char *suffix;
-};
-
-/* Largest first; the last is used for all smaller values. */
-static const struct scale time_scales[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
-static const struct scale byte_scales[] = {
-    {0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
-
-static void put_scaled(int64_t value, const struct scale *scales, size_t n_scales,
-                       struct fg_buf *out)
-{
-    size_t i = 0;
-
-    while (i + 1 < n_scales && fabs((double)value) < scales[i].factor)
-        i++;
-    /* The smallest unit has no fractions. */
-    fg_buf_printf(out, i + 1 < n_scales ? "%.2f%s" : "%.0f%s", (double)value / scales[i].factor,
-                  scales[i].suffix);
-}
-
-void cli_show_value(int64_t value, struct fg_slice unit, struct fg_buf *out)
-{
-    if (fg_slice_is(unit, "nanoseconds"))
-        put_scaled(value, time_scales, FG_COUNT(time_scales), out);
-    else if (fg_slice_is(unit, "bytes"))
-        put_scaled(value, byte_scales, FG_COUNT(byte_scales), out);
-    else
-        fg_buf_printf(out, "%lld", (long long)value);
 }
 
 /* ---- the table ---- */
@@ -74,7 +40,7 @@ static void put_cell(int64_t value, int64_t total, struct fg_slice unit, struct 
     struct fg_buf text;
 
     fg_buf_init(&text, SIZE_MAX);
-    cli_show_value(value, unit, &text);
+    fg_value_scaled(value, unit, &text);
     fg_buf_printf(out, "%12.*s %6.2f%%  ", FG_S(fg_buf_slice(&text)),
                   total == 0 ? 0 : 100.0 * (double)value / (double)total);
     fg_buf_done(&text);

@@ -8,10 +8,6 @@
 /* Appends text with control characters as blanks, because names and messages come from outside. */
 void cli_show_text(struct fg_slice text, struct fg_buf *out);
 
-/* Appends a value with its unit, "1.50s", "2.00MiB", "42". unit: as in a profile type; unknown ones
- * are left out. */
-void cli_show_value(int64_t value, struct fg_slice unit, struct fg_buf *out);
-
 /* Returns the sum of all values. */
 int64_t cli_show_whole(const struct fg_tree *tree);
 

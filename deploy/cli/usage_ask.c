@@ -2,7 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/time.h"
-#include "deploy/cli/show.h"
+#include "common/model/value_text.h"
 #include "deploy/cli/times.h"
 
 #include <inttypes.h>
@@ -116,7 +116,7 @@ void cli_usage_missing(const json_t *answer, struct fg_buf *out)
     fg_buf_puts(out, "not all is in yet: ");
     if (profiles > 0) {
         fg_buf_printf(out, "%" PRIu64 " profile%s (", profiles, profiles == 1 ? "" : "s");
-        cli_show_value((int64_t)sum_waiting(answer, "wire_bytes"), FG_LIT("bytes"), out);
+        fg_value_scaled((int64_t)sum_waiting(answer, "wire_bytes"), FG_LIT("bytes"), out);
         fg_buf_puts(out, " as sent) still to be merged, for no day yet");
     }
     if (profiles > 0 && growing > 0)

@@ -138,14 +138,14 @@ enum fg_code qry_adhoc_admit(const struct qry_adhoc_store *store, uint64_t bytes
     if (qry_adhoc_list(store, &entries, &n, err) != FG_OK)
         return err->code;
     if (n >= limits->adhoc_profiles_max)
-        return fg_fail(err, FG_E_LIMIT,
+        return fg_fail(err, FG_E_TOO_MUCH,
                        "the tenant has %zu ad hoc profiles already (limits.adhoc_profiles_max): "
                        "delete some",
                        n);
     for (size_t i = 0; i < n; i++)
         total += entries[i].bytes;
     if (limits->adhoc_bytes_max > 0 && total > limits->adhoc_bytes_max)
-        return fg_fail(err, FG_E_LIMIT,
+        return fg_fail(err, FG_E_TOO_MUCH,
                        "with this file the ad hoc profiles of the tenant would have %llu bytes, "
                        "more than %llu (limits.adhoc_bytes_max): delete some",
                        (unsigned long long)total, (unsigned long long)limits->adhoc_bytes_max);

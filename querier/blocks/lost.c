@@ -161,7 +161,8 @@ bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *er
     if (!query->partial && costs) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
-        (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");
+        if (qry_query_may_be_partial(query))
+            (void)fg_wrap(err, QRY_ADVISE_PARTIAL);
         return false;
     }
     /* More may be unreadable than the list holds: skipping some of them would fail again and again.

@@ -73,7 +73,9 @@ static struct fg_slice *find(struct texts *texts, struct fg_slice name)
 static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, struct texts *texts,
                                  struct fg_err *err)
 {
+    const struct fg_slice *given[sizeof *texts / sizeof(struct fg_slice)]; /* all are slices */
     enum fg_json_token token;
+    size_t n_given = 0;
 
     while ((token = fg_json_next(json)) == FG_JSON_KEY) {
         struct fg_slice name = fg_json_text(json, arena), text;
@@ -85,6 +87,13 @@ static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, s
             return fg_fail(err, FG_E_INVALID, "body: there is no parameter \"%.*s\"",
                            (int)FG_MIN(name.len, (size_t)64),
                            name.ptr == NULL ? "" : (const char *)name.ptr);
+        for (size_t i = 0; i < n_given; i++)
+            if (given[i] == into) {
+                (void)fg_json_fail(json, "a key that was there before", err);
+                err->code = FG_E_INVALID;
+                return fg_wrap(err, "body: \"%.*s\"", FG_S(name));
+            }
+        given[n_given++] = into;
         token = fg_json_next(json);
         if (token == FG_JSON_BAD)
             break;

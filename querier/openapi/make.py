@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Makes the description of the HTTP interface that is served, and a page of it.
 
-    make.py OPENAPI.JSON PROTO_FOLDER OUT_FOLDER
+    make.py OPENAPI.JSON PROTO_FOLDER... OUT_FOLDER
 
 OPENAPI.JSON is written by hand (OpenAPI 3.1). What it leaves to this program: "services" lists methods by their
-messages, whose schemas come from the .proto files, and "headers": "statistics" stands for all headers that say what an
-answer is worth. Writes openapi.json and reference.html.
+messages, whose schemas come from the .proto files, or by the status with which all requests are refused; "aliases" are
+paths that answer like another one; "pages" are those of the web page. "headers": "statistics" stands for all headers
+that say what an answer is worth, and a query parameter that is also a header (HEADERS) brings it along. Writes
+openapi.json and reference.html.
 """
 
+import copy
 import glob
 import html
 import json
@@ -25,6 +28,8 @@ SCALARS = {
     **{name: {"type": "integer"} for name in ("int32", "uint32", "sint32", "fixed32", "sfixed32")},
 }
 STATISTICS = "statistics.v1.Statistics"
+HEADERS = {"statistics": "X-Flamegrid-Statistics", "partial": "X-Flamegrid-Partial"}
+CONNECT = ["Connect-Protocol-Version", "Connect-Timeout-Ms"]
 
 
 # ---- messages ----
@@ -34,10 +39,10 @@ def camel(name):
     return re.sub(r"_(.)", lambda found: found.group(1).upper(), name)
 
 
-def read_protos(folder):
+def read_protos(folders):
     """{full name: ("message", [(field, type, repeated)]) or ("enum", [value])} of all files that are as simple as ours."""
     found = {}
-    for path in sorted(glob.glob(os.path.join(folder, "*.proto"))):
+    for path in sorted(path for folder in folders for path in glob.glob(os.path.join(folder, "*.proto"))):
         with open(path, encoding="utf-8") as file:
             text = re.sub(r"//[^\n]*", "", file.read())
         package = re.search(r"^package ([\w.]+);", text, re.MULTILINE).group(1)
@@ -74,19 +79,63 @@ def reference(name):
     return {"$ref": "#/components/schemas/" + name}
 
 
+def parameter(name):
+    return {"$ref": "#/components/parameters/" + name}
+
+
 def operation(service, method, messages):
-    return {
+    error = {"$ref": "#/components/responses/Error"}
+    found = {
         "tags": [messages.get("tag", "connect")],
         "operationId": service.rpartition(".")[2] + "." + method,
         "summary": messages["summary"],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": reference(messages["request"])}}},
+        "parameters": [parameter(name) for name in messages.get("parameters", []) + CONNECT],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}},
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": reference(messages["response"])}}},
             "405": {"description": "Only POST."},
             "415": {"description": "The Content-Type is none of Connect's, gRPC's or gRPC-web's."},
-            "default": {"$ref": "#/components/responses/Error"},
+            "default": error,
         },
     }
+    if "description" in messages:
+        found["description"] = messages["description"]
+    if "refused" in messages:
+        found["responses"][messages["refused"]] = error
+        return found
+    if found["tags"] == ["connect"]:
+        found["parameters"] += [parameter("statistics"), parameter("partial")]
+    found["requestBody"]["content"]["application/json"]["schema"] = reference(messages["request"])
+    found["responses"]["200"] = {"description": "The answer.", "content": {"application/json": {"schema": reference(messages["response"])}}}
+    return found
+
+
+def page_operation(path, summary):
+    return {
+        "tags": ["page"],
+        "operationId": "page" + "".join(word.capitalize() for word in re.findall(r"\w+", path)),
+        "summary": summary,
+        "responses": {
+            "200": {"description": "The page.", "content": {"text/html": {"schema": {"type": "string"}}}},
+            "303": {"description": "The browser has no session: to the log-in, and back."},
+            "304": {"description": "It has not changed (If-None-Match)."},
+        },
+    }
+
+
+def alias(operations, path):
+    """The operations of another path, under ids of their own."""
+    found = copy.deepcopy(operations)
+    for it in found.values():
+        it["operationId"] += "At" + "".join(word.capitalize() for word in re.findall(r"\w+", path))
+    return found
+
+
+def expand_parameters(paths):
+    """Adds the headers that say the same as query parameters."""
+    for methods in paths.values():
+        for it in methods.values():
+            names = [one["$ref"].rpartition("/")[2] for one in it.get("parameters", []) if "$ref" in one]
+            it.setdefault("parameters", []).extend(parameter(HEADERS[name]) for name in names if name in HEADERS)
 
 
 def expand_headers(node, names):
@@ -106,11 +155,17 @@ def complete(document, protos):
     add_schema(schemas, protos, STATISTICS)
     for service, methods in document.pop("services").items():
         for method, messages in methods.items():
-            for name in (messages["request"], messages["response"]):
+            it = operation(service, method, messages)
+            for name in (messages["request"], messages["response"]) if "refused" not in messages else ():
                 add_schema(schemas, protos, name)
-            if messages.get("tag") != "ingest":
+            if parameter("statistics") in it["parameters"]:
                 schemas[messages["response"]]["properties"]["statistics"] = reference(STATISTICS)
-            document["paths"]["/%s/%s" % (service, method)] = {"post": operation(service, method, messages)}
+            document["paths"]["/%s/%s" % (service, method)] = {"post": it}
+    for path, summary in document.pop("pages").items():
+        document["paths"][path] = {"get": page_operation(path, summary)}
+    for path, other in document.pop("aliases").items():
+        document["paths"][path] = alias(document["paths"][other], path)
+    expand_parameters(document["paths"])
     expand_headers(document, document["components"]["headers"])
 
 
@@ -213,7 +268,7 @@ def page(document):
 
 
 def main():
-    source, protos, out = sys.argv[1:]
+    source, *protos, out = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         document = json.load(file)
     complete(document, read_protos(protos))

@@ -161,6 +161,7 @@ enum fg_code qry_replica_read_start(struct qry_replica_read *read, struct fg_err
                 ? fg_time_add(now_ns, (query->deadline_mono_ns - query->start_mono_ns) / 2)
                 : INT64_MAX,
         .partial = query->partial,
+        .may_be_partial = qry_query_may_be_partial(query),
         .last_try = read->last_try,
     };
     if (qry_heads_tenant(query, read->tenant, read->head, &read->about, err) != FG_OK ||

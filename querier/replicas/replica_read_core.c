@@ -180,7 +180,7 @@ static enum fg_code fail(const struct qry_replica_read_core *core, struct fg_err
         if (err->code != FG_E_CORRUPT)
             return err->code;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
-        return fg_wrap(err, "set partial=true to get a response without the unreadable data");
+        return core->may_be_partial ? fg_wrap(err, QRY_ADVISE_PARTIAL) : err->code;
     }
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);

@@ -45,6 +45,7 @@ struct qry_replica_read_core {
     int64_t give_up_late_mono_ns; /* from then on late members are not waited for; INT64_MAX: they
                                      are */
     bool partial;                 /* the query accepts what there is */
+    bool may_be_partial;          /* its client may ask for that */
     bool last_try;                /* a fresher ring or snapshot will not be taken */
 
     /* Results, valid once it is DONE or at any time. */

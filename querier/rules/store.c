@@ -36,7 +36,7 @@ static enum fg_code grow(struct store_change *change, struct fg_arena *arena, ru
     Settings__V1__RecordingRule **grown;
 
     if (all->n_rules >= change->store->rules_max)
-        return fg_fail(err, FG_E_LIMIT,
+        return fg_fail(err, FG_E_TOO_MUCH,
                        "a tenant has at most %zu recording rules (limits.max_recording_rules)",
                        change->store->rules_max);
     /* A new array: the decoder made the old one as long as the list. */

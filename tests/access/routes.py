@@ -36,7 +36,7 @@ CLIENTS = BOTH + """
 /version.v1.Version/Version       ANY       read
 /vcs.v1.VCSService/{GithubApp,GithubLogin,GithubRefresh,GetFile,GetCommit,GetCommits}  ANY  read
 /debuginfo.v1alpha1.DebuginfoService/{ShouldInitiateUpload,UploadFinished,ListDebuginfo,DeleteDebuginfo}  ANY  debuginfo
-/debuginfo.v1alpha1.DebuginfoService/Upload/*  GET,POST  debuginfo
+/debuginfo.v1alpha1.DebuginfoService/Upload/*  POST  debuginfo
 /pyroscope/{render,render-diff,label-values}  GET  read
 /api/{functions,sandwich,status,usage,profiles,labels,metrics,adhoc}  GET  read
 /api/{profiles,labels,adhoc}/*    GET       read

@@ -23,7 +23,8 @@ import recordings  # noqa: E402
 
 # As the recorded server had them, where ours are other ones.
 SETTINGS = ["--multitenancy_enabled=true", "--limits.reject_newer_than=0",
-            "--limits.max_profile_size_bytes=4MiB", "--limits.max_profile_stacktrace_samples=16000"]
+            "--limits.max_profile_size_bytes=4MiB", "--limits.max_profile_stacktrace_samples=16000",
+            "--compactor.interval=1h"]  # of what is in blocks, metadata is of ten minutes: no compaction between two steps
 STRICT = """overrides:
 """ + "".join("""  strict-%d: {reject_older_than: 1h, reject_newer_than: 10m, ingestion_rate_mb: 0.05,
     ingestion_burst_size_mb: 0.05, ingestion_body_limit_mb: 0.25, max_query_length: 24h}

@@ -10,13 +10,16 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(HERE, os.pardir, "lib"), os.path.join(HERE, os.pardir, "agents")]
+sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "agents", "access")]
 
 import agents  # noqa: E402
+import cluster  # noqa: E402
 import flamegrid  # noqa: E402
+import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 STACKS = b"main;work;hash 30\nmain;work;sort 10\nmain;idle 2\n"
@@ -27,13 +30,11 @@ SHOWN = 6000  # characters of what the tester says when it fails
 # What one may rely on. That wrong input is refused is not among it: Pyroscope's routes ignore much of it, as their clients expect.
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
           "response_headers_conformance")
-# Answered by routes that are not in the tables of the querier's endpoints.
-OTHERS = {"/ingest", "/v1development/profiles", "/push.v1.PusherService/Push", "/api/openapi.json", "/api/reference", "/ready", "/healthz",
-          "/api/v1/status/buildinfo", "/api/settings", "/api/audit"}
-# Of common/access/admin_api.c.
-ACCESS = ("/api/whoami", "/api/tenants", "/api/tokens", "/api/bindings", "/api/sessions:revoke")
-# Methods that answer with an error whatever they are asked, and clients expect that.
-REFUSED = {"/vcs.v1.VCSService/"}
+# Errors of the server that are answers: what is not implemented, and what takes longer than the client waits.
+EXPECTED = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 501, 504]\n"
+ISSUER = "http://127.0.0.1:1"  # of a log-in that nobody uses
+# Of a distributor: what it passes on to queriers, whose methods theirs are.
+PROXIED = ("/api/", "/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values")
 
 
 class Tester(agents.Driver):
@@ -45,6 +46,8 @@ class Tester(agents.Driver):
         self.programs = self.venv("schemathesis", os.path.join(HERE, "locks"))
 
     def test(self, port):
+        with open(self.path("schemathesis.toml"), "w", encoding="utf-8") as file:
+            file.write(EXPECTED)
         done = subprocess.run(
             [os.path.join(self.programs, "schemathesis"), "--no-color", "run", "http://127.0.0.1:%d/api/openapi.json" % port, "--checks",
              CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", EXAMPLES, "--seed", SEED, "--request-timeout", "30",
@@ -62,34 +65,66 @@ def described(server):
     return json.loads(body)
 
 
-def endpoints():
-    """The paths in the tables of the querier's endpoints."""
-    found = set()
-    for folder, _, names in os.walk(os.path.join(ROOT, "querier")):
-        for name in names:
-            if not name.endswith(".c"):
-                continue
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                text = file.read()
-            defined = dict(re.findall(r'^#define (\w+)\s+"(/[^"]*)"', text, re.MULTILINE))
-            service = re.search(r'^#define METHOD\(name\) "([^"]+)"', text, re.MULTILINE)
-            for table in re.findall(r"const struct qry_\w*endpoint \w+\[\] = \{\n(.*?)\n\};", text, re.DOTALL):
-                found |= {service.group(1) + method for method in re.findall(r'\bMETHOD\("(\w+)"\)', table)}
-                found |= set(re.findall(r'\{\s*"(/[^"]+)"', table))
-                found |= {defined[word] for word in re.findall(r"\{\s*(\w+),", table) if word in defined}
+def table_of(admin_port):
+    """{(path, is it one of all below it): methods} of what a server serves to clients. A Connect route refuses all methods but one
+    itself."""
+    status, body = flamegrid.Client(admin_port).send("GET", "/routes")
+    check(status == 200, "/routes: %d %s", status, body)
+    found = {}
+    for route in json.loads(body)["listen"]:
+        methods = {"POST"} if "OPTIONS" in route["methods"] else set(route["methods"]) - {"HEAD"}
+        path = re.sub("^/assets/.+", "/assets/{file}", route["path"])
+        found.setdefault((path, route["prefix"]), set()).update(methods)
     return found
 
 
-def every_endpoint_is_described(server):
-    paths = {path for path in described(server)["paths"] if path not in OTHERS and not path.startswith(ACCESS)}
-    # A path that ends with '/' serves all below it.
-    served = {path for path in endpoints() if not any(path.startswith(refused) for refused in REFUSED)}
-    check(len(served) > 15, "%s", served)
-    for path in served:
-        found = [one for one in paths if one == path or path.endswith("/") and one.startswith(path)]
-        check(found, "%s is in no description", path)
-        paths -= set(found)
-    check(not paths, "described, and nowhere served: %s", paths)
+def tables():
+    """Those of a single server that has everything, and of all services of a cluster."""
+    with tempfile.TemporaryDirectory() as folder:
+        secret = os.path.join(folder, "secret")
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("secret\n")
+        with servers.Governed("--access.login.issuer", ISSUER, "--access.login.client_id", "flamegrid", "--access.login.client_secret_file",
+                              secret) as server:
+            server.arguments += ("--access.issuers", json.dumps([{"issuer": ISSUER, "audience": "flamegrid"}]),
+                                 "--access.login.public_url", "http://127.0.0.1:%d" % server.port)
+            yield "server", table_of(server.begin().admin_port)
+    with cluster.Cluster(ingesters=1, distributors=1, queriers=1, compactors=1) as run:
+        run.of("distributor")[0].arguments += ["--query_proxy.urls", "http://127.0.0.1:1"]
+        run.start()
+        for member in run.members.values():
+            yield member.kind, table_of(member.admin_port)
+
+
+def every_route_is_described(server):
+    paths = {path: {method.upper() for method in methods} for path, methods in described(server)["paths"].items()}
+    routes = {}
+    for kind, table in tables():
+        check(table, "%s has no routes", kind)
+        for (path, below), methods in table.items():
+            found = {one for one in paths if one == path or below and one.startswith(path)}
+            check(found, "%s %s of a %s is in no description", methods, path, kind)
+            if kind == "distributor" and (below or path in PROXIED):
+                continue
+            missing = methods - set().union(*(paths[one] for one in found))
+            check(not missing, "%s of %s, %s, is in no description", missing, path, kind)
+            for one in found:
+                routes.setdefault(one, set()).update(methods)
+    check(len(routes) > 80, "only %d routes", len(routes))
+    for path, methods in paths.items():
+        check(methods <= routes.get(path, set()), "%s %s is described, and nowhere served", methods, path)
+
+
+def every_parameter_is_described(server):
+    """Headers that all of a kind take."""
+    document = described(server)
+    for path, methods in document["paths"].items():
+        for it in methods.values():
+            names = {one["$ref"].rpartition("/")[2] if "$ref" in one else one["name"] for one in it["parameters"]}
+            check("Connect-Timeout-Ms" in names or not re.match(r"/[\w.]+\.\w+/\w+$", path), "%s: %s", path, names)
+            for name in ("statistics", "partial"):
+                check((name in names) == ("X-Flamegrid-" + name.capitalize() in names), "%s: %s", path, names)
+            check(not path.startswith("/querier.v1.") or {"statistics", "partial"} <= names, "%s: %s", path, names)
 
 
 class Links(html.parser.HTMLParser):
@@ -132,7 +167,8 @@ def main():
             status, body = flamegrid.Client(server.port).send("POST", "/ingest?name=demo.cpu{pod=%s}&from=now-20s&until=now-10s" % pod,
                                                               STACKS)
             check(status == 200, "%d %s", status, body)
-        tally.run("every_endpoint_is_described", every_endpoint_is_described, server)
+        tally.run("every_route_is_described", every_route_is_described, server)
+        tally.run("every_parameter_is_described", every_parameter_is_described, server)
         tally.run("the_page_shows_every_operation", the_page_shows_every_operation, server)
         name = "the_server_keeps_to_its_description"
         try:

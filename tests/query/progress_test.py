@@ -110,6 +110,11 @@ def every_long_route(_):
                 check(name == "result", "%s %s", name, data)
             status, body = server.operate("POST", "/ingester/flush")
             check(status == 200, "flush: %d %s", status, body)
+        # Whoever does not want events gets none, and pprof is no text, of which they could be made.
+        for target, accept, starts in ((asked_for[0], "text/event-stream;q=0", b"{"), (asked_for[0], "application/json, text/event-stream; q=0.0", b"{"),
+                                       (asked_for[0].replace("?", "?format=pprof&progress=true&"), "text/event-stream", b"\x0a")):
+            status, body = client.send("GET", target, headers={"Accept": accept})
+            check(status == 200 and body.startswith(starts), "%s %s: %d %s", target, accept, status, body[:200])
         # Other routes do not know of it, and HTTP/1.0 cannot have it.
         for target in ("/api/profiles?query=" + urllib.parse.quote(CPU + "{}"), "/api/metrics"):
             status, body = client.send("GET", target, headers=EVENTS)

@@ -385,6 +385,11 @@ def the_service(_):
         made(client, "fourth")
         status, answer = call(client, "UpsertRecordingRule", metricName="fifth", matchers=[SELECTOR])
         check(status == 429 and "at most 4" in answer["message"], "%d %s", status, answer)
+        # Asking again would not help, so nobody is told when to.
+        client.connection.request("POST", SERVICE + "UpsertRecordingRule", json.dumps({"metricName": "fifth", "matchers": [SELECTOR]}),
+                                  {"Content-Type": "application/json"})
+        response = client.connection.getresponse()
+        check(response.status == 429 and response.getheader("Retry-After") is None and response.read(), "%s", response.getheaders())
         made(client, "renamed_again", id="mine", generation=2)
         check(call(client, "DeleteRecordingRule", id="mine") == (200, {}), "not deleted")
         for method in ("GetRecordingRule", "DeleteRecordingRule"):
@@ -578,10 +583,34 @@ def damaged_object(_):
         check(call(client, "ListRecordingRules", "team-a") == (200, {}), "still damaged")
 
 
+def unreadable_profiles(rng):
+    """A rule without values says why, and advises nothing that scrapes cannot do: values are of complete data only."""
+    world = World(rng)
+    with flamegrid.Server(*SETTINGS) as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        rule = made(client, "cpu", stacktraceFilter={"functionName": {"functionName": "work"}})  # a total needs no stacks
+        status, body = client.send("POST", "/ingest?name=torn.cpu&from=%d&until=%d" % (world.start_s + 10, world.start_s + 20), b"main;work 7\n")
+        check(status == 200, "push: %d %s", status, body)
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        path, = (os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(server.data, "bucket", "objects", "segments"))
+                 for name in names)
+        with open(path, "r+b") as segment:
+            byte = segment.read(101)[-1]
+            segment.seek(100)
+            segment.write(bytes([byte ^ 4]))
+        client = flamegrid.Client(server.start().wait_ready().port)
+        found = scrape(client, world.end_ms(0))
+        check(health(found, "complete", rule) == 0 and len(found.why) == 1, "%s", found)
+        check("part anonymous/" in found.why[0] and "partial" not in found.why[0], "%s", found.why)
+        status, body = client.send("GET", "/api/functions?query=%s{}&from=%d" % (CPU, world.start_s))
+        check(status == 503 and b"set partial=true" in body, "%d %s", status, body)
+
+
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
     for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, tenants_that_scrape, minutes_without_data, late_profiles, budget, damaged_object,
-                 two_queriers):
+                 unreadable_profiles, two_queriers):
         tally.run("rules_" + case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

@@ -187,6 +187,15 @@ def live_a_day(world, day):
         check(server.terminate() == 0, "%s", server.log_tail())
 
 
+def check_accept(server):
+    """CSV for those who want it more than JSON."""
+    client = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "acme"})
+    for accept, csv_wanted in (("text/csv", True), ("text/csv;q=0", False), ("application/json;q=0.5, text/csv", True), ("*/*", False),
+                               ("application/json, text/csv;q=0.5", False)):
+        status, body = client.send("GET", "/api/usage", headers={"Accept": accept})
+        check(status == 200 and body.startswith(b"{") != csv_wanted, "%s: %d %s", accept, status, body[:200])
+
+
 def check_csv(server, answer, world):
     text = ask(server, "|".join(TENANTS), format="csv", by="service", **span(world)).decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -267,6 +276,7 @@ def usage_is_what_was_sent(rng):
             last = max(day["day"] for day in final)
             until = (datetime.date.fromisoformat(last) + datetime.timedelta(days=1)).isoformat()
             check_csv(server, answer, Range(span(world)["from"], until))
+            check_accept(server)
             check_commands(server, answer, Range(span(world)["from"], until))
             check(server.terminate() == 0, "%s", server.log_tail())
 

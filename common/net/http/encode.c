@@ -36,19 +36,6 @@ static const uint8_t zstd_head[ZSTD_HEAD_BYTES] = {
 
 /* --- what the client takes --- */
 
-/* Reads the weight in "gzip;q=0.5", in thousandths; 1000: there is none, 0: it cannot be read. */
-static unsigned weight(struct fg_slice params)
-{
-    size_t equals = fg_slice_find(params, '=');
-    double q;
-
-    if (equals == SIZE_MAX || !fg_slice_is_nocase(fg_trim(fg_slice_sub(params, 0, equals)), "q"))
-        return 1000;
-    if (!fg_parse_f64(fg_trim(fg_slice_sub(params, equals + 1, params.len)), &q) || q <= 0)
-        return 0;
-    return q >= 1 ? 1000 : (unsigned)(q * 1000);
-}
-
 /* How much the client wants each coding; 0: not at all. */
 struct wishes {
     unsigned gzip, zstd;
@@ -67,9 +54,9 @@ static struct wishes wishes_of(const struct fg_http_request *req)
         struct fg_slice params = fg_slice_sub(item, semicolon + 1, item.len);
 
         if (fg_slice_is_nocase(name, "gzip"))
-            wishes.gzip = weight(params);
+            wishes.gzip = fg_http_weight(params);
         else if (fg_slice_is_nocase(name, "zstd"))
-            wishes.zstd = weight(params);
+            wishes.zstd = fg_http_weight(params);
         accepted = fg_slice_sub(accepted, end + 1, accepted.len);
     }
     return wishes;

@@ -160,7 +160,7 @@ struct fg_http_request {
     enum fg_http_coding coding;
     bool encoded; /* the handler did it (fg_http_encode(), _encode_last()), so `coding` is final */
     struct fg_http_coded coded;
-    bool retry_after;    /* the handler said when */
+    bool retry_after;    /* the handler said when, or that it cannot help */
     struct fg_buf extra; /* header lines of the answer that are known early */
     struct fg_buf out_head;
     struct fg_buf out;      /* the answer's body, */
@@ -435,6 +435,10 @@ void fg_http_finish(struct fg_http_request *req); /* the body is as it will be s
 bool fg_http_status_has_body(unsigned status);
 const char *fg_http_status_phrase(unsigned status);
 const char *fg_http_date(struct fg_http_loop *owner); /* "Sun, 06 Nov 1994 08:49:37 GMT" */
+
+/* accept.c: reads the weight among parameters, "charset=utf-8;q=0.5", in thousandths; 1000: there
+ * is none, 0: it cannot be read. */
+unsigned fg_http_weight(struct fg_slice params) fg_must_check;
 
 /* The best coding that the client takes and that the body is worth. */
 enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req);

@@ -227,9 +227,17 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
     respond(req, status, content_type, body);
 }
 
+void fg_http_no_retry(struct fg_http_request *req)
+{
+    req->retry_after = true;
+}
+
 void fg_http_respond_error(struct fg_http_request *req, const struct fg_err *err)
 {
     struct fg_buf body;
+
+    if (!fg_code_retry(err->code))
+        fg_http_no_retry(req);
 
     error_body(&body, fg_code_name(err->code), err->msg);
     fg_http_respond(req, fg_code_http(err->code), "application/json", &body);

@@ -129,11 +129,11 @@ static void limits_are_kept(void **state)
     add(f, "a", "0123456789012345678901234567890123456789"); /* 40 */
     assert_int_equal(qry_adhoc_admit(&f->store, 60, &err), FG_OK);
     add(f, "b", "0");
-    assert_int_equal(qry_adhoc_admit(&f->store, 60, &err), FG_E_LIMIT);
+    assert_int_equal(qry_adhoc_admit(&f->store, 60, &err), FG_E_TOO_MUCH);
     assert_non_null(strstr(err.msg, "limits.adhoc_bytes_max"));
     assert_int_equal(qry_adhoc_admit(&f->store, 59, &err), FG_OK);
     add(f, "c", "0");
-    assert_int_equal(qry_adhoc_admit(&f->store, 1, &err), FG_E_LIMIT);
+    assert_int_equal(qry_adhoc_admit(&f->store, 1, &err), FG_E_TOO_MUCH);
     assert_non_null(strstr(err.msg, "limits.adhoc_profiles_max"));
     f->limits.adhoc_profiles_max = 4;
     f->limits.adhoc_bytes_max = 0;

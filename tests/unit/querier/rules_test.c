@@ -246,7 +246,7 @@ static void too_many(void **state)
         id[1] = (char)('a' + i / 26);
         assert_int_equal(put(f, id, "m", 0, &err), FG_OK);
     }
-    assert_int_equal(put(f, "one", "m", 0, &err), FG_E_LIMIT);
+    assert_int_equal(put(f, "one", "m", 0, &err), FG_E_TOO_MUCH);
     assert_int_equal(put(f, id, "n", 1, &err), FG_OK); /* one that is there may change */
 }
 

@@ -79,6 +79,7 @@ static void codes_have_their_names_and_statuses(void **state)
         {FG_E_DECODE, "unknown", 422, 2, false},
         {FG_E_TOO_LARGE, "invalid_argument", 413, 3, false},
         {FG_E_NO_SPACE, "resource_exhausted", 507, 8, true},
+        {FG_E_TOO_MUCH, "resource_exhausted", 429, 8, false},
     };
 
     (void)state;

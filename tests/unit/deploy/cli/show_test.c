@@ -13,39 +13,6 @@ static void assert_text(struct fg_buf *buf, const char *want)
     fg_buf_done(buf);
 }
 
-static void values_have_units(void **state)
-{
-    static const struct {
-        int64_t value;
-        const char *unit, *want;
-    } cases[] = {
-        {0, "nanoseconds", "0ns"},
-        {999, "nanoseconds", "999ns"},
-        {1500, "nanoseconds", "1.50us"},
-        {2000000, "nanoseconds", "2.00ms"},
-        {90000000000, "nanoseconds", "90.00s"},
-        {-1500000000, "nanoseconds", "-1.50s"},
-        {1023, "bytes", "1023B"},
-        {1536, "bytes", "1.50KiB"},
-        {3 << 20, "bytes", "3.00MiB"},
-        {INT64_C(5) << 30, "bytes", "5.00GiB"},
-        {INT64_C(1) << 40, "bytes", "1.00TiB"},
-        {1234567, "count", "1234567"},
-        {42, "", "42"},
-        {INT64_MIN, "count", "-9223372036854775808"},
-        {INT64_MIN, "bytes", "-8388608.00TiB"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct fg_buf out;
-
-        fg_buf_init(&out, SIZE_MAX);
-        cli_show_value(cases[i].value, fg_cstr(cases[i].unit), &out);
-        assert_text(&out, cases[i].want);
-    }
-}
-
 static void control_characters_in_names_are_replaced(void **state)
 {
     struct fg_buf out;
@@ -82,7 +49,6 @@ static void tables_are_sorted_by_self(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_have_units),
         cmocka_unit_test(control_characters_in_names_are_replaced),
         cmocka_unit_test(tables_are_sorted_by_self),
     };
