@@ -211,8 +211,8 @@ int cli_canary(int argc, char **argv)
         CLIENT_OPTIONS(command.canary.push),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"canary", "[options]", about,
-                                          notes,    options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"canary", "[options]",       about, notes,
+                                          options,  FG_COUNT(options), NULL};
     struct fg_err err;
     int words, code;
 

@@ -269,7 +269,7 @@ int cli_labels(int argc, char **argv)
     };
     /* clang-format on */
     const struct cli_args_command command = {"labels", "[NAME] [options]", about, notes,
-                                             options,  FG_COUNT(options)};
+                                             options,  FG_COUNT(options),  NULL};
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))

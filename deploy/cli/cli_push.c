@@ -214,7 +214,8 @@ int cli_push(int argc, char **argv)
     /* clang-format on */
     const struct cli_args_command command = {"push",  "FILE... --name NAME | --dir DIR [options]",
                                              about,   notes,
-                                             options, FG_COUNT(options)};
+                                             options, FG_COUNT(options),
+                                             NULL};
     struct fg_err err;
     int words, code;
 

@@ -313,8 +313,8 @@ int cli_usage(int argc, char **argv)
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"usage",     "[options]", usage_about,
-                                          usage_notes, options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"usage", "[options]",       usage_about, usage_notes,
+                                          options, FG_COUNT(options), NULL};
 
     return run(&args, &command, usage, argc, argv);
 }
@@ -333,8 +333,8 @@ int cli_cost(int argc, char **argv)
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"cost",     "[options]", cost_about,
-                                          cost_notes, options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"cost",  "[options]",       cost_about, cost_notes,
+                                          options, FG_COUNT(options), NULL};
 
     return run(&args, &command, cost, argc, argv);
 }

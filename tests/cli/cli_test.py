@@ -209,19 +209,32 @@ def case_push_of_what_is_no_profile(cli):
 def case_slips_of_the_fingers(cli):
     for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
                         (("pussh", "x"), r'did you mean "push"\?'),
-                        (("frobnicate",), r'there are server, bucket, .*version; see flamegrid --help'),
+                        (("frobnicate",), r'; it is server, push, .* or version; see flamegrid --help'),
                         (("bucket", "verfy"), r'unknown verb "verfy"; did you mean "verify"\?'),
                         (("bucket", "exprot"), r'did you mean "export"\?'),
-                        (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
+                        (("bucket", "frobnicate"), r'; it is ls, cat, .* or export; see flamegrid bucket --help'),
                         (("ring", "forgt"), r'did you mean "forget"\?'),
                         (("rules", "crate"), r'did you mean "create"\?'),
                         (("audit", "lst"), r'unknown verb "lst"; did you mean "list"\?'),
-                        (("audit", "list", "x"), "list: too many words"),
-                        (("audit", "--json", "verify"), "verify comes before its options"),
+                        (("audit", "list", "x"), 'list: unexpected argument "x"; see flamegrid audit list --help'),
+                        (("audit", "--json", "verify"), "no bucket at"),
+                        (("audit", "verify", "--who", "x"), "verify: it takes no --who; see flamegrid audit verify --help"),
+                        (("ring", "--json"), "flamegrid ring: ls, forget or replicate has to follow; see flamegrid ring --help"),
+                        (("access",), "flamegrid access: init has to follow; see flamegrid access --help"),
+                        (("access", "frobnicate"), 'unknown verb "frobnicate"; it is init; see flamegrid access --help'),
+                        (("encryption", "rotate"), "rotate: TENANT has to follow; see flamegrid encryption rotate --help"),
+                        (("encryption", "rewrap", "x"), 'rewrap: unexpected argument "x"'),
+                        (("bucket",), "ls, cat, .* or export has to follow; see flamegrid bucket --help"),
+                        (("bucket", "inspect", "--json", "--data", "x"), "NAME has to follow; see flamegrid bucket inspect --help"),
+                        (("bucket", "verify", "--apply"), "verify: it takes no --apply; see flamegrid bucket verify --help"),
+                        (("bucket", "cat", "x", "--json"), "cat: it takes no --json"),
+                        (("bucket", "rebuild", "l0", "--generation", "x"), "--generation x: a number"),
+                        (("token", "list", "--forever"), "list: it takes no --forever; see flamegrid token list --help"),
+                        (("version", "x"), 'unexpected word "x"; see flamegrid version --help'),
                         (("audit",), "list, tail, export or verify has to follow"),
-                        (("tenant", "create"), "create: an ID has to follow"),
-                        (("tenant", "create", "a", "b"), "create: too many words"),
-                        (("token", "rotate", "--overlap", "1h"), "rotate: an ID has to follow"),
+                        (("tenant", "create"), "create: ID has to follow"),
+                        (("tenant", "create", "a", "b"), 'create: unexpected argument "b"'),
+                        (("token", "rotate", "--overlap", "1h"), "rotate: ID has to follow"),
                         (("token", "lst"), r'did you mean "list"\?'),
                         (("token", "list", "--tenant", "shop"), r"unknown option --tenant \(did you mean --tenants\?\)"),
                         (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
@@ -326,7 +339,7 @@ def case_tls_of_an_authority_of_ones_own(cli):
 
 
 def case_completion(cli):
-    check(cli.lines("completion", "words")[:3] == ["server", "bucket", "ring"], "commands")
+    check(cli.lines("completion", "words")[:3] == ["server", "push", "query"], "commands")
     for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
                         (("bucket", "export"), "--split"), (("ring",), "forget"), (("rules",), "delete"),
                         (("rules", "create"), "--group-by"), (("server",), "--data"),
@@ -345,11 +358,40 @@ def case_completion(cli):
     cli.bad(2, "which shell\\? bash, zsh or fish", "completion", "ksh")
 
 
+def verbs_of(cli, command):
+    words = cli.lines("completion", "words", command)
+    return [word for word in words if not word.startswith("-")]
+
+
+def case_help_of_verbs(cli):
+    """Each verb has help of its own, with the options that it takes and no others."""
+    for command in ("bucket", "ring", "access", "encryption", "audit", "rules", "adhoc", "tenant", "token", "binding", "session"):
+        overview = cli.good(command, "--help").decode()
+        verbs = verbs_of(cli, command)
+        check(verbs, "%s has no verbs", command)
+        for verb in verbs:
+            text = cli.good(command, verb, "--help").decode()
+            check(text.startswith("usage: flamegrid %s %s" % (command, verb)) and len(text) < len(overview) + 2000, "%s", text)
+            check("flamegrid %s %s" % (command, verb) in overview and re.search("^  %s( |$)" % verb, overview, re.M), "%s", overview)
+            shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)
+            check(["--" + name for name in shown] == cli.lines("completion", "words", command, verb), "%s %s: %s", command, verb, shown)
+    check(re.search(r"^Compares the manifests", cli.good("bucket", "--json", "verify", "--help").decode(), re.M), "an option first")
+    check("--apply" not in cli.good("bucket", "verify", "--help").decode(), "options of other verbs")
+    check(cli.good("version", "--help").startswith(b"usage: flamegrid version"), "version")
+
+
 def case_man_pages(cli):
-    for command in ("push", "query", "labels", "rules", "bucket", "ring", "canary", "adhoc"):
+    overview = cli.good("man").decode()
+    check(overview.startswith(".TH FLAMEGRID 1\n.SH NAME\nflamegrid \\- a continuous\\-profiling server"), "%s", overview[:200])
+    for command in cli.lines("completion", "words"):
+        check(".B %s\n" % command in overview, "the overview lacks %s", command)
+        if command == "server":
+            continue
         page = cli.good("man", command).decode()
-        has_options = command != "bucket"  # those of its verbs are in the text
-        check(page.startswith(".TH FLAMEGRID 1\n") and (".SH OPTIONS" in page) == has_options, "%s", page[:200])
+        head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), command)
+        check(re.match(head, page), "%s", page[:200])
+        check((".SH OPTIONS" in page) == (command not in ("completion", "man")), "%s: options", command)
+        check(page.count(".TP\n.B ls\n") == (command in ("bucket", "ring")), "%s: verbs", command)
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
     check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
     for program in [[PROGRAM, "man", "server"]] + [[*program, "--help=man"] for program in PROGRAMS[1:]]:
@@ -363,6 +405,7 @@ def case_man_pages(cli):
         check(set(settings) - {"config", "help"} == set(paged) and len(paged) > 20, "%s: --help and the page differ: %s",
               program, set(settings) ^ set(paged))
     cli.bad(2, 'unknown command "pull"; did you mean "push"', "man", "pull")
+    cli.bad(2, "one COMMAND at a time", "man", "push", "query")
 
 
 def case_push_failures(cli):
@@ -661,10 +704,11 @@ def case_labels(cli):
 
 
 def case_private_labels_are_listed_if_they_are_stored(cli):
-    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}")
-    names = cli.lines("labels", "--match", "hides")
+    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}", "--from", "2026-01-10")
+    then = ("--match", "hides", "--from", "2026-01-09", "--until", "2026-01-11")
+    names = cli.lines("labels", *then)
     check("env" in names and "__type__" in names and not {"__mine__", "__session_id__", "__delta__"} & set(names), "%s", names)
-    listed = json.loads(cli.good("labels", "--match", "hides", "--cardinality", "--json"))
+    listed = json.loads(cli.good("labels", *then, "--cardinality", "--json"))
     check([row["name"] for row in listed] == names, "%s", listed)
 
 
@@ -758,7 +802,7 @@ def case_bucket_verify(cli):
         cli.bad(1, "neither a manifest nor", "bucket", "inspect", "proof/x", "--data", server.data)
         cli.bad(1, "nothing is wrong with", "bucket", "repair", held[0], "--apply", "--data", server.data)
         cli.bad(1, "neither a segment nor a block", "bucket", "repair", "manifests/l0", "--data", server.data)
-        cli.bad(2, "a name has to follow", "bucket", "repair", "--apply", "--data", server.data)
+        cli.bad(2, "OBJECT has to follow", "bucket", "repair", "--apply", "--data", server.data)
         for name in held:
             path = os.path.join(server.data, "bucket", "objects", name)
             with open(path, "r+b") as file:
@@ -838,12 +882,15 @@ def case_json_of_buckets(cli):
         report = json.loads(out)
         check(code == 1 and "faults" in err and not report["ok"] and report["faults"][0]["object"] == segment, "%d %s", code, out)
         check("damaged" in report["faults"][0]["fault"] and "flamegrid bucket" in report["faults"][0]["cure"], "%s", report)
+        code, out, err = cli.run("bucket", "rm", "not-there", "--json", *at)
+        check(code == 1 and out == b"" and "rm: " in err, "%d %s %s", code, out, err)
         given_up = as_json(cli, "bucket", "quarantine", segment, *at)
         check(given_up["ok"] and not given_up["applied"] and given_up["report"][-1].startswith("nothing was written"), "%s", given_up)
         code, out, _ = cli.run("bucket", "repair", "manifests/l0", "--json", *at)
         failed = json.loads(out)
         check(code == 1 and not failed["ok"] and "neither a segment nor a block" in failed["error"], "%d %s", code, out)
         cli.bad(2, "--json", "bucket", "cat", "manifests/l0", *at, "--json=1")
+        check(as_json(cli, "bucket", "rm", segment, *at) == {"name": segment, "removed": True}, "rm")
 
 
 def case_ring(cli):
@@ -869,9 +916,11 @@ def case_ring(cli):
     check(ring == json.loads(cli.good("ring", "forget", "bob", "--json", *options)), "twice")
     cli.bad(1, "9 replicas; there can be 1 to 3", "ring", "replicate", "9", *options)
     cli.bad(2, "forget: NAME has to follow", "ring", "forget", *options)
-    cli.bad(2, "unknown verb \"rm\"; there are ls, forget, replicate; see", "ring", "rm", *options)
+    cli.bad(2, "unknown verb \"rm\"; it is ls, forget or replicate; see", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
+    for before in (("--json", "ls", *options), (*options, "--json", "ls"), ("--json", *options, "ls"), ("ls", *options, "--json")):
+        check(json.loads(cli.good("ring", *before)) == ring, "%s", before)
 
 
 PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
@@ -915,7 +964,7 @@ def case_rules(cli):
     cli.bad(1, "needs the whole profile type", "rules", "create", "--metric", "a", "--match", "shop.cpu")
     cli.bad(1, "--label: a is not NAME=VALUE", "rules", "create", "--metric", "a", "--match", CPU, "--label", "a")
     cli.bad(1, "No such file", "rules", "create", "nowhere.json")
-    for words, want in ((("get",), "get: ID has to follow"), ((), "list, get, create or delete"), (("list", "x"), "too many words"),
+    for words, want in ((("get",), "get: ID has to follow"), ((), "list, get, create or delete"), (("list", "x"), "unexpected argument"),
                         (("create",), "--metric and --match, or a FILE"), (("create", "--metric", "a"), "--metric and --match"),
                         (("create", "rule.json", "--metric", "a"), "do not go together"), (("create", "--top", "101"), "100")):
         cli.bad(2, want, "rules", *words)
@@ -1059,9 +1108,9 @@ def case_adhoc(cli):
     code, out, err = cli.run("adhoc", "upload", "--json", "nowhere", "c.pb.gz")
     check(code == 1 and [file["ok"] for file in json.loads(out)["files"]] == [False, True] and "nowhere" in err, "%s", out)
     cli.bad(2, "upload, list, get or delete", "adhoc")
-    cli.bad(2, "which files", "adhoc", "upload")
-    cli.bad(2, "one id", "adhoc", "get")
-    cli.bad(2, "one id", "adhoc", "delete", "a", "b")
+    cli.bad(2, r"upload: FILE\.\.\. has to follow", "adhoc", "upload")
+    cli.bad(2, "ID has to follow", "adhoc", "get")
+    cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
 
