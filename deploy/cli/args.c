@@ -330,7 +330,7 @@ static void write_usage(const struct cli_args_command *command, const struct cli
     fg_buf_printf(out, " %s\n", command->usage);
 }
 
-/* Calls write() for the verb; NULL: for each of the command, or once if it has none. */
+/* Writes the usage of the verb; NULL: of each verb, a line each, or of a command without verbs. */
 static void write_usages(const struct cli_args_command *command, const struct cli_args_verb *verb,
                          const char *between, struct fg_buf *out)
 {
@@ -344,7 +344,7 @@ static void write_usages(const struct cli_args_command *command, const struct cl
     }
 }
 
-/* Writes what each verb does, beside its name. */
+/* Writes a paragraph for each verb: its name and what it does. */
 static void write_verbs(const struct cli_args_command *command, FILE *out)
 {
     enum { COLUMN = 10 };

@@ -485,7 +485,7 @@ int cli_query(int argc, char **argv)
         {"function",  0,   ARGS_TEXT,   &query.function,  "NAME",   "show only this function and what it calls", 0, 0},
         {"regex",     0,   ARGS_TEXT,   &query.regex,     "REGEX",  "the same for all functions whose whole name matches", 0, 0},
         {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
-        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time and for each covered second, a line for each step with profiles", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print totals over time and for each covered second, a line for the start of each step with profiles", 0, 0},
         {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},
         {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: print how shares of functions differ", 0, 0},
         {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "begin the range of --diff here; default as --from", 0, 0},
