@@ -231,6 +231,8 @@ static enum fg_code get(struct adhoc_command *command, struct fg_err *err)
     struct fg_buf path;
     enum fg_code code;
 
+    if (command->type != NULL && !command->json)
+        return fg_fail(err, FG_E_INVALID, "--type needs --json: the file has all types");
     fg_buf_init(&path, SIZE_MAX);
     put_path(command, &path);
     /* An empty type means the first one of the file. */

@@ -6,7 +6,10 @@
 #include "deploy/cli/times.h"
 #include "proto/file_format.h"
 
-enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* a word of a command line has <= 128 KiB */
+enum {
+    NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024, /* a word of a command line has <= 128 KiB */
+    CONNECTIONS_DEFAULT = 4,
+};
 
 struct cli_push {
     struct fg_arena *arena;
@@ -59,8 +62,8 @@ static const char notes[] =
 /* Checks what the table of options cannot express: which options exclude or need each other. */
 static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
-    if (push->resume != NULL && push->dir == NULL)
-        return fg_fail(err, FG_E_INVALID, "--resume needs --dir");
+    if (push->dir == NULL && (push->resume != NULL || push->connections != 0))
+        return fg_fail(err, FG_E_INVALID, "--resume and --connections need --dir");
     if (push->dir != NULL)
         return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
     if (words == 0)
@@ -195,7 +198,7 @@ static int push_files(const struct cli_push *push, int words, char **files)
 
 int cli_push(int argc, char **argv)
 {
-    struct cli_push push = {.connections = 4};
+    struct cli_push push = {0};
     struct cli_pushing *pushing = &push.pushing;
     /* clang-format off */
     const struct cli_args_option options[] = {
@@ -226,8 +229,10 @@ int cli_push(int argc, char **argv)
         code = cli_args_refuse(&command, &err);
     else if (push.dir == NULL)
         code = push_files(&push, words, argv);
-    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, push.resume,
-                          push.json, &code, &err) != FG_OK)
+    else if (cli_push_dir(
+                 pushing, &push.server, push.dir,
+                 (unsigned)(push.connections == 0 ? CONNECTIONS_DEFAULT : push.connections),
+                 push.resume, push.json, &code, &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
     fg_arena_destroy(push.arena);

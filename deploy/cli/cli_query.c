@@ -11,7 +11,10 @@
 
 #include <unistd.h>
 
-enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
+enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024, ROWS_DEFAULT = 30 };
+
+/* Limits are smaller, so this one was not given. */
+#define NO_LIMIT UINT64_MAX
 
 static const char about[] =
     "Merges all profiles that SELECTOR matches in the time range, and prints the sum.\n";
@@ -30,7 +33,8 @@ static const char notes[] =
     "process_cpu:cpu. flamegrid labels --types lists them.\n"
     "\n"
     "FORMAT is\n"
-    "  table   functions by their own share of the total; the default on a terminal\n"
+    "  table   functions by their own share of the total; the default on a terminal, and with\n"
+    "          --sort or --limit\n"
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
@@ -47,7 +51,7 @@ static const char notes[] =
     "examples:\n"
     "  flamegrid query shop\n"
     "  flamegrid query 'shop{env=\"prod\"}' --type alloc_space --from now-6h --limit 50\n"
-    "  flamegrid query shop --sort total --json\n"
+    "  flamegrid query shop --sort total\n"
     "  flamegrid query shop --series --from 1d --step 3600\n"
     "  flamegrid query 'shop{version=\"2\"}' --diff 'shop{version=\"1\"}'\n"
     "  flamegrid query shop --from 1h --diff shop --diff-from 25h --diff-until 24h\n"
@@ -359,19 +363,46 @@ static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
 static const struct {
     const char *name;
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
-    bool binary, parts; /* parts: it may be of a part of the flame graph */
+    bool binary;
+    bool parts; /* may be of a part of the flame graph */
+    bool rows;  /* has rows, which are sorted and limited */
 } outputs[] = {
-    {"table", run_table, false, false},
-    {"folded", run_folded, false, true},
-    {"pprof", run_pprof, true, false},
-    {"json", run_json, false, true},
-    {"dot", run_dot, false, true},
-    {"speedscope", run_speedscope, false, true},
-    {"firefox", run_firefox, false, true},
-    {"svg", run_svg, false, true},
-    {"series", cli_query_series, false, false},
-    {"diff", cli_query_diff, false, false},
+    {"table", run_table, false, false, true},
+    {"folded", run_folded, false, true, false},
+    {"pprof", run_pprof, true, false, false},
+    {"json", run_json, false, true, false},
+    {"dot", run_dot, false, true, false},
+    {"speedscope", run_speedscope, false, true, false},
+    {"firefox", run_firefox, false, true, false},
+    {"svg", run_svg, false, true, false},
+    {"series", cli_query_series, false, false, false},
+    {"diff", cli_query_diff, false, false, true},
 };
+
+/* Rows are what one can sort or limit. */
+static bool wants_rows(const struct cli_query *query)
+{
+    return query->sort != NULL || query->limit != NO_LIMIT;
+}
+
+/* Refuses options that the output would ignore. */
+static enum fg_code check_output(const struct cli_query *query, size_t output, struct fg_err *err)
+{
+    if (wants_part(query) && !outputs[output].parts)
+        return fg_fail(err, FG_E_INVALID,
+                       "--call-site, --function and --regex need --output folded, json, dot, "
+                       "speedscope, firefox or svg");
+    if (wants_rows(query) && !outputs[output].rows)
+        return fg_fail(err, FG_E_INVALID, "--sort and --limit need --output table or --diff");
+    if (query->json && query->output != NULL && outputs[output].run != run_json)
+        return fg_fail(err, FG_E_INVALID, "--json and --output %s do not go together",
+                       query->output);
+    if (query->step_s != 0 && !query->series)
+        return fg_fail(err, FG_E_INVALID, "--step needs --series");
+    if (query->max_nodes != 0 && query->series)
+        return fg_fail(err, FG_E_INVALID, "--max-nodes and --series do not go together");
+    return FG_OK;
+}
 
 static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
                                   struct fg_err *err)
@@ -388,7 +419,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
     if (name == NULL && query->json)
         name = "json";
     if (name == NULL)
-        name = terminal ? "table" : "folded";
+        name = terminal || wants_rows(query) ? "table" : "folded";
     for (size_t i = 0; i < FG_COUNT(outputs); i++) {
         if (strcmp(name, outputs[i].name) != 0)
             continue;
@@ -396,12 +427,8 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
         if (terminal && outputs[i].binary)
             return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
                            name);
-        if (wants_part(query) && !outputs[i].parts)
-            return fg_fail(err, FG_E_INVALID,
-                           "--call-site, --function and --regex need --output folded, json, dot, "
-                           "speedscope, firefox or svg");
         *ret_output = i;
-        return FG_OK;
+        return check_output(query, i, err);
     }
     return fg_fail(err, FG_E_INVALID, "--output %s: it is " OUTPUTS, name);
 }
@@ -425,6 +452,10 @@ static enum fg_code check(struct cli_query *query, int words, size_t *ret_output
                        words == 0 ? "a SELECTOR is needed, {} for all" : "one SELECTOR at a time");
     if (choose_output(query, ret_output, err) != FG_OK)
         return err->code;
+    if (query->sort == NULL)
+        query->sort = "self";
+    if (query->limit == NO_LIMIT)
+        query->limit = ROWS_DEFAULT;
     if (strcmp(query->sort, "self") != 0 && strcmp(query->sort, "total") != 0)
         return fg_fail(err, FG_E_INVALID, "--sort %s: it is self or total", query->sort);
     if (query->diff == NULL && (query->diff_from != NULL || query->diff_until != NULL))
@@ -473,7 +504,7 @@ static int run(struct cli_query *query, const struct cli_args_command *command, 
 
 int cli_query(int argc, char **argv)
 {
-    struct cli_query query = {.from = "now-1h", .until = "now", .limit = 30, .sort = "self"};
+    struct cli_query query = {.from = "now-1h", .until = "now", .limit = NO_LIMIT};
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "select this profile type, in full or short", 0, 0},

@@ -415,6 +415,7 @@ def case_push_failures(cli):
     cli.bad(1, r"ends in its type, as shop\.cpu does.*unknown profile type: app", "push", "a.folded", "--name", "my.app")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
+    cli.bad(2, r"--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--connections", "2")
     # A failed file does not stop the others.
     code, out, err = cli.run("push", "missing", "a.folded", "--name", "twice")
     check(code == 1 and b"a.folded: ok" in out and "missing: failed" in err, "%d %s %s", code, out, err)
@@ -484,7 +485,7 @@ def case_push_dir_goes_on_where_it_was_interrupted(cli):
     check(re.fullmatch(r"(1|2) files sent, \d+ bytes, 0 failed, \d+\.\d s, (8|9) sent before", said[0]), "%s", said)
     check(not os.path.exists(os.path.join(cli.folder, "notes")), "the notes are left")
     check(cli.lines(*push)[0].startswith("10 files sent"), "all again")
-    cli.bad(2, "--resume needs --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
+    cli.bad(2, "--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
 
 
 def case_progress_is_for_terminals(cli):
@@ -574,7 +575,14 @@ def case_query_sorted_by_total(cli):
     for column, want in (("self", ["other", "leaf", "work", "main"]), ("total", ["main", "work", "other", "leaf"])):
         lines = cli.lines("query", "deep", "--output", "table", "--sort", column)
         check([line.split()[-1] for line in lines[3:]] == want, "%s: %s", column, lines)
+    check(cli.lines("query", "deep", "--sort", "total") == lines, "rows are of a table")
+    check(len(cli.lines("query", "deep", "--limit", "1")) == 5, "%s", cli.lines("query", "deep", "--limit", "1"))
     cli.bad(2, "--sort size: it is self or total", "query", "deep", "--sort", "size")
+    for words, want in ((("--output", "folded", "--sort", "total"), "--sort and --limit need --output table or --diff"),
+                        (("--json", "--limit", "3"), "--sort and --limit need"), (("--series", "--limit", "3"), "--sort and --limit need"),
+                        (("--output", "folded", "--json"), "--json and --output folded do not go together"),
+                        (("--step", "60"), "--step needs --series"), (("--series", "--max-nodes", "9"), "--max-nodes and --series")):
+        cli.bad(2, want, "query", "deep", *words)
 
 
 def case_query_series(cli):
@@ -1114,6 +1122,7 @@ def case_adhoc(cli):
     cli.bad(2, "upload, list, get or delete", "adhoc")
     cli.bad(2, r"upload: FILE\.\.\. has to follow", "adhoc", "upload")
     cli.bad(2, "ID has to follow", "adhoc", "get")
+    cli.bad(1, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
     cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
