@@ -47,7 +47,9 @@ json_t *cli_json_time(int64_t wall_ns)
 
 enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err)
 {
-    bool good = json_dumpf(document, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0;
+    /* 15 digits show each decimal as it was meant; more show that doubles are binary. */
+    bool good =
+        json_dumpf(document, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) == 0;
 
     good = fputc('\n', out) != EOF && fflush(out) == 0 && good;
     json_decref(document);

@@ -847,7 +847,9 @@ def case_json_of_push(cli):
     check([file["ok"] for file in sent["files"]] == [True, False] and "No such file" in sent["files"][1]["error"], "%s", sent)
     os.makedirs(os.path.join(cli.folder, "json-dir", "shop"))
     cli.file("json-dir/shop/a.folded", FOLDED.encode())
-    sent = as_json(cli, "push", "--dir", "json-dir")
+    text = cli.good("push", "--dir", "json-dir", "--json").decode()
+    check(re.search(r'"seconds":\d+\.\d{1,3}\}', text), "%s", text)
+    sent = json.loads(text)
     check({key: sent[key] for key in sent if key != "seconds"} ==
           {"ok": True, "files_sent": 1, "bytes": len(FOLDED), "files_failed": 0, "files_sent_before": 0}, "%s", sent)
 
