@@ -203,13 +203,13 @@ int cli_push(int argc, char **argv)
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "store under this service and labels: 'shop{env=prod}'", 0, 0},
-        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree or speedscope; see below", 0, 0},
-        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start time of the profile; default now", 0, 0},
-        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "end time of the profile; default now", 0, 0},
-        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "take counts of text as so many per second; default 100", 1, UINT32_MAX},
+        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "read files as pprof, folded, lines, jfr, trie, tree or speedscope; see below", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "give the profile this start time; default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "give the profile this end time; default now", 0, 0},
+        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "read counts in texts as samples taken HZ times a second; default 100", 1, UINT32_MAX},
         {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "name the profiler, for the label pyroscope_spy", 0, 0},
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "send all files below this folder", 0, 0},
-        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "send over so many connections with --dir; default 4", 1, 256},
+        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "send over N connections with --dir; default 4", 1, 256},
         {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "note in FILE what --dir has sent; send only the rest", 0, 0},
         {"json",        0,   ARGS_FLAG,   &push.json,            NULL,     "print what was sent as JSON", 0, 0},
         CLIENT_OPTIONS(push.server),
