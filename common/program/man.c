@@ -69,13 +69,12 @@ static void put_setting(const struct fg_conf_section *section, const struct fg_c
     fg_buf_putc(out, '\n');
 }
 
-void fg_man_program(const char *name, const char *what, const struct fg_conf *conf,
-                    struct fg_buf *out)
+void fg_man_head(const char *name, int section, const char *what, struct fg_buf *out)
 {
     fg_buf_puts(out, ".TH ");
     for (const char *c = name; *c != '\0'; c++)
         fg_buf_putc(out, *c == ' ' ? '-' : (uint8_t)toupper((unsigned char)*c));
-    fg_buf_puts(out, " 8\n.SH NAME\n");
+    fg_buf_printf(out, " %d\n.SH NAME\n", section);
     for (const char *c = name; *c != '\0'; c++) /* apropos(1) wants one word */
         if (*c == ' ' || *c == '-')
             fg_buf_puts(out, "\\-");
@@ -83,7 +82,14 @@ void fg_man_program(const char *name, const char *what, const struct fg_conf *co
             fg_buf_putc(out, (uint8_t)*c);
     fg_buf_puts(out, " \\- ");
     fg_man_text(what, out);
-    fg_buf_puts(out, "\n.SH SYNOPSIS\n.B ");
+    fg_buf_putc(out, '\n');
+}
+
+void fg_man_program(const char *name, const char *what, const struct fg_conf *conf,
+                    struct fg_buf *out)
+{
+    fg_man_head(name, 8, what, out);
+    fg_buf_puts(out, ".SH SYNOPSIS\n.B ");
     fg_man_text(name, out);
     fg_buf_puts(out, "\n[\\-\\-config \\fIFILE\\fR] [\\-\\-\\fIKEY\\fR=\\fIVALUE\\fR ...]\n");
     fg_man_section("DESCRIPTION",

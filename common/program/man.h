@@ -15,6 +15,10 @@ void fg_man_text(const char *text, struct fg_buf *out);
 /* Appends a section whose lines stay as they are. */
 void fg_man_section(const char *title, const char *text, struct fg_buf *out);
 
+/* Appends the title and the section NAME, by which apropos(1) finds the page. name: as it is
+ * called, "flamegrid push"; section: 1 to 8; what: one line that says what it does. */
+void fg_man_head(const char *name, int section, const char *what, struct fg_buf *out);
+
 /*
  * Appends the page of a program that has settings: synopsis, flags with types, defaults, bounds and
  * descriptions, files, signals and exit codes. name: as it is called, "flamegrid-ingester" or

@@ -190,28 +190,19 @@ void cli_admin_warn_token(struct cli_admin *admin, const json_t *tenants)
 
 /* ---- the command ---- */
 
-static enum fg_code begin(struct cli_admin *admin, const struct cli_admin_verb *verb)
-{
-    if (admin->n_words < verb->words_min)
-        return fg_fail(&admin->err, FG_E_INVALID, "%s: an ID has to follow", verb->name);
-    if (admin->n_words > verb->words_max)
-        return fg_fail(&admin->err, FG_E_INVALID, "%s: too many words", verb->name);
-    return cli_client_create(&admin->server, &admin->client, &admin->err);
-}
-
-int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args,
-                   const struct cli_args_verbs *verbs, int argc, char **argv)
+int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args, int argc,
+                   char **argv)
 {
     const struct cli_admin_verb *verb;
     enum fg_code code;
     int words, exit_code;
 
-    verb = cli_args_begin_verb(args, verbs, argc, argv, &words, &exit_code);
+    verb = cli_args_begin_verb(args, argc, argv, &words, &exit_code);
     if (verb == NULL)
         return exit_code;
     admin->words = argv + 1;
     admin->n_words = words - 1;
-    if (begin(admin, verb) != FG_OK)
+    if (cli_client_create(&admin->server, &admin->client, &admin->err) != FG_OK)
         return cli_args_refuse(args, &admin->err);
     code = verb->run(admin);
     cli_client_destroy(admin->client);

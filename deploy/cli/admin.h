@@ -29,17 +29,16 @@ struct cli_admin {
 
 /* A row of a command's table of verbs (cli_args_verbs). */
 struct cli_admin_verb {
-    const char *name;
-    int words_min, words_max; /* that have to follow, and may; the first one is an id */
+    struct cli_args_verb verb;                    /* the first of its words is an id */
     enum fg_code (*run)(struct cli_admin *admin); /* leaves the error in admin->err */
 };
 
 /*
  * Runs the command: parses argv into the options and server, finds the verb, connects and runs it.
- * Returns the exit code. verbs: a table of struct cli_admin_verb.
+ * Returns the exit code. args->verbs: a table of struct cli_admin_verb.
  */
-int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args,
-                   const struct cli_args_verbs *verbs, int argc, char **argv);
+int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args, int argc,
+                   char **argv);
 
 /*
  * Send a request to root, or root/ID with the id escaped, and what follows it as it stands

@@ -28,13 +28,35 @@ struct cli_args_option {
     uint64_t min, max; /* of numbers */
 };
 
+/*
+ * A verb of a command: the first member of a row of the command's table, whatever follows it. A
+ * verb takes the options that its list names, and those that no list of the table names.
+ */
+struct cli_args_verb {
+    const char *name;         /* "rotate" */
+    const char *words;        /* what follows it, as "ID"; NULL: nothing */
+    int words_min, words_max; /* how many words that are */
+    const char *options;      /* names with blanks between them: "overlap name"; NULL: none */
+    const char *about;        /* what it does, in lines */
+};
+
+struct cli_args_verbs {
+    const void *table;
+    size_t n, size; /* of the table, of a row */
+};
+#define CLI_ARGS_VERBS(table)                                                                      \
+    {                                                                                              \
+        table, FG_COUNT(table), sizeof(table)[0]                                                   \
+    }
+
 struct cli_args_command {
     const char *name;  /* "push" */
-    const char *usage; /* "FILE... --name SERVICE{labels} [options]" */
+    const char *usage; /* "FILE... --name SERVICE{labels} [options]"; after a verb and its words */
     const char *about; /* what it does, in lines */
     const char *notes; /* lines after the options: details, examples */
     const struct cli_args_option *options;
-    size_t n_options;
+    size_t n_options;                   /* at most 64 */
+    const struct cli_args_verbs *verbs; /* NULL: it has none */
 };
 
 /*
@@ -45,20 +67,19 @@ enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, ch
                             int *ret_words, struct fg_err *err) fg_must_check;
 
 /*
- * Parses the table's options and removes them from argv; leaves everything else, in its order, for
- * another parser. *ret_left: how much is left. FG_E_INVALID: what is wrong.
+ * Does the same for a command on the bucket of a server, which also takes the server's settings,
+ * --key VALUE or --key=VALUE: options that are not in the table. Moves them behind the words.
  */
-enum fg_code cli_args_take(const struct cli_args_command *command, int argc, char **argv,
-                           int *ret_left, struct fg_err *err) fg_must_check;
+enum fg_code cli_args_split(const struct cli_args_command *command, int argc, char **argv,
+                            int *ret_words, int *ret_settings, struct fg_err *err) fg_must_check;
 
-/* Prints the help text. */
-void cli_args_write_help(const struct cli_args_command *command, FILE *out);
-
-/* Help in other forms, for cli_completion.c: options as words, a line each; a man page. */
+/* Help in other forms, for cli_completion.c: verbs and options as words, a line each; a man page
+ * without its head. */
 #define ARGS_FORM_WORDS "--help=words"
 #define ARGS_FORM_MAN   "--help=man"
 
-/* Returns true if argv asks for help in any form, and prints it to standard output. */
+/* Returns true if argv asks for help in any form, and prints it to standard output: that of the
+ * verb, if argv has one. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc,
                          char **argv) fg_must_check;
 
@@ -72,42 +93,28 @@ bool cli_args_begin(const struct cli_args_command *command, int argc, char **arg
 
 /*
  * Prints "flamegrid bucket: unknown verb "lss"; did you mean "ls"?" to standard error, or all known
- * words if none is near. Returns CLI_USAGE. program: "flamegrid", "flamegrid bucket".
+ * words if none is near: "it is ls, cat or rm". Returns CLI_USAGE. program: "flamegrid", "flamegrid
+ * bucket".
  */
 int cli_args_unknown(const char *program, const char *what, const char *word,
                      const char *const *known, size_t n_known);
 
-/* The verbs of a command: a table of structs of any type whose first member is the name, a const
- * char *. */
-struct cli_args_verbs {
-    const char *program; /* "flamegrid bucket" */
-    const void *table;
-    size_t n, size; /* of the table, of an entry */
-};
-#define CLI_ARGS_VERBS(program, table)                                                             \
-    {                                                                                              \
-        program, table, FG_COUNT(table), sizeof(table)[0]                                          \
-    }
-
-/* Returns the entry of the verb `name`, or NULL. */
-const void *cli_args_find_verb(const struct cli_args_verbs *verbs, const char *name);
-
-/* Says on standard error that there is no verb `word`, as cli_args_unknown() does. Returns
- * CLI_USAGE. */
-int cli_args_unknown_verb(const struct cli_args_verbs *verbs, const char *word);
-
-/* If argv asks for words to complete (ARGS_FORM_WORDS), prints the verbs to standard output, a line
- * each, and returns true. Options are printed by cli_args_wants_help(). */
-bool cli_args_complete_verbs(const struct cli_args_verbs *verbs, int argc, char **argv);
+/* Returns the place of the first word that is neither an option nor its value, or argc. */
+int cli_args_first_word(const struct cli_args_command *command, int argc, char **argv);
 
 /*
- * Does cli_args_begin() for a command whose first word is a verb, and completes verbs. Returns the
- * entry of the verb; NULL: the command ends here with *ret_exit, because help was printed, or the
- * verb is missing or unknown, which is said on standard error.
+ * Does cli_args_begin() for a command whose first word is a verb. Returns the verb's row, and its
+ * words behind it in argv; NULL: the command ends here with *ret_exit, because help was printed, or
+ * the verb or its words are missing or unknown, or it does not take an option, which is said on
+ * standard error.
  */
-const void *cli_args_begin_verb(const struct cli_args_command *command,
-                                const struct cli_args_verbs *verbs, int argc, char **argv,
+const void *cli_args_begin_verb(const struct cli_args_command *command, int argc, char **argv,
                                 int *ret_words, int *ret_exit) fg_must_check;
+
+/* Does the same with cli_args_split(). */
+const void *cli_args_begin_on_bucket(const struct cli_args_command *command, int argc, char **argv,
+                                     int *ret_words, int *ret_settings,
+                                     int *ret_exit) fg_must_check;
 
 /* Prints "flamegrid push: <err>; see flamegrid push --help" to standard error. Returns CLI_USAGE.
  */

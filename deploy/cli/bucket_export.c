@@ -325,16 +325,14 @@ static int run(struct export *export, const struct cli_args_command *command)
 }
 
 static int run_with(const struct fg_program_def *def, const struct cli_args_command *command,
-                    struct export *export, int argc, char **argv)
+                    struct export *export, int n_settings, char **settings)
 {
     struct fg_program program;
     struct fg_err err;
-    int n_flags, code;
+    int code;
 
-    if (cli_args_take(command, argc, argv, &n_flags, &err) != FG_OK)
-        return cli_args_refuse(command, &err);
     export->encryption = &program.encryption;
-    if (fg_program_configure(def, n_flags, argv, &program, &err) == FG_OK)
+    if (fg_program_configure(def, n_settings, settings, &program, &err) == FG_OK)
         code = run(export, command);
     else
         code = cli_args_refuse(command, &err);
@@ -360,22 +358,29 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
         {"json",   0,   ARGS_FLAG, &export.json,   NULL,     "print what was written where as JSON; needs -o", 0, 0},
     };
     /* clang-format on */
-    const struct cli_args_command command = {
-        "bucket export", "SELECTOR [options] [settings]", about, notes, options, FG_COUNT(options)};
+    const struct cli_args_command command = {"bucket export",
+                                             "SELECTOR [options] [settings]",
+                                             about,
+                                             notes,
+                                             options,
+                                             FG_COUNT(options),
+                                             NULL};
     struct fg_err err;
-    int code;
+    int words, n_settings, code;
 
     if (cli_args_wants_help(&command, argc, argv))
         return CLI_OK;
-    /* The selector comes first, since unknown words after it are settings of the program. */
-    if (argc == 0 || argv[0][0] == '-') {
-        (void)fg_fail(&err, FG_E_INVALID, "a SELECTOR has to follow, {} for all");
+    if (cli_args_split(&command, argc, argv, &words, &n_settings, &err) != FG_OK)
+        return cli_args_refuse(&command, &err);
+    if (words != 1) {
+        (void)fg_fail(&err, FG_E_INVALID,
+                      words == 0 ? "a SELECTOR has to follow, {} for all" : "too many words");
         return cli_args_refuse(&command, &err);
     }
     export.selector = argv[0];
     export.arena = fg_arena_create(ARENA_MAX_BYTES);
     fg_buf_init(&export.missing, MISSING_TEXT_MAX_BYTES);
-    code = run_with(def, &command, &export, argc - 1, argv + 1);
+    code = run_with(def, &command, &export, n_settings, argv + words);
     fg_buf_done(&export.missing);
     fg_arena_destroy(export.arena);
     return code;

@@ -8,7 +8,6 @@
 #ifndef FG_DEPLOY_CLI_CLI_H
 #define FG_DEPLOY_CLI_CLI_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 enum cli_exit {
@@ -39,22 +38,38 @@ int cli_login(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_whoami(int argc, char **argv);
 
+/* Prints the version, and the revision if it was known at build time. */
+int cli_version(int argc, char **argv);
+
 /* A command; main.c has the table. */
 struct cli_command {
     const char *name;
     int (*run)(int argc, char **argv); /* with the arguments after the name */
+    const char *what;                  /* it does, in a line */
 };
 
-/* Prints a shell's completion script; with `words`, the words that may follow others. */
-int cli_completion(const struct cli_command *commands, size_t n, int argc, char **argv);
+struct cli_commands {
+    const struct cli_command *items;
+    size_t count;
+};
 
-/* Prints a command's man page (troff). */
-int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv);
+/* Returns NULL if there is no such command. */
+const struct cli_command *cli_find_command(const struct cli_commands *commands, const char *name);
+
+/* Says on standard error that there is no such command. Returns CLI_USAGE. */
+int cli_unknown_command(const struct cli_commands *commands, const char *program, const char *name);
+
+/* Prints a shell's completion script; with `words`, the words that may follow others. */
+int cli_completion(const struct cli_commands *commands, int argc, char **argv);
+
+/* Prints a man page (troff), that of a command or the overview. */
+int cli_man(const struct cli_commands *commands, int argc, char **argv);
 
 /* Prints the overview of `flamegrid --help`. */
-void cli_help(FILE *out);
+void cli_help(const struct cli_commands *commands, FILE *out);
 
-/* Prints the version, and the revision if it was known at build time: a line, or JSON. */
-int cli_version(bool json);
+/* What the overview says besides the commands. */
+#define CLI_WHAT "a continuous-profiling server and its tools"
+extern const char cli_help_notes[];
 
 #endif

@@ -3,8 +3,8 @@
 #include "common/access/access.h"
 #include "common/net/guard.h"
 #include "deploy/cli/args.h"
-#include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/on_record.h"
 #include "deploy/single/server.h"
 
@@ -12,19 +12,12 @@
 
 static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS;
 
-static const char help[] =
-    "usage: flamegrid access init [--again] [--name NAME] [settings]\n"
-    "\n"
-    "Makes the first token of a server, with the scopes admin and tenant-admin, and prints it "
-    "once.\n"
-    "It is valid for a year. The server may run or not; it has to have access.mode: token to ask\n"
-    "for tokens. Works on the bucket that a server with the same settings has: --config FILE,\n"
-    "--data DIR, --bucket.type s3 and so on, or FG_... in the environment.\n"
-    "\n"
-    "  --again      makes a further one although there is a token with the scope admin: for when "
-    "it\n"
-    "               was lost\n"
-    "  --name NAME  of the token; else admin\n"
+static const char about[] = "Gives access to a server for the first time.\n";
+
+static const char notes[] =
+    "The server may run or not; it has to have access.mode: token to ask for tokens. Works on the\n"
+    "bucket that a server with the same settings has: --config FILE, --data DIR, --bucket.type s3\n"
+    "and so on, or FG_... in the environment.\n"
     "\n"
     "examples:\n"
     "  flamegrid access init --data ./data\n"
@@ -40,7 +33,7 @@ static const char next_steps[] =
     "With multitenancy_enabled the tenants are those of `flamegrid tenant create`.\n";
 
 struct init_command {
-    bool again;
+    bool again, json;
     const char *name;
     Access__Token token;
     int64_t now_ms;
@@ -69,6 +62,21 @@ static enum fg_code swap(void *arg, struct fg_audit_event *event, struct fg_err 
     return fg_access_swap(change->bucket, "flamegrid access init", change->command->now_ms,
                           fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, change->command,
                           err);
+}
+
+/* Prints the text of the token alone to standard output, so that scripts can take it. */
+static enum fg_code print(const struct init_command *command, const char *text, struct fg_err *err)
+{
+    if (command->json)
+        return cli_json_print(json_pack("{s:s,s:o,s:[s],s:[s,s],s:I,s:s}", "id", command->token.id,
+                                        "name", cli_json_text(fg_cstr(command->name)), "tenants",
+                                        "*", "scopes", "admin", "tenant-admin", "expiresMs",
+                                        (json_int_t)command->token.expires_ms, "token", text),
+                              stdout, err);
+    fprintf(stderr, "This token may do everything but read and send profiles. It is shown once:\n");
+    printf("%s\n", text);
+    fprintf(stderr, "%s", next_steps);
+    return FG_OK;
 }
 
 static enum fg_code init(struct init_command *command, struct fg_err *err)
@@ -100,58 +108,49 @@ static enum fg_code init(struct init_command *command, struct fg_err *err)
                                                  .detail = fg_cstr(command->token.id)},
                          swap, &(struct init_change){bucket, command}, err);
     fg_bucket_close(bucket);
-    if (code == FG_OK) {
-        fprintf(stderr,
-                "This token may do everything but read and send profiles. It is shown once:\n");
-        printf("%s\n", text);
-        fprintf(stderr, "%s", next_steps);
-    }
+    if (code == FG_OK)
+        code = print(command, text, err);
     access__token__init(&command->token); /* it referred to what ends here */
     OPENSSL_cleanse(text, sizeof text);
     return code;
 }
 
-/* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct init_command *command, int argc, char **argv)
-{
-    int kept = 0;
+static const struct access_verb {
+    struct cli_args_verb verb;
+} verbs[] = {
+    {{"init", NULL, 0, 0, NULL,
+      "makes the first token of a server, with the scopes admin and tenant-admin, and\n"
+      "prints it once. It is valid for a year\n"}},
+};
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--again") == 0)
-            command->again = true;
-        else if (strcmp(argv[i], "--name") == 0 && i + 1 < argc)
-            command->name = argv[++i];
-        else
-            argv[kept++] = argv[i];
-    }
-    return kept;
-}
-
-static int run(const struct fg_program_def *def, int argc, char **argv)
+static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct init_command command = {.name = "admin"};
-    int n_flags = take_words(&command, argc - 1, argv + 1), code = CLI_OK;
+    const struct cli_args_option options[] = {
+        {"again", 0, ARGS_FLAG, &command.again, NULL,
+         "make a further token although there is one with the scope admin: it was lost", 0, 0},
+        {"name", 0, ARGS_TEXT, &command.name, "NAME", "give the token this name; default admin", 0,
+         0},
+        {"json", 0, ARGS_FLAG, &command.json, NULL, "print the token as JSON", 0, 0},
+    };
+    const struct cli_args_command args = {"access", "[options] [settings]", about,     notes,
+                                          options,  FG_COUNT(options),      &all_verbs};
     struct fg_program program;
     struct fg_err err;
+    int words, n_settings, code;
 
-    if (fg_program_configure(def, n_flags, argv + 1, &program, &err) != FG_OK)
-        code = CLI_USAGE;
-    else if (init(&command, &err) != FG_OK)
-        code = CLI_FAILED;
-    if (code != CLI_OK)
-        fprintf(stderr, "flamegrid access init: %s\n", err.msg);
+    if (cli_args_begin_on_bucket(&args, argc, argv, &words, &n_settings, &code) == NULL)
+        return code;
+    if (fg_program_configure(def, n_settings, argv + words, &program, &err) != FG_OK)
+        code = cli_args_refuse(&args, &err);
+    else
+        code = init(&command, &err) == FG_OK ? CLI_OK : cli_args_fail(&args, &err);
     fg_program_forget(&program);
     return code;
 }
 
-static const struct access_verb {
-    const char *name;
-} verbs[] = {{"init"}};
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid access", verbs);
-
 int cli_access(int argc, char **argv)
 {
-    static const struct cli_bucket_verbs command = {"access", help, &all_verbs, run};
-
-    return cli_bucket_verbs_main(&command, argc, argv);
+    return single_with_def(with_def, argc, argv);
 }

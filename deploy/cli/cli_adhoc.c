@@ -8,6 +8,7 @@
 #include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define ROOT "/api/adhoc"
@@ -23,19 +24,12 @@ struct adhoc_command {
 };
 
 struct adhoc_verb {
-    const char *name;
-    int least, most; /* words that have to follow; most -1: any number */
-    const char *lacks;
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct adhoc_command *command, struct fg_err *err);
 };
 
-static const char about[] =
-    "Ad hoc profiles are files that are uploaded to look at them, without storing them as series.\n"
-    "\n"
-    "  upload FILE...  uploads files and prints the id of each; \"-\" is standard input\n"
-    "  list            lists the files of the tenant, newest first\n"
-    "  get ID          writes the file as it was sent; with --json its flame graph\n"
-    "  delete ID       deletes the file\n";
+static const char about[] = "Ad hoc profiles are files that are uploaded to look at them, without "
+                            "storing them as series.\n";
 
 static const char notes[] =
     "Formats are found as flamegrid push finds them. Files are deleted after a while\n"
@@ -237,6 +231,8 @@ static enum fg_code get(struct adhoc_command *command, struct fg_err *err)
     struct fg_buf path;
     enum fg_code code;
 
+    if (command->type != NULL && !command->json)
+        return fg_fail(err, FG_E_INVALID, "--type needs --json: the file has all types");
     fg_buf_init(&path, SIZE_MAX);
     put_path(command, &path);
     /* An empty type means the first one of the file. */
@@ -280,23 +276,23 @@ static enum fg_code delete_one(struct adhoc_command *command, struct fg_err *err
 /* ---- the command ---- */
 
 static const struct adhoc_verb verbs[] = {
-    {"upload", 1, -1, "which files? \"-\" is standard input", upload},
-    {"list", 0, 0, "list takes no words", list},
-    {"get", 1, 1, "get takes one id", get},
-    {"delete", 1, 1, "delete takes one id", delete_one},
+    {{"upload", "FILE...", 1, INT_MAX, NULL,
+      "uploads files and prints the id of each; \"-\" is standard input\n"},
+     upload},
+    {{"list", NULL, 0, 0, NULL, "lists the files of the tenant, newest first\n"}, list},
+    {{"get", "ID", 1, 1, "output type",
+      "writes a file as it was sent; with --json its flame graph\n"},
+     get},
+    {{"delete", "ID", 1, 1, NULL, "deletes a file\n"}, delete_one},
 };
 
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid adhoc", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static int run(struct adhoc_command *command, const struct cli_args_command *args,
                const struct adhoc_verb *verb)
 {
     struct fg_err err;
 
-    if (command->n_words < verb->least || (verb->most >= 0 && command->n_words > verb->most)) {
-        (void)fg_fail(&err, FG_E_INVALID, "%s", verb->lacks);
-        return cli_args_refuse(args, &err);
-    }
     if (cli_client_create(&command->server, &command->client, &err) != FG_OK)
         return cli_args_refuse(args, &err);
     if (verb->run(command, &err) != FG_OK)
@@ -310,19 +306,18 @@ int cli_adhoc(int argc, char **argv)
     struct adhoc_command command = {0};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"output", 'o', ARGS_TEXT, &command.output, "FILE", "get: write to FILE, not to standard output", 0, 0},
-        {"type",   't', ARGS_TEXT, &command.type,   "TYPE", "get --json: the sample type; default the first", 0, 0},
+        {"output", 'o', ARGS_TEXT, &command.output, "FILE", "write to FILE, not to standard output", 0, 0},
+        {"type",   't', ARGS_TEXT, &command.type,   "TYPE", "show this sample type with --json; default the first", 0, 0},
         {"json",   0,   ARGS_FLAG, &command.json,   NULL,   "print the result as JSON; of get, the flame graph", 0, 0},
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"adhoc", "upload FILE...|list|get ID|delete ID [options]",
-                                          about,   notes,
-                                          options, FG_COUNT(options)};
+    const struct cli_args_command args = {"adhoc", "[options]",       about,     notes,
+                                          options, FG_COUNT(options), &all_verbs};
     const struct adhoc_verb *verb;
     int words, code;
 
-    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+    verb = cli_args_begin_verb(&args, argc, argv, &words, &code);
     if (verb == NULL)
         return code;
     command.n_words = words - 1;

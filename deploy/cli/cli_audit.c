@@ -31,12 +31,7 @@ struct audit_command {
 
 static const char about[] =
     "Shows what the audit has recorded: changes of tenants, tokens, limits and rules, deletions,\n"
-    "exports, shared profiles, refused requests and, if audit.reads says so, queries.\n"
-    "\n"
-    "  list    prints the records of a time, a line each; of a day unless --from says otherwise\n"
-    "  tail    prints the last ones\n"
-    "  export  prints the records as they are stored, as lines of JSON\n"
-    "  verify  checks on the bucket that no record was changed, removed or moved\n";
+    "exports, shared profiles, refused requests and, if audit.reads says so, queries.\n";
 
 static const char notes[] =
     "list, tail and export ask a server and need a token with the scope admin, or tenant-admin,\n"
@@ -223,31 +218,21 @@ static enum fg_code read_range(struct audit_command *command)
 
 /* ---- verify ---- */
 
-/* What is no option of this verb is a setting. */
-static int verify(const struct fg_program_def *def, struct audit_command *command, int argc,
-                  char **argv)
+static int verify(const struct fg_program_def *def, struct audit_command *command,
+                  const struct cli_args_command *args, int n_settings, char **settings)
 {
-    const struct cli_args_option options[] = {
-        {"json", 0, ARGS_FLAG, &command->json, NULL, "print one JSON document", 0, 0},
-        {"known", 0, ARGS_TEXT, &command->known, "FILE", "earlier output of --json", 0, 0},
-    };
-    const struct cli_args_command args = {"audit", "verify [--json] [--known FILE] [settings]",
-                                          about,   notes,
-                                          options, FG_COUNT(options)};
     struct fg_bucket *bucket = NULL;
     struct fg_program program;
-    int n_flags, code = CLI_UNKNOWN;
+    int code = CLI_UNKNOWN;
 
-    if (cli_args_take(&args, argc, argv, &n_flags, &command->err) != FG_OK)
-        return cli_args_refuse(&args, &command->err);
-    if (fg_program_configure(def, n_flags, argv, &program, &command->err) != FG_OK ||
+    if (fg_program_configure(def, n_settings, settings, &program, &command->err) != FG_OK ||
         single_open_bucket(&bucket, &command->err) != FG_OK) {
-        (void)cli_args_refuse(&args, &command->err);
+        (void)cli_args_refuse(args, &command->err);
     } else if (cli_audit_verify(bucket, command->known, command->json, stdout, &command->err) ==
                FG_OK) {
         code = CLI_OK;
     } else {
-        (void)cli_args_fail(&args, &command->err);
+        (void)cli_args_fail(args, &command->err);
         code = command->err.code == FG_E_CORRUPT ? CLI_FAILED : CLI_UNKNOWN;
     }
     fg_bucket_close(bucket);
@@ -258,13 +243,24 @@ static int verify(const struct fg_program_def *def, struct audit_command *comman
 /* ---- the command ---- */
 
 struct audit_verb {
-    const char *name;
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct audit_command *command); /* NULL: verify(), which has settings */
 };
 
+#define OF_SERVER "from until who of-tenant kind url ca-file token"
+
 static const struct audit_verb verbs[] = {
-    {"list", list}, {"tail", tail}, {"export", export}, {"verify", NULL}};
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid audit", verbs);
+    {{"list", NULL, 0, 0, OF_SERVER,
+      "prints the records of a time, a line each; of a day unless --from says otherwise\n"},
+     list},
+    {{"tail", NULL, 0, 0, OF_SERVER " lines", "prints the last records\n"}, tail},
+    {{"export", NULL, 0, 0, OF_SERVER, "prints the records as they are stored, as lines of JSON\n"},
+     export},
+    {{"verify", NULL, 0, 0, "known",
+      "checks on the bucket that no record was changed, removed or moved\n"},
+     NULL},
+};
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static int run(struct audit_command *command, const struct cli_args_command *args,
                const struct audit_verb *verb)
@@ -288,38 +284,34 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct audit_command command = {.lines = TAIL};
     const struct cli_args_option options[] = {
-        {"from", 0, ARGS_TEXT, &command.from, "TIME", "from this time on; else 1d", 0, 0},
-        {"until", 0, ARGS_TEXT, &command.until, "TIME", "until this time; else now", 0, 0},
-        {"who", 0, ARGS_TEXT, &command.who, "WHO", "of this token or person, or a part of it", 0,
-         0},
-        {"of-tenant", 0, ARGS_TEXT, &command.of, "ID", "about this tenant", 0, 0},
-        {"kind", 0, ARGS_TEXT, &command.kind, "KIND", "admin, delete, export, refused and so on", 0,
-         0},
-        {"lines", 'n', ARGS_NUMBER, &command.lines, "N", "of tail; else 20", 1, LINES_MAX},
-        {"json", 0, ARGS_FLAG, &command.json, NULL, "print records as lines of JSON", 0, 0},
-        {"known", 0, ARGS_TEXT, &command.known, "FILE", "of verify: earlier output of --json", 0,
-         0},
+        {"from", 0, ARGS_TEXT, &command.from, "TIME", "begin the range here; default 1d", 0, 0},
+        {"until", 0, ARGS_TEXT, &command.until, "TIME", "end the range here; default now", 0, 0},
+        {"who", 0, ARGS_TEXT, &command.who, "WHO",
+         "show records of this token or person, or of a part of the name", 0, 0},
+        {"of-tenant", 0, ARGS_TEXT, &command.of, "ID", "show records about this tenant", 0, 0},
+        {"kind", 0, ARGS_TEXT, &command.kind, "KIND",
+         "show records of this kind: admin, delete, export, refused and so on", 0, 0},
+        {"lines", 'n', ARGS_NUMBER, &command.lines, "N", "show the last N records; default 20", 1,
+         LINES_MAX},
+        {"json", 0, ARGS_FLAG, &command.json, NULL,
+         "print records as lines of JSON; of verify, one document", 0, 0},
+        {"known", 0, ARGS_TEXT, &command.known, "FILE",
+         "compare with earlier output of verify --json in FILE", 0, 0},
         CLIENT_ADMIN_OPTIONS(command.server),
     };
-    const struct cli_args_command args = {
-        "audit", "list|tail|export [options], or verify [--json] [--known FILE] [settings]",
-        about,   notes,
-        options, FG_COUNT(options)};
-    const struct audit_verb *verb;
-    int words, code;
+    const struct cli_args_command args = {"audit", "[options]",       about,     notes,
+                                          options, FG_COUNT(options), &all_verbs};
+    int at = cli_args_first_word(&args, argc, argv), words, n_settings = 0, code;
+    /* Only what works on the bucket has settings; for the others unknown options are errors. */
+    const struct audit_verb *verb =
+        at < argc && strcmp(argv[at], "verify") == 0
+            ? cli_args_begin_on_bucket(&args, argc, argv, &words, &n_settings, &code)
+            : cli_args_begin_verb(&args, argc, argv, &words, &code);
 
-    /* It comes first, since unknown words after it are settings of the program. */
-    if (argc > 0 && strcmp(argv[0], "verify") == 0)
-        return cli_args_wants_help(&args, argc, argv) ? CLI_OK
-                                                      : verify(def, &command, argc - 1, argv + 1);
-    verb = cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
     if (verb == NULL)
         return code;
-    if (words > 1 || verb->run == NULL) {
-        (void)fg_fail(&command.err, FG_E_INVALID,
-                      words > 1 ? "%s: too many words" : "%s comes before its options", verb->name);
-        return cli_args_refuse(&args, &command.err);
-    }
+    if (verb->run == NULL)
+        return verify(def, &command, &args, n_settings, argv + words);
     return run(&command, &args, verb);
 }
 

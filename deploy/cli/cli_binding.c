@@ -14,10 +14,6 @@ static const char about[] =
     "tenants.\n"
     "Those of the setting access.bindings are not among them.\n"
     "\n"
-    "  list       lists them\n"
-    "  create     makes one\n"
-    "  delete ID  removes one, from the next request on, everywhere within access.poll (10 s)\n"
-    "\n"
     "Roles: sender, viewer, editor, admin, cluster-admin.\n";
 
 static const char notes[] =
@@ -92,11 +88,13 @@ static enum fg_code delete (struct cli_admin *admin) {
 /* ---- the command ---- */
 
 static const struct cli_admin_verb verbs[] = {
-    {"list", 0, 0, list},
-    {"create", 0, 0, create},
-    {"delete", 1, 1, delete},
+    {{"list", NULL, 0, 0, NULL, "lists the bindings\n"}, list},
+    {{"create", NULL, 0, 0, "issuer claim value tenants role", "makes a binding\n"}, create},
+    {{"delete", "ID", 1, 1, NULL,
+      "removes a binding, from the next request on, everywhere within access.poll (10 s)\n"},
+     delete},
 };
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid binding", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 int cli_binding(int argc, char **argv)
 {
@@ -104,17 +102,17 @@ int cli_binding(int argc, char **argv)
     struct cli_admin admin = {.options = &own};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"issuer",  0, ARGS_TEXT, &own.issuer,  "URL",     "create: one of access.issuers", 0, 0},
-        {"claim",   0, ARGS_TEXT, &own.claim,   "CLAIM",   "create: a name, or a JSON pointer such as /realm_access/roles", 0, 0},
-        {"value",   0, ARGS_TEXT, &own.value,   "VALUE",   "create: of the claim; * is any", 0, 0},
-        {"tenants", 0, ARGS_TEXT, &own.tenants, "PATTERN", "create: a tenant, or with * at the end, or with {value}", 0, 0},
-        {"role",    0, ARGS_TEXT, &own.role,    "ROLE",    "create: what it gives", 0, 0},
+        {"issuer",  0, ARGS_TEXT, &own.issuer,  "URL",     "bind a claim of this issuer, one of access.issuers", 0, 0},
+        {"claim",   0, ARGS_TEXT, &own.claim,   "CLAIM",   "compare this claim: a name, or a JSON pointer such as /realm_access/roles", 0, 0},
+        {"value",   0, ARGS_TEXT, &own.value,   "VALUE",   "demand this value of the claim; * is any", 0, 0},
+        {"tenants", 0, ARGS_TEXT, &own.tenants, "PATTERN", "give the role in these: a tenant, or with * at the end, or with {value}", 0, 0},
+        {"role",    0, ARGS_TEXT, &own.role,    "ROLE",    "give this role", 0, 0},
         {"json",    0, ARGS_FLAG, &admin.json,  NULL,      "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {
-        "binding", "list|create|delete ID [options]", about, notes, options, FG_COUNT(options)};
+    const struct cli_args_command args = {"binding", "[options]",       about,     notes,
+                                          options,   FG_COUNT(options), &all_verbs};
 
-    return cli_admin_main(&admin, &args, &all_verbs, argc, argv);
+    return cli_admin_main(&admin, &args, argc, argv);
 }

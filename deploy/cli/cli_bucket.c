@@ -1,5 +1,5 @@
 /* `flamegrid bucket VERB [NAME] [settings]`: works on the bucket of a server with these settings,
- * whether one runs or not. A verb is a row of the table at the end, except export. */
+ * whether one runs or not. A verb is a row of the table at the end. */
 #include "common/access/key_store.h"
 #include "common/base/str.h"
 #include "deploy/cli/args.h"
@@ -8,7 +8,6 @@
 #include "deploy/cli/bucket_quarantine.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_repair.h"
-#include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/bucket_verify.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
@@ -36,59 +35,17 @@ struct bucket_command {
 };
 
 struct bucket_verb {
-    const char *name;
-    enum { NAME_NEEDED, NAME_TAKEN, NAME_NONE } word;
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct bucket_command *command);
-    /* What --json does. REPORT: the lines of text are an array of the document. */
-    enum { JSON_NONE, JSON_OWN, JSON_REPORT } json;
+    bool reports; /* writes lines of text, which --json makes an array of the document */
 };
 
-static const char help[] =
-    "usage: flamegrid bucket ls [PREFIX] [--recursive] [--json] [settings]\n"
-    "       flamegrid bucket cat NAME [settings]\n"
-    "       flamegrid bucket rm NAME [settings]\n"
-    "       flamegrid bucket inspect NAME [--json] [settings]\n"
-    "       flamegrid bucket verify [--json] [settings]\n"
-    "       flamegrid bucket rebuild l0|ring|tenant TENANT [--json] [options] [settings]\n"
-    "       flamegrid bucket repair OBJECT [--apply] [--json] [settings]\n"
-    "       flamegrid bucket quarantine OBJECT [--apply] [--json] [settings]\n"
-    "       flamegrid bucket export SELECTOR [options] [settings]\n"
-    "\n"
+static const char about[] =
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
-    "--bucket.type s3 and so on, or FG_... in the environment. The name follows the verb.\n"
-    "\n"
-    "  ls    lists objects that begin with PREFIX: size, time, name; a folder, which ends with\n"
-    "        '/', is one line unless --recursive (-r) is given\n"
-    "  cat   writes an object to standard output\n"
-    "  rm    removes an object, even if a server needs it\n"
-    "  inspect\n"
-    "        shows a manifest or the ring as JSON, or what a segment or block has\n"
-    "  verify\n"
-    "        compares the manifests, the ring and the list of objects with one another, and reads\n"
-    "        all live segments and blocks: every checksum, sum and digest, and whether each\n"
-    "        profile is there once. Prints one line for each fault, with its cure. Exit code 0: "
-    "no\n"
-    "        fault, 1: there are some, 2: the bucket, or some of it, could not be checked\n"
-    "  rebuild\n"
-    "        rebuilds the L0 manifest, the ring or a tenant's manifest from the other objects, "
-    "and\n"
-    "        prints what it would write. --apply writes it, if the object did not change "
-    "meanwhile,\n"
-    "        and keeps the old one below manifests/kept/. --accept-loss goes on without what is\n"
-    "        lost or in doubt. --generation N sets the least generation of the new L0 manifest\n"
-    "  repair\n"
-    "        saves the intact services of a damaged segment or block: writes them to new blocks,\n"
-    "        which take its place, and records what is lost, so that answers about these services\n"
-    "        and times say so. Prints what it would do; --apply does it, also while the cluster\n"
-    "        runs\n"
-    "  quarantine\n"
-    "        gives up one damaged or missing segment or block: removes it from all manifests,\n"
-    "        copies its bytes below quarantine/, and makes answers about its time say what they\n"
-    "        lack. Prints what it would do; --apply does it\n"
-    "  export\n"
-    "        writes profiles as pprof or stacks; see flamegrid bucket export --help\n"
-    "\n"
-    "--json prints one JSON document; deploy/README.md lists its keys.\n"
+    "--bucket.type s3 and so on, or FG_... in the environment.\n";
+
+static const char notes[] =
+    "deploy/README.md lists the keys of --json.\n"
     "\n"
     "examples:\n"
     "  flamegrid bucket ls --data /var/lib/flamegrid\n"
@@ -200,6 +157,10 @@ static enum fg_code rm(struct bucket_command *command)
     }
     if (request.code != FG_OK)
         command->err = request.err;
+    else if (command->json)
+        return cli_json_print(
+            json_pack("{s:o,s:b}", "name", cli_json_text(fg_cstr(command->name)), "removed", 1),
+            stdout, &command->err);
     return request.code;
 }
 
@@ -254,65 +215,71 @@ static enum fg_code quarantine(struct bucket_command *command)
 /* ---- the command ---- */
 
 static const struct bucket_verb verbs[] = {
-    {"ls", NAME_TAKEN, ls, JSON_OWN},
-    {"cat", NAME_NEEDED, cat, JSON_NONE},
-    {"rm", NAME_NEEDED, rm, JSON_NONE},
-    {"inspect", NAME_NEEDED, inspect, JSON_OWN},
-    {"verify", NAME_NONE, verify, JSON_OWN},
-    {"rebuild", NAME_NEEDED, rebuild, JSON_REPORT},
-    {"repair", NAME_NEEDED, repair, JSON_REPORT},
-    {"quarantine", NAME_NEEDED, quarantine, JSON_REPORT},
-    {"export", NAME_NONE, NULL, JSON_NONE}, /* cli_bucket_export(), which has options of its own */
+    {{"ls", "[PREFIX]", 0, 1, "recursive json",
+      "lists objects that begin with PREFIX: size, time, name; a folder, which ends with\n"
+      "'/', is one line unless --recursive (-r) is given\n"},
+     ls,
+     false},
+    {{"cat", "NAME", 1, 1, NULL, "writes an object to standard output\n"}, cat, false},
+    {{"rm", "NAME", 1, 1, "json", "removes an object, even if a server needs it\n"}, rm, false},
+    {{"inspect", "NAME", 1, 1, "json",
+      "shows a manifest or the ring as JSON, or what a segment or block has\n"},
+     inspect,
+     false},
+    {{"verify", NULL, 0, 0, "json",
+      "compares the manifests, the ring and the list of objects with one another, and\n"
+      "reads all live segments and blocks: every checksum, sum and digest, and whether\n"
+      "each profile is there once. Prints one line for each fault, with its cure. Exit\n"
+      "code 0: no fault, 1: there are some, 2: the bucket, or some of it, could not be\n"
+      "checked\n"},
+     verify,
+     false},
+    {{"rebuild", "l0|ring|tenant TENANT", 1, 2, "apply accept-loss generation json",
+      "rebuilds the L0 manifest, the ring or a tenant's manifest from the other objects,\n"
+      "and prints what it would write. --apply writes it, if the object did not change\n"
+      "meanwhile, and keeps the old one below manifests/kept/\n"},
+     rebuild,
+     true},
+    {{"repair", "OBJECT", 1, 1, "apply json",
+      "saves the intact services of a damaged segment or block: writes them to new\n"
+      "blocks, which take its place, and records what is lost, so that answers about\n"
+      "these services and times say so. Prints what it would do; --apply does it, also\n"
+      "while the cluster runs\n"},
+     repair,
+     true},
+    {{"quarantine", "OBJECT", 1, 1, "apply json",
+      "gives up one damaged or missing segment or block: removes it from all manifests,\n"
+      "copies its bytes below quarantine/, and makes answers about its time say what they\n"
+      "lack. Prints what it would do; --apply does it\n"},
+     quarantine,
+     true},
+    /* cli_bucket_export(), which has options of its own. */
+    {{"export", "SELECTOR", 1, 1, NULL,
+      "writes profiles as pprof or stacks; see flamegrid bucket export --help\n"},
+     NULL,
+     false},
 };
 
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid bucket", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static int fail(const struct bucket_verb *verb, const struct bucket_command *command,
                 enum cli_exit code)
 {
-    (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->name, command->err.msg);
-    return code;
-}
-
-/* Prints the report: the lines that the verb wrote, and how it ended, which is also the exit code.
- */
-static enum fg_code print_report(struct bucket_command *command, enum fg_code code, char *text)
-{
-    json_t *lines = json_array(), *document;
-    struct fg_err err;
-    char *rest;
-
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        (void)json_array_append_new(lines, cli_json_text(fg_cstr(line)));
-    document = json_pack("{s:b,s:b,s:o}", "ok", code == FG_OK, "applied",
-                         code == FG_OK && command->rebuild.apply, "report", lines);
-    if (code != FG_OK)
-        (void)json_object_set_new(document, "error", cli_json_text(fg_cstr(command->err.msg)));
-    if (cli_json_print(document, stdout, &err) != FG_OK && code == FG_OK) {
-        command->err = err;
-        return err.code;
-    }
+    (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->verb.name, command->err.msg);
     return code;
 }
 
 static enum fg_code run_verb(const struct bucket_verb *verb, struct bucket_command *command)
 {
-    enum fg_code code;
-    char *text = NULL;
-    size_t len;
+    struct cli_json_report report;
 
     command->out = stdout;
-    if (!command->json || verb->json != JSON_REPORT)
+    if (!command->json || !verb->reports)
         return verb->run(command);
-    /* The verb writes lines of text in either case; they become an array of the document. */
-    command->out = open_memstream(&text, &len);
-    if (command->out == NULL)
-        return fg_fail_errno(&command->err, errno, "memory for the report");
-    code = verb->run(command);
-    if (fclose(command->out) == 0)
-        code = print_report(command, code, text);
-    free(text);
-    return code;
+    if (cli_json_report_begin(&report, &command->err) != FG_OK)
+        return command->err.code;
+    command->out = report.out;
+    return cli_json_report_end(&report, verb->run(command), command->rebuild.apply, &command->err);
 }
 
 static int run(const struct bucket_verb *verb, struct bucket_command *command)
@@ -338,63 +305,37 @@ static int run(const struct bucket_verb *verb, struct bucket_command *command)
                 verb->run == verify && code != FG_E_CORRUPT ? CLI_UNKNOWN : CLI_FAILED);
 }
 
-/* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct bucket_command *command, const struct bucket_verb *verb, int argc,
-                      char **argv, int *ret_argc)
+static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
-    bool rebuilds = verb->run == rebuild;
-    bool applies = rebuilds || verb->run == repair || verb->run == quarantine;
-    int kept = 0, from = 0;
-
-    command->name = command->tenant = "";
-    if (argc > 0 && argv[0][0] != '-') {
-        command->name = argv[0];
-        from = 1;
-    }
-    /* Only `rebuild tenant NAME` has a second word. */
-    if (rebuilds && argc > 1 && from == 1 && argv[1][0] != '-') {
-        command->tenant = argv[1];
-        from = 2;
-    }
-    for (int i = from; i < argc; i++) {
-        if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
-            command->recursive = true;
-        else if (verb->json != JSON_NONE && strcmp(argv[i], "--json") == 0)
-            command->json = true;
-        else if (applies && strcmp(argv[i], "--apply") == 0)
-            command->rebuild.apply = true;
-        else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)
-            command->rebuild.accept_loss = true;
-        else if (rebuilds && strcmp(argv[i], "--generation") == 0 && i + 1 < argc &&
-                 fg_parse_u64(fg_cstr(argv[i + 1]), &command->rebuild.generation))
-            i++;
-        else
-            /* All other words are settings; fg_program_configure() refuses those that it does not
-             * know. */
-            argv[kept++] = argv[i];
-    }
-    *ret_argc = kept;
-    return from;
-}
-
-static int run_with(const struct fg_program_def *def, int argc, char **argv)
-{
-    const struct bucket_verb *verb = cli_args_find_verb(&all_verbs, argv[0]);
-    struct bucket_command command = {0};
+    struct bucket_command command = {.name = "", .tenant = ""};
+    /* clang-format off */
+    const struct cli_args_option options[] = {
+        {"recursive",   'r', ARGS_FLAG,   &command.recursive,           NULL, "list what is in folders", 0, 0},
+        {"apply",       0,   ARGS_FLAG,   &command.rebuild.apply,       NULL, "do it; without it, print what would be done", 0, 0},
+        {"accept-loss", 0,   ARGS_FLAG,   &command.rebuild.accept_loss, NULL, "go on without what is lost or in doubt", 0, 0},
+        {"generation",  0,   ARGS_NUMBER, &command.rebuild.generation,  "N",  "give the new L0 manifest this generation at least", 0, UINT64_MAX},
+        {"json",        0,   ARGS_FLAG,   &command.json,                NULL, "print one JSON document", 0, 0},
+    };
+    /* clang-format on */
+    const struct cli_args_command args = {"bucket", "[options] [settings]", about,     notes,
+                                          options,  FG_COUNT(options),      &all_verbs};
+    int at = cli_args_first_word(&args, argc, argv), words, n_settings, code;
+    const struct bucket_verb *verb;
     struct fg_program program;
-    int n_flags, code, words;
 
-    words = take_words(&command, verb, argc - 1, argv + 1, &n_flags);
-    if (verb->word == NAME_NEEDED && words == 0) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
-        return fail(verb, &command, CLI_USAGE);
+    if (at < argc && strcmp(argv[at], "export") == 0) {
+        memmove(argv + at, argv + at + 1, (size_t)(argc - at - 1) * sizeof *argv);
+        return cli_bucket_export(def, argc - 1, argv);
     }
-    if (verb->word == NAME_NONE && words > 0) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "unexpected argument \"%.100s\"", command.name);
-        return fail(verb, &command, CLI_USAGE);
-    }
+    verb = cli_args_begin_on_bucket(&args, argc, argv, &words, &n_settings, &code);
+    if (verb == NULL)
+        return code;
+    if (words > 1)
+        command.name = argv[1];
+    if (words > 2)
+        command.tenant = argv[2];
     command.encryption = &program.encryption;
-    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) == FG_OK)
+    if (fg_program_configure(def, n_settings, argv + words, &program, &command.err) == FG_OK)
         code = run(verb, &command);
     else
         code = fail(verb, &command, CLI_USAGE);
@@ -404,9 +345,5 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
 
 int cli_bucket(int argc, char **argv)
 {
-    static const struct cli_bucket_verbs command = {"bucket", help, &all_verbs, run_with};
-
-    if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
-        return single_with_def(cli_bucket_export, argc - 1, argv + 1);
-    return cli_bucket_verbs_main(&command, argc, argv);
+    return single_with_def(with_def, argc, argv);
 }

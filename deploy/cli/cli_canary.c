@@ -200,19 +200,19 @@ int cli_canary(int argc, char **argv)
     const struct cli_args_option options[] = {
         {"json",      0,   ARGS_FLAG,   &command.json,      NULL,       "print the counts at the end as JSON", 0, 0},
         {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "send queries to this URL; default --url", 0, 0},
-        {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "end after so long, such as 10m; default when it is stopped", 0, 0},
+        {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "end after this time, such as 10m; default: run until stopped", 0, 0},
         {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "send profiles at this rate; default 20/s", 0, 0},
         {"reads",     0,   ARGS_TEXT,   &command.reads,     "RATE",     "send queries at this rate; default 4/s", 0, 0},
-        {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "use so many services; default 2", 1, SERVICES_MAX},
-        {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "use so many series for each service; default 4", 1, PODS_MAX},
+        {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "send profiles of N services; default 2", 1, SERVICES_MAX},
+        {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "send N series for each service; default 4", 1, PODS_MAX},
         {"window",    0,   ARGS_TEXT,   &command.window,    "DURATION", "query no further back than this; default to the beginning", 0, 0},
-        {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "wait so long for acknowledgements at the end; default 30s", 0, 0},
+        {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "wait this long for acknowledgements at the end; default 30s", 0, 0},
         {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "serve GET /metrics at this address, such as :9090", 0, 0},
         CLIENT_OPTIONS(command.canary.push),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"canary", "[options]", about,
-                                          notes,    options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"canary", "[options]",       about, notes,
+                                          options,  FG_COUNT(options), NULL};
     struct fg_err err;
     int words, code;
 

@@ -381,13 +381,13 @@ int cli_compare(int argc, char **argv)
         {"all",       0,   ARGS_FLAG,   &compare.all,       NULL,     "print all functions, not only what changed", 0, 0},
         {"json",      0,   ARGS_FLAG,   &compare.json,      NULL,     "print the server's JSON", 0, 0},
         {"file",      'o', ARGS_TEXT,   &compare.file,      "FILE",   "write to this file, not to standard output", 0, 0},
-        {"limit",     0,   ARGS_NUMBER, &compare.limit,     "ROWS",   "print so many rows; default 30, 0 prints all", 0, 100000},
+        {"limit",     0,   ARGS_NUMBER, &compare.limit,     "ROWS",   "print ROWS rows; default 30, 0 prints all", 0, 100000},
         CLIENT_PARTIAL_OPTION(compare.server),
         CLIENT_OPTIONS(compare.server),
     };
     /* clang-format on */
     const struct cli_args_command command = {"compare", "BEFORE [AFTER] [options]", about, notes,
-                                             options,   FG_COUNT(options)};
+                                             options,   FG_COUNT(options),          NULL};
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))

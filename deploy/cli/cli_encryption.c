@@ -5,7 +5,6 @@
 #include "common/access/tenant_keys.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_shredded.h"
-#include "deploy/cli/bucket_verbs.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/on_record.h"
@@ -22,11 +21,11 @@ struct encryption_command {
     struct fg_err err;
     char who[64], detail[64]; /* of the records of a change */
     uint32_t version, count;  /* the result of one */
+    FILE *out;                /* of drop: standard output, or its report */
 };
 
 struct encryption_verb {
-    const char *name;
-    bool needs_tenant;
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct encryption_command *command);
 };
 
@@ -34,32 +33,12 @@ static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS; /* of a read */
 
 static const char by[] = "flamegrid encryption";
 
-static const char help[] =
-    "usage: flamegrid encryption list [--json] [settings]\n"
-    "       flamegrid encryption rotate TENANT [settings]\n"
-    "       flamegrid encryption shred TENANT --yes [settings]\n"
-    "       flamegrid encryption drop TENANT [--apply] [settings]\n"
-    "       flamegrid encryption rewrap [settings]\n"
-    "\n"
+static const char about[] =
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
     "--bucket.type s3 and so on, or FG_... in the environment. The server may run or not. How\n"
-    "encryption works: deploy/operations/encryption.md.\n"
-    "\n"
-    "  list    lists the keys of all tenants: versions, since when, what encrypts them\n"
-    "  rotate  makes the next version of a tenant's key. New blocks are encrypted with it; those\n"
-    "          that are there keep theirs and stay readable\n"
-    "  shred   removes all keys of a tenant for good: nothing of it that is encrypted can be read\n"
-    "          any more, here and in copies. Old versions of the object access/registry, and "
-    "copies\n"
-    "          of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
-    "          file (see rewrap) and destroy the old one\n"
-    "  drop    removes what is encrypted with shredded keys of a tenant from its manifest; the\n"
-    "          compactor then deletes it. Other data of the tenant stays. Lists the objects;\n"
-    "          --apply removes them\n"
-    "  rewrap  encrypts the keys of all tenants with encryption.key_file, Vault or KMS (see\n"
-    "          encryption.wrap_with) that are encrypted with another of these, or with one of\n"
-    "          encryption.old_key_files and encryption.kms.old_keys\n"
-    "\n"
+    "encryption works: deploy/operations/encryption.md.\n";
+
+static const char notes[] =
     "examples:\n"
     "  flamegrid encryption list --config /etc/flamegrid/server.yaml\n"
     "  flamegrid encryption rotate shop --config /etc/flamegrid/server.yaml\n"
@@ -162,10 +141,19 @@ static enum fg_code rotate_key(void *arg, struct fg_audit_event *event, struct f
     return FG_OK;
 }
 
+static enum fg_code print_version(struct encryption_command *command, const char *key)
+{
+    return cli_json_print(json_pack("{s:o,s:i}", "tenant", cli_json_text(fg_cstr(command->tenant)),
+                                    key, (int)command->version),
+                          stdout, &command->err);
+}
+
 static enum fg_code rotate(struct encryption_command *command)
 {
     if (need_keys(command) != FG_OK || on_record(command, "rotate", rotate_key) != FG_OK)
         return command->err.code;
+    if (command->json)
+        return print_version(command, "version");
     printf("tenant %s has key %u; running servers use it for new blocks after access.poll\n",
            command->tenant, command->version);
     return FG_OK;
@@ -193,6 +181,8 @@ static enum fg_code shred(struct encryption_command *command)
                        command->tenant);
     if (on_record(command, "shred", shred_keys) != FG_OK)
         return command->err.code;
+    if (command->json)
+        return print_version(command, "versions");
     printf("the keys of tenant %s are shredded; running servers forget them after access.poll\n",
            command->tenant);
     return FG_OK;
@@ -204,13 +194,26 @@ static enum fg_code drop_shredded(void *arg, struct fg_audit_event *event, struc
 
     (void)event;
     return cli_bucket_drop_shredded(command->bucket, fg_cstr(command->tenant), command->apply,
-                                    stdout, err);
+                                    command->out, err);
+}
+
+static enum fg_code drop_to(struct encryption_command *command, FILE *out)
+{
+    command->out = out;
+    return command->apply ? on_record(command, "drop", drop_shredded)
+                          : drop_shredded(command, NULL, &command->err);
 }
 
 static enum fg_code drop(struct encryption_command *command)
 {
-    return command->apply ? on_record(command, "drop", drop_shredded)
-                          : drop_shredded(command, NULL, &command->err);
+    struct cli_json_report report;
+
+    if (!command->json)
+        return drop_to(command, stdout);
+    if (cli_json_report_begin(&report, &command->err) != FG_OK)
+        return command->err.code;
+    return cli_json_report_end(&report, drop_to(command, report.out), command->apply,
+                               &command->err);
 }
 
 static enum fg_code rewrap_keys(void *arg, struct fg_audit_event *event, struct fg_err *err)
@@ -226,6 +229,9 @@ static enum fg_code rewrap(struct encryption_command *command)
 {
     if (need_keys(command) != FG_OK || on_record(command, "rewrap", rewrap_keys) != FG_OK)
         return command->err.code;
+    if (command->json)
+        return cli_json_print(json_pack("{s:i}", "rewrapped", (int)command->count), stdout,
+                              &command->err);
     printf("%u keys are encrypted again\n", command->count);
     return FG_OK;
 }
@@ -233,10 +239,31 @@ static enum fg_code rewrap(struct encryption_command *command)
 /* ---- the command ---- */
 
 static const struct encryption_verb verbs[] = {
-    {"list", false, list}, {"rotate", true, rotate},  {"shred", true, shred},
-    {"drop", true, drop},  {"rewrap", false, rewrap},
+    {{"list", NULL, 0, 0, NULL,
+      "lists the keys of all tenants: versions, since when, what encrypts them\n"},
+     list},
+    {{"rotate", "TENANT", 1, 1, NULL,
+      "makes the next version of a tenant's key. New blocks are encrypted with it; those\n"
+      "that are there keep theirs and stay readable\n"},
+     rotate},
+    {{"shred", "TENANT", 1, 1, "yes",
+      "removes all keys of a tenant for good: nothing of it that is encrypted can be read\n"
+      "any more, here and in copies. Old versions of the object access/registry, and copies\n"
+      "of it, have the keys encrypted by encryption.key_file: delete them, or change that\n"
+      "file (see rewrap) and destroy the old one\n"},
+     shred},
+    {{"drop", "TENANT", 1, 1, "apply",
+      "removes what is encrypted with shredded keys of a tenant from its manifest; the\n"
+      "compactor then deletes it. Other data of the tenant stays. Lists the objects;\n"
+      "--apply removes them\n"},
+     drop},
+    {{"rewrap", NULL, 0, 0, NULL,
+      "encrypts the keys of all tenants with encryption.key_file, Vault or KMS (see\n"
+      "encryption.wrap_with) that are encrypted with another of these, or with one of\n"
+      "encryption.old_key_files and encryption.kms.old_keys\n"},
+     rewrap},
 };
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid encryption", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static enum fg_code run_on_bucket(const struct encryption_verb *verb,
                                   struct encryption_command *command)
@@ -255,60 +282,37 @@ static enum fg_code run_on_bucket(const struct encryption_verb *verb,
     return code;
 }
 
-/* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct encryption_command *command, int argc, char **argv)
+static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
-    int kept = 0;
-
-    for (int i = 0; i < argc; i++) {
-        if (i == 0 && argv[i][0] != '-')
-            command->tenant = argv[i];
-        else if (strcmp(argv[i], "--json") == 0)
-            command->json = true;
-        else if (strcmp(argv[i], "--yes") == 0)
-            command->yes = true;
-        else if (strcmp(argv[i], "--apply") == 0)
-            command->apply = true;
-        else
-            argv[kept++] = argv[i];
-    }
-    return kept;
-}
-
-static enum fg_code check_words(const struct encryption_verb *verb,
-                                struct encryption_command *command)
-{
-    bool has_tenant = command->tenant[0] != '\0';
-
-    if (verb->needs_tenant && !has_tenant)
-        return fg_fail(&command->err, FG_E_INVALID, "the name of a tenant has to follow");
-    if (!verb->needs_tenant && has_tenant)
-        return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
-                       command->tenant);
-    return FG_OK;
-}
-
-static int run(const struct fg_program_def *def, int argc, char **argv)
-{
-    const struct encryption_verb *verb = cli_args_find_verb(&all_verbs, argv[0]);
     struct fg_program program;
     struct encryption_command command = {.settings = &program.encryption, .tenant = ""};
-    int n_flags = take_words(&command, argc - 1, argv + 1), code = CLI_OK;
+    const struct cli_args_option options[] = {
+        {"yes", 0, ARGS_FLAG, &command.yes, NULL, "destroy the keys, and ask no further", 0, 0},
+        {"apply", 0, ARGS_FLAG, &command.apply, NULL,
+         "remove the objects; without it, print what would be removed", 0, 0},
+        {"json", 0, ARGS_FLAG, &command.json, NULL, "print one JSON document", 0, 0},
+    };
+    const struct cli_args_command args = {"encryption", "[options] [settings]", about,     notes,
+                                          options,      FG_COUNT(options),      &all_verbs};
+    int words, n_settings, code;
+    const struct encryption_verb *verb =
+        cli_args_begin_on_bucket(&args, argc, argv, &words, &n_settings, &code);
 
-    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) != FG_OK ||
-        check_words(verb, &command) != FG_OK)
+    if (verb == NULL)
+        return code;
+    if (words > 1)
+        command.tenant = argv[1];
+    if (fg_program_configure(def, n_settings, argv + words, &program, &command.err) != FG_OK)
         code = CLI_USAGE;
-    else if (run_on_bucket(verb, &command) != FG_OK)
-        code = CLI_FAILED;
+    else
+        code = run_on_bucket(verb, &command) == FG_OK ? CLI_OK : CLI_FAILED;
     if (code != CLI_OK)
-        fprintf(stderr, "flamegrid encryption %s: %s\n", verb->name, command.err.msg);
+        fprintf(stderr, "flamegrid encryption %s: %s\n", verb->verb.name, command.err.msg);
     fg_program_forget(&program);
     return code;
 }
 
 int cli_encryption(int argc, char **argv)
 {
-    static const struct cli_bucket_verbs command = {"encryption", help, &all_verbs, run};
-
-    return cli_bucket_verbs_main(&command, argc, argv);
+    return single_with_def(with_def, argc, argv);
 }

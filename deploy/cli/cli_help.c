@@ -1,37 +1,11 @@
+#include "common/base/err.h"
+#include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
 
-static const char help[] =
-    "flamegrid, a continuous-profiling server and its tools\n"
-    "\n"
-    "usage: flamegrid COMMAND [options]\n"
-    "\n"
-    "commands:\n"
-    "  server    run the server\n"
-    "  push      send profiles from files\n"
-    "  query     merge profiles and print a table, stacks, pprof or JSON\n"
-    "  compare   say which functions changed between two selections, and how sure that is\n"
-    "  labels    list label names, values of a label, or profile types\n"
-    "  rules     list, create and delete recording rules, which make metrics of profiles\n"
-    "  adhoc     upload files with profiles to look at them; list, fetch, delete them\n"
-    "  usage     print what a tenant used, for bills: a table, CSV or JSON\n"
-    "  cost      print what a tenant costs in an object store\n"
-    "  bucket    look into the bucket of a server, verify, repair and export it\n"
-    "  ring      show the ring of a cluster, and give up members that are gone\n"
-    "  access    make the first token of a server\n"
-    "  encryption\n"
-    "            list, renew and destroy the keys of tenants in a bucket\n"
-    "  tenant    list, create, suspend and resume tenants; show and set their limits\n"
-    "  token     list, create, rotate and revoke tokens\n"
-    "  binding   list, create and delete roles of people and workloads in tenants\n"
-    "  session   end the sessions of a person\n"
-    "  login     log in at the identity provider of a server, with a browser\n"
-    "  audit     show who did what, and verify that no record was changed or removed\n"
-    "  whoami    say who you are for the server, and what you may do\n"
-    "  canary    push and query all the time; check that answers have each profile once\n"
-    "  completion, man\n"
-    "            print completions for bash, zsh and fish, and man pages\n"
-    "  version   show the version\n"
-    "\n"
+#include <stdbool.h>
+#include <string.h>
+
+const char cli_help_notes[] =
     "flamegrid COMMAND --help describes a command.\n"
     "\n"
     "All but server, bucket, ring, access, encryption and audit verify talk to\n"
@@ -48,12 +22,40 @@ static const char help[] =
     "  flamegrid query shop --type cpu\n"
     "  flamegrid labels service_name\n";
 
-void cli_help(FILE *out)
+void cli_help(const struct cli_commands *commands, FILE *out)
 {
-    fputs(help, out);
+    fputs("flamegrid, " CLI_WHAT "\n"
+          "\n"
+          "usage: flamegrid COMMAND [options]\n"
+          "\n"
+          "commands:\n",
+          out);
+    for (size_t i = 0; i < commands->count; i++)
+        fprintf(out, "  %-10s  %s\n", commands->items[i].name, commands->items[i].what);
+    fprintf(out, "\n%s", cli_help_notes);
 }
 
-int cli_version(bool json)
+const struct cli_command *cli_find_command(const struct cli_commands *commands, const char *name)
+{
+    for (size_t i = 0; i < commands->count; i++)
+        if (strcmp(name, commands->items[i].name) == 0)
+            return &commands->items[i];
+    return NULL;
+}
+
+int cli_unknown_command(const struct cli_commands *commands, const char *program, const char *name)
+{
+    const char **known = fg_calloc(commands->count, sizeof *known);
+    int code;
+
+    for (size_t i = 0; i < commands->count; i++)
+        known[i] = commands->items[i].name;
+    code = cli_args_unknown(program, "command", name, known, commands->count);
+    free(known);
+    return code;
+}
+
+static void print_version(bool json)
 {
 #ifdef FG_REVISION
     const char *revision = FG_REVISION;
@@ -66,5 +68,31 @@ int cli_version(bool json)
     else
         printf("flamegrid %s%s%s%s\n", FG_VERSION, revision[0] == '\0' ? "" : " (", revision,
                revision[0] == '\0' ? "" : ")");
+}
+
+int cli_version(int argc, char **argv)
+{
+    bool json = false;
+    const struct cli_args_option options[] = {
+        {"json", 0, ARGS_FLAG, &json, NULL, "print JSON", 0, 0},
+    };
+    const struct cli_args_command command = {
+        .name = "version",
+        .usage = "[--json]",
+        .about = "Prints the version, and the revision if it was known at build time.\n",
+        .notes = "",
+        .options = options,
+        .n_options = FG_COUNT(options),
+    };
+    struct fg_err err;
+    int words, code;
+
+    if (!cli_args_begin(&command, argc, argv, &words, &code))
+        return code;
+    if (words > 0) {
+        (void)fg_fail(&err, FG_E_INVALID, "unexpected word \"%.100s\"", argv[0]);
+        return cli_args_refuse(&command, &err);
+    }
+    print_version(json);
     return CLI_OK;
 }

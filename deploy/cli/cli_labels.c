@@ -255,10 +255,10 @@ int cli_labels(int argc, char **argv)
     const struct cli_args_option options[] = {
         {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "use only profiles that match (see flamegrid query --help)", 0, 0},
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
-        {"prefix", 0, ARGS_TEXT, &labels.prefix, "TEXT",   "list only those that begin with it", 0, 0},
-        {"regex",  0, ARGS_TEXT, &labels.regex,  "REGEX",  "list only those that match as a whole (RE2)", 0, 0},
-        {"sort",   0, ARGS_TEXT, &labels.sort,   "ORDER",  "name (default), series, values (of names), or value (of values)", 0, 0},
-        {"limit",  0, ARGS_NUMBER, &labels.limit, "N",     "list so many; default all", 1, UINT32_MAX},
+        {"prefix", 0, ARGS_TEXT, &labels.prefix, "TEXT",   "list only those that begin with TEXT", 0, 0},
+        {"regex",  0, ARGS_TEXT, &labels.regex,  "REGEX",  "list only those that match REGEX as a whole (RE2)", 0, 0},
+        {"sort",   0, ARGS_TEXT, &labels.sort,   "ORDER",  "sort by name (default), series, values (of names), or value (of values)", 0, 0},
+        {"limit",  0, ARGS_NUMBER, &labels.limit, "N",     "list N rows; default all", 1, UINT32_MAX},
         {"cardinality", 0, ARGS_FLAG, &labels.cardinality, NULL, "print how many series and values there are", 0, 0},
         {"growth", 0, ARGS_FLAG, &labels.growth, NULL,     "print also how many there were in the equally long range before", 0, 0},
         {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "begin the range here; default now-1h", 0, 0},
@@ -269,7 +269,7 @@ int cli_labels(int argc, char **argv)
     };
     /* clang-format on */
     const struct cli_args_command command = {"labels", "[NAME] [options]", about, notes,
-                                             options,  FG_COUNT(options)};
+                                             options,  FG_COUNT(options),  NULL};
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))

@@ -325,7 +325,8 @@ int cli_login(int argc, char **argv)
         "is kept in ~/.config/flamegrid/tokens, and other commands send it to that server.\n",
         "",
         options,
-        FG_COUNT(options)};
+        FG_COUNT(options),
+        NULL};
     enum fg_code code;
     int words, exit_code;
 

@@ -6,7 +6,10 @@
 #include "deploy/cli/times.h"
 #include "proto/file_format.h"
 
-enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* a word of a command line has <= 128 KiB */
+enum {
+    NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024, /* a word of a command line has <= 128 KiB */
+    CONNECTIONS_DEFAULT = 4,
+};
 
 struct cli_push {
     struct fg_arena *arena;
@@ -59,8 +62,8 @@ static const char notes[] =
 /* Checks what the table of options cannot express: which options exclude or need each other. */
 static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
-    if (push->resume != NULL && push->dir == NULL)
-        return fg_fail(err, FG_E_INVALID, "--resume needs --dir");
+    if (push->dir == NULL && (push->resume != NULL || push->connections != 0))
+        return fg_fail(err, FG_E_INVALID, "--resume and --connections need --dir");
     if (push->dir != NULL)
         return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
     if (words == 0)
@@ -195,18 +198,18 @@ static int push_files(const struct cli_push *push, int words, char **files)
 
 int cli_push(int argc, char **argv)
 {
-    struct cli_push push = {.connections = 4};
+    struct cli_push push = {0};
     struct cli_pushing *pushing = &push.pushing;
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "store under this service and labels: 'shop{env=prod}'", 0, 0},
-        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree or speedscope; see below", 0, 0},
-        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start time of the profile; default now", 0, 0},
-        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "end time of the profile; default now", 0, 0},
-        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "take counts of text as so many per second; default 100", 1, UINT32_MAX},
+        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "read files as pprof, folded, lines, jfr, trie, tree or speedscope; see below", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "give the profile this start time; default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "give the profile this end time; default now", 0, 0},
+        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "read counts in texts as samples taken HZ times a second; default 100", 1, UINT32_MAX},
         {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "name the profiler, for the label pyroscope_spy", 0, 0},
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "send all files below this folder", 0, 0},
-        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "send over so many connections with --dir; default 4", 1, 256},
+        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "send over N connections with --dir; default 4", 1, 256},
         {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "note in FILE what --dir has sent; send only the rest", 0, 0},
         {"json",        0,   ARGS_FLAG,   &push.json,            NULL,     "print what was sent as JSON", 0, 0},
         CLIENT_OPTIONS(push.server),
@@ -214,7 +217,8 @@ int cli_push(int argc, char **argv)
     /* clang-format on */
     const struct cli_args_command command = {"push",  "FILE... --name NAME | --dir DIR [options]",
                                              about,   notes,
-                                             options, FG_COUNT(options)};
+                                             options, FG_COUNT(options),
+                                             NULL};
     struct fg_err err;
     int words, code;
 
@@ -225,8 +229,10 @@ int cli_push(int argc, char **argv)
         code = cli_args_refuse(&command, &err);
     else if (push.dir == NULL)
         code = push_files(&push, words, argv);
-    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, push.resume,
-                          push.json, &code, &err) != FG_OK)
+    else if (cli_push_dir(
+                 pushing, &push.server, push.dir,
+                 (unsigned)(push.connections == 0 ? CONNECTIONS_DEFAULT : push.connections),
+                 push.resume, push.json, &code, &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
     fg_arena_destroy(push.arena);

@@ -11,7 +11,10 @@
 
 #include <unistd.h>
 
-enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
+enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024, ROWS_DEFAULT = 30 };
+
+/* Limits are smaller, so this one was not given. */
+#define NO_LIMIT UINT64_MAX
 
 static const char about[] =
     "Merges all profiles that SELECTOR matches in the time range, and prints the sum.\n";
@@ -30,7 +33,8 @@ static const char notes[] =
     "process_cpu:cpu. flamegrid labels --types lists them.\n"
     "\n"
     "FORMAT is\n"
-    "  table   functions by their own share of the total; the default on a terminal\n"
+    "  table   functions by their own share of the total; the default on a terminal, and with\n"
+    "          --sort or --limit\n"
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  goPgo   the same with the last five frames of each stack only, for go build -pgo\n"
@@ -49,7 +53,7 @@ static const char notes[] =
     "examples:\n"
     "  flamegrid query shop\n"
     "  flamegrid query 'shop{env=\"prod\"}' --type alloc_space --from now-6h --limit 50\n"
-    "  flamegrid query shop --sort total --json\n"
+    "  flamegrid query shop --sort total\n"
     "  flamegrid query shop --series --from 1d --step 3600\n"
     "  flamegrid query 'shop{version=\"2\"}' --diff 'shop{version=\"1\"}'\n"
     "  flamegrid query shop --from 1h --diff shop --diff-from 25h --diff-until 24h\n"
@@ -366,19 +370,49 @@ static const struct {
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
     bool binary;
     bool below, called; /* it may be of what is below a call site; of what functions call */
+    bool rows;          /* has rows, which are sorted and limited */
 } outputs[] = {
-    {"table", run_table, false, false, false},
-    {"folded", run_folded, false, true, true},
-    {"pprof", run_pprof, true, true, false},
-    {"goPgo", run_go_pgo, true, true, false},
-    {"json", run_json, false, true, true},
-    {"dot", run_dot, false, true, true},
-    {"speedscope", run_speedscope, false, true, true},
-    {"firefox", run_firefox, false, true, true},
-    {"svg", run_svg, false, true, true},
-    {"series", cli_query_series, false, false, false},
-    {"diff", cli_query_diff, false, false, false},
+    {"table", run_table, false, false, false, true},
+    {"folded", run_folded, false, true, true, false},
+    {"pprof", run_pprof, true, true, false, false},
+    {"goPgo", run_go_pgo, true, true, false, false},
+    {"json", run_json, false, true, true, false},
+    {"dot", run_dot, false, true, true, false},
+    {"speedscope", run_speedscope, false, true, true, false},
+    {"firefox", run_firefox, false, true, true, false},
+    {"svg", run_svg, false, true, true, false},
+    {"series", cli_query_series, false, false, false, false},
+    {"diff", cli_query_diff, false, false, false, true},
 };
+
+/* Rows are what one can sort or limit. */
+static bool wants_rows(const struct cli_query *query)
+{
+    return query->sort != NULL || query->limit != NO_LIMIT;
+}
+
+/* Refuses options that the output would ignore. */
+static enum fg_code check_output(const struct cli_query *query, size_t output, struct fg_err *err)
+{
+    if (query->call_site != NULL && !outputs[output].below)
+        return fg_fail(err, FG_E_INVALID,
+                       "--call-site needs --output folded, pprof, goPgo, json, dot, speedscope, "
+                       "firefox or svg");
+    if ((query->function != NULL || query->regex != NULL) && !outputs[output].called)
+        return fg_fail(err, FG_E_INVALID,
+                       "--function and --regex need --output folded, json, dot, speedscope, "
+                       "firefox or svg");
+    if (wants_rows(query) && !outputs[output].rows)
+        return fg_fail(err, FG_E_INVALID, "--sort and --limit need --output table or --diff");
+    if (query->json && query->output != NULL && outputs[output].run != run_json)
+        return fg_fail(err, FG_E_INVALID, "--json and --output %s do not go together",
+                       query->output);
+    if (query->step_s != 0 && !query->series)
+        return fg_fail(err, FG_E_INVALID, "--step needs --series");
+    if (query->max_nodes != 0 && query->series)
+        return fg_fail(err, FG_E_INVALID, "--max-nodes and --series do not go together");
+    return FG_OK;
+}
 
 static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
                                   struct fg_err *err)
@@ -395,7 +429,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
     if (name == NULL && query->json)
         name = "json";
     if (name == NULL)
-        name = terminal ? "table" : "folded";
+        name = terminal || wants_rows(query) ? "table" : "folded";
     for (size_t i = 0; i < FG_COUNT(outputs); i++) {
         if (strcmp(name, outputs[i].name) != 0)
             continue;
@@ -403,16 +437,8 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
         if (terminal && outputs[i].binary)
             return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
                            name);
-        if (query->call_site != NULL && !outputs[i].below)
-            return fg_fail(err, FG_E_INVALID,
-                           "--call-site needs --output folded, pprof, goPgo, json, dot, "
-                           "speedscope, firefox or svg");
-        if ((query->function != NULL || query->regex != NULL) && !outputs[i].called)
-            return fg_fail(err, FG_E_INVALID,
-                           "--function and --regex need --output folded, json, dot, speedscope, "
-                           "firefox or svg");
         *ret_output = i;
-        return FG_OK;
+        return check_output(query, i, err);
     }
     return fg_fail(err, FG_E_INVALID, "--output %s: it is " OUTPUTS, name);
 }
@@ -436,6 +462,10 @@ static enum fg_code check(struct cli_query *query, int words, size_t *ret_output
                        words == 0 ? "a SELECTOR is needed, {} for all" : "one SELECTOR at a time");
     if (choose_output(query, ret_output, err) != FG_OK)
         return err->code;
+    if (query->sort == NULL)
+        query->sort = "self";
+    if (query->limit == NO_LIMIT)
+        query->limit = ROWS_DEFAULT;
     if (strcmp(query->sort, "self") != 0 && strcmp(query->sort, "total") != 0)
         return fg_fail(err, FG_E_INVALID, "--sort %s: it is self or total", query->sort);
     if (query->diff == NULL && (query->diff_from != NULL || query->diff_until != NULL))
@@ -484,7 +514,7 @@ static int run(struct cli_query *query, const struct cli_args_command *command, 
 
 int cli_query(int argc, char **argv)
 {
-    struct cli_query query = {.from = "now-1h", .until = "now", .limit = 30, .sort = "self"};
+    struct cli_query query = {.from = "now-1h", .until = "now", .limit = NO_LIMIT};
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "select this profile type, in full or short", 0, 0},
@@ -492,24 +522,24 @@ int cli_query(int argc, char **argv)
         {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "end the range here; default now", 0, 0},
         {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "print one of " OUTPUTS, 0, 0},
         {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "print JSON: as --output json, or of --series and --diff", 0, 0},
-        {"call-site", 0,   ARGS_TEXT,   &query.call_site, "STACK",  "show only stacks that begin so, as in 'main;work'", 0, 0},
+        {"call-site", 0,   ARGS_TEXT,   &query.call_site, "STACK",  "show only stacks that begin with STACK, as in 'main;work'", 0, 0},
         {"function",  0,   ARGS_TEXT,   &query.function,  "NAME",   "show only this function and what it calls", 0, 0},
-        {"regex",     0,   ARGS_TEXT,   &query.regex,     "REGEX",  "the same for all functions whose whole name matches", 0, 0},
+        {"regex",     0,   ARGS_TEXT,   &query.regex,     "REGEX",  "show only functions whose whole name matches, and what they call", 0, 0},
         {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "sort a table or --diff by self or total; default self", 0, 0},
-        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print the total over time and for each covered second, a line for each step with profiles", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "print totals over time and for each covered second, a line for the start of each step with profiles", 0, 0},
         {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "use this step for --series; default about 60 steps", 1, UINT32_MAX},
         {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: print how shares of functions differ", 0, 0},
         {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "begin the range of --diff here; default as --from", 0, 0},
         {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "end the range of --diff here; default as --until", 0, 0},
         {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write to this file, not to standard output", 0, 0},
-        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "print so many rows of a table; default 30, 0 prints all", 0, UINT32_MAX},
+        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "print ROWS rows of a table or --diff; default 30, 0 prints all", 0, UINT32_MAX},
         {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, for json and svg 8192", 1, FG_FLAME_NODES_MAX},
         CLIENT_PARTIAL_OPTION(query.server),
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */
     const struct cli_args_command command = {"query", "SELECTOR [options]", about, notes,
-                                             options, FG_COUNT(options)};
+                                             options, FG_COUNT(options),    NULL};
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))

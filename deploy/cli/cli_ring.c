@@ -24,20 +24,12 @@ struct ring_command {
 };
 
 struct ring_verb {
-    const char *name;
-    const char *word; /* what has to follow; NULL: nothing */
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct ring_command *command);
 };
 
 static const char about[] =
-    "The ring lists the ingesters of a cluster, and says which of them own which shards.\n"
-    "\n"
-    "  ls          lists the members with the number of their shards, and the revisions;\n"
-    "              profiles that came under an older revision are not all committed yet\n"
-    "  forget NAME gives up a member that is gone for good with all it held; stop it first.\n"
-    "              Its profiles survive with the other replicas, if no second member is lost\n"
-    "              before all revisions of now have drained\n"
-    "  replicate N stores each profile with N members from now on: 1 to 3\n";
+    "The ring lists the ingesters of a cluster, and says which of them own which shards.\n";
 
 static const char notes[] =
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -115,12 +107,20 @@ static enum fg_code replicate(struct ring_command *command)
 /* ---- the command ---- */
 
 static const struct ring_verb verbs[] = {
-    {"ls", NULL, ls},
-    {"forget", "NAME", forget},
-    {"replicate", "N", replicate},
+    {{"ls", NULL, 0, 0, NULL,
+      "lists the members with the number of their shards, and the revisions; profiles\n"
+      "that came under an older revision are not all committed yet\n"},
+     ls},
+    {{"forget", "NAME", 1, 1, NULL,
+      "gives up a member that is gone for good with all it held; stop it first. Its\n"
+      "profiles survive with the other replicas, if no second member is lost before all\n"
+      "revisions of now have drained\n"},
+     forget},
+    {{"replicate", "N", 1, 1, NULL, "stores each profile with N members from now on: 1 to 3\n"},
+     replicate},
 };
 
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid ring", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static enum fg_code run(const struct ring_verb *verb, struct ring_command *command)
 {
@@ -144,51 +144,28 @@ static enum fg_code run(const struct ring_verb *verb, struct ring_command *comma
     return code;
 }
 
-/* The verb's own words were taken before; what is left are --json and settings. */
-static int run_with(const struct fg_program_def *def, const struct cli_args_command *args,
-                    const struct ring_verb *verb, struct ring_command *command, int argc,
-                    char **argv)
-{
-    struct fg_program program;
-    int n_flags, code = CLI_OK;
-
-    if (cli_args_take(args, argc, argv, &n_flags, &command->err) != FG_OK)
-        return cli_args_refuse(args, &command->err);
-    if (fg_program_configure(def, n_flags, argv, &program, &command->err) != FG_OK)
-        code = cli_args_refuse(args, &command->err);
-    else if (run(verb, command) != FG_OK)
-        code = cli_args_fail(args, &command->err);
-    fg_program_forget(&program);
-    return code;
-}
-
 static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct ring_command command = {0};
     const struct cli_args_option options[] = {
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print all of the ring as JSON", 0, 0},
     };
-    const struct cli_args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
-                                          about,   notes,
-                                          options, FG_COUNT(options)};
-    const struct ring_verb *verb = argc == 0 ? NULL : cli_args_find_verb(&all_verbs, argv[0]);
-    int words = verb != NULL && verb->word != NULL ? 2 : 1;
+    const struct cli_args_command args = {"ring",  "[--json] [settings]", about,     notes,
+                                          options, FG_COUNT(options),     &all_verbs};
+    struct fg_program program;
+    int words, n_settings, code;
+    const struct ring_verb *verb =
+        cli_args_begin_on_bucket(&args, argc, argv, &words, &n_settings, &code);
 
-    (void)cli_args_complete_verbs(&all_verbs, argc, argv);
-    if (cli_args_wants_help(&args, argc, argv))
-        return CLI_OK;
-    if (verb == NULL && argc > 0)
-        return cli_args_unknown_verb(&all_verbs, argv[0]);
-    if (verb == NULL) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "ls, forget or replicate has to follow");
-        return cli_args_refuse(&args, &command.err);
-    }
-    if (argc < words || (words == 2 && argv[1][0] == '-')) {
-        (void)fg_fail(&command.err, FG_E_INVALID, "%s: %s has to follow", verb->name, verb->word);
-        return cli_args_refuse(&args, &command.err);
-    }
-    command.word = words == 2 ? argv[1] : NULL;
-    return run_with(def, &args, verb, &command, argc - words, argv + words);
+    if (verb == NULL)
+        return code;
+    command.word = words > 1 ? argv[1] : NULL;
+    if (fg_program_configure(def, n_settings, argv + words, &program, &command.err) != FG_OK)
+        code = cli_args_refuse(&args, &command.err);
+    else
+        code = run(verb, &command) == FG_OK ? CLI_OK : cli_args_fail(&args, &command.err);
+    fg_program_forget(&program);
+    return code;
 }
 
 int cli_ring(int argc, char **argv)

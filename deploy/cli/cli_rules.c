@@ -33,19 +33,12 @@ struct rules_command {
 };
 
 struct rules_verb {
-    const char *name;
-    const char *word; /* what has to follow; NULL: nothing, or what is optional */
+    struct cli_args_verb verb;
     enum fg_code (*run)(struct rules_command *command);
 };
 
 static const char about[] =
-    "Recording rules make metrics of profiles, which Prometheus scrapes at /api/metrics.\n"
-    "\n"
-    "  list       lists the rules\n"
-    "  get ID     shows one\n"
-    "  create     adds one, from options or from a FILE (- is standard input) with what\n"
-    "             get --json prints; with an id, and the generation of now, it replaces it\n"
-    "  delete ID  deletes one\n";
+    "Recording rules make metrics of profiles, which Prometheus scrapes at /api/metrics.\n";
 
 static const char notes[] =
     "examples:\n"
@@ -435,22 +428,22 @@ static enum fg_code create(struct rules_command *command)
 /* ---- the command ---- */
 
 static const struct rules_verb verbs[] = {
-    {"list", NULL, list},
-    {"get", "ID", get},
-    {"create", NULL, create},
-    {"delete", "ID", delete},
+    {{"list", NULL, 0, 0, NULL, "lists the rules\n"}, list},
+    {{"get", "ID", 1, 1, NULL, "shows a rule\n"}, get},
+    {{"create", "[FILE]", 0, 1,
+      "metric match group-by label function regex top self share id generation",
+      "adds a rule, from options or from a FILE (- is standard input) with what get --json\n"
+      "prints; with an id, and the generation of now, it replaces a rule\n"},
+     create},
+    {{"delete", "ID", 1, 1, NULL, "deletes a rule\n"}, delete},
 };
 
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid rules", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 static enum fg_code check(struct rules_command *command, const struct rules_verb *verb, int words)
 {
     bool is_create = verb->run == create;
 
-    if (verb->word != NULL && words < 2)
-        return fg_fail(&command->err, FG_E_INVALID, "%s: %s has to follow", verb->name, verb->word);
-    if (words > (verb->word != NULL || is_create ? 2 : 1))
-        return fg_fail(&command->err, FG_E_INVALID, "%s: too many words", verb->name);
     if (is_create && words == 1 && (command->metric == NULL || command->match == NULL))
         return fg_fail(&command->err, FG_E_INVALID, "create: --metric and --match, or a FILE");
     if (is_create && words == 2 && (command->metric != NULL || command->match != NULL))
@@ -475,28 +468,26 @@ int cli_rules(int argc, char **argv)
     struct rules_command command = {0};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"metric",   0, ARGS_TEXT,   &command.metric,   "NAME",     "create: the name of the metric", 0, 0},
-        {"match",    0, ARGS_TEXT,   &command.match,    "SELECTOR", "create: TYPE{labels}, the profiles to use", 0, 0},
-        {"group-by", 0, ARGS_TEXT,   &command.group_by, "A,B",      "create: a series for each value of these labels", 0, 0},
-        {"label",    0, ARGS_TEXT,   &command.label,    "A=B,C=D",  "create: labels to add to all series", 0, 0},
-        {"function", 0, ARGS_TEXT,   &command.function, "NAME",     "create: of this function only", 0, 0},
-        {"regex",    0, ARGS_TEXT,   &command.regex,    "RE",       "create: of functions whose whole name matches", 0, 0},
-        {"top",      0, ARGS_NUMBER, &command.top,      "N",        "create: a series for each of the top N functions", 1, 100},
-        {"self",     0, ARGS_FLAG,   &command.self,     NULL,       "create: without what functions call", 0, 0},
-        {"share",    0, ARGS_FLAG,   &command.share,    NULL,       "create: the share of the whole instead of the sum", 0, 0},
-        {"id",       0, ARGS_TEXT,   &command.id,       "ID",       "create: letters; else random ones", 0, 0},
-        {"generation", 0, ARGS_NUMBER, &command.generation, "N",    "create: with --id, of the rule to replace", 1, INT64_MAX},
+        {"metric",   0, ARGS_TEXT,   &command.metric,   "NAME",     "give the metric this name", 0, 0},
+        {"match",    0, ARGS_TEXT,   &command.match,    "SELECTOR", "use these profiles: TYPE{labels}", 0, 0},
+        {"group-by", 0, ARGS_TEXT,   &command.group_by, "A,B",      "make a series for each value of these labels", 0, 0},
+        {"label",    0, ARGS_TEXT,   &command.label,    "A=B,C=D",  "add these labels to all series", 0, 0},
+        {"function", 0, ARGS_TEXT,   &command.function, "NAME",     "count this function only", 0, 0},
+        {"regex",    0, ARGS_TEXT,   &command.regex,    "RE",       "count functions whose whole name matches", 0, 0},
+        {"top",      0, ARGS_NUMBER, &command.top,      "N",        "make a series for each of the top N functions", 1, 100},
+        {"self",     0, ARGS_FLAG,   &command.self,     NULL,       "leave out what functions call", 0, 0},
+        {"share",    0, ARGS_FLAG,   &command.share,    NULL,       "store the share of the whole, not the sum", 0, 0},
+        {"id",       0, ARGS_TEXT,   &command.id,       "ID",       "give the rule this id of letters; default random ones", 0, 0},
+        {"generation", 0, ARGS_NUMBER, &command.generation, "N",    "replace the rule --id of this generation", 1, INT64_MAX},
         {"json",     0, ARGS_FLAG,   &command.json,     NULL,       "print JSON", 0, 0},
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"rules", "list|get ID|create [FILE]|delete ID [options]",
-                                          about,   notes,
-                                          options, FG_COUNT(options)};
+    const struct cli_args_command args = {"rules", "[options]",       about,     notes,
+                                          options, FG_COUNT(options), &all_verbs};
     int words, code;
 
-    const struct rules_verb *verb =
-        cli_args_begin_verb(&args, &all_verbs, argc, argv, &words, &code);
+    const struct rules_verb *verb = cli_args_begin_verb(&args, argc, argv, &words, &code);
 
     if (verb == NULL)
         return code;

@@ -6,10 +6,7 @@
 
 static const char about[] =
     "Ends all sessions of a person that began until now. Needs a token with the scope admin. The\n"
-    "person may log in again, unless the identity provider refuses.\n"
-    "\n"
-    "  revoke SUBJECT  ends them, everywhere within access.poll (10 s). SUBJECT is the claim sub,\n"
-    "                  which `flamegrid audit list --kind login` shows\n";
+    "person may log in again, unless the identity provider refuses.\n";
 
 static enum fg_code revoke(struct cli_admin *admin)
 {
@@ -25,8 +22,13 @@ static enum fg_code revoke(struct cli_admin *admin)
     return FG_OK;
 }
 
-static const struct cli_admin_verb verbs[] = {{"revoke", 1, 1, revoke}};
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid session", verbs);
+static const struct cli_admin_verb verbs[] = {
+    {{"revoke", "SUBJECT", 1, 1, NULL,
+      "ends the sessions, everywhere within access.poll (10 s). SUBJECT is the claim sub,\n"
+      "which flamegrid audit list --kind login shows\n"},
+     revoke},
+};
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 int cli_session(int argc, char **argv)
 {
@@ -35,8 +37,8 @@ int cli_session(int argc, char **argv)
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };
-    const struct cli_args_command args = {"session", "revoke SUBJECT [options]", about, NULL,
-                                          options,   FG_COUNT(options)};
+    const struct cli_args_command args = {"session", "[options]",       about,     "",
+                                          options,   FG_COUNT(options), &all_verbs};
 
-    return cli_admin_main(&admin, &args, &all_verbs, argc, argv);
+    return cli_admin_main(&admin, &args, argc, argv);
 }

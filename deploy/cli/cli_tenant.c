@@ -16,19 +16,7 @@ enum { WAIT_SECONDS = 5 }; /* between two looks */
 static const char about[] =
     "Manages the tenants of a server, which needs a token with the scope admin. A tenant-admin "
     "may\n"
-    "list its tenants and look at their limits.\n"
-    "\n"
-    "  list                     lists the tenants\n"
-    "  create ID                makes one\n"
-    "  show ID                  shows its state, and what its deletion did\n"
-    "  suspend ID               refuses its pushes and queries, and keeps its data\n"
-    "  resume ID                ends that\n"
-    "  delete ID                deletes it with all its data, for good: profiles, settings, "
-    "files,\n"
-    "                           rules, bills and keys. Needs --yes\n"
-    "  limits ID [NAME=VALUE..] shows its limits, where each comes from and what is used, or sets "
-    "some;\n"
-    "                           NAME= removes a limit of its own\n";
+    "list its tenants and look at their limits.\n";
 
 static const char notes[] =
     "examples:\n"
@@ -261,29 +249,35 @@ static enum fg_code limits(struct cli_admin *admin)
 /* ---- the command ---- */
 
 static const struct cli_admin_verb verbs[] = {
-    {"list", 0, 0, list},       {"create", 1, 1, create}, {"show", 1, 1, show},
-    {"suspend", 1, 1, suspend}, {"resume", 1, 1, resume}, {"delete", 1, 1, delete_tenant},
-    {"limits", 1, 100, limits},
+    {{"list", NULL, 0, 0, NULL, "lists the tenants\n"}, list},
+    {{"create", "ID", 1, 1, NULL, "makes a tenant\n"}, create},
+    {{"show", "ID", 1, 1, NULL, "shows the state of a tenant, and what its deletion did\n"}, show},
+    {{"suspend", "ID", 1, 1, NULL, "refuses pushes and queries of a tenant, and keeps its data\n"},
+     suspend},
+    {{"resume", "ID", 1, 1, NULL, "ends the suspension of a tenant\n"}, resume},
+    {{"delete", "ID", 1, 1, "yes wait",
+      "deletes a tenant with all its data, for good: profiles, settings, files, rules,\n"
+      "bills and keys. Needs --yes\n"},
+     delete_tenant},
+    {{"limits", "ID [NAME=VALUE...]", 1, 100, NULL,
+      "shows the limits of a tenant, where each comes from and what is used, or sets\n"
+      "some; NAME= removes a limit of its own\n"},
+     limits},
 };
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid tenant", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 int cli_tenant(int argc, char **argv)
 {
     struct tenant_options own = {0};
     struct cli_admin admin = {.options = &own};
     const struct cli_args_option options[] = {
-        {"yes", 0, ARGS_FLAG, &own.yes, NULL, "delete: really", 0, 0},
-        {"wait", 0, ARGS_FLAG, &own.wait, NULL, "delete: return when nothing is left", 0, 0},
+        {"yes", 0, ARGS_FLAG, &own.yes, NULL, "delete the tenant, and ask no further", 0, 0},
+        {"wait", 0, ARGS_FLAG, &own.wait, NULL, "return when nothing of the tenant is left", 0, 0},
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };
-    const struct cli_args_command args = {
-        "tenant",
-        "list|create ID|show ID|suspend ID|resume ID|delete ID|limits ID [NAME=VALUE...] [options]",
-        about,
-        notes,
-        options,
-        FG_COUNT(options)};
+    const struct cli_args_command args = {"tenant", "[options]",       about,     notes,
+                                          options,  FG_COUNT(options), &all_verbs};
 
-    return cli_admin_main(&admin, &args, &all_verbs, argc, argv);
+    return cli_admin_main(&admin, &args, argc, argv);
 }

@@ -20,13 +20,6 @@ static const char about[] =
     "with\n"
     "the scope admin, or tenant-admin for tokens of one's own tenants.\n"
     "\n"
-    "  list       lists the tokens that you govern; with --tenants, those of a tenant; each with "
-    "the\n"
-    "             hour (UTC) of its last use\n"
-    "  create     makes a token and prints it, which no command can do again\n"
-    "  rotate ID  prints a new secret for a token; the old one is valid for --overlap more\n"
-    "  revoke ID  ends a token, everywhere within access.poll (10 s)\n"
-    "\n"
     "Scopes: push, read, forward, debuginfo, rules, share, delete, tenant-admin, admin, metrics.\n";
 
 static const char notes[] =
@@ -218,12 +211,20 @@ static enum fg_code revoke(struct cli_admin *admin)
 /* ---- the command ---- */
 
 static const struct cli_admin_verb verbs[] = {
-    {"list", 0, 0, list},
-    {"create", 0, 0, create},
-    {"rotate", 1, 1, rotate},
-    {"revoke", 1, 1, revoke},
+    {{"list", NULL, 0, 0, "tenants",
+      "lists the tokens that you govern, or those of a tenant, with the hour (UTC) of their last "
+      "use\n"},
+     list},
+    {{"create", NULL, 0, 0,
+      "name tenants scopes matchers tenant-label tenant-prefix otherwise expires-in forever",
+      "makes a token and prints its secret; nothing can show the secret again\n"},
+     create},
+    {{"rotate", "ID", 1, 1, "overlap",
+      "prints a new secret of a token; the old one stays valid for --overlap\n"},
+     rotate},
+    {{"revoke", "ID", 1, 1, NULL, "ends a token, everywhere within access.poll (10 s)\n"}, revoke},
 };
-static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS("flamegrid token", verbs);
+static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 int cli_token(int argc, char **argv)
 {
@@ -231,23 +232,22 @@ int cli_token(int argc, char **argv)
     struct cli_admin admin = {.options = &own};
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"name",       0, ARGS_TEXT, &own.name,     "NAME",     "create: what it is for", 0, 0},
-        {"tenants",    0, ARGS_TEXT, &own.tenants,  "A,B",      "create: its tenants; * is all", 0, 0},
-        {"scopes",     0, ARGS_TEXT, &own.scopes,   "A,B",      "create: what it may do", 0, 0},
-        {"matchers",   0, ARGS_TEXT, &own.matchers, "SELECTOR", "create: only profiles with these labels", 0, 0},
-        {"tenant-label",  0, ARGS_TEXT, &own.label,     "LABEL",  "create: each series goes to the tenant that this label names", 0, 0},
-        {"tenant-prefix", 0, ARGS_TEXT, &own.prefix,    "PREFIX", "create: stands before the value of that label", 0, 0},
-        {"otherwise",     0, ARGS_TEXT, &own.otherwise, "TENANT", "create: for series whose label names no tenant of the token", 0, 0},
-        {"expires-in", 0, ARGS_TEXT, &own.expires,  "DURATION", "create: so long, as 90d or 2y; else a year", 0, 0},
-        {"forever",    0, ARGS_FLAG, &own.forever,  NULL,       "create: it does not expire", 0, 0},
-        {"overlap",    0, ARGS_TEXT, &own.overlap,  "DURATION", "rotate: the old secret is valid so long; else 24h", 0, 0},
+        {"name",       0, ARGS_TEXT, &own.name,     "NAME",     "name the token after what it is for", 0, 0},
+        {"tenants",    0, ARGS_TEXT, &own.tenants,  "A,B",      "give the token these tenants, * for all; list the tokens of this one", 0, 0},
+        {"scopes",     0, ARGS_TEXT, &own.scopes,   "A,B",      "allow the token this", 0, 0},
+        {"matchers",   0, ARGS_TEXT, &own.matchers, "SELECTOR", "restrict the token to profiles with these labels", 0, 0},
+        {"tenant-label",  0, ARGS_TEXT, &own.label,     "LABEL",  "send each series to the tenant that its label LABEL names", 0, 0},
+        {"tenant-prefix", 0, ARGS_TEXT, &own.prefix,    "PREFIX", "put PREFIX before the value of LABEL to get the tenant's name", 0, 0},
+        {"otherwise",     0, ARGS_TEXT, &own.otherwise, "TENANT", "send series whose LABEL names no tenant of the token to this tenant", 0, 0},
+        {"expires-in", 0, ARGS_TEXT, &own.expires,  "DURATION", "let the token expire after DURATION, such as 90d or 2y; default 1y", 0, 0},
+        {"forever",    0, ARGS_FLAG, &own.forever,  NULL,       "make a token that never expires", 0, 0},
+        {"overlap",    0, ARGS_TEXT, &own.overlap,  "DURATION", "keep the old secret valid for DURATION; default 24h", 0, 0},
         {"json",       0, ARGS_FLAG, &admin.json,     NULL,       "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"token", "list|create|rotate ID|revoke ID [options]",
-                                          about,   notes,
-                                          options, FG_COUNT(options)};
+    const struct cli_args_command args = {"token", "[options]",       about,     notes,
+                                          options, FG_COUNT(options), &all_verbs};
 
-    return cli_admin_main(&admin, &args, &all_verbs, argc, argv);
+    return cli_admin_main(&admin, &args, argc, argv);
 }

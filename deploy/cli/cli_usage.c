@@ -308,14 +308,14 @@ int cli_usage(int argc, char **argv)
     /* clang-format off */
     const struct cli_args_option options[] = {
         RANGE_OPTIONS(command.question),
-        {"by",   0, ARGS_TEXT, &command.question.by, "WHAT", "a row for each day (default), or each service: day, service", 0, 0},
+        {"by",   0, ARGS_TEXT, &command.question.by, "WHAT", "print a row for each day (default) or for each service: day, service", 0, 0},
         {"csv",  0, ARGS_FLAG, &command.csv,  NULL, "print CSV", 0, 0},
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print the server's JSON", 0, 0},
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"usage",     "[options]", usage_about,
-                                          usage_notes, options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"usage", "[options]",       usage_about, usage_notes,
+                                          options, FG_COUNT(options), NULL};
 
     return run(&args, &command, usage, argc, argv);
 }
@@ -327,15 +327,15 @@ int cli_cost(int argc, char **argv)
     /* clang-format off */
     const struct cli_args_option options[] = {
         RANGE_OPTIONS(command.question),
-        {"gb-month",        0, ARGS_TEXT, &command.gb_month, "USD", "price of a stored GB for a month; default 0.023", 0, 0},
-        {"thousand-writes", 0, ARGS_TEXT, &command.writes,   "USD", "price of 1,000 PUT requests; default 0.005", 0, 0},
-        {"thousand-reads",  0, ARGS_TEXT, &command.reads,    "USD", "price of 1,000 GET requests; default 0.0004", 0, 0},
+        {"gb-month",        0, ARGS_TEXT, &command.gb_month, "USD", "take this price of a stored GB for a month; default 0.023", 0, 0},
+        {"thousand-writes", 0, ARGS_TEXT, &command.writes,   "USD", "take this price of 1,000 PUT requests; default 0.005", 0, 0},
+        {"thousand-reads",  0, ARGS_TEXT, &command.reads,    "USD", "take this price of 1,000 GET requests; default 0.0004", 0, 0},
         {"json", 0, ARGS_FLAG, &command.json, NULL, "print a JSON array", 0, 0},
         CLIENT_OPTIONS(command.server),
     };
     /* clang-format on */
-    const struct cli_args_command args = {"cost",     "[options]", cost_about,
-                                          cost_notes, options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"cost",  "[options]",       cost_about, cost_notes,
+                                          options, FG_COUNT(options), NULL};
 
     return run(&args, &command, cost, argc, argv);
 }

@@ -71,7 +71,8 @@ int cli_whoami(int argc, char **argv)
     };
     const struct cli_args_command args = {
         "whoami", "[options]", "Says who you are for the server, and what you may do.\n",
-        "",       options,     FG_COUNT(options)};
+        "",       options,     FG_COUNT(options),
+        NULL};
     int words, code;
 
     if (!cli_args_begin(&args, argc, argv, &words, &code))

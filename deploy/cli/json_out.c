@@ -47,7 +47,9 @@ json_t *cli_json_time(int64_t wall_ns)
 
 enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err)
 {
-    bool good = json_dumpf(document, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0;
+    /* 15 digits show each decimal as it was meant; more show that doubles are binary. */
+    bool good =
+        json_dumpf(document, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) == 0;
 
     good = fputc('\n', out) != EOF && fflush(out) == 0 && good;
     json_decref(document);
@@ -65,5 +67,35 @@ enum fg_code cli_json_reply(struct cli_client_reply *reply, json_t **ret_documen
             code = fg_fail(err, FG_E_DECODE, "the answer is not JSON");
     }
     cli_client_reply_done(reply);
+    return code;
+}
+
+enum fg_code cli_json_report_begin(struct cli_json_report *report, struct fg_err *err)
+{
+    report->out = open_memstream(&report->text, &report->len);
+    return report->out == NULL ? fg_fail_errno(err, errno, "memory for the report") : FG_OK;
+}
+
+enum fg_code cli_json_report_end(struct cli_json_report *report, enum fg_code code, bool applied,
+                                 struct fg_err *err)
+{
+    json_t *lines = json_array(), *document;
+    struct fg_err failed;
+    char *rest;
+
+    /* What does not fit into memory ends the process, so closing cannot fail. */
+    (void)fclose(report->out);
+    for (char *line = strtok_r(report->text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        (void)json_array_append_new(lines, cli_json_text(fg_cstr(line)));
+    free(report->text);
+    document = json_pack("{s:b,s:b,s:o}", "ok", code == FG_OK, "applied", code == FG_OK && applied,
+                         "report", lines);
+    if (code != FG_OK)
+        (void)json_object_set_new(document, "error", cli_json_text(fg_cstr(err->msg)));
+    if (cli_json_print(document, stdout, &failed) != FG_OK && code == FG_OK) {
+        *err = failed;
+        code = failed.code;
+    }
     return code;
 }

@@ -27,6 +27,24 @@ json_t *cli_json_time(int64_t wall_ns);
 enum fg_code cli_json_reply(struct cli_client_reply *reply, json_t **ret_document,
                             struct fg_err *err) fg_must_check;
 
+/* Lines of text that a command writes, and that become an array of a document with --json. */
+struct cli_json_report {
+    FILE *out; /* where to write them */
+    char *text;
+    size_t len;
+};
+
+/* Opens report->out. FG_E_…: there is no memory for it. */
+enum fg_code cli_json_report_begin(struct cli_json_report *report,
+                                   struct fg_err *err) fg_must_check;
+
+/*
+ * Prints {"ok", "applied", "report", "error"}: the lines, and how the command ended, which are code
+ * and err. Returns the code, or that of an error while printing.
+ */
+enum fg_code cli_json_report_end(struct cli_json_report *report, enum fg_code code, bool applied,
+                                 struct fg_err *err) fg_must_check;
+
 /* Prints the document and a newline, and frees it. FG_E_…: what the system says of `out`. */
 enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err) fg_must_check;
 

@@ -6,61 +6,65 @@
 #include <stdio.h>
 #include <string.h>
 
+static int completion(int argc, char **argv);
+static int man(int argc, char **argv);
+
+/* In the order of help. */
 static const struct cli_command commands[] = {
-    {"server", single_run}, {"bucket", cli_bucket},   {"ring", cli_ring},
-    {"push", cli_push},     {"query", cli_query},     {"compare", cli_compare},
-    {"labels", cli_labels}, {"rules", cli_rules},     {"canary", cli_canary},
-    {"adhoc", cli_adhoc},   {"access", cli_access},   {"tenant", cli_tenant},
-    {"token", cli_token},   {"binding", cli_binding}, {"session", cli_session},
-    {"login", cli_login},   {"whoami", cli_whoami},   {"usage", cli_usage},
-    {"cost", cli_cost},     {"audit", cli_audit},     {"encryption", cli_encryption},
+    {"server", single_run, "run the server"},
+    {"push", cli_push, "send profiles from files"},
+    {"query", cli_query, "merge profiles and print a table, stacks, pprof or JSON"},
+    {"compare", cli_compare,
+     "say which functions changed between two selections, and how sure that is"},
+    {"labels", cli_labels, "list label names, values of a label, or profile types"},
+    {"rules", cli_rules, "list, create and delete recording rules, which make metrics of profiles"},
+    {"adhoc", cli_adhoc, "upload files with profiles to look at them; list, fetch, delete them"},
+    {"usage", cli_usage, "print what a tenant used, for bills: a table, CSV or JSON"},
+    {"cost", cli_cost, "print what a tenant costs in an object store"},
+    {"bucket", cli_bucket, "look into the bucket of a server, verify, repair and export it"},
+    {"ring", cli_ring, "show the ring of a cluster, and give up members that are gone"},
+    {"access", cli_access, "make the first token of a server"},
+    {"encryption", cli_encryption, "list, renew and destroy the keys of tenants in a bucket"},
+    {"tenant", cli_tenant, "list, create, suspend and resume tenants; show and set their limits"},
+    {"token", cli_token, "list, create, rotate and revoke tokens"},
+    {"binding", cli_binding, "list, create and delete roles of people and workloads in tenants"},
+    {"session", cli_session, "end the sessions of a person"},
+    {"login", cli_login, "log in at the identity provider of a server, with a browser"},
+    {"audit", cli_audit, "show who did what, and verify that no record was changed or removed"},
+    {"whoami", cli_whoami, "say who you are for the server, and what you may do"},
+    {"canary", cli_canary,
+     "push and query all the time; check that answers have each profile once"},
+    {"completion", completion, "print completions for bash, zsh and fish"},
+    {"man", man, "print man pages"},
+    {"version", cli_version, "print the version"},
 };
+
+static const struct cli_commands all = {commands, FG_COUNT(commands)};
 
 static int completion(int argc, char **argv)
 {
-    return cli_completion(commands, FG_COUNT(commands), argc, argv);
+    return cli_completion(&all, argc, argv);
 }
 
 static int man(int argc, char **argv)
 {
-    return cli_man(commands, FG_COUNT(commands), argc, argv);
-}
-
-/* Commands that print something about the others. */
-static const struct cli_command helpers[] = {{"completion", completion}, {"man", man}};
-
-/* Suggestions include the helpers and `version`, which are not in the first table. */
-static int unknown(const char *command)
-{
-    const char *known[FG_COUNT(commands) + FG_COUNT(helpers) + 1];
-    size_t n = 0;
-
-    for (size_t i = 0; i < FG_COUNT(commands); i++)
-        known[n++] = commands[i].name;
-    for (size_t i = 0; i < FG_COUNT(helpers); i++)
-        known[n++] = helpers[i].name;
-    known[n] = "version";
-    return cli_args_unknown("flamegrid", "command", command, known, FG_COUNT(known));
+    return cli_man(&all, argc, argv);
 }
 
 int main(int argc, char **argv)
 {
-    const char *command = argc > 1 ? argv[1] : "";
+    const char *name = argc > 1 ? argv[1] : "";
+    const struct cli_command *command =
+        cli_find_command(&all, strcmp(name, "--version") == 0 ? "version" : name);
 
-    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0)
-        return cli_version(argc > 2 && strcmp(argv[2], "--json") == 0);
-    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
-        cli_help(stdout);
-        return 0;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+        cli_help(&all, stdout);
+        return CLI_OK;
     }
-    for (size_t i = 0; i < FG_COUNT(commands); i++)
-        if (strcmp(command, commands[i].name) == 0)
-            return commands[i].run(argc - 2, argv + 2);
-    for (size_t i = 0; i < FG_COUNT(helpers); i++)
-        if (strcmp(command, helpers[i].name) == 0)
-            return helpers[i].run(argc - 2, argv + 2);
-    if (command[0] != '\0')
-        return unknown(command);
-    cli_help(stderr);
+    if (command != NULL)
+        return command->run(argc - 2, argv + 2);
+    if (name[0] != '\0')
+        return cli_unknown_command(&all, "flamegrid", name);
+    cli_help(&all, stderr);
     return CLI_USAGE;
 }

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -243,7 +244,7 @@ static void send_all(struct push_dir_sending *sending, unsigned connections)
 
 static int report(const struct push_dir_sending *sending, bool json, int64_t took_ns)
 {
-    double seconds = (double)took_ns / FG_SECOND_NS;
+    double seconds = round((double)took_ns / FG_MS_NS) / 1000;
     struct fg_err err;
 
     if (sending->failed > FAILURES_SHOWN_MAX)

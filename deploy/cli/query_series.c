@@ -35,8 +35,17 @@ struct shown_points {
     double covered_s;      /* of these points */
 };
 
+/* Writes when the step of a point begins. */
+static void write_start(const struct shown_points *points, size_t i, char time[CLI_TIME_TEXT_BYTES])
+{
+    cli_time_write(points->items[i]->timestamp * FG_MS_NS - (int64_t)points->step_s * FG_SECOND_NS,
+                   time);
+}
+
 /* {"step":60,"unit":"bytes","rate_unit":"bytes per second","covered":60,
- * "points":[{"time":"2026-01-31T10:00:00Z","value":3000,"covered":60,"rate":50}]} */
+ * "points":[{"start":"2026-01-31T09:59:00Z","time":"2026-01-31T10:00:00Z","value":3000,
+ * "covered":60,"rate":50}]}. A point is of the time after `start` up to `time`, as in
+ * SelectSeries. */
 static void write_json(const struct shown_points *points, struct fg_buf *out)
 {
     struct fg_json_writer json = fg_json_writer(out);
@@ -50,8 +59,10 @@ static void write_json(const struct shown_points *points, struct fg_buf *out)
     fg_json_put_fixed(&json, "covered", points->covered_s, RATE_DIGITS);
     fg_json_begin_array(&json, "points");
     for (size_t i = 0; i < points->n; i++) {
-        cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
         fg_json_begin_object(&json, NULL);
+        write_start(points, i, time);
+        fg_json_put_cstr(&json, "start", time);
+        cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
         fg_json_put_cstr(&json, "time", time);
         fg_json_put_fixed(&json, "value", points->items[i]->value, 0);
         fg_json_put_fixed(&json, "covered", points->items[i]->covered, RATE_DIGITS);
@@ -77,7 +88,8 @@ static void write_lines(const struct shown_points *points, struct fg_buf *out)
     for (size_t i = 0; i < points->n; i++) {
         const Types__V1__Point *point = points->items[i];
 
-        cli_time_write(point->timestamp * FG_MS_NS, time);
+        /* The start: the end of the last step is in the future. */
+        write_start(points, i, time);
         fg_buf_printf(out, "%s  ", time);
         write_value(point->value, points->unit, out);
         if (points->rate_unit[0] != '\0') {

@@ -253,7 +253,10 @@ def case_the_command_line_governs():
             return text if code == 0 else said
 
         check("--again" in run("access", "init", "--data", server.data, code=1), "a second init")
-        again = run("access", "init", "--again", "--name", "spare", "--data", server.data).strip()
+        made = json.loads(run("access", "init", "--again", "--name", "spare", "--json", "--data", server.data))
+        again = made["token"]
+        check(made["name"] == "spare" and made["tenants"] == ["*"] and made["scopes"] == ["admin", "tenant-admin"] and
+              again.startswith("fgt_%s_" % made["id"]) and made["expiresMs"] > 1000 * time.time(), "%s", made)
         # It was made behind the server's back, which asks to come again until it has read it.
         wait_for(lambda: servers.Caller(server.port, again).send("GET", "/api/whoami")[0] == 200, "spare token")
         check("spare" in run("whoami", FLAMEGRID_TOKEN=again), "the spare one")

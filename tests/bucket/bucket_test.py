@@ -94,7 +94,7 @@ def use_command(bucket, put):
     bucket.bad(1, "head cli/a", "rm", "cli/a")
     flamegrid.check(bucket.names("cli/", "--recursive") == ["cli/b/c"], "after rm")
     bucket.bad(1, 'has a segment "." or ".."', "cat", "../a")
-    bucket.bad(2, "a name has to follow", "cat")
+    bucket.bad(2, "NAME has to follow", "cat")
 
 
 def command_on_a_directory(folder):

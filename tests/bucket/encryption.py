@@ -174,8 +174,8 @@ def keys_are_renewed():
             make.push(server, *make.RANGES[0])
             make.flush(server)
             expected = make.answers(server)
-            text = must(server.data, "encryption", "rotate", "acme", "--encryption.key_file", first)
-            check("tenant acme has key 2" in text, "%s", text)
+            text = must(server.data, "encryption", "rotate", "acme", "--json", "--encryption.key_file", first)
+            check(json.loads(text) == {"tenant": "acme", "version": 2}, "%s", text)
             code, text = command(server.data, "encryption", "rotate", "acne", "--encryption.key_file", first)
             check(code == 1 and 'tenant "acne" has no key' in text, "%d %s", code, text)
             check("acne" not in must(server.data, "encryption", "list"), "a key of a tenant that does not exist")
@@ -194,7 +194,7 @@ def keys_are_renewed():
             both = ("--encryption.key_file", second, "--encryption.old_key_files", first)
             check("3 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "keys were not wrapped again")
             check((None, "rewrap", 200) in audited(server.data), "%s", audited(server.data))
-            check("0 keys are encrypted again" in must(server.data, "encryption", "rewrap", *both), "twice")
+            check(json.loads(must(server.data, "encryption", "rewrap", "--json", *both)) == {"rewrapped": 0}, "twice")
             server.arguments = settings(second, "--encryption.old_key_files", first)
             server.start().wait_ready()  # which encrypts the key of its head again
             check(server.terminate() == 0, "%s", server.log_tail())
@@ -222,7 +222,8 @@ def a_tenant_is_shredded():
                                                                 versions.HOURS[1] * 1000)
             code, text = command(server.data, "encryption", "shred", "zeta", *key)
             check(code != 0 and "--yes" in text, "%d %s", code, text)
-            must(server.data, "encryption", "shred", "zeta", "--yes", *key)
+            text = must(server.data, "encryption", "shred", "zeta", "--yes", "--json", *key)
+            check(json.loads(text) == {"tenant": "zeta", "versions": 1}, "%s", text)
             time.sleep(5 * POLL_S)
             fields = {"profileTypeID": make.CPU, "labelSelector": '{pod="p0"}', "start": versions.HOURS[0] * 1000,
                       "end": versions.HOURS[1] * 1000 - 1000}
@@ -244,7 +245,10 @@ def a_tenant_is_shredded():
             check(("zeta", 2) not in keys_of_readable(server.data, key), "written after it was shredded")
             text = must(server.data, "bucket", "verify", *key)  # it is what somebody wanted
             check("shredded: zeta: nobody can read" in text and "flamegrid encryption drop zeta" in text, "%s", text)
-            must(server.data, "encryption", "drop", "zeta", "--apply", *key)
+            report = json.loads(must(server.data, "encryption", "drop", "zeta", "--json", *key))
+            check(report["ok"] and not report["applied"] and "nothing was written" in report["report"][-1], "%s", report)
+            report = json.loads(must(server.data, "encryption", "drop", "zeta", "--apply", "--json", *key))
+            check(report["ok"] and report["applied"] and "they have left its manifest" in report["report"][-1], "%s", report)
             text = must(server.data, "bucket", "verify", *key)
             check("shredded: " not in text, "%s", text)
             check(audited(server.data) == [("zeta", "shred", "begin"), ("zeta", "shred: keys 1 to 1", 200), ("zeta", "drop", "begin"),

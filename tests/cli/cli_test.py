@@ -211,19 +211,32 @@ def case_push_of_what_is_no_profile(cli):
 def case_slips_of_the_fingers(cli):
     for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
                         (("pussh", "x"), r'did you mean "push"\?'),
-                        (("frobnicate",), r'there are server, bucket, .*version; see flamegrid --help'),
+                        (("frobnicate",), r'; it is server, push, .* or version; see flamegrid --help'),
                         (("bucket", "verfy"), r'unknown verb "verfy"; did you mean "verify"\?'),
                         (("bucket", "exprot"), r'did you mean "export"\?'),
-                        (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
+                        (("bucket", "frobnicate"), r'; it is ls, cat, .* or export; see flamegrid bucket --help'),
                         (("ring", "forgt"), r'did you mean "forget"\?'),
                         (("rules", "crate"), r'did you mean "create"\?'),
                         (("audit", "lst"), r'unknown verb "lst"; did you mean "list"\?'),
-                        (("audit", "list", "x"), "list: too many words"),
-                        (("audit", "--json", "verify"), "verify comes before its options"),
+                        (("audit", "list", "x"), 'list: unexpected argument "x"; see flamegrid audit list --help'),
+                        (("audit", "--json", "verify"), "no bucket at"),
+                        (("audit", "verify", "--who", "x"), "verify: it takes no --who; see flamegrid audit verify --help"),
+                        (("ring", "--json"), "flamegrid ring: ls, forget or replicate has to follow; see flamegrid ring --help"),
+                        (("access",), "flamegrid access: init has to follow; see flamegrid access --help"),
+                        (("access", "frobnicate"), 'unknown verb "frobnicate"; it is init; see flamegrid access --help'),
+                        (("encryption", "rotate"), "rotate: TENANT has to follow; see flamegrid encryption rotate --help"),
+                        (("encryption", "rewrap", "x"), 'rewrap: unexpected argument "x"'),
+                        (("bucket",), "ls, cat, .* or export has to follow; see flamegrid bucket --help"),
+                        (("bucket", "inspect", "--json", "--data", "x"), "NAME has to follow; see flamegrid bucket inspect --help"),
+                        (("bucket", "verify", "--apply"), "verify: it takes no --apply; see flamegrid bucket verify --help"),
+                        (("bucket", "cat", "x", "--json"), "cat: it takes no --json"),
+                        (("bucket", "rebuild", "l0", "--generation", "x"), "--generation x: a number"),
+                        (("token", "list", "--forever"), "list: it takes no --forever; see flamegrid token list --help"),
+                        (("version", "x"), 'unexpected word "x"; see flamegrid version --help'),
                         (("audit",), "list, tail, export or verify has to follow"),
-                        (("tenant", "create"), "create: an ID has to follow"),
-                        (("tenant", "create", "a", "b"), "create: too many words"),
-                        (("token", "rotate", "--overlap", "1h"), "rotate: an ID has to follow"),
+                        (("tenant", "create"), "create: ID has to follow"),
+                        (("tenant", "create", "a", "b"), 'create: unexpected argument "b"'),
+                        (("token", "rotate", "--overlap", "1h"), "rotate: ID has to follow"),
                         (("token", "lst"), r'did you mean "list"\?'),
                         (("token", "list", "--tenant", "shop"), r"unknown option --tenant \(did you mean --tenants\?\)"),
                         (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
@@ -359,7 +372,7 @@ def case_certificate_of_ones_own(cli):
 
 
 def case_completion(cli):
-    check(cli.lines("completion", "words")[:3] == ["server", "bucket", "ring"], "commands")
+    check(cli.lines("completion", "words")[:3] == ["server", "push", "query"], "commands")
     for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
                         (("bucket", "export"), "--split"), (("ring",), "forget"), (("rules",), "delete"),
                         (("rules", "create"), "--group-by"), (("server",), "--data"),
@@ -378,11 +391,40 @@ def case_completion(cli):
     cli.bad(2, "which shell\\? bash, zsh or fish", "completion", "ksh")
 
 
+def verbs_of(cli, command):
+    words = cli.lines("completion", "words", command)
+    return [word for word in words if not word.startswith("-")]
+
+
+def case_help_of_verbs(cli):
+    """Each verb has help of its own, with the options that it takes and no others."""
+    for command in ("bucket", "ring", "access", "encryption", "audit", "rules", "adhoc", "tenant", "token", "binding", "session"):
+        overview = cli.good(command, "--help").decode()
+        verbs = verbs_of(cli, command)
+        check(verbs, "%s has no verbs", command)
+        for verb in verbs:
+            text = cli.good(command, verb, "--help").decode()
+            check(text.startswith("usage: flamegrid %s %s" % (command, verb)) and len(text) < len(overview) + 2000, "%s", text)
+            check("flamegrid %s %s" % (command, verb) in overview and re.search("^  %s( |$)" % verb, overview, re.M), "%s", overview)
+            shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)
+            check(["--" + name for name in shown] == cli.lines("completion", "words", command, verb), "%s %s: %s", command, verb, shown)
+    check(re.search(r"^Compares the manifests", cli.good("bucket", "--json", "verify", "--help").decode(), re.M), "an option first")
+    check("--apply" not in cli.good("bucket", "verify", "--help").decode(), "options of other verbs")
+    check(cli.good("version", "--help").startswith(b"usage: flamegrid version"), "version")
+
+
 def case_man_pages(cli):
-    for command in ("push", "query", "labels", "rules", "bucket", "ring", "canary", "adhoc"):
+    overview = cli.good("man").decode()
+    check(overview.startswith(".TH FLAMEGRID 1\n.SH NAME\nflamegrid \\- a continuous\\-profiling server"), "%s", overview[:200])
+    for command in cli.lines("completion", "words"):
+        check(".B %s\n" % command in overview, "the overview lacks %s", command)
+        if command == "server":
+            continue
         page = cli.good("man", command).decode()
-        has_options = command != "bucket"  # those of its verbs are in the text
-        check(page.startswith(".TH FLAMEGRID 1\n") and (".SH OPTIONS" in page) == has_options, "%s", page[:200])
+        head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), command)
+        check(re.match(head, page), "%s", page[:200])
+        check((".SH OPTIONS" in page) == (command not in ("completion", "man")), "%s: options", command)
+        check(page.count(".TP\n.B ls\n") == (command in ("bucket", "ring")), "%s: verbs", command)
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
     check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
     for program in [[PROGRAM, "man", "server"]] + [[*program, "--help=man"] for program in PROGRAMS[1:]]:
@@ -396,6 +438,7 @@ def case_man_pages(cli):
         check(set(settings) - {"config", "help"} == set(paged) and len(paged) > 20, "%s: --help and the page differ: %s",
               program, set(settings) ^ set(paged))
     cli.bad(2, 'unknown command "pull"; did you mean "push"', "man", "pull")
+    cli.bad(2, "one COMMAND at a time", "man", "push", "query")
 
 
 def case_push_failures(cli):
@@ -405,6 +448,7 @@ def case_push_failures(cli):
     cli.bad(1, r"ends in its type, as shop\.cpu does.*unknown profile type: app", "push", "a.folded", "--name", "my.app")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
+    cli.bad(2, r"--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--connections", "2")
     # A failed file does not stop the others.
     code, out, err = cli.run("push", "missing", "a.folded", "--name", "twice")
     check(code == 1 and b"a.folded: ok" in out and "missing: failed" in err, "%d %s %s", code, out, err)
@@ -474,7 +518,7 @@ def case_push_dir_goes_on_where_it_was_interrupted(cli):
     check(re.fullmatch(r"(1|2) files sent, \d+ bytes, 0 failed, \d+\.\d s, (8|9) sent before", said[0]), "%s", said)
     check(not os.path.exists(os.path.join(cli.folder, "notes")), "the notes are left")
     check(cli.lines(*push)[0].startswith("10 files sent"), "all again")
-    cli.bad(2, "--resume needs --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
+    cli.bad(2, "--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
 
 
 def case_progress_is_for_terminals(cli):
@@ -571,7 +615,14 @@ def case_query_sorted_by_total(cli):
     for column, want in (("self", ["other", "leaf", "work", "main"]), ("total", ["main", "work", "other", "leaf"])):
         lines = cli.lines("query", "deep", "--output", "table", "--sort", column)
         check([line.split()[-1] for line in lines[3:]] == want, "%s: %s", column, lines)
+    check(cli.lines("query", "deep", "--sort", "total") == lines, "rows are of a table")
+    check(len(cli.lines("query", "deep", "--limit", "1")) == 5, "%s", cli.lines("query", "deep", "--limit", "1"))
     cli.bad(2, "--sort size: it is self or total", "query", "deep", "--sort", "size")
+    for words, want in ((("--output", "folded", "--sort", "total"), "--sort and --limit need --output table or --diff"),
+                        (("--json", "--limit", "3"), "--sort and --limit need"), (("--series", "--limit", "3"), "--sort and --limit need"),
+                        (("--output", "folded", "--json"), "--json and --output folded do not go together"),
+                        (("--step", "60"), "--step needs --series"), (("--series", "--max-nodes", "9"), "--max-nodes and --series")):
+        cli.bad(2, want, "query", "deep", *words)
 
 
 def case_query_series(cli):
@@ -579,12 +630,16 @@ def case_query_series(cli):
         cli.good("push", "deep.folded", "--name", "steps", "--from", "2026-01-09T" + at)
     span = ("--from", "2026-01-09T10:00:01", "--until", "2026-01-09T10:01:59")
     lines = cli.lines("query", "steps", "--series", "--step", "60", *span)
-    check(lines == ["2026-01-09T10:01:00Z  1.40s  46.67ms/s in 30 s", "2026-01-09T10:02:00Z  2.80s  31.11ms/s in 90 s"], "%s", lines)
+    check(lines == ["2026-01-09T10:00:00Z  1.40s  46.67ms/s in 30 s", "2026-01-09T10:01:00Z  2.80s  31.11ms/s in 90 s"], "%s", lines)
     answer = json.loads(cli.good("query", "steps", "--series", "--step", "60", "--json", *span))
     check(answer == {"step": 60, "unit": "nanoseconds", "rate_unit": "nanoseconds per second", "covered": 120,
-                     "points": [{"time": "2026-01-09T10:01:00Z", "value": 1_400_000_000, "covered": 30, "rate": 46666666.667},
-                                {"time": "2026-01-09T10:02:00Z", "value": 2_800_000_000, "covered": 90, "rate": 31111111.111}]}, "%s",
-          answer)
+                     "points": [{"start": "2026-01-09T10:00:00Z", "time": "2026-01-09T10:01:00Z", "value": 1_400_000_000, "covered": 30,
+                                 "rate": 46666666.667},
+                                {"start": "2026-01-09T10:01:00Z", "time": "2026-01-09T10:02:00Z", "value": 2_800_000_000, "covered": 90,
+                                 "rate": 31111111.111}]}, "%s", answer)
+    # Steps of months: none of them seems to begin in the future.
+    line, = cli.lines("query", "steps", "--series", "--from", "1990-01-01")
+    check(line[:10] <= "2026-01-09", "%s", line)
     check(len(cli.lines("query", "steps", "--series", *span)) > 0, "without a step")
     cli.bad(1, "no profiles of", "query", "nobody", "--series", "--type", CPU)
     cli.bad(2, "one of --output, --series and --diff", "query", "steps", "--series", "--output", "table")
@@ -703,10 +758,11 @@ def case_labels(cli):
 
 
 def case_private_labels_are_listed_if_they_are_stored(cli):
-    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}")
-    names = cli.lines("labels", "--match", "hides")
+    cli.good("push", "a.folded", "--name", "hides{env=e,__mine__=x,__session_id__=77e425ea48b3919f}", "--from", "2026-01-10")
+    then = ("--match", "hides", "--from", "2026-01-09", "--until", "2026-01-11")
+    names = cli.lines("labels", *then)
     check("env" in names and "__type__" in names and not {"__mine__", "__session_id__", "__delta__"} & set(names), "%s", names)
-    listed = json.loads(cli.good("labels", "--match", "hides", "--cardinality", "--json"))
+    listed = json.loads(cli.good("labels", *then, "--cardinality", "--json"))
     check([row["name"] for row in listed] == names, "%s", listed)
 
 
@@ -800,7 +856,7 @@ def case_bucket_verify(cli):
         cli.bad(1, "neither a manifest nor", "bucket", "inspect", "proof/x", "--data", server.data)
         cli.bad(1, "nothing is wrong with", "bucket", "repair", held[0], "--apply", "--data", server.data)
         cli.bad(1, "neither a segment nor a block", "bucket", "repair", "manifests/l0", "--data", server.data)
-        cli.bad(2, "a name has to follow", "bucket", "repair", "--apply", "--data", server.data)
+        cli.bad(2, "OBJECT has to follow", "bucket", "repair", "--apply", "--data", server.data)
         for name in held:
             path = os.path.join(server.data, "bucket", "objects", name)
             with open(path, "r+b") as file:
@@ -833,7 +889,9 @@ def case_json_of_push(cli):
     check([file["ok"] for file in sent["files"]] == [True, False] and "No such file" in sent["files"][1]["error"], "%s", sent)
     os.makedirs(os.path.join(cli.folder, "json-dir", "shop"))
     cli.file("json-dir/shop/a.folded", FOLDED.encode())
-    sent = as_json(cli, "push", "--dir", "json-dir")
+    text = cli.good("push", "--dir", "json-dir", "--json").decode()
+    check(re.search(r'"seconds":\d+\.\d{1,3}\}', text), "%s", text)
+    sent = json.loads(text)
     check({key: sent[key] for key in sent if key != "seconds"} ==
           {"ok": True, "files_sent": 1, "bytes": len(FOLDED), "files_failed": 0, "files_sent_before": 0}, "%s", sent)
 
@@ -880,12 +938,15 @@ def case_json_of_buckets(cli):
         report = json.loads(out)
         check(code == 1 and "faults" in err and not report["ok"] and report["faults"][0]["object"] == segment, "%d %s", code, out)
         check("damaged" in report["faults"][0]["fault"] and "flamegrid bucket" in report["faults"][0]["cure"], "%s", report)
+        code, out, err = cli.run("bucket", "rm", "not-there", "--json", *at)
+        check(code == 1 and out == b"" and "rm: " in err, "%d %s %s", code, out, err)
         given_up = as_json(cli, "bucket", "quarantine", segment, *at)
         check(given_up["ok"] and not given_up["applied"] and given_up["report"][-1].startswith("nothing was written"), "%s", given_up)
         code, out, _ = cli.run("bucket", "repair", "manifests/l0", "--json", *at)
         failed = json.loads(out)
         check(code == 1 and not failed["ok"] and "neither a segment nor a block" in failed["error"], "%d %s", code, out)
         cli.bad(2, "--json", "bucket", "cat", "manifests/l0", *at, "--json=1")
+        check(as_json(cli, "bucket", "rm", segment, *at) == {"name": segment, "removed": True}, "rm")
 
 
 def case_ring(cli):
@@ -911,9 +972,11 @@ def case_ring(cli):
     check(ring == json.loads(cli.good("ring", "forget", "bob", "--json", *options)), "twice")
     cli.bad(1, "9 replicas; there can be 1 to 3", "ring", "replicate", "9", *options)
     cli.bad(2, "forget: NAME has to follow", "ring", "forget", *options)
-    cli.bad(2, "unknown verb \"rm\"; there are ls, forget, replicate; see", "ring", "rm", *options)
+    cli.bad(2, "unknown verb \"rm\"; it is ls, forget or replicate; see", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
+    for before in (("--json", "ls", *options), (*options, "--json", "ls"), ("--json", *options, "ls"), ("ls", *options, "--json")):
+        check(json.loads(cli.good("ring", *before)) == ring, "%s", before)
 
 
 PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
@@ -957,7 +1020,7 @@ def case_rules(cli):
     cli.bad(1, "needs the whole profile type", "rules", "create", "--metric", "a", "--match", "shop.cpu")
     cli.bad(1, "--label: a is not NAME=VALUE", "rules", "create", "--metric", "a", "--match", CPU, "--label", "a")
     cli.bad(1, "No such file", "rules", "create", "nowhere.json")
-    for words, want in ((("get",), "get: ID has to follow"), ((), "list, get, create or delete"), (("list", "x"), "too many words"),
+    for words, want in ((("get",), "get: ID has to follow"), ((), "list, get, create or delete"), (("list", "x"), "unexpected argument"),
                         (("create",), "--metric and --match, or a FILE"), (("create", "--metric", "a"), "--metric and --match"),
                         (("create", "rule.json", "--metric", "a"), "do not go together"), (("create", "--top", "101"), "100")):
         cli.bad(2, want, "rules", *words)
@@ -1101,9 +1164,10 @@ def case_adhoc(cli):
     code, out, err = cli.run("adhoc", "upload", "--json", "nowhere", "c.pb.gz")
     check(code == 1 and [file["ok"] for file in json.loads(out)["files"]] == [False, True] and "nowhere" in err, "%s", out)
     cli.bad(2, "upload, list, get or delete", "adhoc")
-    cli.bad(2, "which files", "adhoc", "upload")
-    cli.bad(2, "one id", "adhoc", "get")
-    cli.bad(2, "one id", "adhoc", "delete", "a", "b")
+    cli.bad(2, r"upload: FILE\.\.\. has to follow", "adhoc", "upload")
+    cli.bad(2, "ID has to follow", "adhoc", "get")
+    cli.bad(1, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
+    cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
 
