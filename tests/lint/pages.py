@@ -96,7 +96,7 @@ def metrics_tables(programs, alerts):
             rows[match.group(1)] = match
             owners.setdefault(match.group(1), []).append(service)
     titles = sorted({title_of(of) for of in owners.values()},
-                    key=lambda title: ("Every program", "Distributor, ingester and querier", "Distributor", "Ingester", "Querier",
+                    key=lambda title: ("Every program", "Distributor, ingester and querier", "Distributor and querier", "Distributor", "Ingester", "Querier",
                                        "Compactor", "Canary").index(title))
     tables = {}
     for title in titles:

@@ -89,7 +89,7 @@ export function parseValues(text: string): { value: string; tenant: string }[] |
 
 const DAY_MS = 86_400_000;
 
-/* Whether it was not used for so many days, as far as that is recorded. A token that is younger may be on its way. */
+/* Whether it was not used for so many days, if uses were recorded for so long. A token that is younger may be on its way. */
 export function isIdle(token: Token, sinceMs: number | undefined, days: number, nowMs: number): boolean {
   return sinceMs !== undefined && Math.max(token.lastUsedMs ?? sinceMs, token.createdMs) < nowMs - days * DAY_MS;
 }
