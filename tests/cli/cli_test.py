@@ -1026,6 +1026,20 @@ def case_rules(cli):
         cli.bad(2, want, "rules", *words)
 
 
+def case_every_metric_is_documented(cli):
+    """A server has no metric that --metrics-docs, and so deploy/operations/metrics.md, lacks, and each is of the type that it says."""
+    with flamegrid.Server("--querier.disk_cache", os.path.join(cli.folder, "disk-cache")) as server:
+        server.start().wait_ready()
+        other = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        push_all(other)  # counts requests by route, and fills histograms
+        other.good("labels", "service_name")
+        served = dict(re.findall(r"^# TYPE (\S+) (\w+)$", server.metrics(), re.M))
+    page = subprocess.run(PROGRAMS[0] + ["--metrics-docs"], capture_output=True, check=True, timeout=TIMEOUT_S).stdout.decode()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.M))
+    check(len(served) > 100, "%d metrics", len(served))
+    check({name: documented.get(name) for name in served} == served, "%s", set(served.items()) - set(documented.items()))
+
+
 def all_settings():
     """Returns the settings of all programs with their defaults: path -> value."""
     settings = {}
