@@ -92,7 +92,7 @@ enum fg_code cmp_query_list_get(struct cmp_query_list *list, struct cmp_env *env
                                 struct fg_slice tenant, struct fg_usage_queries *ret_queries,
                                 struct fg_err *err)
 {
-    const struct cmp_query_list_day *known;
+    const struct cmp_query_list_day *known = NULL;
     const struct fg_query_count *count;
 
     if (know_day(list, env, day, &known, err) != FG_OK)
