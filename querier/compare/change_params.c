@@ -40,8 +40,9 @@ static void read_url(const struct qry_render_params *url, struct texts *texts)
     };
 }
 
-/* Returns where the text of a parameter belongs; NULL: there is none of that name. */
-static struct fg_slice *find(struct texts *texts, struct fg_slice name)
+/* Returns where the text of a parameter belongs; NULL: there is none of that name. *ret_bit: one
+ * for each parameter. */
+static struct fg_slice *find(struct texts *texts, struct fg_slice name, uint32_t *ret_bit)
 {
     const struct {
         const char *name;
@@ -64,8 +65,10 @@ static struct fg_slice *find(struct texts *texts, struct fg_slice name)
     };
 
     for (size_t i = 0; i < FG_COUNT(known); i++)
-        if (fg_slice_is(name, known[i].name))
+        if (fg_slice_is(name, known[i].name)) {
+            *ret_bit = UINT32_C(1) << i;
             return known[i].text;
+        }
     return NULL;
 }
 
@@ -74,10 +77,11 @@ static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, s
                                  struct fg_err *err)
 {
     enum fg_json_token token;
+    uint32_t seen = 0, bit = 0;
 
     while ((token = fg_json_next(json)) == FG_JSON_KEY) {
         struct fg_slice name = fg_json_text(json, arena), text;
-        struct fg_slice *into = name.ptr == NULL ? NULL : find(texts, name);
+        struct fg_slice *into = name.ptr == NULL ? NULL : find(texts, name, &bit);
 
         /* An unknown name is refused: it is misspelled, and without it the answer would be to
          * another question. */
@@ -85,6 +89,9 @@ static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, s
             return fg_fail(err, FG_E_INVALID, "body: there is no parameter \"%.*s\"",
                            (int)FG_MIN(name.len, (size_t)64),
                            name.ptr == NULL ? "" : (const char *)name.ptr);
+        if ((seen & bit) != 0)
+            return fg_fail(err, FG_E_INVALID, "body: %.*s is there twice", FG_S(name));
+        seen |= bit;
         token = fg_json_next(json);
         if (token == FG_JSON_BAD)
             break;

@@ -736,6 +736,7 @@ def wrong_requests(_):
             check(status == want and text in body, "%s: %d %s", target, status, body)
         for body, want, text in ((b"{", 400, b"body"), (b"[]", 400, b"body: "), (b'{"a":"b"}', 400, b"no parameter"),
                                  (b'{"by":["share"]}', 400, b"neither a text nor a number"), (b'{"by":"x"} 1', 400, b"body"),
+                                 (b'{"by":"share","by":"rate"}', 400, b"by is there twice"),
                                  (b"{}", 400, b"leftQuery is missing"), (b"", 400, b"leftQuery is missing")):
             status, answer = client.send("POST", "/api/compare", body)
             check(status == want and text in answer, "%s: %d %s", body, status, answer)
