@@ -116,7 +116,7 @@ def command_without_a_verb(_folder):
     bucket = Bucket([], {})
     flamegrid.check(b"usage: flamegrid bucket ls" in bucket.good("--help"), "--help")
     bucket.bad(2, 'unknown verb "mv"', "mv", "a", "b")
-    bucket.bad(2, "usage: flamegrid bucket ls")
+    bucket.bad(2, "quarantine or export has to follow; see flamegrid bucket --help")
     bucket.bad(2, "unknown flag", "ls", "--buckets.type", "s3")
 
 
