@@ -1,6 +1,7 @@
 #include "proto/folded.h"
 
 #include "common/base/str.h"
+#include "proto/lines.h"
 
 struct folded_reader {
     const struct fg_folded_request *request;
@@ -9,19 +10,6 @@ struct folded_reader {
     uint32_t cap;
     uint32_t group;
 };
-
-/* Takes the next line off the text, without its end. */
-static struct fg_slice next_line(struct fg_slice *text)
-{
-    size_t end = fg_slice_find(*text, '\n');
-    struct fg_slice line = fg_slice_sub(*text, 0, end);
-
-    *text = end == SIZE_MAX ? fg_slice_sub(*text, text->len, 0)
-                            : fg_slice_sub(*text, end + 1, text->len);
-    if (line.ptr != NULL && line.len > 0 && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    return line;
-}
 
 static size_t last_blank(struct fg_slice line)
 {
@@ -120,7 +108,7 @@ enum fg_code fg_folded_decode(struct fg_slice in, const struct fg_folded_request
         return err->code;
     while (in.len > 0) {
         number++;
-        if (read_line(&reader, arena, next_line(&in), err) != FG_OK)
+        if (read_line(&reader, arena, fg_line_next(&in), err) != FG_OK)
             return fg_wrap(err, "line %zu", number);
     }
     return fg_builder_finish(reader.builder, &request->upload, request->period, err);

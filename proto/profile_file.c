@@ -1,7 +1,9 @@
 #include "proto/profile_file.h"
 
+#include "proto/flamebearer.h"
 #include "proto/folded.h"
 #include "proto/jfr/jfr.h"
+#include "proto/perf_script.h"
 #include "proto/pprof/pprof.h"
 #include "proto/speedscope.h"
 #include "proto/tree_formats.h"
@@ -66,6 +68,31 @@ static enum fg_code read_tree(struct file_reading *reading, enum fg_tree_format 
     struct fg_batch batch = {.types = &type, .n_types = 1};
 
     if (fg_tree_format_decode(reading->file->content, &request, reading->arena, &batch,
+                              reading->counts, err) != FG_OK)
+        return err->code;
+    return reading->sink(&batch, reading->arg, err);
+}
+
+/* ---- formats for looking at ---- */
+
+static enum fg_code read_flamebearer(struct file_reading *reading, struct fg_err *err)
+{
+    const struct fg_flamebearer_request request = {.upload = upload_of(reading, named(reading)),
+                                                   .untyped = reading->file->untyped};
+    struct fg_batch batch;
+
+    if (fg_flamebearer_decode(reading->file->content, &request, reading->arena, &batch,
+                              reading->counts, err) != FG_OK)
+        return err->code;
+    return reading->sink(&batch, reading->arg, err);
+}
+
+static enum fg_code read_perf_script(struct file_reading *reading, struct fg_err *err)
+{
+    const struct fg_upload upload = upload_of(reading, named(reading));
+    struct fg_batch batch;
+
+    if (fg_perf_script_decode(reading->file->content, &upload, reading->arena, &batch,
                               reading->counts, err) != FG_OK)
         return err->code;
     return reading->sink(&batch, reading->arg, err);
@@ -149,6 +176,10 @@ enum fg_code fg_profile_file_decode(const struct fg_profile_file *file, struct f
         return read_tree(&reading, FG_FORMAT_TRIE, err);
     case FG_FILE_TREE:
         return read_tree(&reading, FG_FORMAT_TREE, err);
+    case FG_FILE_FLAMEBEARER:
+        return read_flamebearer(&reading, err);
+    case FG_FILE_PERF_SCRIPT:
+        return read_perf_script(&reading, err);
     /* Read after the switch, where the compiler wants an answer for any value. */
     case FG_FILE_SPEEDSCOPE:
         break;

@@ -1,5 +1,5 @@
 /*
- * Reads a file that somebody looks at without storing it as a series: any format of /ingest
+ * Reads a file that somebody looks at without storing it as a series: any format
  * (file_format.h) into batches. Such a file says nothing of a service, and some formats say nothing
  * of what they count. So all batches have the same service, and what a format does not say comes
  * from the caller.

@@ -118,7 +118,8 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
         read_times(push, err) != FG_OK)
         return err->code;
     /* Here and not at the server, which would refuse each file of a folder one by one. */
-    if (format != NULL && !fg_file_format_parse(fg_cstr(format), &known))
+    if (format != NULL &&
+        (!fg_file_format_parse(fg_cstr(format), &known) || !fg_file_format_is_ingested(known)))
         return fg_fail(err, FG_E_INVALID,
                        "--format %s: it is pprof, folded, lines, jfr, trie, "
                        "tree or speedscope",

@@ -155,12 +155,17 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
                                  struct fg_slice content, struct cli_pushed *ret_pushed,
                                  struct fg_err *err)
 {
-    const char *format = pushing->format != NULL
-                             ? pushing->format
-                             : fg_file_format_name(fg_file_format_find(fg_cstr(file), content));
+    enum fg_file_format found = fg_file_format_find(fg_cstr(file), content);
+    const char *format = pushing->format != NULL ? pushing->format : fg_file_format_name(found);
     int64_t time_ns;
-    enum fg_code code = cli_push_content_check(format, content, &time_ns, err);
+    enum fg_code code;
 
+    if (pushing->format == NULL && !fg_file_format_is_ingested(found))
+        return fg_fail(err, FG_E_INVALID,
+                       "%zu bytes of %s, which is stored as no series: flamegrid adhoc upload "
+                       "takes it to look at",
+                       content.len, format);
+    code = cli_push_content_check(format, content, &time_ns, err);
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
     /* Labels of a file .series are complete; a name may lack some of them. */

@@ -585,6 +585,14 @@ def case_query_table(cli):
     check("2.00MiB" in "".join(cli.lines("query", "shop.alloc_space", "--output", "table")), "bytes")
 
 
+def case_push_only_what_is_stored(cli):
+    cli.file("saved.json", cli.good("query", "shop", "--output", "json"))
+    cli.file("perf.txt", b"a 1 1.0: cycles:\n\t0f f (m)\n\n")
+    for name, kind in (("saved.json", "flamebearer"), ("perf.txt", "perf_script")):
+        cli.bad(1, "%s: failed, .*of %s, which is stored as no series: flamegrid adhoc upload" % (name, kind), "push", name, "--name", "a")
+        cli.bad(2, "--format %s: it is pprof" % kind, "push", name, "--name", "a", "--format", kind)
+
+
 def case_query_pprof(cli):
     data = gzip.decompress(cli.good("query", "my.api", "--output", "pprof"))
     check(pprof.read_totals(data) == [40_000_000], "%s", pprof.read_totals(data))

@@ -24,8 +24,9 @@ static enum fg_code take(struct fg_batch *batch, void *arg, struct fg_err *err)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = {"",       "a.pb",   "a.folded", "a.lines", "a.jfr",
-                                        "a.trie", "a.tree", "a.json",   "a.pb.gz", ".gz"};
+    static const char *const names[] = {"",        "a.pb",   "a.folded",     "a.lines",
+                                        "a.jfr",   "a.trie", "a.tree",       "a.json",
+                                        "a.pb.gz", ".gz",    "a.perf_script"};
     struct fg_slice content = fg_bytes(data + (size > 0), size > 0 ? size - 1 : 0);
     const char *name = size > 0 ? names[data[0] % FG_COUNT(names)] : "";
     const struct fg_profile_file file = {

@@ -273,6 +273,47 @@ def names_and_contents_tell_the_format():
         check(upload(client, "../<b>.folded", FOLDED)["name"] == ".." + "__b_.folded", "a path")
 
 
+PERF = b"""# captured on: today
+
+java 12688/12700 [002] 6544038.708352:     250000 cpu-clock:pppH:
+	    7f2c0a01b3c4 Interpreter+0x1c4 (/tmp/perf-12688.map)
+	    7f2c13f1d0aa [unknown] (/usr/lib/libjvm.so)
+
+java 12688/12700 [002] 6544038.718352:          1 page-faults:
+	    7f2c13f1d0aa [unknown] (/usr/lib/libjvm.so)
+
+"""
+
+
+def saved_flame_graphs_and_perf():
+    """What the server has drawn can be looked at again, bar by bar; and what `perf script` says, each event by itself."""
+    with flamegrid.Server() as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        send(client, "POST", "/ingest?name=shop.cpu&from=now-20s&until=now-10s", FOLDED)
+        send(client, "POST", "/ingest?name=shop.inuse_space&from=now-20s&until=now-10s", OTHER)
+        for query in ("process_cpu:cpu:nanoseconds:cpu:nanoseconds{}", "memory:inuse_space:bytes::{}"):
+            target = "/pyroscope/render?" + urllib.parse.urlencode({"query": query, "from": "now-1h", "until": "now"})
+            saved = send(client, "GET", target)
+            check(stacks(json.loads(saved))["total"][0] > 0, "%s: nothing", query)
+            made = upload(client, "saved.json", saved)
+            check(made["format"] == "flamebearer", "%s", made)
+            again = shown(client, made["id"])
+            check(stacks(again) == stacks(json.loads(saved)), "%s instead of %s", again, saved)
+            check(again["metadata"] == json.loads(saved)["metadata"], "%s instead of %s", again, saved)
+            check(stacks(shown(client, upload(client, "", json.dumps(again).encode())["id"])) == stacks(again), "an answer of ours, once more")
+            side = urllib.parse.urlencode({"leftQuery": query, "rightQuery": query, "leftFrom": "now-1h", "rightFrom": "now-1h"})
+            status, answer = client.send("POST", "/api/adhoc?name=diff.json", send(client, "GET", "/pyroscope/render-diff?" + side))
+            check(status == 400 and b"a comparison" in answer, "%d %s", status, answer)
+        for name in ("", "out.txt", "out.perf_script", "out.perf_script.gz"):
+            made = upload(client, name, gzip.compress(PERF) if name.endswith(".gz") else PERF)
+            check(made["format"] == "perf_script" and made["types"] == ["cpu-clock:pppH", "page-faults"], "%s", made)
+            found = stacks(shown(client, made["id"]))
+            check(found == {"total": [1, 0], "total;java": [1, 0], "total;java;[libjvm.so]": [1, 0],
+                            "total;java;[libjvm.so];Interpreter": [1, 1]}, "%s", found)
+            found = stacks(shown(client, made["id"], type="page-faults"))
+            check(found == {"total": [1, 0], "total;java": [1, 0], "total;java;[libjvm.so]": [1, 1]}, "%s", found)
+
+
 def tenants_are_apart():
     with flamegrid.Server("--multitenancy_enabled", "true") as server:
         server.start().wait_ready()
@@ -429,7 +470,7 @@ def wrong_requests():
 
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_known_args()[0].pattern)
-    for case in (life_of_a_file, comparison, names_and_contents_tell_the_format, tenants_are_apart, limits, expiry, damage,
+    for case in (life_of_a_file, comparison, names_and_contents_tell_the_format, saved_flame_graphs_and_perf, tenants_are_apart, limits, expiry, damage,
                  limits_that_were_lowered, wrong_requests, files_of_all_formats, nasty_files):
         tally.run(case.__name__, case)
     tally.finish()

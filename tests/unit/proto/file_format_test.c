@@ -38,6 +38,16 @@ static void formats_are_found(void **state)
         {"out.txt", "a;b 1\n", 6, FG_FILE_FOLDED},
         {"stacks", "a;b 1\n", 6, FG_FILE_FOLDED},
         {".gz", "a;b 1\n", 6, FG_FILE_FOLDED},
+        {"-", "{\"version\":1,\"flamebearer\":{}}", 30, FG_FILE_FLAMEBEARER},
+        {"a.json", "{\"flamebearer\":{}}", 18, FG_FILE_FLAMEBEARER},
+        {"a.json", "{\"profiles\":{\"flamebearer\":1}}", 32, FG_FILE_SPEEDSCOPE},
+        {"a.json", "{\"flamebearer", 13, FG_FILE_SPEEDSCOPE},
+        {"-", "# captured\n\na b 7/8 1.5: 10 cycles:\n\t0f f (m)\n", 46, FG_FILE_PERF_SCRIPT},
+        {"out.txt", "a 7 1.5: cycles:\n", 17, FG_FILE_PERF_SCRIPT},
+        {"out.folded", "a 7 1.5: cycles:\n", 17, FG_FILE_FOLDED},
+        {"a.perf_script", "", 0, FG_FILE_PERF_SCRIPT},
+        {"-", "7 cycles:\n", 10, FG_FILE_FOLDED},
+        {"-", "main;work: 7\n", 13, FG_FILE_FOLDED},
     };
 
     (void)state;

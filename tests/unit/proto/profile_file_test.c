@@ -98,6 +98,12 @@ static void each_format_becomes_trees(void **state)
                    "file:space/bytes\na 1\na;b 2\n");
     assert_decodes(FG_FILE_SPEEDSCOPE, FG_LIT(SPEEDSCOPE SAMPLED("none") "]}"),
                    "file:stacks/\na 1\na;b 2\n");
+    assert_decodes(
+        FG_FILE_FLAMEBEARER,
+        FG_LIT("{\"flamebearer\":{\"names\":[\"total\",\"a\"],\"levels\":[[0,3,1,0],[1,2,2,1]]}}"),
+        "file:stacks/\n[no stack] 1\na 2\n");
+    assert_decodes(FG_FILE_PERF_SCRIPT, FG_LIT("c 7 1.5: cycles:\n 0f f+0x1 (m)\n\n"),
+                   "file:cycles/samples\nc;f 1\n");
     assert_decodes(FG_FILE_FOLDED, FG_LIT(""), "nothing:stacks/\n");
     assert_decodes(FG_FILE_JFR, FG_LIT(""), "");
 }
@@ -145,6 +151,8 @@ static void unreadable_files_are_refused(void **state)
         {FG_FILE_TREE, {(const uint8_t *)"\0\0", 2}, FG_E_DECODE},
         {FG_FILE_TRIE, {(const uint8_t *)"\5a", 2}, FG_E_DECODE},
         {FG_FILE_SPEEDSCOPE, {(const uint8_t *)"{}", 2}, FG_E_DECODE},
+        {FG_FILE_FLAMEBEARER, {(const uint8_t *)"{}", 2}, FG_E_DECODE},
+        {FG_FILE_PERF_SCRIPT, {(const uint8_t *)"c 7\n", 4}, FG_E_DECODE},
     };
     struct sunk sunk = {.max_bytes = SIZE_MAX};
     struct fg_err err;
