@@ -11,7 +11,7 @@ enum {
 
 static const double NANOSECONDS_RATE = 1e9;
 
-struct bar {
+struct flamebearer_bar {
     int64_t start, end; /* on the axis that all levels share */
     uint32_t above;     /* the bar that it belongs to */
     uint32_t location, depth;
@@ -28,7 +28,7 @@ struct flamebearer_reader {
 
     uint32_t *locations; /* of the names */
     uint32_t n_locations, cap_locations;
-    struct bar *bars; /* level by level; [0] stands above level 0 */
+    struct flamebearer_bar *bars; /* level by level; [0] stands above level 0 */
     uint32_t n_bars, cap_bars;
     uint32_t *stack;
     uint32_t cap_stack, group, n_samples;
@@ -174,8 +174,8 @@ static enum fg_code read_names(struct flamebearer_reader *reader, struct fg_err 
 /* ---- levels ---- */
 
 /* Adds a sample of the stack that ends in a bar. */
-static enum fg_code add_self(struct flamebearer_reader *reader, const struct bar *bar, int64_t self,
-                             struct fg_err *err)
+static enum fg_code add_self(struct flamebearer_reader *reader, const struct flamebearer_bar *bar,
+                             int64_t self, struct fg_err *err)
 {
     const uint32_t max = reader->request->upload.limits.samples_max;
     uint32_t depth = bar->depth, stack = 0;
@@ -216,7 +216,7 @@ static enum fg_code read_bar(struct fg_json *json, int64_t numbers[BAR_NUMBERS],
 
 /* Finds where a bar belongs: *above is the last bar of the level above that was looked at, of those
  * before `end`. Both levels are in order. */
-static bool find_above(const struct flamebearer_reader *reader, const struct bar *bar,
+static bool find_above(const struct flamebearer_reader *reader, const struct flamebearer_bar *bar,
                        uint32_t *above, uint32_t end)
 {
     while (*above < end && reader->bars[*above].end <= bar->start)
@@ -234,7 +234,7 @@ static enum fg_code read_level(struct flamebearer_reader *reader, struct fg_json
     bool more = true;
 
     while (read_bar(json, numbers, &more, err) == FG_OK && more) {
-        struct bar bar;
+        struct flamebearer_bar bar;
 
         if (__builtin_add_overflow(at, numbers[0], &bar.start) ||
             __builtin_add_overflow(bar.start, numbers[1], &bar.end))
@@ -270,7 +270,7 @@ static enum fg_code read_levels(struct flamebearer_reader *reader, struct fg_err
     (void)fg_json_next(json);
     if (!fg_arena_grow(reader->arena, &reader->bars, 0, 1, &reader->cap_bars, sizeof *reader->bars))
         return too_large(err);
-    reader->bars[reader->n_bars++] = (struct bar){.end = INT64_MAX};
+    reader->bars[reader->n_bars++] = (struct flamebearer_bar){.end = INT64_MAX};
     while ((token = fg_json_next(json)) != FG_JSON_ARRAY_END) {
         uint32_t first = reader->n_bars;
 

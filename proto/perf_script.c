@@ -17,7 +17,7 @@ struct perf_reader {
 };
 
 /* A line that begins a sample. */
-struct head {
+struct perf_head {
     struct fg_slice command, event;
 };
 
@@ -71,7 +71,7 @@ static bool is_process(struct fg_slice word)
 }
 
 /* Names of commands may have blanks, so the first word behind one that is a process ends them. */
-static bool read_head(struct fg_slice line, struct head *ret_head)
+static bool read_head(struct fg_slice line, struct perf_head *ret_head)
 {
     struct fg_slice text = fg_trim(line), rest = text, word = next_word(&rest);
 
@@ -205,7 +205,7 @@ static uint32_t find_event(const struct perf_reader *reader, struct fg_slice nam
 
 static enum fg_code read_line(struct perf_reader *reader, struct fg_slice line, struct fg_err *err)
 {
-    struct head head;
+    struct perf_head head;
 
     if (fg_trim(line).len == 0)
         return end_sample(reader, err);
@@ -233,7 +233,7 @@ static enum fg_code find_events(struct perf_reader *reader, struct fg_slice in, 
     size_t number = 0;
 
     while (in.len > 0) {
-        struct head head;
+        struct perf_head head;
 
         number++;
         if (!read_head(fg_line_next(&in), &head) ||
@@ -280,7 +280,7 @@ enum fg_code fg_perf_script_decode(struct fg_slice in, const struct fg_upload *u
 
 bool fg_perf_script_is(struct fg_slice in)
 {
-    struct head head;
+    struct perf_head head;
 
     while (in.len > 0) {
         struct fg_slice line = fg_line_next(&in);

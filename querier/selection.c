@@ -25,8 +25,8 @@ static int64_t ms_to_ns(int64_t ms)
     return ns;
 }
 
-/* Refuses a range that is too long, in Pyroscope's words: "actual" as Go prints durations of hours,
- * "limit" as the setting is written. */
+/* Refuses a range that is too long, in Pyroscope's words and with whose limit it is: "actual" as Go
+ * prints durations of hours, "limit" as the setting is written. */
 static enum fg_code too_long(const struct qry_query *query, int64_t length_ns, struct fg_err *err)
 {
     int64_t hours = length_ns / FG_HOUR_NS, rest = length_ns % FG_HOUR_NS;
@@ -35,10 +35,11 @@ static enum fg_code too_long(const struct qry_query *query, int64_t length_ns, s
     fg_buf_init(&limit, FG_ERR_MSG_MAX_BYTES);
     fg_conf_write_duration(query->length_max_ns, &limit);
     (void)fg_fail(err, FG_E_INVALID,
-                  "the query time range of tenant %.*s exceeds the limit (limits.max_query_length, "
-                  "actual: %lldh%lldm%llds, limit: %.*s)",
-                  FG_S(query->tenants.ids[0]), (long long)hours, (long long)(rest / FG_MINUTE_NS),
-                  (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS), FG_S(fg_buf_slice(&limit)));
+                  "the query time range exceeds the limit (max_query_length, actual: "
+                  "%lldh%lldm%llds, limit: %.*s): limits.max_query_length of tenant %.*s",
+                  (long long)hours, (long long)(rest / FG_MINUTE_NS),
+                  (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS), FG_S(fg_buf_slice(&limit)),
+                  FG_S(query->tenants.ids[0]));
     fg_buf_done(&limit);
     return err->code;
 }

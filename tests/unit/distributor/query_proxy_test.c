@@ -220,6 +220,8 @@ static void a_refusal_of_a_querier_is_the_answer(void **state)
 
     atomic_store(&f->queriers[0].status, 429);
     assert_int_equal(ask(f, "GET /pyroscope/render HTTP/1.1", NULL), 429);
+    /* The querier has not said that asking again may help. */
+    assert_false(http_ask_head_has(&f->served.answer, "Retry-After"));
     assert_int_equal(asked(f), 1);
 }
 

@@ -351,8 +351,8 @@ static void range_beyond_the_limit_is_refused(void **state)
 
     expect(f, "Series", "{\"start\":1000,\"end\":5401000}", 200, "{}");
     expect(f, "Series", "{\"start\":1000,\"end\":5461000}", 400,
-           INVALID("the query time range of tenant anonymous exceeds the limit "
-                   "(limits.max_query_length, actual: 1h31m0s, limit: 1h30m)"));
+           INVALID("the query time range exceeds the limit (max_query_length, actual: 1h31m0s, "
+                   "limit: 1h30m): limits.max_query_length of tenant anonymous"));
 }
 
 /* Two peers have parts of one tree; the sum is exact, and so is what the peers were asked. */
