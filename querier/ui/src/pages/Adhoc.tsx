@@ -78,7 +78,7 @@ function Drop() {
         <button type="button" className="btn main" disabled={sent.isPending} onClick={() => input.current!.click()}>
           Choose files
         </button>
-        <p>pprof, JFR, speedscope, folded stacks, lines, trie, tree; plain, gzip or zstd</p>
+        <p>pprof, JFR, speedscope, folded stacks, lines, trie, tree, flamebearer JSON, output of perf script; plain, gzip or zstd</p>
         <input
           ref={input}
           type="file"
