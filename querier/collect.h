@@ -63,8 +63,8 @@ enum fg_code qry_collect_totals(struct qry_query *query, const struct qry_select
                                 struct qry_points **ret_series, size_t *ret_n,
                                 struct fg_err *err) fg_must_check;
 
-/* Does the same as qry_collect_points(), with covered_ns, if query->statistics asks for more than sums. The integers are
- * the same. */
+/* Does the same as qry_collect_points(), with covered_ns, if query->statistics asks for more than
+ * sums. The integers are the same. */
 enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,
                                int64_t step_ns, char *const *group_by, size_t n_group_by,
                                struct qry_points **ret_series, size_t *ret_n,

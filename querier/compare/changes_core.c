@@ -74,7 +74,7 @@ enum { PAIRS, FIRST, SECOND, GROUPS }; /* pairs; units that only one side has */
 
 /* The parts of a variance that groups have, summed over all tests, and the groups' degrees of
  * freedom, which are the same in each. */
-struct parts {
+struct variance_parts {
     double sums[GROUPS], df[GROUPS];
 };
 
@@ -92,7 +92,7 @@ static double satterthwaite(const double parts[GROUPS], const double df[GROUPS])
 
 /* Adds up the groups' variances, and the parts that groups have of them. */
 static void add_groups(const struct group groups[GROUPS], struct qry_change *change,
-                       struct parts *all)
+                       struct variance_parts *all)
 {
     double parts[GROUPS];
 
@@ -120,7 +120,7 @@ static void add_known(double variance, struct qry_change *change)
 }
 
 static void vary_by_units(const struct qry_change_config *config, struct qry_change *change,
-                          struct parts *parts)
+                          struct variance_parts *parts)
 {
     struct group groups[GROUPS] = {0};
     double paired = 0; /* squares of paired units of side 1, which are not alone */
@@ -287,7 +287,7 @@ static void shrink_one(const struct qry_change_config *config, const struct qry_
  * would take more of what varies for chance, become too strong, and 9 % of comparisons of one
  * program by 4 instances would have a finding (changes_core_test.c). Each test keeps its own.
  */
-static double shrink(const struct qry_change_config *config, const struct parts *parts,
+static double shrink(const struct qry_change_config *config, const struct variance_parts *parts,
                      struct qry_change *const *tests, size_t n)
 {
     double design_df = satterthwaite(parts->sums, parts->df);
@@ -316,7 +316,7 @@ static double shrink(const struct qry_change_config *config, const struct parts 
 
 /* Sets the variance of the effect, before it is shrunk. */
 static void vary(const struct qry_change_config *config, double dispersion,
-                 struct qry_change *change, struct parts *parts)
+                 struct qry_change *change, struct variance_parts *parts)
 {
     if (config->design == QRY_CHANGE_COUNTS) {
         change->variance = dispersion * floor_of(config, change);
@@ -418,7 +418,7 @@ void qry_changes_test(const struct qry_change_config *config, struct qry_change 
 {
     struct qry_change **tests = fg_calloc(n + 1, sizeof(struct qry_change *));
     struct qry_changes_summary summary = {0};
-    struct parts parts = {0};
+    struct variance_parts parts = {0};
 
     fg_assert(config->quantum > 0 && config->q > 0 && config->q < 1);
     for (size_t i = 0; i < n; i++)

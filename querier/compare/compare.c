@@ -132,9 +132,8 @@ static double rated_by(const struct comparison *comparison, size_t side)
 static void set_scales(struct comparison *comparison)
 {
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
-        double whole = comparison->params.rate
-                           ? rated_by(comparison, side)
-                           : (double)comparison->tables.values[side].all;
+        double whole = comparison->params.rate ? rated_by(comparison, side)
+                                               : (double)comparison->tables.values[side].all;
 
         comparison->scales[side] = whole > 0 ? 1 / whole : 0;
     }
