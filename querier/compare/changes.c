@@ -70,19 +70,41 @@ static double variance_of(const struct group *group)
     return group->of < 2 ? 0 : group->squares * (double)group->of / (double)(group->of - 1);
 }
 
-/* Adds up the groups' variances; Satterthwaite's degrees of freedom. */
-static void add_groups(const struct group *groups, size_t n, struct qry_change *change)
+enum { PAIRS, FIRST, SECOND, GROUPS }; /* pairs; units that only one side has */
+
+/* The parts of a variance that groups have, summed over all tests, and the groups' degrees of
+ * freedom, which are the same in each. */
+struct variance_parts {
+    double sums[GROUPS], df[GROUPS];
+};
+
+/* Returns Satterthwaite's degrees of freedom of a sum of such parts. */
+static double satterthwaite(const double parts[GROUPS], const double df[GROUPS])
 {
-    double variance = 0, below = 0;
+    double sum = 0, below = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        double part = variance_of(&groups[i]);
-
-        variance += part;
-        below += part * part / (double)(FG_MAX(groups[i].n, 2) - 1);
+    for (size_t i = 0; i < GROUPS; i++) {
+        sum += parts[i];
+        below += parts[i] * parts[i] / df[i];
     }
-    change->variance = variance;
-    change->df = below > 0 ? variance * variance / below : INFINITY;
+    return below > 0 ? sum * sum / below : INFINITY;
+}
+
+/* Adds up the groups' variances, and the parts that groups have of them. */
+static void add_groups(const struct group groups[GROUPS], struct qry_change *change,
+                       struct variance_parts *all)
+{
+    double parts[GROUPS];
+
+    change->variance = 0;
+    for (size_t i = 0; i < GROUPS; i++) {
+        all->df[i] = (double)(FG_MAX(groups[i].n, 2) - 1);
+        parts[i] = variance_of(&groups[i]);
+        change->variance += parts[i];
+    }
+    change->df = satterthwaite(parts, all->df);
+    for (size_t i = 0; i < GROUPS && change->variance > 0; i++)
+        all->sums[i] += parts[i] / change->variance;
 }
 
 /* Adds a variance that is known and not estimated, as that of counts. */
@@ -97,9 +119,9 @@ static void add_known(double variance, struct qry_change *change)
     change->variance = all;
 }
 
-static void vary_by_units(const struct qry_change_config *config, struct qry_change *change)
+static void vary_by_units(const struct qry_change_config *config, struct qry_change *change,
+                          struct variance_parts *parts)
 {
-    enum { PAIRS, FIRST, SECOND, GROUPS };
     struct group groups[GROUPS] = {0};
     double paired = 0; /* squares of paired units of side 1, which are not alone */
     struct group sides[QRY_CHANGE_SIDES] = {{0}};
@@ -129,7 +151,7 @@ static void vary_by_units(const struct qry_change_config *config, struct qry_cha
         groups[PAIRS].of = ++groups[PAIRS].n;
     }
     groups[SECOND].squares = groups[SECOND].n == 0 ? 0 : fmax(groups[SECOND].squares - paired, 0);
-    add_groups(groups, GROUPS, change);
+    add_groups(groups, change, parts);
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
         change->side_variances[side] = variance_of(&sides[side]);
 }
@@ -256,11 +278,19 @@ static void shrink_one(const struct qry_change_config *config, const struct qry_
         change->side_variances[side] *= change->variance / before;
 }
 
-/* Shrinks the variances of all tests. Functions without samples on a side are no examples: half of
- * what varies in them is not known. */
-static double shrink(const struct qry_change_config *config, struct qry_change *const *tests,
-                     size_t n)
+/*
+ * Shrinks the variances of all tests. Functions without samples on a side are no examples: half of
+ * what varies in them is not known.
+ *
+ * The prior is fitted with the degrees of freedom that the design gives to all of them. Those of
+ * each test follow from its own variances and are too few where these differ by chance: the prior
+ * would take more of what varies for chance, become too strong, and 9 % of comparisons of one
+ * program by 4 instances would have a finding (changes_core_test.c). Each test keeps its own.
+ */
+static double shrink(const struct qry_change_config *config, const struct variance_parts *parts,
+                     struct qry_change *const *tests, size_t n)
 {
+    double design_df = satterthwaite(parts->sums, parts->df);
     double *variances = fg_calloc(n + 1, sizeof *variances), *df = fg_calloc(n + 1, sizeof *df);
     double *at = fg_calloc(n + 1, sizeof *at);
     struct qry_stat_prior prior = {0};
@@ -270,7 +300,7 @@ static double shrink(const struct qry_change_config *config, struct qry_change *
         if (tests[i]->variance <= 0 || !is_on_both(tests[i]))
             continue;
         variances[n_examples] = tests[i]->variance;
-        df[n_examples] = tests[i]->df;
+        df[n_examples] = design_df;
         at[n_examples++] = covariate(config, tests[i]);
     }
     if (n_examples >= PRIOR_MIN)
@@ -286,7 +316,7 @@ static double shrink(const struct qry_change_config *config, struct qry_change *
 
 /* Sets the variance of the effect, before it is shrunk. */
 static void vary(const struct qry_change_config *config, double dispersion,
-                 struct qry_change *change)
+                 struct qry_change *change, struct variance_parts *parts)
 {
     if (config->design == QRY_CHANGE_COUNTS) {
         change->variance = dispersion * floor_of(config, change);
@@ -294,7 +324,7 @@ static void vary(const struct qry_change_config *config, double dispersion,
         for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
             change->side_variances[side] = dispersion / fmax(count_of(config, change, side), none);
     } else {
-        vary_by_units(config, change);
+        vary_by_units(config, change, parts);
     }
 }
 
@@ -388,6 +418,7 @@ void qry_changes_test(const struct qry_change_config *config, struct qry_change 
 {
     struct qry_change **tests = fg_calloc(n + 1, sizeof(struct qry_change *));
     struct qry_changes_summary summary = {0};
+    struct variance_parts parts = {0};
 
     fg_assert(config->quantum > 0 && config->q > 0 && config->q < 1);
     for (size_t i = 0; i < n; i++)
@@ -396,9 +427,9 @@ void qry_changes_test(const struct qry_change_config *config, struct qry_change 
     if (config->design == QRY_CHANGE_COUNTS)
         summary.dispersion = find_dispersion(config, changes, n);
     for (size_t i = 0; i < summary.n_tests; i++)
-        vary(config, summary.dispersion, tests[i]);
+        vary(config, summary.dispersion, tests[i], &parts);
     if (config->design != QRY_CHANGE_COUNTS)
-        summary.prior_df = shrink(config, tests, summary.n_tests);
+        summary.prior_df = shrink(config, &parts, tests, summary.n_tests);
     for (size_t i = 0; i < summary.n_tests; i++)
         judge(config, tests[i]);
     adjust(tests, summary.n_tests, config->q, &summary);

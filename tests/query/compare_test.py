@@ -21,8 +21,9 @@ STACKS = 1000
 PROFILES = 6  # of a pod, one for each minute
 SAMPLES = 6000  # of a profile: a minute of one busy core at 100 Hz
 NOISE = 0.1  # between pods, of the share of a function
-SPLITS = 200
-SEED = 20  # of data: how many false alarms there are depends on it
+FLEETS = 5  # splits of one fleet have their pods in common, so how many alarm depends on how these differ
+SPLITS = 100  # of a fleet
+SEED = 20  # of data
 SAMPLE_NS = 10_000_000
 SETTINGS = ["--querier.manifest_age", "1s"]
 
@@ -106,31 +107,44 @@ def told(answer):
     return [(row["state"], row["name"], row["of"], row.get("change")) for row in answer["changes"]]
 
 
+def count_alarms(client, fleet, service, pods):
+    """How many splits of the pods have a finding."""
+    rng, alarms = random.Random(SEED), 0
+    for _ in range(SPLITS):
+        order = rng.sample(pods, PODS)
+        answer = ask(client, fleet, of_pods(service, order[:PODS // 2]), of_pods(service, order[PODS // 2:]))
+        check(answer["replicates"] == "instances" and answer["tests"] > 50, "%s", answer)
+        alarms += answer["significant"] > 0
+    return alarms
+
+
+def check_figures(client, fleet, service, pods):
+    """Exact values, and the time that profiles cover."""
+    answer = ask(client, fleet, of_pods(service, pods[:8]), of_pods(service, pods[8:]), show="all", min_share=0, limit=100000)
+    found = {(row["name"], row["of"]): (row["a"]["value"], row["b"]["value"]) for row in answer["changes"]}
+    want = compared(fleet.merged((service, pod) for pod in pods[:8]), fleet.merged((service, pod) for pod in pods[8:]))
+    check(found == want, "figures differ in %s", [key for key in {*found, *want} if found.get(key) != want.get(key)][:5])
+    seconds = [answer[side]["covered_seconds"] for side in "ab"]
+    check(seconds == [8 * PROFILES * 60, 12 * PROFILES * 60], "%s covered", seconds)
+
+
 def one_program(_):
-    """Splits of the pods of one program: an alarm in about 5 % of them at most; and exact figures."""
-    fleet = Fleet(SEED, real_stacks())
+    """Splits of the pods of one program: an alarm in 5 % of them at most, with real profiles; and exact figures."""
     pods = ["p%02d" % i for i in range(PODS)]
     with flamegrid.Server(*SETTINGS) as server:
         server.start().wait_ready()
         client = flamegrid.Client(server.port)
-        for pod in pods:
-            fleet.push(client, "shop", pod, fleet.stacks)
-        rng, alarms = random.Random(SEED), 0
-        for _ in range(SPLITS):
-            order = rng.sample(pods, PODS)
-            answer = ask(client, fleet, of_pods("shop", order[:PODS // 2]), of_pods("shop", order[PODS // 2:]))
-            check(answer["replicates"] == "instances" and answer["tests"] > 50, "%s", answer)
-            alarms += answer["significant"] > 0
-        # Two standard deviations above 5 %.
-        most = SPLITS * 0.05 + 2 * math.sqrt(SPLITS * 0.05 * 0.95)
-        print("     %d of %d splits of one program have a finding" % (alarms, SPLITS))
-        answer = ask(client, fleet, of_pods("shop", pods[:8]), of_pods("shop", pods[8:]), show="all", min_share=0, limit=100000)
-        found = {(row["name"], row["of"]): (row["a"]["value"], row["b"]["value"]) for row in answer["changes"]}
-        want = compared(fleet.merged(("shop", pod) for pod in pods[:8]), fleet.merged(("shop", pod) for pod in pods[8:]))
-        check(found == want, "figures differ in %s", [key for key in {*found, *want} if found.get(key) != want.get(key)][:5])
-        seconds = [answer[side]["covered_seconds"] for side in "ab"]
-        check(alarms <= most, "%d of %d splits have a false alarm", alarms, SPLITS)
-        check(seconds == [8 * PROFILES * 60, 12 * PROFILES * 60], "%s covered", seconds)
+        alarms = []
+        for number in range(FLEETS):
+            fleet, service = Fleet(SEED + 100 * number, real_stacks()), "shop%d" % number
+            for pod in pods:
+                fleet.push(client, service, pod, fleet.stacks)
+            alarms.append(count_alarms(client, fleet, service, pods))
+            check_figures(client, fleet, service, pods)
+        print("     %s of %d splits each of one program have a finding" % (alarms, SPLITS))
+        # A made program's functions are alike, which suits the prior less than real ones do (querier/README.md).
+        most = 0.05 if flamegrid.shared_folder("load") else 0.1
+        check(sum(alarms) <= FLEETS * SPLITS * most, "%s of %d splits each have a false alarm", alarms, SPLITS)
 
 
 def heavy_leaf(stacks, least, most):

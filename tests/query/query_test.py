@@ -980,14 +980,14 @@ def statistics_everywhere(client, service, start_s, end_s):
 
 
 def check_counts_and_sums(client, now_s, parts):
-    """Profiles count once whatever is asked about them, and a series once for each part that has it. Sums that do not fit say so."""
+    """Profiles count once whatever is asked about them, and a series once for each of the parts that may have it. Sums that do not fit say so."""
     wanted = {"huge": 3, "gor": PODS * 59, **{"busy%d" % seconds: 7200 // seconds - 1 for seconds in BUSY_EVERY_S}}
     for service, profiles in wanted.items():
         for what, (said, headers) in statistics_everywhere(client, service, now_s - 7200, now_s).items():
             sides = 2 if what[0] in ("/api/compare", "/pyroscope/render-diff") else 1
             series = PODS if service == "gor" else 1
             check(int(said["profiles"]) == profiles * sides, "%s %s: %s", service, what, said)
-            check(int(said["series"]) == series * sides * parts, "%s %s: %s", service, what, said)
+            check(series * sides <= int(said["series"]) <= series * sides * parts, "%s %s: %s", service, what, said)
             check((said["exact"], said.get("saturated")) == ((False, True) if service == "huge" else (True, None)), "%s %s: %s", service,
                   what, said)
             check(headers.get("saturated") == ("true" if service == "huge" else None), "%s %s: %s", service, what, headers)
@@ -1031,11 +1031,12 @@ def rates_counts_and_sums(_):
             server.start().wait_ready()
             client = flamegrid.Client(server.port)
             push_regular(client, now_s)
-            for what in ("in the head", "in a segment"):
+            # After a flush the head may still have series without profiles.
+            for what, parts in (("in the head", 1), ("in a segment", 2)):
                 try:
                     check_rates(client, now_s)
                     check_moments(client, now_s)
-                    check_counts_and_sums(client, now_s, 1)
+                    check_counts_and_sums(client, now_s, parts)
                     check_starts(client, now_s)
                 except AssertionError as fault:
                     raise AssertionError("%s: %s" % (what, fault)) from fault

@@ -41,7 +41,7 @@ static double poisson(struct random *random, double mean)
     double product = 1, limit = exp(-mean);
     int n = -1;
 
-    if (mean > 60)
+    if (mean > 12) /* also of the least functions that are tested: these have a mean of 100 */
         return fmax(0, round(mean + sqrt(mean) * normal(random)));
     for (; product > limit; n++)
         product *= uniform(random);
@@ -193,15 +193,20 @@ static size_t compare(struct service *service, size_t *ret_false,
 
 /* ---- tests ---- */
 
+/* Returns 5 % of so many splits and one standard error, which is 0.3 % of all of them below. */
+static double most_alarms(size_t splits)
+{
+    return (double)splits * 0.05 + sqrt((double)splits * 0.05 * 0.95);
+}
+
 static void two_sides_of_one_program_differ_in_few_comparisons(void **state)
 {
-    enum { SPLITS = 200 };
-    /* 5 %, and what 200 draws may be above it once in a hundred runs of other seeds. */
-    const double most = SPLITS * 0.05 + 2.33 * sqrt(SPLITS * 0.05 * 0.95);
     static const struct {
-        size_t pods;
+        size_t pods, splits;
         bool paired;
-    } cases[] = {{4, false}, {5, false}, {20, false}, {5, true}, {20, true}};
+    } cases[] = {
+        {4, 2000, false}, {5, 2000, false}, {20, 1500, false}, {5, 2000, true}, {20, 1500, true}};
+    size_t alarms_all = 0, splits_all = 0;
     struct qry_changes_summary summary;
 
     (void)state;
@@ -209,23 +214,28 @@ static void two_sides_of_one_program_differ_in_few_comparisons(void **state)
         struct service *service = create(i, cases[i].pods, cases[i].paired, 0);
         size_t alarms = 0, all = 0;
 
-        for (size_t k = 0; k < SPLITS; k++) {
+        for (size_t k = 0; k < cases[i].splits; k++) {
             size_t wrong;
 
             (void)compare(service, &wrong, &summary);
             alarms += wrong > 0;
             all += wrong;
         }
-        print_message("  %zu pods%s: %zu of %d comparisons with a false alarm, %zu in all\n",
-                      cases[i].pods, cases[i].paired ? ", the same" : "", alarms, SPLITS, all);
-        assert_true((double)alarms <= most);
+        print_message("  %zu pods%s: %zu of %zu comparisons with a false alarm, %zu in all\n",
+                      cases[i].pods, cases[i].paired ? ", the same" : "", alarms, cases[i].splits,
+                      all);
+        assert_true((double)alarms <= most_alarms(cases[i].splits));
+        alarms_all += alarms;
+        splits_all += cases[i].splits;
         free(service);
     }
+    assert_true((double)alarms_all <= most_alarms(splits_all) && alarms_all > splits_all / 100);
 }
 
 static void planted_changes_are_found_as_often_as_designed(void **state)
 {
-    enum { RUNS = 40 };
+    /* How many are found depends on how noisy those functions happen to be: several services. */
+    enum { SERVICES = 10, EACH = 10, RUNS = SERVICES * EACH };
     static const struct {
         size_t pods;
         bool paired;
@@ -240,14 +250,19 @@ static void planted_changes_are_found_as_often_as_designed(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct service *service = create(100 + i, cases[i].pods, cases[i].paired, cases[i].shift);
         size_t found = 0, wrong_all = 0;
 
-        for (size_t k = 0; k < RUNS; k++) {
-            size_t wrong;
+        for (size_t k = 0; k < SERVICES; k++) {
+            struct service *service =
+                create(100 + i + 1000 * k, cases[i].pods, cases[i].paired, cases[i].shift);
 
-            found += compare(service, &wrong, &summary);
-            wrong_all += wrong;
+            for (size_t run = 0; run < EACH; run++) {
+                size_t wrong;
+
+                found += compare(service, &wrong, &summary);
+                wrong_all += wrong;
+            }
+            free(service);
         }
         print_message(
             "  %zu pods%s, %.0f %%: found %.2f of 10, designed %.1f; %.2f false; prior %.1f, "
@@ -255,9 +270,8 @@ static void planted_changes_are_found_as_often_as_designed(void **state)
             cases[i].pods, cases[i].paired ? ", the same" : "", 100 * cases[i].shift,
             (double)found / RUNS, cases[i].found, (double)wrong_all / RUNS, summary.prior_df,
             100 * (exp(summary.median_detectable) - 1));
-        /* Ten of a hundred changes; more than designed is no fault. */
-        assert_true((double)found / RUNS >= cases[i].found - 0.1 * CHANGED);
-        free(service);
+        /* A tenth less at most; more than designed is no fault. */
+        assert_true((double)found / RUNS >= 0.9 * cases[i].found);
     }
 }
 
