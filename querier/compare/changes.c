@@ -285,7 +285,7 @@ static void shrink_one(const struct qry_change_config *config, const struct qry_
  * The prior is fitted with the degrees of freedom that the design gives to all of them. Those of
  * each test follow from its own variances and are too few where these differ by chance: the prior
  * would take more of what varies for chance, become too strong, and 9 % of comparisons of one
- * program by 4 instances would have a finding (changes_core_test.c). Each test keeps its own.
+ * program by 4 instances would have a finding (changes_test.c). Each test keeps its own.
  */
 static double shrink(const struct qry_change_config *config, const struct variance_parts *parts,
                      struct qry_change *const *tests, size_t n)
