@@ -92,7 +92,8 @@ static enum fg_code resolve_type(struct compare *compare, struct fg_err *err)
                       compare->arena, &types, err) != FG_OK)
         return err->code;
     if (types.count == 0)
-        return cli_selection_fail_side(compare->sides[1].labels, &compare->ranges[1], err);
+        return cli_selection_fail_side(compare->sides[1].labels, &compare->ranges[1],
+                                       cli_client_missing(compare->client) != NULL, err);
     return cli_selection_choose_type(wanted, types.items, types.count, &compare->type_id, err);
 }
 
@@ -300,7 +301,7 @@ static enum fg_code check_sides(const struct compare *compare, const json_t *ans
 
             if (name != NULL && strcmp(name, names[side]) == 0)
                 return cli_selection_fail_side(compare->sides[side].labels, &compare->ranges[side],
-                                               err);
+                                               cli_client_missing(compare->client) != NULL, err);
         }
     return FG_OK;
 }

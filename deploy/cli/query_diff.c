@@ -49,7 +49,8 @@ static enum fg_code read_side(const struct cli_query *query, struct fg_slice lab
                      &side->tree, err) != FG_OK)
         return err->code;
     if (side->tree.n_nodes == 0)
-        return cli_selection_fail_side(labels, range, err);
+        return cli_selection_fail_side(labels, range, cli_client_missing(query->client) != NULL,
+                                       err);
     side->rows = fg_flame_top(&side->tree, &side->n_rows);
     side->total = cli_show_whole(&side->tree);
     if (side->n_rows > 0)

@@ -296,12 +296,15 @@ enum fg_code cli_selection_range(const char *from, const char *until, int64_t no
 }
 
 enum fg_code cli_selection_fail_side(struct fg_slice labels,
-                                     const struct cli_selection_range *range, struct fg_err *err)
+                                     const struct cli_selection_range *range, bool damaged,
+                                     struct fg_err *err)
 {
     char from[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
 
     cli_time_write(range->start_ms * FG_MS_NS, from);
     cli_time_write(range->end_ms * FG_MS_NS, until);
-    return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s from %s until %s to compare",
-                   FG_S(labels), from, until);
+    return damaged ? fg_fail(err, FG_E_NOT_FOUND, "nothing of %.*s from %s until %s can be read",
+                             FG_S(labels), from, until)
+                   : fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s from %s until %s to compare",
+                             FG_S(labels), from, until);
 }

@@ -49,9 +49,11 @@ struct cli_selection_range {
     int64_t start_ms, end_ms;
 };
 
-/* Fails with FG_E_NOT_FOUND: a side of a comparison, labels in the range, has no profiles. */
+/* Fails with FG_E_NOT_FOUND: a side of a comparison, labels in the range, has no profiles; damaged:
+ * none that can be read. */
 enum fg_code cli_selection_fail_side(struct fg_slice labels,
-                                     const struct cli_selection_range *range, struct fg_err *err);
+                                     const struct cli_selection_range *range, bool damaged,
+                                     struct fg_err *err);
 
 /* Parses the range; times as in times.h. FG_E_INVALID: a time is invalid, or from is after until.
  */

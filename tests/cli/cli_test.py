@@ -270,12 +270,14 @@ def case_partial_answers_say_what_they_lack(cli):
             lame.bad(1, r"503: set partial=true .*part anonymous/torn.*; --partial does that", *words)
         check(lame.lines("query", "whole", "--partial") == ["main;work 70000000"], "whole")
         for words, want in ((("query", "{}"), "main;work 70000000"), (("query", "{}", "--output", "json"), '"numTicks":70000000'),
-                            (("query", "whole", "--diff", "{}"), "100.00%"), (("compare", "torn", "whole"), "0 and 1 instances")):
+                            (("query", "whole", "--diff", "{}"), "100.00%"), (("compare", "{}", "whole"), "1 instance")):
             code, out, err = lame.run(*words, "--partial")
             check(code == 0 and want in out.decode() and re.match(incomplete, err), "%s: %d %s %s", words, code, out, err)
             check(err.count("\n") == 1, "%s said more than a line: %s", words, err)
         code, out, err = lame.run("query", "torn", "--partial")
         check(code == 1 and out == b"" and re.match(r"flamegrid query: nothing of .*torn.* can be read\n" + incomplete, err), "%s", err)
+        code, out, err = lame.run("compare", "torn", "whole", "--partial")
+        check(code == 1 and out == b"" and re.match(r"flamegrid compare: nothing of .*torn.* can be read\n" + incomplete, err), "%s", err)
         lame.good("labels", "service_name", "--partial")
         check(server.terminate() == 0, "%s", server.log_tail())
         export = ("bucket", "export", "{}", "--format", "folded", "--data", server.data)
