@@ -165,8 +165,12 @@ def ask(member, tenant):
 
 
 def has_read(member):
-    """What /api/tenants/ID/limits says of all queriers: bytes, the end of the hour."""
-    status, body = flamegrid.Client(member.port, WAIT_S).send("GET", "/api/tenants/curious/limits")
+    """What /api/tenants/ID/limits says of all queriers: bytes, the end of the hour. The tenant was made at another querier."""
+    def asked():
+        return flamegrid.Client(member.port, WAIT_S).send("GET", "/api/tenants/curious/limits")
+
+    wait("the tenant known to " + member.name, lambda: asked()[0] != 404)
+    status, body = asked()
     check(status == 200, "%d %s", status, body)
     limit = json.loads(body)["query_bytes_per_hour"]
     return limit.get("used", 0), limit.get("resetMs", 0)
