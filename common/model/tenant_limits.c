@@ -234,9 +234,11 @@ static struct fg_limits *table_find(const struct limits_table *table, struct fg_
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&table->map, fg_hash64_table(tenant), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&table->map, &walk))
+         i = fg_map_next(&table->map, &walk)) {
+        fg_assert(i < table->n && table->items != NULL); /* the map has numbers of items */
         if (fg_slice_is(tenant, table->items[i].tenant))
             return table->items[i].limits;
+    }
     return NULL;
 }
 

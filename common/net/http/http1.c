@@ -57,6 +57,7 @@ static struct fg_http_request *queue_pop(struct fg_http1 *h1)
 {
     struct fg_http_request *req = h1->first;
 
+    fg_assert(req != NULL && h1->n_queued > 0);
     h1->first = req->next;
     if (h1->first == NULL)
         h1->last = &h1->first;

@@ -193,7 +193,7 @@ static size_t compare(struct service *service, size_t *ret_false,
 
 /* ---- tests ---- */
 
-/* Returns 5 % of so many splits and one standard error, which is 0.3 % of all of them below. */
+/* Returns 5 % of so many splits and one standard error, which is 0.3 % of all of them together. */
 static double most_alarms(size_t splits)
 {
     return (double)splits * 0.05 + sqrt((double)splits * 0.05 * 0.95);
@@ -205,7 +205,7 @@ static void two_sides_of_one_program_differ_in_few_comparisons(void **state)
         size_t pods, splits;
         bool paired;
     } cases[] = {
-        {4, 2000, false}, {5, 2000, false}, {20, 1500, false}, {5, 2000, true}, {20, 1500, true}};
+        {4, 800, false}, {5, 800, false}, {20, 800, false}, {5, 800, true}, {20, 800, true}};
     size_t alarms_all = 0, splits_all = 0;
     struct qry_changes_summary summary;
 
