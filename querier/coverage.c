@@ -8,7 +8,8 @@ enum { PARTS_MAX = 4000 }; /* in a range: as many points as a wide screen has tw
 static const int64_t part_least_ns = 15 * FG_SECOND_NS;
 /* Most agents send every 10 to 60 seconds, so up to a minute nothing is missing. */
 static const int64_t gap_least_ns = FG_MINUTE_NS;
-/* Whoever sends less often takes single profiles, which say nothing about the time between them. */
+/* A sender with longer pauses takes single profiles, which say nothing about the time between them.
+ */
 static const int64_t usual_most_ns = FG_HOUR_NS;
 
 /* Returns the longest distance of points, in steps, that is no gap: between once and twice the

@@ -85,7 +85,7 @@ static void tick(void *arg)
     struct fg_err err = {.code = FG_OK};
 
     quota->n_counts = fg_quotas_report(quota->querier->quotas, quota->counts, COUNTS_MAX);
-    /* Who has nothing to say asks nobody. */
+    /* A querier that has read nothing has nothing to tell, and asks nobody. */
     if (quota->n_counts > 0) {
         bool heard = meet(quota, &err);
 

@@ -486,7 +486,7 @@ static void cut(struct render *render)
     fg_tree_done(&all);
 }
 
-/* Collects the stacks of functions. Whoever focuses gets what all nodes have, since the functions
+/* Collects the stacks of functions. A focus looks at all nodes, since the functions
  * that are meant may be anywhere. */
 static enum fg_code collect_functions(struct qry_query *query, struct render *render,
                                       struct fg_err *err)

@@ -211,7 +211,7 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
     return same ? "settings" : "tenants_file";
 }
 
-/* What is known is of an earlier period, if nothing was counted in this one. */
+/* Returns the bytes that were counted in this period: 0 if the last count is of an earlier one. */
 static uint64_t bytes_in(const struct fg_admin_period_use *use, const struct fg_quota_span *span)
 {
     return use->span.start_s == span->start_s ? use->bytes : 0;

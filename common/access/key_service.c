@@ -165,6 +165,23 @@ enum fg_code fg_key_service_ask(struct fg_key_service *service, struct fg_client
     return code;
 }
 
+enum fg_code fg_key_service_ask_key(struct fg_key_service *service, struct fg_client_request *http,
+                                    const char *member, struct fg_seal_key *ret_key,
+                                    struct fg_err *err)
+{
+    struct fg_buf text;
+    enum fg_code code;
+
+    fg_buf_init(&text, FG_KEY_SERVICE_TEXT_MAX_BYTES);
+    code = fg_key_service_ask(service, http, member, &text, err);
+    if (code == FG_OK && !fg_key_answer_key(fg_buf_slice(&text), ret_key))
+        code = fg_fail(err, FG_E_UNAVAILABLE, "%s: the answer has no key", service->name);
+    if (text.len > 0)
+        OPENSSL_cleanse(text.ptr, text.len);
+    fg_buf_done(&text);
+    return code;
+}
+
 void fg_key_service_put_base64(struct fg_json_writer *json, const char *key, struct fg_slice bytes)
 {
     uint8_t text[4 * (FG_KEY_SERVICE_TEXT_MAX_BYTES / 3 + 1) + 1];

@@ -57,6 +57,11 @@ enum fg_code fg_key_service_ask(struct fg_key_service *service, struct fg_client
                                 const char *member, struct fg_buf *out,
                                 struct fg_err *err) fg_must_check;
 
+/* Does the same for an answer whose text is a key in base64, which is overwritten. */
+enum fg_code fg_key_service_ask_key(struct fg_key_service *service, struct fg_client_request *http,
+                                    const char *member, struct fg_seal_key *ret_key,
+                                    struct fg_err *err) fg_must_check;
+
 /* Sends a request on a loop of its own, and waits for its end. http as for fg_client_send(), but
  * done() is not called. arg is not used. */
 void fg_key_service_send(void *arg, struct fg_client_request *http);

@@ -97,15 +97,12 @@ static bool renew(struct fg_key_service *service)
 
 /* ---- the two calls ---- */
 
-/* Does what `action` says, and appends the text of a member of the answer to `out`. */
-static enum fg_code ask(struct wrap_kms *kms, const char *action, struct fg_slice body,
-                        const char *member, struct fg_buf *out, struct fg_err *err)
+/* Returns a request. target: its action, which sign() makes a header of, and NULL. */
+static struct fg_client_request request_to(const struct wrap_kms *kms, const char *const *target,
+                                           struct fg_slice body)
 {
-    const char *const target[] = {action, NULL};
-    struct fg_client_request http = {
+    return (struct fg_client_request){
         .url = kms->url, .headers = target, .body = body, .tls = &kms->tls};
-
-    return fg_key_service_ask(&kms->service, &http, member, out, err);
 }
 
 /* Begins a body. KMS refuses a ciphertext of another key than this one. */
@@ -128,14 +125,17 @@ static struct fg_json_writer begin_body(const struct wrap_kms *kms, struct fg_sl
 static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                              const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err)
 {
+    static const char *const target[] = {"TrentService.Encrypt", NULL};
     struct wrap_kms *kms = kms_of(wrap);
+    struct fg_client_request http;
     struct fg_buf body;
     struct fg_json_writer json = begin_body(kms, owner, &body);
     enum fg_code code;
 
     fg_key_service_put_base64(&json, "Plaintext", fg_bytes(key->bytes, sizeof key->bytes));
     fg_json_end(&json);
-    code = ask(kms, "TrentService.Encrypt", fg_buf_slice(&body), "CiphertextBlob", out, err);
+    http = request_to(kms, target, fg_buf_slice(&body));
+    code = fg_key_service_ask(&kms->service, &http, "CiphertextBlob", out, err);
     OPENSSL_cleanse(body.ptr, body.len);
     fg_buf_done(&body);
     return code;
@@ -145,20 +145,17 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                                struct fg_slice wrapped, struct fg_seal_key *ret_key,
                                struct fg_err *err)
 {
+    static const char *const target[] = {"TrentService.Decrypt", NULL};
     struct wrap_kms *kms = kms_of(wrap);
-    struct fg_buf body, text;
+    struct fg_client_request http;
+    struct fg_buf body;
     struct fg_json_writer json = begin_body(kms, owner, &body);
     enum fg_code code;
 
-    fg_buf_init(&text, FG_KEY_SERVICE_TEXT_MAX_BYTES);
     fg_json_put_text(&json, "CiphertextBlob", wrapped);
     fg_json_end(&json);
-    code = ask(kms, "TrentService.Decrypt", fg_buf_slice(&body), "Plaintext", &text, err);
-    if (code == FG_OK && !fg_key_answer_key(fg_buf_slice(&text), ret_key))
-        code = fg_fail(err, FG_E_UNAVAILABLE, "%s: the answer has no key", wrap->name);
-    if (text.len > 0)
-        OPENSSL_cleanse(text.ptr, text.len);
-    fg_buf_done(&text);
+    http = request_to(kms, target, fg_buf_slice(&body));
+    code = fg_key_service_ask_key(&kms->service, &http, "Plaintext", ret_key, err);
     fg_buf_done(&body);
     return code;
 }

@@ -22,21 +22,19 @@ static struct wrap_vault *vault_of(struct fg_key_wrap *wrap)
     return fg_container(wrap, struct wrap_vault, wrap);
 }
 
-/* Asks the engine to `verb` something, and appends the text of a member of the answer to `out`. */
-static enum fg_code ask(struct wrap_vault *vault, const char *verb, struct fg_slice body,
-                        const char *member, struct fg_buf *out, struct fg_err *err)
+/* Returns a request that asks the engine to `verb` something. url: room for its address. */
+static struct fg_client_request request_to(const struct wrap_vault *vault, const char *verb,
+                                           struct fg_slice body, char url[URL_MAX_BYTES])
 {
     static const char *const headers[] = {"Content-Type: application/json", NULL};
-    char url[URL_MAX_BYTES];
-    struct fg_client_request http = {.url = url,
-                                     .headers = headers,
-                                     .body = body,
-                                     .tls = &vault->tls,
-                                     .token_file = vault->config.token_file};
 
-    (void)snprintf(url, sizeof url, "%s/v1/%s/%s/%s", vault->config.address, vault->config.mount,
+    (void)snprintf(url, URL_MAX_BYTES, "%s/v1/%s/%s/%s", vault->config.address, vault->config.mount,
                    verb, vault->config.key);
-    return fg_key_service_ask(&vault->service, &http, member, out, err);
+    return (struct fg_client_request){.url = url,
+                                      .headers = headers,
+                                      .body = body,
+                                      .tls = &vault->tls,
+                                      .token_file = vault->config.token_file};
 }
 
 static void put_associated(struct fg_json_writer *json, struct fg_slice owner)
@@ -54,6 +52,9 @@ static void put_associated(struct fg_json_writer *json, struct fg_slice owner)
 static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                              const struct fg_seal_key *key, struct fg_buf *out, struct fg_err *err)
 {
+    struct wrap_vault *vault = vault_of(wrap);
+    struct fg_client_request http;
+    char url[URL_MAX_BYTES];
     struct fg_json_writer json;
     struct fg_buf body;
     enum fg_code code;
@@ -64,7 +65,8 @@ static enum fg_code wrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
     fg_key_service_put_base64(&json, "plaintext", fg_bytes(key->bytes, sizeof key->bytes));
     put_associated(&json, owner);
     fg_json_end(&json);
-    code = ask(vault_of(wrap), "encrypt", fg_buf_slice(&body), "ciphertext", out, err);
+    http = request_to(vault, "encrypt", fg_buf_slice(&body), url);
+    code = fg_key_service_ask(&vault->service, &http, "ciphertext", out, err);
     OPENSSL_cleanse(body.ptr, body.len);
     fg_buf_done(&body);
     return code;
@@ -74,23 +76,21 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
                                struct fg_slice wrapped, struct fg_seal_key *ret_key,
                                struct fg_err *err)
 {
+    struct wrap_vault *vault = vault_of(wrap);
+    struct fg_client_request http;
+    char url[URL_MAX_BYTES];
     struct fg_json_writer json;
-    struct fg_buf body, text;
+    struct fg_buf body;
     enum fg_code code;
 
     fg_buf_init(&body, BODY_MAX_BYTES);
-    fg_buf_init(&text, FG_KEY_SERVICE_TEXT_MAX_BYTES);
     json = fg_json_writer(&body);
     fg_json_begin_object(&json, NULL);
     fg_json_put_text(&json, "ciphertext", wrapped);
     put_associated(&json, owner);
     fg_json_end(&json);
-    code = ask(vault_of(wrap), "decrypt", fg_buf_slice(&body), "plaintext", &text, err);
-    if (code == FG_OK && !fg_key_answer_key(fg_buf_slice(&text), ret_key))
-        code = fg_fail(err, FG_E_UNAVAILABLE, "%s: the answer has no key", wrap->name);
-    if (text.len > 0)
-        OPENSSL_cleanse(text.ptr, text.len);
-    fg_buf_done(&text);
+    http = request_to(vault, "decrypt", fg_buf_slice(&body), url);
+    code = fg_key_service_ask_key(&vault->service, &http, "plaintext", ret_key, err);
     fg_buf_done(&body);
     return code;
 }

@@ -2,7 +2,7 @@
 
 enum {
     LINE_MAX_BYTES = 512,
-    /* Whoever is told to wait for longer would not notice that the limit was raised. */
+    /* A client that waits for longer would not notice that the limit was raised. */
     RETRY_MAX_S = 3600,
 };
 

@@ -306,7 +306,7 @@ def grpc_health():
         check(b"\x00\x00\x00\x00\x02\x08\x01" in done.stdout and b"grpc-status: 0" in done.stdout, "%s", done.stdout)
         done = subprocess.run(["curl", "-sS", "-H", "content-type: application/json", "-d", "{}", url], capture_output=True, check=True)
         check(json.loads(done.stdout) == {"status": "SERVING_STATUS_SERVING"}, "%s", done.stdout)
-        # A client goes on without a watch if that is not implemented (12); anything else it would take for trouble.
+        # On 12 (unimplemented) clients of gRPC go on without a watch; on any other status they report a failure.
         done = subprocess.run([*grpc, url.replace("Check", "Watch")], input=bytes(5), capture_output=True, check=True)
         check(b"HTTP/2 200" in done.stdout and b"grpc-status: 12" in done.stdout, "%s", done.stdout)
         check(server.terminate() == 0, "%s", server.log_tail())

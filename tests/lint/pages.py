@@ -26,7 +26,7 @@ TABLE = re.compile(r"^\|.*\n(?:\|.*\n)*", re.M)
 SECTION = re.compile(r"^#+ .*\n(?:(?!#+ ).*\n?)*", re.M)
 METRIC = re.compile(r"^\| `(\w+)` \| (\w+) \|.*$", re.M)
 MENTION = re.compile(r"\b(flamegrid_[a-z0-9_]*[a-z0-9])(?![\w*…])")
-# What is no metric, and begins like one: labels, keys of documents, units of systemd.
+# Names that begin like those of metrics: labels, keys of documents, units of systemd.
 OTHER_NAMES = {"flamegrid_overflow", "flamegrid_scopes", "flamegrid_device_client_id"}
 UNITS = re.compile(r"_(?:ns|us|ms|s|milliseconds|minutes|hours|days|percent|bits|kb|mb|gb|kib|mib|gib)(?:_total)?$")
 

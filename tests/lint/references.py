@@ -27,7 +27,7 @@ FUNCTION = re.compile(r"`([a-z]\w*)\([^`\n]*\)`")
 CALLED = re.compile(r"\b([a-z]\w*)\(")
 FILE_TABLE = re.compile(r"^\| file \| what it (?:does|is) \|$", re.M)
 CODE = re.compile(r"`([^`\n]+)`")
-# What is of the inside of a module whose file is named, or needs no word.
+# Files that a table need not name: parts of a module that it names, and files that explain themselves.
 INSIDE = re.compile(r"(?:^|_)(?:impl|internal)$|^main$")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 

@@ -30,7 +30,7 @@ SHOWN = 6000  # characters of what the tester says when it fails
 # What one may rely on. That wrong input is refused is not among it: Pyroscope's routes ignore much of it, as their clients expect.
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
           "response_headers_conformance")
-# Errors of the server that are answers: what is not implemented, and what takes longer than the client waits.
+# Statuses of the server that are answers: 501 for a method that it does not have, 504 after the deadline of the client.
 EXPECTED = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 501, 504]\n"
 ISSUER = "http://127.0.0.1:1"  # of a log-in that nobody uses
 # Of a distributor: what it passes on to queriers, whose methods theirs are.

@@ -455,7 +455,7 @@ def last_of(stacks, n):
 
 
 def truncated(stacks, max_nodes):
-    """What is left of the stacks if nodes below the max_nodes-th largest become one callee `other` of each caller."""
+    """Returns the stacks after a cut: each caller has one callee `other` in place of its nodes below the max_nodes-th largest."""
     totals = {}
     for stack, value in stacks.items():
         for depth in range(len(stack)):

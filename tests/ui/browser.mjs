@@ -30,7 +30,7 @@ export function share(value, total) {
   return `${percent.toFixed(percent >= 99.995 || percent === 0 ? 0 : 2)}%`;
 }
 
-/* What became wider than its place takes the focus a frame later, when its observer has seen that. */
+/* A box that became wider than its place takes the focus a frame later, when its observer has seen that. */
 const scrollable = () =>
   [...document.querySelectorAll(".scroll-x")].every((box) => box.scrollWidth > box.clientWidth === (box.tabIndex === 0));
 

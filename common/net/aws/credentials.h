@@ -20,7 +20,7 @@
 #include "common/net/client.h"
 #include "common/runtime/file.h"
 
-/* Where keys come from: the first three; else the content of the files, which are loaded again when
+/* Sources of keys: the first three; else the content of the files, which are loaded again when
  * they change; else those of the role. Texts are borrowed, and "" if they are not set. */
 struct fg_aws_sources {
     const char *access_key, *secret_key, *session_token;
