@@ -1,6 +1,7 @@
 #include "distributor/distributor.h"
 
 #include "common/net/connect.h"
+#include "distributor/forward.h"
 #include "distributor/ingest/ingest.h"
 #include "distributor/otlp.h"
 #include "distributor/push_v1.h"
@@ -27,7 +28,9 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->work = config->work;
     distributor->tenants = config->tenants;
     distributor->clock = config->clock;
+    distributor->store = config->store;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
+    distributor->forward_rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->quotas = fg_quotas_create("ingestion_limit");
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
@@ -43,6 +46,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->shares = dist_shares_create(&(struct dist_shares_config){
         .owners = distributor->owners,
         .rates = distributor->rates,
+        .forward_rates = distributor->forward_rates,
         .quotas = distributor->quotas,
         .registry = config->registry,
         .clock = config->clock,
@@ -74,6 +78,7 @@ void dist_destroy(struct distributor *distributor)
     dist_shares_destroy(distributor->shares);
     dist_owners_destroy(distributor->owners);
     fg_quotas_destroy(distributor->quotas);
+    fg_rates_destroy(distributor->forward_rates);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
     dist_definition_cache_destroy(distributor->definition_cache);
@@ -106,5 +111,9 @@ void dist_routes(struct distributor *distributor, struct fg_http_server *server)
     fg_http_server_route(server, &route);
     route.path = "/push.v1.PusherService/Push";
     route.handler = dist_push_v1_handle;
+    fg_http_server_route(server, &route);
+    route.path = "/forward.v1.ForwardService/Push";
+    route.handler = dist_forward_handle;
+    route.scopes = FG_SCOPE_FORWARD;
     fg_http_server_route(server, &route);
 }

@@ -28,6 +28,8 @@ struct dist_config {
     struct fg_peer *ingester;    /* the only ingester; NULL: ingesters are in a ring */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
+    struct fg_id store;   /* of the ingester, in which profiles end that servers forward; zero: none
+                             that forwards, so nothing can come back */
     struct fg_work *work; /* its INGEST lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry;

@@ -240,6 +240,7 @@ static struct replica_send *send_create(struct dist_delivery *delivery, unsigned
         .tenant = encoded->tenant,
         .service = encoded->service,
         .batch = encoded->batch,
+        .via = encoded->via,
         .sizes = encoded->sizes,
         .n_sizes = encoded->n_sizes,
         .shard = delivery->shard,

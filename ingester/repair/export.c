@@ -215,64 +215,6 @@ static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbo
     return make_stacks(run, &run->view.tree, symbols);
 }
 
-static void copy_functions(const struct fg_symbols *symbols, struct fg_batch *batch)
-{
-    for (uint32_t i = 0; i < symbols->n_functions; i++) {
-        const struct fg_function *from = &symbols->functions[i];
-
-        batch->functions[i] = (struct fg_batch_function){
-            fg_symbols_text(symbols, from->name), fg_symbols_text(symbols, from->system_name),
-            fg_symbols_text(symbols, from->filename), from->start_line};
-    }
-    batch->n_functions = symbols->n_functions;
-}
-
-static void copy_mappings(const struct fg_symbols *symbols, struct fg_batch *batch)
-{
-    for (uint32_t i = 0; i < symbols->n_mappings; i++) {
-        const struct fg_mapping *from = &symbols->mappings[i];
-
-        batch->mappings[i] = (struct fg_batch_mapping){
-            from->start,
-            from->limit,
-            from->offset,
-            fg_symbols_text(symbols, from->filename),
-            fg_symbols_text(symbols, from->build_id),
-            from->flags,
-        };
-    }
-    batch->n_mappings = symbols->n_mappings;
-}
-
-static void copy_locations(const struct fg_symbols *symbols, struct fg_batch *batch)
-{
-    for (uint32_t i = 0; i < symbols->n_locations; i++) {
-        const struct fg_location *from = &symbols->locations[i];
-
-        batch->locations[i] = (struct fg_batch_location){
-            from->address, from->mapping, from->first_line, from->n_lines, from->folded};
-    }
-    batch->n_locations = symbols->n_locations;
-    batch->lines = symbols->lines;
-    batch->n_lines = symbols->n_lines;
-}
-
-/* The batch's tables are the small one's, number by number. */
-static enum fg_code make_tables(struct export_run *run, const struct fg_symbols *symbols)
-{
-    struct fg_batch *batch = &run->batch;
-
-    batch->functions = NEW(run, struct fg_batch_function, symbols->n_functions);
-    batch->mappings = NEW(run, struct fg_batch_mapping, symbols->n_mappings);
-    batch->locations = NEW(run, struct fg_batch_location, symbols->n_locations);
-    if (batch->functions == NULL || batch->mappings == NULL || batch->locations == NULL)
-        return no_memory(run->err);
-    copy_functions(symbols, batch);
-    copy_mappings(symbols, batch);
-    copy_locations(symbols, batch);
-    return FG_OK;
-}
-
 /* ---- batches ---- */
 
 static enum fg_code encode(struct export_run *run)
@@ -287,8 +229,8 @@ static enum fg_code encode(struct export_run *run)
     memset(define, true, run->n_nodes * sizeof *define);
     fg_symbols_init(&symbols);
     code = find_stacks(run, &symbols);
-    if (code == FG_OK)
-        code = make_tables(run, &symbols);
+    if (code == FG_OK && !fg_batch_take_symbols(&run->batch, &symbols, run->query->arena))
+        code = no_memory(run->err);
     if (code == FG_OK)
         fg_batch_encode(&run->batch, define, &run->query->payload);
     fg_symbols_done(&symbols);
