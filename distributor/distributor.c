@@ -14,7 +14,7 @@ static void on_scrape(void *arg)
     struct distributor *distributor = arg;
 
     fg_metric_set(distributor->metrics, DIST_DEFINITION_CACHE_BYTES,
-                  (int64_t)dist_definition_cache_bytes(distributor->definition_cache));
+                  (int64_t)fg_definition_cache_bytes(distributor->definition_cache));
     fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
@@ -34,7 +34,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->quotas = fg_quotas_create("ingestion_limit");
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
-        dist_definition_cache_create((size_t)config->settings->known_stacks_max);
+        fg_definition_cache_create((size_t)config->settings->known_stacks_max);
     distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,
@@ -81,7 +81,7 @@ void dist_destroy(struct distributor *distributor)
     fg_rates_destroy(distributor->forward_rates);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
-    dist_definition_cache_destroy(distributor->definition_cache);
+    fg_definition_cache_destroy(distributor->definition_cache);
     free(distributor);
 }
 

@@ -25,7 +25,7 @@ struct distributor {
     struct fg_id store;         /* zero: none */
     struct fg_metrics *metrics; /* the registry's */
 
-    struct dist_definition_cache *definition_cache;
+    struct fg_definition_cache *definition_cache;
     struct dist_owners *owners;
     struct dist_deliveries deliveries;
     struct fg_rates *rates;                 /* token buckets of the tenants' push rates */

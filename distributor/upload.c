@@ -443,7 +443,7 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     if (item->delivery == NULL)
         item->delivery = dist_delivery_create(
             &upload->distributor->deliveries, part->shard,
-            dist_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
+            fg_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it is noted, and the others go on */

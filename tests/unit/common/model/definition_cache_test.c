@@ -1,4 +1,4 @@
-#include "distributor/delivery/definition_cache.h"
+#include "common/model/definition_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,27 +28,27 @@ static struct ids *ids_create(uint64_t first, uint32_t n)
     return ids;
 }
 
-static uint32_t count_unknown(struct dist_definition_cache *cache, uint64_t key, struct ids *ids)
+static uint32_t count_unknown(struct fg_definition_cache *cache, uint64_t key, struct ids *ids)
 {
     struct fg_batch batch = {.stacks = ids->stacks, .n_stacks = ids->n};
     uint32_t unknown = 0;
 
     memset(ids->define, 0, sizeof ids->define);
-    dist_definition_cache_look_up(cache, key, &batch, ids->define);
+    fg_definition_cache_look_up(cache, key, &batch, ids->define);
     for (uint32_t i = 0; i < ids->n; i++)
         unknown += ids->define[i];
     return unknown;
 }
 
-static void add(struct dist_definition_cache *cache, uint64_t key, uint64_t start_id,
+static void add(struct fg_definition_cache *cache, uint64_t key, uint64_t start_id,
                 const struct ids *ids)
 {
-    dist_definition_cache_add(cache, key, start_id, ids->ids, ids->n);
+    fg_definition_cache_add(cache, key, start_id, ids->ids, ids->n);
 }
 
 static void each_key_has_its_own_set(void **state)
 {
-    struct dist_definition_cache *cache = dist_definition_cache_create(100000);
+    struct fg_definition_cache *cache = fg_definition_cache_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(401, 200);
 
     (void)state;
@@ -59,14 +59,14 @@ static void each_key_has_its_own_set(void **state)
     assert_int_equal(count_unknown(cache, 1, more), 100);
     assert_int_equal(count_unknown(cache, 2, some), 500);
     assert_int_equal(count_unknown(cache, 1 + 64, some), 500); /* under the same lock */
-    dist_definition_cache_destroy(cache);
+    fg_definition_cache_destroy(cache);
     free(some);
     free(more);
 }
 
 static void a_restarted_ingester_starts_with_an_empty_set(void **state)
 {
-    struct dist_definition_cache *cache = dist_definition_cache_create(100000);
+    struct fg_definition_cache *cache = fg_definition_cache_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(501, 5);
 
     (void)state;
@@ -74,10 +74,10 @@ static void a_restarted_ingester_starts_with_an_empty_set(void **state)
     add(cache, 1, RUN + 1, more);
     assert_int_equal(count_unknown(cache, 1, some), 500);
     assert_int_equal(count_unknown(cache, 1, more), 0);
-    dist_definition_cache_forget(cache, 1);
+    fg_definition_cache_forget(cache, 1);
     assert_int_equal(count_unknown(cache, 1, more), 5);
-    dist_definition_cache_forget(cache, 2); /* was never cached */
-    dist_definition_cache_destroy(cache);
+    fg_definition_cache_forget(cache, 2); /* was never cached */
+    fg_definition_cache_destroy(cache);
     free(some);
     free(more);
 }
@@ -85,7 +85,7 @@ static void a_restarted_ingester_starts_with_an_empty_set(void **state)
 /* As long as there is room, all sets stay, whichever lock guards them. */
 static void a_few_large_services_fill_the_cache(void **state)
 {
-    struct dist_definition_cache *cache = dist_definition_cache_create((size_t)6 * STACKS);
+    struct fg_definition_cache *cache = fg_definition_cache_create((size_t)6 * STACKS);
     struct ids *all = ids_create(1, STACKS);
 
     (void)state;
@@ -93,7 +93,7 @@ static void a_few_large_services_fill_the_cache(void **state)
         add(cache, key * 64, RUN, all);
     for (uint64_t key = 0; key < 4; key++)
         assert_int_equal(count_unknown(cache, key * 64, all), 0);
-    dist_definition_cache_destroy(cache);
+    fg_definition_cache_destroy(cache);
     free(all);
 }
 
@@ -102,9 +102,9 @@ static void the_least_recently_used_set_is_evicted_first(void **state)
 {
     enum { KNOWN = 100000 };
 
-    struct dist_definition_cache *cache = dist_definition_cache_create(KNOWN);
+    struct fg_definition_cache *cache = fg_definition_cache_create(KNOWN);
     struct ids *ours = ids_create(1, 3000), *other = ids_create(1, 3000);
-    uint64_t empty_bytes = dist_definition_cache_bytes(cache);
+    uint64_t empty_bytes = fg_definition_cache_bytes(cache);
 
     (void)state;
     add(cache, 1000, RUN, ours);
@@ -112,10 +112,10 @@ static void the_least_recently_used_set_is_evicted_first(void **state)
         add(cache, key, RUN, other);
         assert_int_equal(count_unknown(cache, 1000, ours), 0);
         assert_int_equal(count_unknown(cache, key, other), 0);
-        assert_true(dist_definition_cache_bytes(cache) - empty_bytes <= (uint64_t)KNOWN * 16);
+        assert_true(fg_definition_cache_bytes(cache) - empty_bytes <= (uint64_t)KNOWN * 16);
     }
     assert_int_equal(count_unknown(cache, 0, other), 3000);
-    dist_definition_cache_destroy(cache);
+    fg_definition_cache_destroy(cache);
     free(ours);
     free(other);
 }
@@ -123,19 +123,19 @@ static void the_least_recently_used_set_is_evicted_first(void **state)
 /* A service with one stack takes more memory than the stack: the limit holds for all of it. */
 static void memory_stays_bounded_with_many_small_services(void **state)
 {
-    struct dist_definition_cache *cache = dist_definition_cache_create(10000);
+    struct fg_definition_cache *cache = fg_definition_cache_create(10000);
     struct ids *one = ids_create(1, 1), *large = ids_create(1, STACKS);
-    uint64_t empty_bytes = dist_definition_cache_bytes(cache);
+    uint64_t empty_bytes = fg_definition_cache_bytes(cache);
 
     (void)state;
     for (uint64_t key = 0; key < 5000; key++) {
         add(cache, key, RUN, one);
-        assert_true(dist_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
+        assert_true(fg_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
     }
     assert_int_equal(count_unknown(cache, 4999, one), 0);
     add(cache, 5000, RUN, large); /* larger than the whole cache */
-    assert_true(dist_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
-    dist_definition_cache_destroy(cache);
+    assert_true(fg_definition_cache_bytes(cache) - empty_bytes <= 10000 * 16);
+    fg_definition_cache_destroy(cache);
     free(one);
     free(large);
 }

@@ -1,19 +1,14 @@
 /*
- * Turns stored profiles into the batches that a distributor would have sent: for each series and
- * dictionary a batch with the definitions of all stacks that its profiles name. It may not leave
- * definitions out, because it does not know what the asker has.
- *
  * Numbers change twice: nodes of the dictionary become places in `nodes`, which are the numbers of
  * stacks in the batch, and locations move into a small table of only those that are needed.
  */
-#include "ingester/repair/export.h"
+#include "ingester/export.h"
 
 #include <stdlib.h>
 
-/* Profiles of one series and one dictionary. */
+/* Profiles of one batch. */
 struct export_run {
-    struct ing_query *query;
-    const struct ing_catalog_series *series;
+    const struct ing_export_from *from;
     const struct ing_export_profile *profiles;
     size_t n;
     struct ing_dict *dict;
@@ -27,10 +22,10 @@ struct export_run {
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "these profiles need more memory than a query may use");
+    return fg_fail(err, FG_E_LIMIT, "these profiles need more memory than they may use");
 }
 
-#define NEW(run, type, count) fg_arena_new((run)->query->arena, type, (count))
+#define NEW(run, type, count) fg_arena_new((run)->from->arena, type, (count))
 
 /* ---- which stacks ---- */
 
@@ -100,12 +95,12 @@ static enum fg_code make_profile(struct export_run *run, const struct ing_export
     const struct ing_record *record = &from->record;
     uint32_t n = record->n_samples;
 
-    if (record->n_types != run->series->kind->n_types)
+    if (record->n_types != run->profiles[0].series->kind->n_types)
         return fg_fail(run->err, FG_E_CORRUPT, "stored profile: %u types, its series has %u",
-                       record->n_types, run->series->kind->n_types);
+                       record->n_types, run->profiles[0].series->kind->n_types);
     *profile = (struct fg_profile){
         .id = from->key.id,
-        .labels = run->series->labels,
+        .labels = from->series->labels,
         .time_ns = from->key.time_ns,
         .duration_ns = record->duration_ns,
         .period = record->period,
@@ -142,7 +137,7 @@ static enum fg_code make_profiles(struct export_run *run)
 
 static enum fg_code make_schema(struct export_run *run)
 {
-    const struct ing_series_kind *kind = run->series->kind;
+    const struct ing_series_kind *kind = run->profiles[0].series->kind;
     struct fg_batch *batch = &run->batch;
 
     batch->types = NEW(run, struct fg_value_type, kind->n_types);
@@ -217,114 +212,88 @@ static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbo
 
 /* ---- batches ---- */
 
-static enum fg_code encode(struct export_run *run)
+static enum fg_code make_batch(struct export_run *run, struct fg_symbols *symbols)
 {
-    bool *define = NEW(run, bool, run->n_nodes);
+    if (find_nodes(run) != FG_OK || make_profiles(run) != FG_OK || make_schema(run) != FG_OK ||
+        find_stacks(run, symbols) != FG_OK)
+        return run->err->code;
+    return fg_batch_take_symbols(&run->batch, symbols, run->from->arena) ? FG_OK
+                                                                         : no_memory(run->err);
+}
+
+enum fg_code ing_export_batch(const struct ing_export_from *from,
+                              const struct ing_export_profile *profiles, size_t n,
+                              ing_export_take take, void *arg, struct fg_err *err)
+{
+    struct export_run run = {.from = from, .profiles = profiles, .n = n, .err = err};
     struct fg_symbols symbols;
     enum fg_code code;
 
-    if (define == NULL)
-        return no_memory(run->err);
-    /* Everything: the asker may know none of these stacks. */
-    memset(define, true, run->n_nodes * sizeof *define);
-    fg_symbols_init(&symbols);
-    code = find_stacks(run, &symbols);
-    if (code == FG_OK && !fg_batch_take_symbols(&run->batch, &symbols, run->query->arena))
-        code = no_memory(run->err);
-    if (code == FG_OK)
-        fg_batch_encode(&run->batch, define, &run->query->payload);
-    fg_symbols_done(&symbols);
-    return code;
-}
-
-static enum fg_code make_batch(struct export_run *run)
-{
-    enum fg_code code = find_nodes(run);
-
-    if (code == FG_OK)
-        code = make_profiles(run);
-    if (code == FG_OK)
-        code = make_schema(run);
-    if (code == FG_OK)
-        code = encode(run);
-    return code;
-}
-
-static enum fg_code export_run(struct ing_query *query, const struct ing_catalog_series *series,
-                               const struct ing_export_profile *profiles, size_t n,
-                               Fg__Inner__PushItem *item, struct fg_err *err)
-{
-    struct export_run run = {
-        .query = query, .series = series, .profiles = profiles, .n = n, .err = err};
-    uint64_t *sizes = fg_arena_new(query->arena, uint64_t, 2 * n);
-    size_t before = query->payload.len;
-    enum fg_code code;
-
-    if (sizes == NULL)
-        return no_memory(err);
-    if (ing_dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
-                     &run.dict, err) != FG_OK)
+    if (ing_dict_ref(from->dicts, profiles[0].series->service->number,
+                     profiles[0].record.generation, &run.dict, err) != FG_OK)
         return err->code;
     ing_dict_view_begin(run.dict, &run.view);
-    code = make_batch(&run);
-    /* The batch is encoded, so nothing points into the dictionary any more. */
+    fg_symbols_init(&symbols);
+    code = make_batch(&run, &symbols);
+    if (code == FG_OK)
+        code = take(arg, &run.batch, profiles, err);
+    fg_symbols_done(&symbols);
     ing_dict_view_end(run.dict, &run.view);
-    ing_dict_unref(query->context->dicts, run.dict);
+    ing_dict_unref(from->dicts, run.dict);
     ing_record_columns_done(&run.columns);
-    if (code != FG_OK)
-        return code;
-    fg__inner__push_item__init(item);
-    item->tenant = fg_arena_text(query->arena, ing_catalog_tenant_name(series->service->tenant));
-    item->service = fg_arena_text(query->arena, series->service->name);
-    item->bytes = (uint32_t)(query->payload.len - before);
-    item->shard = series->shard;
-    fg_batch_put_sizes(&run.batch, sizes);
-    item->sizes = sizes;
-    item->n_sizes = 2 * n;
-    return item->tenant == NULL || item->service == NULL ? no_memory(err) : FG_OK;
+    return code;
 }
 
-/* ---- all of them ---- */
+/* ---- which profiles go together ---- */
+
+/* A number that is the same for profiles of one batch, and orders the batches. */
+static int cmp_batches(const struct ing_export_profile *a, const struct ing_export_profile *b)
+{
+    const struct ing_catalog_series *x = a->series, *y = b->series;
+
+    if (x == NULL || y == NULL)
+        return (x != NULL) - (y != NULL);
+    if (x->service != y->service) /* of one tenant each */
+        return x->service->number < y->service->number ? -1 : 1;
+    if (a->record.generation != b->record.generation)
+        return a->record.generation < b->record.generation ? -1 : 1;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    return fg_id_cmp(x->kind->id, y->kind->id);
+}
 
 static int cmp_profiles(const void *left, const void *right)
 {
     const struct ing_export_profile *a = left, *b = right;
+    int batches = cmp_batches(a, b);
 
+    if (batches != 0)
+        return batches;
     if (a->key.series != b->key.series)
         return a->key.series < b->key.series ? -1 : 1;
-    if (a->record.generation != b->record.generation)
-        return a->record.generation < b->record.generation ? -1 : 1;
     return (a->key.time_ns > b->key.time_ns) - (a->key.time_ns < b->key.time_ns);
 }
 
-enum fg_code ing_export_profiles(struct ing_query *query, struct ing_catalog_tenant *tenant,
-                                 struct ing_export_profile *profiles, size_t n,
-                                 Fg__Inner__PushItem ***ret_items, size_t *ret_n_items,
-                                 struct fg_err *err)
+void ing_export_sort(struct ing_catalog *catalog, struct ing_export_profile *profiles, size_t n)
 {
-    Fg__Inner__PushItem *items = fg_arena_new(query->arena, Fg__Inner__PushItem, n);
-    Fg__Inner__PushItem **pointers = fg_arena_new(query->arena, Fg__Inner__PushItem *, n);
-    size_t n_items = 0, next;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t tenant = profiles[i].key.chunk.group.tenant;
 
-    if (items == NULL || pointers == NULL)
-        return no_memory(err);
+        profiles[i].series =
+            ing_catalog_has_tenant(catalog, tenant)
+                ? ing_catalog_find_series(catalog, ing_catalog_tenant_at(catalog, tenant),
+                                          profiles[i].key.series)
+                : NULL;
+    }
     if (n > 1)
         qsort(profiles, n, sizeof *profiles, cmp_profiles);
-    for (size_t i = 0; i < n; i = next) {
-        const struct ing_catalog_series *found =
-            ing_catalog_find_series(query->context->catalog, tenant, profiles[i].key.series);
+}
 
-        for (next = i + 1; next < n && profiles[next].key.series == profiles[i].key.series &&
-                           profiles[next].record.generation == profiles[i].record.generation;)
-            next++;
-        if (found == NULL) /* its definition is on its way to the disk: the next time */
-            continue;
-        if (export_run(query, found, profiles + i, next - i, &items[n_items], err) != FG_OK)
-            return err->code;
-        pointers[n_items] = &items[n_items];
-        n_items++;
-    }
-    *ret_items = pointers;
-    *ret_n_items = n_items;
-    return FG_OK;
+size_t ing_export_end(const struct ing_export_profile *profiles, size_t n, size_t i)
+{
+    size_t end = i + 1;
+
+    while (end < n && cmp_batches(&profiles[i], &profiles[end]) == 0)
+        end++;
+    return end;
 }

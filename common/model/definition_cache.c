@@ -1,4 +1,4 @@
-#include "distributor/delivery/definition_cache.h"
+#include "common/model/definition_cache.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,16 +24,16 @@ struct shard {
     struct stack_set *sets;
 };
 
-struct dist_definition_cache {
+struct fg_definition_cache {
     struct shard shards[CACHE_SHARDS];
     _Atomic uint64_t bytes; /* of all sets: one limit, because a few shards may hold nearly all */
     uint64_t bytes_max;
     _Atomic unsigned hand; /* the next shard that has to give something up */
 };
 
-struct dist_definition_cache *dist_definition_cache_create(size_t stacks_max)
+struct fg_definition_cache *fg_definition_cache_create(size_t stacks_max)
 {
-    struct dist_definition_cache *cache = fg_new(struct dist_definition_cache);
+    struct fg_definition_cache *cache = fg_new(struct fg_definition_cache);
 
     /* A limit in bytes, because sets that are half empty take as much memory as full ones. */
     cache->bytes_max = (uint64_t)stacks_max * STACK_BYTES;
@@ -47,14 +47,14 @@ static uint64_t set_bytes(const struct stack_set *set)
     return sizeof *set + (set->slots == NULL ? 0 : (set->mask + 1) * sizeof *set->slots);
 }
 
-static void set_free(struct dist_definition_cache *cache, struct stack_set *set)
+static void set_free(struct fg_definition_cache *cache, struct stack_set *set)
 {
     (void)atomic_fetch_sub(&cache->bytes, set_bytes(set));
     free(set->slots);
     free(set);
 }
 
-void dist_definition_cache_destroy(struct dist_definition_cache *cache)
+void fg_definition_cache_destroy(struct fg_definition_cache *cache)
 {
     if (cache == NULL)
         return;
@@ -73,19 +73,19 @@ void dist_definition_cache_destroy(struct dist_definition_cache *cache)
     free(cache);
 }
 
-uint64_t dist_definition_cache_bytes(const struct dist_definition_cache *cache)
+uint64_t fg_definition_cache_bytes(const struct fg_definition_cache *cache)
 {
     return sizeof *cache + atomic_load(&cache->bytes);
 }
 
-uint64_t dist_definition_cache_service_key(struct fg_slice tenant, struct fg_slice service)
+uint64_t fg_definition_cache_service_key(struct fg_slice tenant, struct fg_slice service)
 {
     /* Mixed, so that tenant "a" with service "b" and tenant "b" with service "a" have different
      * keys. */
     return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
 }
 
-static struct shard *shard_of(struct dist_definition_cache *cache, uint64_t key)
+static struct shard *shard_of(struct fg_definition_cache *cache, uint64_t key)
 {
     return &cache->shards[key % CACHE_SHARDS];
 }
@@ -126,7 +126,7 @@ static void set_put(struct stack_set *set, uint64_t value)
     set->slots[i] = value;
 }
 
-static void set_grow(struct dist_definition_cache *cache, struct stack_set *set)
+static void set_grow(struct fg_definition_cache *cache, struct stack_set *set)
 {
     uint64_t *old = set->slots;
     size_t old_slots = old == NULL ? 0 : set->mask + 1;
@@ -141,7 +141,7 @@ static void set_grow(struct dist_definition_cache *cache, struct stack_set *set)
     (void)atomic_fetch_add(&cache->bytes, (slots - old_slots) * sizeof *set->slots);
 }
 
-static void set_add(struct dist_definition_cache *cache, struct stack_set *set, uint64_t value)
+static void set_add(struct fg_definition_cache *cache, struct stack_set *set, uint64_t value)
 {
     /* Three quarters full at most: linear probing is fast until then, and an empty slot ends each
      * probe. */
@@ -152,8 +152,8 @@ static void set_add(struct dist_definition_cache *cache, struct stack_set *set, 
     set->count++;
 }
 
-void dist_definition_cache_look_up(struct dist_definition_cache *cache, uint64_t key,
-                                   const struct fg_batch *batch, bool *define)
+void fg_definition_cache_look_up(struct fg_definition_cache *cache, uint64_t key,
+                                 const struct fg_batch *batch, bool *define)
 {
     struct shard *shard = shard_of(cache, key);
     const struct stack_set *set;
@@ -171,7 +171,7 @@ void dist_definition_cache_look_up(struct dist_definition_cache *cache, uint64_t
     (void)pthread_mutex_unlock(&shard->lock);
 }
 
-static void empty_set(struct dist_definition_cache *cache, struct stack_set *set)
+static void empty_set(struct fg_definition_cache *cache, struct stack_set *set)
 {
     uint64_t bytes = set_bytes(set);
 
@@ -180,7 +180,7 @@ static void empty_set(struct dist_definition_cache *cache, struct stack_set *set
     (void)atomic_fetch_sub(&cache->bytes, bytes - set_bytes(set));
 }
 
-static struct stack_set *make_set(struct dist_definition_cache *cache, struct shard *shard,
+static struct stack_set *make_set(struct fg_definition_cache *cache, struct shard *shard,
                                   uint64_t key, uint64_t start_id)
 {
     struct stack_set *set = find_set(shard, key);
@@ -202,7 +202,7 @@ static struct stack_set *make_set(struct dist_definition_cache *cache, struct sh
 }
 
 /* Evicts sets while the cache is too large. spare: keeps those used since the last pass. Locked. */
-static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, bool spare)
+static void drop_sets(struct fg_definition_cache *cache, struct shard *shard, bool spare)
 {
     struct stack_set **at = &shard->sets;
 
@@ -220,7 +220,7 @@ static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, 
 }
 
 /* Evicts from one shard after the other, from where the last call stopped (the clock algorithm). */
-static void make_room(struct dist_definition_cache *cache)
+static void make_room(struct fg_definition_cache *cache)
 {
     /* The first pass over all shards takes the marks of use away and evicts what had none; a second
      * pass evicts the rest. */
@@ -233,8 +233,8 @@ static void make_room(struct dist_definition_cache *cache)
     }
 }
 
-void dist_definition_cache_add(struct dist_definition_cache *cache, uint64_t key, uint64_t start_id,
-                               const struct fg_id *ids, uint32_t count)
+void fg_definition_cache_add(struct fg_definition_cache *cache, uint64_t key, uint64_t start_id,
+                             const struct fg_id *ids, uint32_t count)
 {
     struct shard *shard = shard_of(cache, key);
     struct stack_set *set;
@@ -249,7 +249,7 @@ void dist_definition_cache_add(struct dist_definition_cache *cache, uint64_t key
     make_room(cache);
 }
 
-void dist_definition_cache_forget(struct dist_definition_cache *cache, uint64_t key)
+void fg_definition_cache_forget(struct fg_definition_cache *cache, uint64_t key)
 {
     struct shard *shard = shard_of(cache, key);
     struct stack_set *set;
