@@ -32,24 +32,22 @@
 #include "common/runtime/metrics.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/committer.h"
+#include "ingester/damage.h"
 #include "ingester/forward/entry.h"
-#include "ingester/head_chunks.h"
+#include "ingester/forward/spans.h"
 #include "ingester/head_writer.h"
 
 struct ing_outbox;
 
 enum {
-    OUTBOX_TARGETS_MAX = 16,        /* bits of a mask; each has connections of its own */
-    OUTBOX_NAME_MAX_BYTES = 128,    /* of a target's name */
-    OUTBOX_SPAN_ENTRIES_MAX = 256,  /* a few requests of the sender */
-    OUTBOX_SPAN_MAX_BYTES = 262144, /* of records; a single larger one is a span by itself */
-    OUTBOX_DEAD_MAX = 10000,        /* entries refused for good that are kept, of a target */
+    OUTBOX_TARGETS_MAX = 16,     /* bits of a mask; each has connections of its own */
+    OUTBOX_NAME_MAX_BYTES = 128, /* of a target's name */
+    OUTBOX_DEAD_MAX = 10000,     /* entries refused for good that are kept, of a target; further
+                                  * ones are only counted */
 };
 
 /* How long entries that were refused for good are kept for inspection. */
 #define OUTBOX_DEAD_KEPT_NS (24 * FG_HOUR_NS)
-/* How long a profile is fresh after it was received. */
-#define OUTBOX_FRESH_NS (5 * FG_MINUTE_NS)
 
 enum ing_outbox_when_full {
     OUTBOX_DROP,   /* the oldest spans that are not taken go, and are counted */
@@ -75,8 +73,6 @@ struct ing_forward {
 
 /* ---- the sender ---- */
 
-enum ing_outbox_lane { OUTBOX_FRESH, OUTBOX_BACKLOG };
-
 /* A span that was taken. */
 struct ing_outbox_span {
     unsigned target;
@@ -99,8 +95,8 @@ enum ing_outbox_outcome {
 struct ing_outbox_item {
     uint64_t seq;
     struct ing_outbox_entry entry; /* entry.key: where the profile is now */
-    /* In the arena: the profile's record (ingester/record.h). Empty unless outcome is
-     * OUTBOX_AGAIN. */
+    /* In the arena: the profile's record (ingester/record.h) if there is one to send; of a damaged
+     * entry its bytes. */
     struct fg_slice record;
     /* What is reported. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so what
      * the sender does not decide is sent again. */
@@ -109,14 +105,15 @@ struct ing_outbox_item {
 };
 
 /* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
- * written, a pause ended or a span came back. It comes once, and again only after ing_outbox_take()
- * has returned false for that target; so ask for both lanes. It runs on a thread of the ingester,
- * must not block and must not call the outbox. NULL: nobody; after that no call is under way. */
+ * written, a pause ended, or a report that put some entries back was written; not after
+ * ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned false
+ * for that target; so ask for both lanes. It runs on a thread of the ingester, must not block and
+ * must not call the outbox. NULL: nobody; after that no call is under way. */
 void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, unsigned target),
                          void *arg);
 
-/* Takes a span of a lane. Returns false if none waits there, or the target is paused. Does not
- * block. */
+/* Takes a span of a lane. Returns false if none waits there, the target is paused, or the store
+ * takes no writes: then no report could be written. Does not block. */
 bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox_lane lane,
                      struct ing_outbox_span *ret_span) fg_must_check;
 
@@ -139,7 +136,7 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
 void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *span,
                        const struct ing_outbox_item *items, size_t count);
 
-/* Ends the taking of a span without having read it: all of it waits again. Does not block. */
+/* Ends the taking of a span without a report: all of it waits again, now. Does not block. */
 void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span);
 
 /* ---- operators ---- */
@@ -215,9 +212,9 @@ struct ing_outbox_config {
     const struct ing_forward *forward; /* NULL: no targets */
     struct fg_store *store;            /* all below are borrowed */
     struct ing_head_writer *writer;
-    struct ing_head_chunks *chunks;
     struct ing_catalog *catalog;
     struct fg_tenants *tenants;
+    struct ing_damage *damage; /* of the start */
     struct fg_clock *clock;
 };
 
