@@ -95,6 +95,7 @@ struct ingester {
     struct ing_segments *segments;
     struct ing_head_writer *writer;
     struct ing_intake *intake;
+    struct ing_outbox *outbox; /* NULL: nothing is forwarded */
     struct ing_meeting *meeting;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
@@ -214,6 +215,7 @@ static void after_commit(void *arg)
     struct ingester *ingester = arg;
 
     ing_head_writer_heal(ingester->writer);
+    ing_outbox_settle(ingester->outbox);
 }
 
 static enum fg_code start_segments(struct ingester *ingester, const struct ing_config *config,
@@ -242,6 +244,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .retire = ingester->retire,
                 .member = &ingester->member,
                 .dedup = ingester->dedup,
+                .outbox = ingester->outbox,
                 .registry = config->registry,
                 .conditions = config->conditions,
                 .clock = config->clock,
@@ -255,6 +258,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
         .segments = ingester->segments,
         .dicts = ingester->dicts,
         .member = &ingester->member,
+        .outbox = ingester->outbox,
         .registry = config->registry,
         .clock = config->clock,
     });
@@ -269,7 +273,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
             },
             &ingester->committer, err) != FG_OK ||
         ing_intake_start(ingester->intake, ingester->committer, err) != FG_OK ||
-        ing_meeting_start(ingester->meeting, ingester->committer, err) != FG_OK)
+        ing_meeting_start(ingester->meeting, ingester->committer, err) != FG_OK ||
+        ing_outbox_start(ingester->outbox, ingester->committer, err) != FG_OK)
         return err->code;
     return ing_segments_start(ingester->segments, ingester->committer, err);
 }
@@ -298,6 +303,18 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     ingester->functions =
         ing_functions_table_create(ingester->dicts, settings->function_trees_max_bytes);
+    if (ing_outbox_create(
+            &(struct ing_outbox_config){
+                .forward = config->forward,
+                .store = config->store,
+                .writer = ingester->writer,
+                .catalog = ingester->catalog,
+                .tenants = config->tenants,
+                .damage = &ingester->damage,
+                .clock = config->clock,
+            },
+            &ingester->outbox, err) != FG_OK)
+        return err->code;
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
                                                       ingester->dicts, ingester->chunks,
                                                       ingester->writer},
@@ -314,6 +331,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .dedup = ingester->dedup,
         .member = &ingester->member,
         .intake = ingester->intake,
+        .outbox = ingester->outbox,
         .work = ingester->work,
         .tenants = config->tenants,
         .look_stop = ingester->look_stop,
@@ -411,12 +429,14 @@ void ing_destroy(struct ingester *ingester)
     /* Their tickers post visits. */
     ing_intake_stop(ingester->intake);
     ing_meeting_stop(ingester->meeting);
+    ing_outbox_stop(ingester->outbox);
     ing_committer_destroy(ingester->committer);
     ing_group_commit_destroy(ingester->group_commit);
     ing_intake_destroy(ingester->intake);
     ing_meeting_destroy(ingester->meeting);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
+    ing_outbox_destroy(ingester->outbox);
     ing_retire_destroy(ingester->retire);
     ing_head_writer_destroy(ingester->writer);
     ing_functions_table_destroy(ingester->functions);
@@ -446,6 +466,11 @@ void ing_drain(struct ingester *ingester, uint64_t revision)
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 {
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
+}
+
+struct ing_outbox *ing_outbox(struct ingester *ingester)
+{
+    return ingester->outbox;
 }
 
 void ing_hurry(struct ingester *ingester)

@@ -19,6 +19,7 @@
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
 #include "common/storage/store/store.h"
+#include "ingester/forward/outbox.h"
 #include "ingester/member.h"
 #include "ingester/repair/repair.h"
 #include "ingester/segments/segments.h"
@@ -67,6 +68,9 @@ struct ing_config {
     /* With a ring: connections to other members; NULL: no repair. Borrowed, as the settings. */
     struct fg_peers *peers;
     const struct ing_repair_settings *repair;
+    /* Where profiles are forwarded to; NULL: nowhere. What is pending for other targets is deleted
+     * (forward/outbox.h). */
+    const struct ing_forward *forward;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* borrowed; NULL: none */
     struct fg_clock *clock;
@@ -96,6 +100,10 @@ void ing_drain(struct ingester *ingester, uint64_t revision);
 /* Appends why pushes are refused, as a sentence for operators, and returns true; returns false if
  * they are taken. Any thread. Accepts NULL. */
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
+
+/* Returns the queues of what is to be forwarded; NULL: there are no targets. It lives as long as
+ * the ingester; the sender stops before ing_destroy(). */
+struct ing_outbox *ing_outbox(struct ingester *ingester);
 
 /* Ends all waits for the bucket, also later ones: the ingester is about to stop. Accepts NULL. */
 void ing_hurry(struct ingester *ingester);

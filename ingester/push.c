@@ -437,9 +437,10 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     /* Held until the committer has answered: item, series and service point into the catalog. */
     push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    /* The committer checks both again. Here they cost least: nothing has been decoded, and no stack
-     * has got a number that a refused push would waste. */
+    /* The committer checks the first and the last again. Here they cost least: nothing has been
+     * decoded, and no stack has got a number that a refused push would waste. */
     if (ing_intake_admits(push->context->intake, err) != FG_OK ||
+        ing_outbox_admits(push->context->outbox, fg_cstr(push->head->tenant), err) != FG_OK ||
         ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
     /* Tenant and service are added here and become durable only with a batch, so a push that fails
