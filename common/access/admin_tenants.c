@@ -287,7 +287,7 @@ enum fg_code fg_admin_get_limits(struct fg_admin_call *call, struct fg_err *err)
     return FG_OK;
 }
 
-/* {"max_query_length": "7d", "spread": 2, "max_query_bytes": null}: null removes a limit. */
+/* {"max_query_length": "7d", "shard_factor": 2, "max_query_bytes": null}: null removes a limit. */
 struct limits_edit {
     const struct fg_admin_call *call;
     const struct fg_conf_field *fields[LIMITS_MAX];
