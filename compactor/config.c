@@ -26,7 +26,7 @@ const struct fg_conf_field cmp_fields[] = {
      .doc = "Maximum input of one compaction, and so the size of blocks. Larger days are split by shard. The scratch directory needs twice as much."},
     {"job_max_sources", FG_CONF_UINT, CONF(job_max_sources), .def = "96", .min = "2", .max = "1024",
      .doc = "Maximum number of segments or blocks per compaction."},
-    {"nodes_min_bytes", FG_CONF_BYTES, CONF(rollup_min_bytes), .def = "1MiB", .max = "64GiB",
+    {"rollup_min_bytes", FG_CONF_BYTES, CONF(rollup_min_bytes), .def = "1MiB", .max = "64GiB",
      .doc = "Minimum total size of blocks for which rollups over 6 hours, a day, 7 days and 28 days are built. Hourly blocks of 6 hours that are smaller are merged."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "0", .max = "64GiB",
      .doc = "Memory for compaction. 0: a quarter of the top-level `memory_max_bytes`, at least 64MiB."},

@@ -1,7 +1,7 @@
 #include "compactor/erasure.h"
 
-#include "common/access/registry_object.h"
-#include "common/access/tenant_deletion.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/runtime/log.h"
 #include "compactor/edit.h"
 #include "compactor/gc.h"

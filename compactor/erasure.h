@@ -6,7 +6,7 @@
 #ifndef FG_COMPACTOR_ERASURE_H
 #define FG_COMPACTOR_ERASURE_H
 
-#include "common/access/audit.h"
+#include "common/access/audit/audit.h"
 #include "compactor/completion.h"
 #include "compactor/env.h"
 #include "compactor/erasure_core.h"

@@ -2,9 +2,9 @@
  * Erasure: the deletion of a whole tenant. The core: decides the next step, from manifests and
  * without a clock.
  *
- * The registry of access says which tenants are to be deleted (common/access/tenant_deletion.h).
- * The steps follow from what is in the bucket, so any compactor can go on where another one has
- * stopped, and a step that is repeated does nothing:
+ * The registry of access says which tenants are to be deleted
+ * (common/access/registry/tenant_deletion.h). The steps follow from what is in the bucket, so any
+ * compactor can go on where another one has stopped, and a step that is repeated does nothing:
  *
  *   BURY   --> a tombstone names everything, so that no answer has any of it
  *   DROP   --> all blocks leave the manifest and all segments are covered, without being read

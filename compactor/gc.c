@@ -189,7 +189,7 @@ struct sweeping {
     char tenant[FG_TENANT_MAX_BYTES + 1];  /* of blocks */
     bool tenant_read;                      /* since the page was listed */
     bool tenant_lost;                      /* its manifest is lost, damaged or old */
-    uint32_t n_unheard;                    /* segments of cuts that the L0 manifest does not know */
+    uint32_t n_unlisted;                   /* segments of cuts that the L0 manifest does not know */
     const char *names[FG_BUCKET_PAGE_MAX]; /* the page's, as the next */
     uint32_t n_names;
     const char *expired[FG_BUCKET_PAGE_MAX]; /* ad hoc profiles, counts of queries */
@@ -288,8 +288,8 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
             return FG_OK;
         blocks = &sweeping->blocks->blocks;
     }
-    sweeping->n_unheard += cmp_gc_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
-                                             sweeping->wall_ns, &sweeping->l0->l0);
+    sweeping->n_unlisted += cmp_gc_is_unlisted(sweeping->config, &name, entry->modified_wall_ns,
+                                               sweeping->wall_ns, &sweeping->l0->l0);
     fg_assert(sweeping->n_names < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
     if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
                          &sweeping->l0->l0, blocks))
@@ -360,7 +360,7 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
     code = sweep(sweeping, FG_NAME_SEGMENTS, err);
     /* Set only if all segments were listed: a part of them would look like a recovery. */
     if (code == FG_OK)
-        fg_metric_set(env->metrics, COMPACTOR_UNHEARD, sweeping->n_unheard);
+        fg_metric_set(env->metrics, COMPACTOR_UNLISTED, sweeping->n_unlisted);
     if (code == FG_OK)
         code = sweep(sweeping, FG_NAME_TENANTS, err);
     if (code == FG_OK)

@@ -11,7 +11,7 @@
 #ifndef FG_COMPACTOR_GC_H
 #define FG_COMPACTOR_GC_H
 
-#include "common/access/audit.h"
+#include "common/access/audit/audit.h"
 #include "common/model/tenant_limits.h"
 #include "compactor/edit.h"
 #include "compactor/gc_core.h"

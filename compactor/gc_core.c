@@ -114,8 +114,8 @@ static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segmen
     return writer != NULL && segment->cut <= writer->cut;
 }
 
-bool cmp_gc_is_unheard(const struct cmp_gc_config *config, const struct fg_name *name,
-                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
+bool cmp_gc_is_unlisted(const struct cmp_gc_config *config, const struct fg_name *name,
+                        int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
 {
     return name->kind == FG_NAME_IS_SEGMENT &&
            is_older(modified_wall_ns, config->orphan_after_ns, wall_ns) &&

@@ -47,7 +47,7 @@ enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const
  * Returns true if a listed object may be deleted because no manifest lists it. The manifests were
  * read after the listing. blocks: the manifest of the tenant in the name, NULL for segments.
  * modified: by the clock of the bucket. False for names that are not of flamegrid, and for segments
- * of cuts that the L0 manifest does not know (cmp_gc_is_unheard()).
+ * of cuts that the L0 manifest does not know (cmp_gc_is_unlisted()).
  */
 bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *name,
                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
@@ -56,7 +56,7 @@ bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *
 /* Returns true if an old segment is of a cut that the L0 manifest has never had. Either it was
  * never committed, or the manifest is from a backup and the segment is the only copy of its
  * profiles; so it is kept and counted. */
-bool cmp_gc_is_unheard(const struct cmp_gc_config *config, const struct fg_name *name,
-                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0);
+bool cmp_gc_is_unlisted(const struct cmp_gc_config *config, const struct fg_name *name,
+                        int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0);
 
 #endif

@@ -15,7 +15,7 @@
     M(COUNTER, COMPACTOR_READ_BYTES, "flamegrid_compactor_read_bytes_total", "Bytes of segments and blocks read") \
     M(COUNTER, COMPACTOR_WRITTEN_BYTES, "flamegrid_compactor_written_bytes_total", "Bytes of blocks uploaded") \
     M(COUNTER, COMPACTOR_BLOCKS_WRITTEN, "flamegrid_compactor_blocks_written_total", "Blocks uploaded") \
-    M(COUNTER, COMPACTOR_WITHOUT_ROLLUP, "flamegrid_compactor_services_without_nodes_total", "Services in blocks without rollups because memory was insufficient") \
+    M(COUNTER, COMPACTOR_WITHOUT_ROLLUP, "flamegrid_compactor_services_without_rollups_total", "Services in blocks without rollups because memory was insufficient") \
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments removed from the manifest after blocks covered them") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Replaced objects deleted") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Orphaned objects deleted (listed in no manifest)") \
@@ -30,8 +30,8 @@
     M(GAUGE, COMPACTOR_MEMBERS, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last compaction failed") \
     M(GAUGE, COMPACTOR_UNBILLED, "flamegrid_compactor_usage_tenants_failing", "Tenants whose usage could not be documented at the last attempt") \
-    M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_aside", "Damaged or missing segments and blocks that compaction skips") \
-    M(GAUGE, COMPACTOR_UNHEARD, "flamegrid_compactor_unheard_segments", "Segments older than a day of cuts that the L0 manifest does not list; they are kept") \
+    M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_skipped", "Damaged or missing segments and blocks that compaction skips") \
+    M(GAUGE, COMPACTOR_UNLISTED, "flamegrid_compactor_unlisted_segments", "Segments older than a day of cuts that the L0 manifest does not list; they are kept") \
     M(GAUGE, COMPACTOR_HOUR_BLOCKS, "flamegrid_compactor_blocks{level=\"hour\"}", "Blocks in the manifests of tenants at the last pass") \
     M(GAUGE, COMPACTOR_DAY_BLOCKS, "flamegrid_compactor_blocks{level=\"day\"}", "Blocks in the manifests of tenants at the last pass") \
     M(GAUGE, COMPACTOR_OTHER_BLOCKS, "flamegrid_compactor_blocks{level=\"other\"}", "Blocks in the manifests of tenants at the last pass") \

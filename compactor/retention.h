@@ -4,7 +4,7 @@
  * profiles at once, by the same limits, so that dropping whole blocks is exact enough.
  *
  *     profiles          |<--------- retention_period ---------|
- *     rollups   |<------------ retention_period_nodes --------|
+ *     rollups   |<------------ retention_period_rollups --------|
  *               keep_from                 profiles_from       now
  *
  *   older than keep_from                    dropped, with its rollups
@@ -28,7 +28,7 @@
 /* A tenant's limits. 0: for ever. */
 struct cmp_retention {
     int64_t profiles_ns; /* limits.retention_period */
-    int64_t rollups_ns;  /* limits.retention_period_nodes; up to profiles_ns: not kept longer */
+    int64_t rollups_ns;  /* limits.retention_period_rollups; up to profiles_ns: not kept longer */
 };
 
 enum cmp_retention_fate {

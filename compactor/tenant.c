@@ -401,7 +401,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
                 fg_lu("deleted", result.deleted), fg_lu("expired", result.expired),
                 fg_lu("read_bytes", result.read_bytes),
                 fg_lu("written_bytes", result.written_bytes),
-                fg_lu("without_nodes", result.without_rollup),
+                fg_lu("without_rollups", result.without_rollup),
                 fg_lf("seconds",
                       (double)(fg_mono_ns(looking->env->clock) - begun_ns) / (double)FG_SECOND_NS));
     return FG_OK;

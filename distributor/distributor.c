@@ -34,7 +34,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->quotas = fg_quotas_create("ingestion_limit");
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
-        fg_definition_cache_create((size_t)config->settings->known_stacks_max);
+        fg_definition_cache_create((size_t)config->settings->definition_cache_max);
     distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,

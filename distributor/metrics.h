@@ -38,7 +38,7 @@
     M(COUNTER, DIST_OTLP_1_10, "flamegrid_otlp_dialect_total{version=\"1.10\"}", "OTLP requests by release of opentelemetry-proto (JSON of 1.9 counts as 1.10 because they are identical)") \
     M(GAUGE, DIST_STRAGGLER_BYTES, "flamegrid_distributor_straggler_bytes", "Memory of copies for slow ingesters whose upload is already acknowledged") \
     M(GAUGE, DIST_TENANTS, "flamegrid_distributor_tenants", "Tenants with recent uploads that the rate limiter tracks") \
-    M(GAUGE, DIST_DEFINITION_CACHE_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the cache of stacks that the ingesters already have") \
+    M(GAUGE, DIST_DEFINITION_CACHE_BYTES, "flamegrid_distributor_definition_cache_bytes", "Memory of the cache of stacks that the ingesters already have") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Duration of decompressing and decoding an upload")
 /* clang-format on */
 FG_METRICS_ENUM(distributor_metric, DISTRIBUTOR_METRICS)

@@ -10,7 +10,7 @@ const struct fg_conf_field dist_fields[] = {
      .doc = "Total size of the profiles of one push after decompression. Larger pushes are refused."},
     {"decode_max_bytes", FG_CONF_BYTES, CONF(decode_max_bytes), .def = "64MiB", .min = "1MiB", .max = "4GiB",
      .doc = "Memory for decompressing and decoding one upload, in addition to the upload itself."},
-    {"known_stacks_max", FG_CONF_UINT, CONF(known_stacks_max), .def = "4000000", .min = "1000",
+    {"definition_cache_max", FG_CONF_UINT, CONF(definition_cache_max), .def = "4000000", .min = "1000",
      .doc = "Entries in the cache of stacks that the ingesters already have (about 16 bytes each)."},
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
      .doc = "Decoded profiles that may wait for one ingester. Further uploads that need this ingester are refused with 429."},

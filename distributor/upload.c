@@ -465,10 +465,11 @@ static void shard_profiles(const struct dist_upload *upload, const struct fg_bat
 
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         struct fg_id labels = fg_labels_hash(&batch->profiles[i].labels);
-        unsigned spread = fg_ring_shard_factor_at(&upload->ring->ring, upload->tenant,
-                                                  batch->profiles[i].time_ns);
+        unsigned shard_factor = fg_ring_shard_factor_at(&upload->ring->ring, upload->tenant,
+                                                        batch->profiles[i].time_ns);
 
-        by_shard[i] = (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, spread), i};
+        by_shard[i] =
+            (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, shard_factor), i};
     }
     fg_radix_sort(by_shard, scratch, batch->n_profiles);
 }
@@ -544,9 +545,9 @@ static enum fg_code send_all(struct dist_upload *upload, const struct fg_batch *
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
 
-    if (upload->ring == NULL &&
-        dist_owners_ring(upload->distributor->owners, upload->tenant,
-                         (unsigned)upload->limits->values.spread, &upload->ring, err) != FG_OK)
+    if (upload->ring == NULL && dist_owners_ring(upload->distributor->owners, upload->tenant,
+                                                 (unsigned)upload->limits->values.shard_factor,
+                                                 &upload->ring, err) != FG_OK)
         return err->code;
     while (left > 0) {
         part.n_profiles = gather_service(part.profiles, left);

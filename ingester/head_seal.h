@@ -1,7 +1,7 @@
 /*
  * Encrypts the head: every value of its store (common/storage/store/sealed.h) with a key of its
  * own. The key is in the store itself, wrapped by what wraps the keys of tenants
- * (common/access/key_store.h), so it needs no other file, and moves with the head.
+ * (common/access/keys/key_store.h), so it needs no other file, and moves with the head.
  *
  *   META "key" -> varint-length name of what wrapped it, the wrapped key
  *
@@ -13,7 +13,7 @@
 #ifndef FG_INGESTER_HEAD_SEAL_H
 #define FG_INGESTER_HEAD_SEAL_H
 
-#include "common/access/key_store.h"
+#include "common/access/keys/key_store.h"
 #include "common/storage/store/store.h"
 
 /*

@@ -1,6 +1,6 @@
 /*
  * What the audit records of queries: changes before they are made and with their result, queries
- * when they have ended (common/access/audit.h).
+ * when they have ended (common/access/audit/audit.h).
  *
  * Thread: that of the query at the time.
  */

@@ -29,18 +29,17 @@ enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as re
 static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
 #define QUERIER_METRICS(M)                                                                         \
-    M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_questions_total",                               \
+    M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_queries_total",                                 \
       "Completed queries, errors included")                                                        \
-    M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
+    M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_queries_refused_total",                         \
       "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
-    M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
+    M(COUNTER, QUERIER_FAILED, "flamegrid_querier_queries_failed_total",                           \
       "Queries that failed with a server error (5xx)")                                             \
     M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
       "Query responses marked incomplete")                                                         \
     M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
       "Profiles read by queries")                                                                  \
-    M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
-      "Duration of queries")
+    M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_query_duration_seconds", "Duration of queries")
 FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
 FG_METRICS_TABLE(querier_metrics, QUERIER_METRICS)
 

@@ -7,7 +7,7 @@
 #ifndef FG_QUERIER_LIMIT_USE_H
 #define FG_QUERIER_LIMIT_USE_H
 
-#include "common/access/admin_api.h"
+#include "common/access/admin/admin_api.h"
 
 /* querier: the struct querier. For struct fg_admin_api. */
 void qry_limit_use(void *querier, struct fg_slice tenant, struct fg_admin_limit_use *ret_use);

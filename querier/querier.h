@@ -12,7 +12,7 @@
 #ifndef FG_QUERIER_QUERIER_H
 #define FG_QUERIER_QUERIER_H
 
-#include "common/access/audit.h"
+#include "common/access/audit/audit.h"
 #include "common/base/time.h"
 #include "common/cluster/ring/watch.h"
 #include "common/model/tenant_limits.h"

@@ -14,7 +14,7 @@
 #ifndef FG_QUERIER_QUERY_H
 #define FG_QUERIER_QUERY_H
 
-#include "common/access/audit.h"
+#include "common/access/audit/audit.h"
 #include "common/base/arena.h"
 #include "common/base/time.h"
 #include "common/model/deletion.h"

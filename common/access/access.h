@@ -11,12 +11,12 @@
 #ifndef FG_COMMON_ACCESS_ACCESS_H
 #define FG_COMMON_ACCESS_ACCESS_H
 
-#include "common/access/audit.h"
-#include "common/access/decide.h"
-#include "common/access/registry_object.h"
-#include "common/access/sealed_cookie.h"
-#include "common/access/settings.h"
-#include "common/access/token_uses.h"
+#include "common/access/audit/audit.h"
+#include "common/access/guard/decide.h"
+#include "common/access/guard/settings.h"
+#include "common/access/people/sealed_cookie.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/token_uses.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"
 #include "common/net/http.h"

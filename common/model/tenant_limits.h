@@ -38,13 +38,13 @@ struct fg_limit_settings {
     uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
     uint64_t max_series_per_tenant;
     double tenant_catalog_share; /* see common/model/tenant_share.h */
-    uint64_t spread; /* bits of the label hash in a shard (common/cluster/ring/shard.h) */
+    uint64_t shard_factor; /* bits of the label hash in a shard (common/cluster/ring/shard.h) */
     double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;
     uint64_t max_query_bytes, query_bytes_per_hour, max_concurrent_queries, max_queued_queries;
     uint64_t max_recording_rules, max_recording_rule_series;
-    int64_t retention_period_ns, retention_period_nodes_ns;
+    int64_t retention_period_ns, retention_period_rollups_ns;
     int64_t adhoc_retention_period_ns;
     uint64_t adhoc_profiles_max, adhoc_bytes_max;
     char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
@@ -53,9 +53,9 @@ struct fg_limit_settings {
 /* Returns how long a profile or a rollup of it is kept; 0: forever. */
 static inline int64_t fg_limits_longest_kept_ns(const struct fg_limit_settings *limits)
 {
-    if (limits->retention_period_ns == 0 || limits->retention_period_nodes_ns == 0)
+    if (limits->retention_period_ns == 0 || limits->retention_period_rollups_ns == 0)
         return 0;
-    return FG_MAX(limits->retention_period_ns, limits->retention_period_nodes_ns);
+    return FG_MAX(limits->retention_period_ns, limits->retention_period_rollups_ns);
 }
 
 extern const struct fg_conf_field fg_limit_fields[];

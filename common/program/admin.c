@@ -1,6 +1,6 @@
 #include "common/program/admin.h"
 
-#include "common/access/registry.h"
+#include "common/access/registry/registry.h"
 #include "common/base/json_writer.h"
 #include "common/base/time.h"
 #include "common/net/connect.h"

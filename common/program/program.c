@@ -92,12 +92,12 @@ static const struct fg_conf_field program_fields[] = {
     M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Memory of requests that are being received or processed, without bodies") \
     M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Memory of responses that clients have not read yet") \
     M(FRACTION, PROGRAM_LAG, "flamegrid_loop_lag_seconds", "Longest delay of a message to an event loop since the last scrape") \
-    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
-    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
-    M(FRACTION, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_seconds{lane=\"ingest\"}", "Age of the oldest waiting job") \
-    M(FRACTION, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_seconds{lane=\"query\"}", "Age of the oldest waiting job") \
-    M(COUNTER, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
-    M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
+    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_worker_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_worker_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(FRACTION, PROGRAM_INGEST_AGE, "flamegrid_worker_queue_age_seconds{lane=\"ingest\"}", "Age of the oldest waiting job") \
+    M(FRACTION, PROGRAM_QUERY_AGE, "flamegrid_worker_queue_age_seconds{lane=\"query\"}", "Age of the oldest waiting job") \
+    M(COUNTER, PROGRAM_INGEST_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
+    M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)

@@ -24,9 +24,9 @@
 #define FG_COMMON_PROGRAM_PROGRAM_H
 
 #include "common/access/access.h"
-#include "common/access/admin_api.h"
-#include "common/access/audit.h"
-#include "common/access/key_store.h"
+#include "common/access/admin/admin_api.h"
+#include "common/access/audit/audit.h"
+#include "common/access/keys/key_store.h"
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/model/tenant_limits.h"

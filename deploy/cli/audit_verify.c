@@ -1,6 +1,6 @@
 #include "deploy/cli/audit_verify.h"
 
-#include "common/access/audit_search.h"
+#include "common/access/audit/audit_search.h"
 #include "common/base/str.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/times.h"

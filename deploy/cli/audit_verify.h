@@ -8,10 +8,10 @@
 
 /*
  * Reads all objects of the audit and checks each chain, and what chains say of each other
- * (common/access/audit_record.h). known: a file that an earlier run with json printed; its heads
- * have to be in the chains. NULL: none. To `out`: a line for each chain and each fault, or one JSON
- * document. FG_E_CORRUPT: there are faults. Any other failure: the bucket or the file could not be
- * read.
+ * (common/access/audit/audit_record.h). known: a file that an earlier run with json printed; its
+ * heads have to be in the chains. NULL: none. To `out`: a line for each chain and each fault, or
+ * one JSON document. FG_E_CORRUPT: there are faults. Any other failure: the bucket or the file
+ * could not be read.
  */
 enum fg_code cli_audit_verify(struct fg_bucket *bucket, const char *known, bool json, FILE *out,
                               struct fg_err *err) fg_must_check;

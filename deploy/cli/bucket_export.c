@@ -4,7 +4,7 @@
  */
 #include "deploy/cli/bucket_export.h"
 
-#include "common/access/key_store.h"
+#include "common/access/keys/key_store.h"
 #include "common/base/str.h"
 #include "common/model/flame.h"
 #include "common/model/pprof_write.h"

@@ -1,7 +1,7 @@
 #include "deploy/cli/bucket_shredded.h"
 
-#include "common/access/registry_object.h"
-#include "common/access/tenant_keys.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_keys.h"
 #include "common/storage/block/reader.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_survey.h"

@@ -1,7 +1,7 @@
 #include "deploy/cli/bucket_verify.h"
 
-#include "common/access/registry_object.h"
-#include "common/access/tenant_keys.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_keys.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
 #include "deploy/cli/bucket_survey.h"
@@ -678,7 +678,7 @@ static void count_orphan(struct bucket_verifying *v, const struct cli_survey_ent
 
 /* Returns true if the L0 manifest does not know the segment's cut, and the upload is too old to be
  * committed any more. */
-static bool is_unheard(const struct bucket_verifying *v, const struct cli_survey_entry *entry)
+static bool is_unlisted(const struct bucket_verifying *v, const struct cli_survey_entry *entry)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(v->l0, entry->name.segment.writer);
 
@@ -719,7 +719,7 @@ static enum fg_code count_missing(struct bucket_verifying *v, struct fg_slice fi
 
 /* An ingester that lost its disk between an upload and its commit leaves a segment of profiles that
  * the other replicas committed: an orphan. Profiles that are nowhere else are a fault. */
-static enum fg_code check_unheard(struct bucket_verifying *v, const struct cli_survey_entry *entry)
+static enum fg_code check_unlisted(struct bucket_verifying *v, const struct cli_survey_entry *entry)
 {
     char name[FG_NAME_MAX_BYTES];
     uint64_t profiles, missing;
@@ -766,9 +766,9 @@ static enum fg_code find_orphans(struct bucket_verifying *v)
 
         if (fg_l0_knows(v->l0, &entry->name.segment))
             continue;
-        if (!is_unheard(v, entry))
+        if (!is_unlisted(v, entry))
             count_orphan(v, entry);
-        else if (check_unheard(v, entry) != FG_OK)
+        else if (check_unlisted(v, entry) != FG_OK)
             return v->err->code;
     }
     for (size_t t = 0; t < v->survey.n_tenants; t++)

@@ -1,6 +1,6 @@
 /* `flamegrid bucket VERB [NAME] [settings]`: works on the bucket of a server with these settings,
  * whether one runs or not. A verb is a row of the table at the end. */
-#include "common/access/key_store.h"
+#include "common/access/keys/key_store.h"
 #include "common/base/str.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_export.h"

@@ -1,8 +1,8 @@
 /* `flamegrid encryption VERB`: the keys of tenants in the bucket of a server with these settings,
  * whether one runs or not. A verb is a row of the table at the end. */
-#include "common/access/key_store.h"
-#include "common/access/registry_object.h"
-#include "common/access/tenant_keys.h"
+#include "common/access/keys/key_store.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_keys.h"
 #include "deploy/cli/args.h"
 #include "deploy/cli/bucket_shredded.h"
 #include "deploy/cli/cli.h"

@@ -7,8 +7,8 @@
  *   provider  POST device endpoint                         a code for the person
  *   provider  POST token endpoint, again and again         the token, when the person has agreed
  */
-#include "common/access/discovery.h"
-#include "common/access/jwt.h"
+#include "common/access/jwt/discovery.h"
+#include "common/access/jwt/jwt.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "deploy/cli/args.h"

@@ -26,7 +26,7 @@
     M(COUNTER, SCRAPE_MISSED, "flamegrid_scrape_missed_total", "Scrapes skipped because the previous one was not finished or scrape.running_max was reached") \
     M(COUNTER, SCRAPE_RETRIES, "flamegrid_scrape_retries_total", "Retries of pushing a scraped profile") \
     M(COUNTER, SCRAPE_RESETS, "flamegrid_scrape_resets_total", "Counter resets of targets")        \
-    M(COUNTER, SCRAPE_FORGOTTEN, "flamegrid_scrape_forgotten_total", "Scrapes whose cumulative values were not kept because scrape.delta_max_bytes was exhausted") \
+    M(COUNTER, SCRAPE_FORGOTTEN, "flamegrid_scrape_delta_drops_total", "Scrapes whose cumulative values were not kept because scrape.delta_max_bytes was exhausted") \
     M(COUNTER, SCRAPE_BYTES, "flamegrid_scrape_received_bytes_total", "Profile bytes as received from targets") \
     M(GAUGE, SCRAPE_RUNNING, "flamegrid_scrape_running", "Scrapes in progress")                    \
     M(GAUGE, SCRAPE_WAITING, "flamegrid_scrape_waiting", "Scrapes that are due and wait for a free slot") \

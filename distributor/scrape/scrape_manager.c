@@ -17,7 +17,7 @@ const struct fg_conf_field dist_scrape_fields[] = {
      .doc = "Targets to scrape, as a list of groups: [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also set how a target is scraped (distributor/scrape/README.md)."},
     {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
      .doc = "Glob patterns of target files in YAML or JSON, as in file_sd_configs of Prometheus: [/etc/flamegrid/targets/*.yaml]. Changed files are reloaded."},
-    {"files_look", FG_CONF_NS, CONF(files_look_ns), .def = "10s", .min = "100ms", .max = "1h",
+    {"files_poll", FG_CONF_NS, CONF(files_poll_ns), .def = "10s", .min = "100ms", .max = "1h",
      .doc = "Interval at which target files are checked for changes."},
     {"profiles", FG_CONF_YAML, CONF(profiles), .def = "", .max = "100000",
      .doc = "Profile types to scrape and their paths: {block: {enabled: false}, memory: {path: /debug/pprof/heap}}. process_cpu, memory, goroutine, mutex and block are enabled by default; fgprof and godeltaprof_memory, _mutex, _block are disabled."},
@@ -316,7 +316,7 @@ static void start_files(struct dist_scrape_manager *manager)
             .metrics = manager->context.metrics,
             .patterns = manager->patterns,
             .n_patterns = manager->n_patterns,
-            .look_ns = manager->config.settings->files_look_ns,
+            .look_ns = manager->config.settings->files_poll_ns,
         });
 }
 

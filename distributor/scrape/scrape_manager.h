@@ -16,7 +16,7 @@
 /* Settings, section "scrape". */
 struct dist_scrape_settings {
     char *targets, *files, *profiles, *relabel; /* YAML */
-    int64_t interval_ns, timeout_ns, connect_timeout_ns, files_look_ns;
+    int64_t interval_ns, timeout_ns, connect_timeout_ns, files_poll_ns;
     uint64_t running_max, targets_max, body_max_bytes, delta_max_bytes;
     uint64_t share_index, share_count;
     char *tenant, *token_file, *ca_file, *cert_file, *key_file;

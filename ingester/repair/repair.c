@@ -22,7 +22,7 @@
 const struct fg_conf_field ing_repair_fields[] = {
     {"every", FG_CONF_NS, CONF(every_ns), .def = "1m", .min = "100ms", .max = "1d",
      .doc = "Interval at which an ingester asks the other owners of its shards for missing profiles."},
-    {"young", FG_CONF_NS, CONF(young_ns), .def = "1m", .min = "0s", .max = "1h",
+    {"min_age", FG_CONF_NS, CONF(min_age_ns), .def = "1m", .min = "0s", .max = "1h",
      .doc = "Minimum age of profiles to repair. Younger profiles may still arrive."},
     {"rate_bytes", FG_CONF_BYTES, CONF(rate_bytes), .def = "16MiB", .min = "64KiB", .max = "16GiB",
      .doc = "Maximum repair traffic in bytes per second."},
@@ -224,7 +224,7 @@ static enum fg_code fetch(struct other *other, const struct ing_repair_group *fr
     head.store = store_of(other->store);
     head.tenant = tenant;
     head.group = &group;
-    head.before_ns = fg_wall_ns(config->clock) - config->settings->young_ns;
+    head.before_ns = fg_wall_ns(config->clock) - config->settings->min_age_ns;
     head.ids = ids;
     head.place = place;
     code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), call);

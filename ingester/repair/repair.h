@@ -26,7 +26,7 @@ struct ing_repair;
 
 /* Settings, section "ingester.repair". */
 struct ing_repair_settings {
-    int64_t every_ns, young_ns;
+    int64_t every_ns, min_age_ns;
     uint64_t rate_bytes;
 };
 extern const struct fg_conf_field ing_repair_fields[];

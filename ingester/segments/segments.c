@@ -33,11 +33,11 @@ const struct fg_conf_field ing_segments_fields[] = {
      .doc = "How long late profiles wait to be committed together."},
     {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
      .doc = "Maximum time that a profile stays in the head before it is cut."},
-    {"forget_after", FG_CONF_NS, CONF(evict_after_ns), .def = "5m", .min = "0s", .max = "1d",
+    {"evict_after", FG_CONF_NS, CONF(evict_after_ns), .def = "5m", .min = "0s", .max = "1d",
      .doc = "How long the head keeps committed profiles for queries that use an older manifest. Time in which the manifest is unreadable does not count."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
      .doc = "Maximum interval between reads of the manifest."},
-    {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
+    {"failover_after", FG_CONF_NS, CONF(failover_after_ns), .def = "5m", .min = "0s", .max = "1d",
      .doc = "In a cluster: how long the first owner of a shard has to commit due profiles before the second owner does, and the second before the third."},
     {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
      .doc = "Late profiles to accept while the bucket is unreachable and cannot be checked for duplicates. Queries return them after the check. Further late profiles are refused with 503."},
@@ -661,7 +661,7 @@ static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
         .open_max_ns = settings->open_max_ns,
         .evict_after_ns = settings->evict_after_ns,
         .poll_ns = settings->poll_ns,
-        .turn_ns = settings->turn_ns,
+        .failover_after_ns = settings->failover_after_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
         .aside_retry_ns = ASIDE_RETRY_NS,
         .keyless_retry_ns = KEYLESS_RETRY_NS,
@@ -721,7 +721,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
         ing_segments_destroy(segments);
         return err->code;
     }
-    segments->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    segments->aside = fg_condition_create(config->conditions, "head_chunks_set_aside");
     segments->keyless = fg_condition_create(config->conditions, "head_without_keys");
     segments->unchecked = fg_condition_create(config->conditions, "head_unchecked");
     segments->failing = fg_condition_create(config->conditions, "commit_failing");

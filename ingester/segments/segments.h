@@ -32,7 +32,7 @@ struct ing_segments;
 /* Settings, section "ingester.segments". */
 struct ing_segments_settings {
     uint64_t cut_bytes;
-    int64_t grace_ns, linger_ns, open_max_ns, evict_after_ns, poll_ns, turn_ns;
+    int64_t grace_ns, linger_ns, open_max_ns, evict_after_ns, poll_ns, failover_after_ns;
     uint64_t unchecked_max_bytes;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };

@@ -84,7 +84,7 @@ struct ing_segments_core_config {
     int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
     int64_t open_max_ns;       /* no chunk is open longer, whatever its window: 2 h */
     int64_t evict_after_ns;    /* committed chunks stay that long: 5 min */
-    int64_t turn_ns;           /* time for each head of a better rank: 5 min */
+    int64_t failover_after_ns; /* time for each head of a better rank: 5 min */
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
     int64_t upload_max_age_ns; /* older uploads are repeated before a swap, since an object that
                                   no manifest lists is deleted after a day: 1 h */

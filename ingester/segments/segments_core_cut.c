@@ -14,7 +14,7 @@ enum { SEGMENTS_OPEN_MAX = 4 };
 static int64_t turns_ns(const struct ing_segments_core *core,
                         const struct ing_segments_chunk *chunk)
 {
-    return chunk->rank * core->config.turn_ns;
+    return chunk->rank * core->config.failover_after_ns;
 }
 
 /* Returns true if the window is over and the turns of the owners before us are, too. */

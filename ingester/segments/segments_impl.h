@@ -18,7 +18,7 @@
 #define SEGMENTS_METRICS(M)                                                                          \
     M(COUNTER, METRIC_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
     M(COUNTER, METRIC_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
-    M(COUNTER, METRIC_EVICTED, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, METRIC_EVICTED, "flamegrid_ingester_head_chunks_evicted_total", "Head chunks evicted after their commit") \
     M(COUNTER, METRIC_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, METRIC_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, METRIC_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
@@ -27,16 +27,16 @@
     M(COUNTER, METRIC_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, METRIC_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, METRIC_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"evict\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, METRIC_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
     M(GAUGE, METRIC_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
     M(GAUGE, METRIC_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
     M(GAUGE, METRIC_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
-    M(GAUGE, METRIC_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"set_aside\"}", "Bytes of the head in no committed segment, by state") \
     M(GAUGE, METRIC_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
     M(GAUGE, METRIC_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
-    M(GAUGE, METRIC_ASIDE_CHUNKS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
-    M(GAUGE, METRIC_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
+    M(GAUGE, METRIC_ASIDE_CHUNKS, "flamegrid_ingester_head_chunks_set_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, METRIC_ASIDE_PROFILES, "flamegrid_ingester_profiles_set_aside", "Profiles in head chunks that cannot be written as a segment") \
     M(GAUGE, METRIC_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
 /* clang-format on */
 FG_METRICS_ENUM(segments_metric, SEGMENTS_METRICS)

@@ -15,7 +15,7 @@ void ing_segments_effect_failed(struct ing_segments *segments, enum ing_segments
         [SEGMENTS_TAKE_IN] = "take_in", [SEGMENTS_SEAL] = "seal",
         [SEGMENTS_UPLOAD] = "upload",   [SEGMENTS_SET_ASIDE] = "set_aside",
         [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
-        [SEGMENTS_EVICT] = "forget",    [SEGMENTS_REPORT] = "report",
+        [SEGMENTS_EVICT] = "evict",     [SEGMENTS_REPORT] = "report",
     };
 
     int64_t now_ns = fg_mono_ns(segments->config.clock);

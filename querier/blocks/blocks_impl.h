@@ -18,7 +18,7 @@
 #define BLOCKS_METRICS(M)                                                                          \
     M(COUNTER, BLOCKS_SNAPSHOTS, "flamegrid_querier_snapshots_total",                              \
       "Manifest snapshots taken by queries")                                                       \
-    M(COUNTER, BLOCKS_AGAIN, "flamegrid_querier_snapshots_again_total",                            \
+    M(COUNTER, BLOCKS_AGAIN, "flamegrid_querier_snapshots_retaken_total",                          \
       "Manifest snapshots retaken because the previous one was outdated")                          \
     M(COUNTER, BLOCKS_OBJECTS, "flamegrid_querier_objects_read_total",                             \
       "Segments and blocks read by queries")                                                       \

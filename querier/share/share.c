@@ -29,7 +29,7 @@ const struct fg_conf_field qry_share_fields[] = {
      .doc = "Memory for the share of this querier."},
     {"requests_max", FG_CONF_UINT, CONF(requests_max), .def = "64", .min = "1", .max = "65536",
      .doc = "Concurrent reads for other queriers; also the concurrent reads from each other querier."},
-    {"look_up", FG_CONF_NS, CONF(look_up_ns), .def = "10s", .min = "100ms", .max = "1h",
+    {"resolve_interval", FG_CONF_NS, CONF(resolve_interval_ns), .def = "10s", .min = "100ms", .max = "1h",
      .doc = "Interval at which the names of queriers are resolved again."},
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "2s", .min = "10ms", .max = "1m",
      .doc = "How long a read from another querier may take before the bucket is read instead."},
@@ -435,7 +435,7 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
             &(struct fg_peer_directory_config){.addresses = share->settings.queriers,
                                                .kind = "querier",
                                                .peers = share->peers,
-                                               .every_ns = share->settings.look_up_ns},
+                                               .every_ns = share->settings.resolve_interval_ns},
             &share->queriers, err) != FG_OK ||
         fg_work_create("share", lanes, &share->work, err) != FG_OK) {
         qry_share_destroy(share);

@@ -27,7 +27,7 @@
 struct qry_share_settings {
     char *queriers, *listen;
     uint64_t cache_max_bytes, requests_max;
-    int64_t look_up_ns, timeout_ns;
+    int64_t resolve_interval_ns, timeout_ns;
 };
 extern const struct fg_conf_field qry_share_fields[];
 extern const size_t qry_share_n_fields;

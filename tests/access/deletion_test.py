@@ -15,7 +15,7 @@ import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 QUICK = ("--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.retire_after", "0s", "--compactor.grace", "1h",
-         "--ingester.segments.grace", "0s", "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s",
+         "--ingester.segments.grace", "0s", "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s",
          "--querier.manifest_age", "1s", "--audit.flush", "1s")
 WAIT_S = 90
 LATER_S = 2 * 3600  # compactor.grace is over then

@@ -236,7 +236,7 @@ def limits_in_use(server, run):
     wait_for(lambda: float(shown().group(2)) >= 0.1, "use of the limit")
     limits = json.loads(run("tenant", "limits", "shop", "--json"))
     check(limits["max_series_per_tenant"]["used"] == 1, "%s", limits["max_series_per_tenant"])
-    check("used" not in limits["spread"] and limits["ingestion_limit"]["resetMs"] > time.time() * 1000, "%s", limits)
+    check("used" not in limits["shard_factor"] and limits["ingestion_limit"]["resetMs"] > time.time() * 1000, "%s", limits)
     check("period_type" in run("tenant", "limits", "shop", "ingestion_limit={period_type: year}", code=1), "a wrong limit")
     run("tenant", "limits", "shop", "ingestion_limit=")
     wait_for(lambda: push()[0] == 200, "push without a limit")

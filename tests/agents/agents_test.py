@@ -177,7 +177,7 @@ def check_nothing_refused(server):
         failed = name.startswith("pyroscope_request_duration_seconds_count") and UPLOAD_ROUTE.search(name) \
             and 'status_code="200"' not in name
         counted = name.startswith(("flamegrid_distributor_uploads_refused_total", "flamegrid_http_refused_total",
-                                   "flamegrid_front_refused_jobs_total", "flamegrid_http2_"))
+                                   "flamegrid_worker_refused_jobs_total", "flamegrid_http2_"))
         if (failed or counted) and float(value):
             refused.append(line)
     check(not refused, "%s", "\n".join(refused))

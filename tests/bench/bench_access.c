@@ -6,7 +6,7 @@
  * With 10,000 tokens of 100 tenants in the registry, or as many as said. Tokens are taken in turn,
  * so that what is looked up is not in the nearest cache each time.
  */
-#include "common/access/decide.h"
+#include "common/access/guard/decide.h"
 #include "common/base/str.h"
 #include "tests/lib/access_make.h"
 

@@ -15,7 +15,7 @@ from flamegrid import check  # noqa: E402
 RESTARTS_MAX = 8
 
 # No profile stays in the head.
-SETTINGS = ["--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
+SETTINGS = ["--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s"]
 
 
 def metric(server, name):

@@ -271,7 +271,7 @@ def flush_without_keys(server):
     status, body = server.operate("POST", "/ingester/flush")
     check(status == 503 and b"keys cannot be had" in body, "%d %s", status, body)
     ready = server.operate("GET", "/ready")[1].decode()
-    check("head_without_keys" in ready and "head_rounds_aside" not in ready, "%s", ready)
+    check("head_without_keys" in ready and "head_chunks_set_aside" not in ready, "%s", ready)
 
 
 def secret_in_files(folder, text):

@@ -19,8 +19,8 @@ WAIT_S = 90
 EACH_S = 6 * 3600
 QUICK = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",
          "--compactor.fold_quiet", "0s", "--compactor.deletion_wait", "0s", "--querier.manifest_age", "1s",
-         "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
-KEEPING = ["--limits.retention_period", "7d", "--limits.retention_period_nodes", "0"]
+         "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s"]
+KEEPING = ["--limits.retention_period", "7d", "--limits.retention_period_rollups", "0"]
 
 
 # Frames without names, and a sample without a stack.

@@ -19,7 +19,7 @@ WAIT_S = 60
 TENANTS = ("acme", "zeta")
 QUICK = ["--multitenancy_enabled", "true", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",
          "--compactor.fold_quiet", "0s", "--compactor.deletion_wait", "0s", "--compactor.retire_after", "0s",
-         "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
+         "--querier.manifest_age", "1s", "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s"]
 BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
 
 
@@ -378,7 +378,7 @@ def make_old(path):
     os.utime(path, (hours_ago, hours_ago))
 
 
-def upload_unheard(world, data, source):
+def upload_unlisted(world, data, source):
     """Adds a copy of a segment as a two-hour-old upload of an ingester that has committed nothing since."""
     writer, cut = "5" * 32, source.rsplit("/", 1)[1]
     name = world.path("segments/%s/%s" % (writer, cut), data)
@@ -391,7 +391,7 @@ def upload_unheard(world, data, source):
 def lost_uploads_are_told_apart(world):
     """A segment that no manifest knows: nothing is missing while other objects have all its profiles."""
     data = world.copy("committed elsewhere")
-    name = upload_unheard(world, data, world.path(live_segment(world, data)[0], data))
+    name = upload_unlisted(world, data, world.path(live_segment(world, data)[0], data))
     check(faults(world, data) == [], "%s", faults(world, data))
     check(b"\norphans: 2 objects" in world.bucket.good("verify", "--data", data), "the copies are no orphans")
     cut(world, data, name)
@@ -412,7 +412,7 @@ def lost_uploads_are_told_apart(world):
         world.flush(server)
         check(server.terminate() == 0, "%s", server.log_tail())
     data = world.copy("nowhere else")
-    name = upload_unheard(world, data, world.path(live_segment(world, other)[0], other))
+    name = upload_unlisted(world, data, world.path(live_segment(world, other)[0], other))
     found = faults(world, data)
     check(len(found) == 1 and name in found[0] and "1 of its 1 profiles are in no other object" in found[0], "%s", found)
     rebuild(world, data, "l0")

@@ -23,7 +23,7 @@ LIFE_S = (0.4, 2.5)  # of a server that will be killed
 # Everything is in a segment within a moment, and out of the head; old data comes for groups that were
 # committed before, so nearly every push is a late one.
 COMMITTING = ["--ingester.segments.cut_bytes", "64KiB", "--ingester.segments.grace", "0s",
-              "--ingester.segments.linger", "0s", "--ingester.segments.forget_after", "0s",
+              "--ingester.segments.linger", "0s", "--ingester.segments.evict_after", "0s",
               "--ingester.segments.poll", "1s"]
 
 

@@ -38,7 +38,7 @@ FLUSH_TIMEOUT_S = 300
 COMPACT_S = 600  # at most, for all that is left
 HOURS_ONLY, DAYS = ["--compactor.day_delay", "7d"], ["--compactor.day_delay", "0s"]
 SETTINGS = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.fold_quiet", "0s", "--querier.manifest_age", "1s", "--ingester.segments.grace", "0s",
-            "--ingester.segments.linger", "1s", "--ingester.segments.forget_after", "0s",
+            "--ingester.segments.linger", "1s", "--ingester.segments.evict_after", "0s",
             "--ingester.segments.poll", "1s", "--ingester.segments.cut_bytes", "1MiB"]
 
 

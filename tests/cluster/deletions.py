@@ -21,12 +21,12 @@ RANGE_MS = (START_S * 1000, (START_S + 10 * PROFILES) * 1000)
 WAIT_S = 60
 # Segments are made on request, and blocks of them within a second.
 SETTINGS = ["--ingester.segments.grace", "0s", "--ingester.segments.poll", "1s",
-            "--ingester.segments.forget_after", "0s", "--compactor.interval", "1s", "--compactor.hour_delay", "0s"]
+            "--ingester.segments.evict_after", "0s", "--compactor.interval", "1s", "--compactor.hour_delay", "0s"]
 # Of a cluster: heads keep what they have until they are asked for it, a deletion waits for nobody who says that he is
 # clean, and segments are gone once they are covered.
 CLUSTER = {
-    "ingester": ["--ingester.segments.poll", "1s", "--ingester.segments.forget_after", "0s", "--ring.poll", "500ms",
-                 "--ingester.repair.every", "1s", "--ingester.repair.young", "0s"],
+    "ingester": ["--ingester.segments.poll", "1s", "--ingester.segments.evict_after", "0s", "--ring.poll", "500ms",
+                 "--ingester.repair.every", "1s", "--ingester.repair.min_age", "0s"],
     "distributor": ["--ring.poll", "500ms"],
     "querier": ["--ring.poll", "500ms", "--querier.manifest_age", "1s"],
     "compactor": ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",

@@ -38,7 +38,7 @@ BROKEN = [("write", "EIO"), ("write", "ENOSPC"), ("sync", "EIO"), ("create", "EI
 
 # Profiles move all the time: into segments, into blocks, out of the head.
 BUSY = ["--ingester.segments.cut_bytes", "64KiB", "--ingester.segments.grace", "0s", "--ingester.segments.linger", "0s",
-        "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s", "--compactor.interval", "1s",
+        "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s", "--compactor.interval", "1s",
         "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--ingester.store_write_buffer_bytes", "256KiB",
         "--ingester.store_wal_max_bytes", "4MiB"]
 

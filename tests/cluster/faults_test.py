@@ -109,7 +109,7 @@ def spread_changed(run):
     spread = run.rng.randrange(4)
     for member in run.cluster.of("distributor"):
         member.terminate()
-        member.start("--limits.spread", str(spread)).wait_ready()
+        member.start("--limits.shard_factor", str(spread)).wait_ready()
     return "2^%d shards" % spread
 
 
@@ -426,7 +426,7 @@ def starts_wait_for_it(run):
 
 def bucket_away(rng, keep, store):
     """An object store that hangs for a while, and one that is stopped and started again: pushes continue."""
-    settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.forget_after", "2m"]}
+    settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.evict_after", "2m"]}
     with watched.Run(rng, keep, store=store, settings=settings) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
             for member in run.cluster.of("querier"):  # each knows the manifests

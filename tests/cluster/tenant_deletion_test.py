@@ -30,8 +30,8 @@ LATER_S = 2 * 3600  # the hours of all profiles are over then
 END_S = 240  # of which compactor.grace is a minute
 SETTINGS = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s", "--ingester.segments.linger", "0s",
-                 "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s", "--ring.poll", "500ms",
-                 "--ingester.repair.every", "1s", "--ingester.repair.young", "0s"],
+                 "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s", "--ring.poll", "500ms",
+                 "--ingester.repair.every", "1s", "--ingester.repair.min_age", "0s"],
     "distributor": ["--ring.poll", "500ms"],
     "querier": ["--ring.poll", "500ms", "--querier.manifest_age", "1s"],
     "compactor": ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",

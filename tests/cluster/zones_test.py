@@ -24,7 +24,7 @@ WAIT_S = 60
 QUIET_PASSES = 6
 # Profiles stay in heads, and members ask each other at once.
 HEADS = {kind: ["--ring.poll", "500ms"] for kind in ("ingester", "distributor", "querier")}
-HEADS["ingester"] = HEADS["ingester"] + ["--ingester.repair.every", "1s", "--ingester.repair.young", "1s"]
+HEADS["ingester"] = HEADS["ingester"] + ["--ingester.repair.every", "1s", "--ingester.repair.min_age", "1s"]
 HEADS["compactor"] = []
 
 

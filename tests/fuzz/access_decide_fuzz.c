@@ -3,7 +3,7 @@
  * chooses scopes and tenancy. Whoever is let in has sent the token, and gets no tenants but its
  * own.
  */
-#include "common/access/decide.h"
+#include "common/access/guard/decide.h"
 #include "common/base/str.h"
 #include "common/net/guard.h"
 #include "tests/lib/access_make.h"

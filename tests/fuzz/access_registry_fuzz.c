@@ -2,9 +2,9 @@
  * The message of the registry of access. What is accepted is found again, and is accepted again
  * after changes: nobody can be made to store what locks all out.
  */
-#include "common/access/people_change.h"
-#include "common/access/registry.h"
-#include "common/access/tenant_deletion.h"
+#include "common/access/people/people_change.h"
+#include "common/access/registry/registry.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
 #include "tests/lib/access_make.h"

@@ -1,6 +1,6 @@
 /* The file of lines that a killed process has left, or an object of the audit. What is read is
  * written as it was read. */
-#include "common/access/audit_record.h"
+#include "common/access/audit/audit_record.h"
 
 static void on_fault(void *arg, const char *chain, const char *sentence)
 {

@@ -1,5 +1,5 @@
 /* A discovery document is parsed or refused; only URLs that may be called come out of it. */
-#include "common/access/discovery.h"
+#include "common/access/jwt/discovery.h"
 
 static void look(const char *url)
 {

@@ -1,5 +1,5 @@
 /* A key set is parsed or refused; every key in a set that is parsed says what it verifies. */
-#include "common/access/jwks.h"
+#include "common/access/jwt/jwks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

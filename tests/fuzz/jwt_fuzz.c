@@ -3,8 +3,8 @@
  * token, or "header\nclaims": JSON that is encoded here, with a signature of zeros, so that
  * mutations reach what lies behind base64url.
  */
-#include "common/access/claims.h"
-#include "common/access/jwt.h"
+#include "common/access/jwt/claims.h"
+#include "common/access/jwt/jwt.h"
 #include "common/base/base64url.h"
 
 /* A key of RFC 7515 (A.3), whose tokens nobody but its owner can make. */

@@ -1,6 +1,6 @@
 /* What services that wrap keys answer: successes and errors of Vault and KMS. The first byte is
  * half of what the status is above 200. */
-#include "common/access/key_answer.h"
+#include "common/access/keys/key_answer.h"
 #include "common/base/crc32c.h"
 
 enum { ARENA_BYTES = 512 * 1024 };

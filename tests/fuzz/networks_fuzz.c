@@ -1,6 +1,6 @@
 /* A list of networks up to the first line end, and an address behind it. Every network of a list
  * has its own address, and the list of all has every IPv6 address. */
-#include "common/access/networks.h"
+#include "common/access/guard/networks.h"
 
 #include <arpa/inet.h>
 

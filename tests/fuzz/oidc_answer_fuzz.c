@@ -1,6 +1,6 @@
 /* An answer of a provider's token endpoint, and a path to return to, are taken or refused. The
  * first byte says the status. */
-#include "common/access/oidc_core.h"
+#include "common/access/people/oidc_core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

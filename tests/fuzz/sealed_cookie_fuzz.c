@@ -2,7 +2,7 @@
  * A cookie is opened or refused. The input is the value of a cookie, and, sealed here with the key,
  * the content of one: what a server of another version might have sealed.
  */
-#include "common/access/sealed_cookie.h"
+#include "common/access/people/sealed_cookie.h"
 #include "common/base/base64url.h"
 
 #include <openssl/evp.h>

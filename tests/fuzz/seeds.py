@@ -20,7 +20,7 @@ sys.path[:0] = [os.path.join(HERE, os.pardir, "bucket"), os.path.join(HERE, os.p
 import flamegrid  # noqa: E402
 import keeping  # noqa: E402
 
-NODES_ANYHOW = ["--compactor.nodes_min_bytes", "1"]
+NODES_ANYHOW = ["--compactor.rollup_min_bytes", "1"]
 HEAD = struct.Struct("<4sIIIII")  # of NOD, common/storage/rollup/README.md
 DAY, WEEK = 3, 4  # levels, compactor/plan_core.h; in a file's header
 

@@ -1,6 +1,6 @@
 /* The message that says when tokens were used last: what is taken is merged into, and is taken
  * again. */
-#include "common/access/token_uses.h"
+#include "common/access/registry/token_uses.h"
 #include "common/net/guard.h"
 #include "common/net/pbjson.h"
 #include "tests/lib/access_make.h"

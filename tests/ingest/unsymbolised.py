@@ -20,7 +20,7 @@ WAIT_S = 120
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 CPU = (("cpu", "nanoseconds"),)
 SETTINGS = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",
-            "--compactor.nodes_min_bytes", "1", "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s",
+            "--compactor.rollup_min_bytes", "1", "--querier.manifest_age", "1s", "--ingester.segments.evict_after", "0s",
             "--ingester.segments.poll", "1s", "--ingester.segments.grace", "0s"]
 LEAF, CALLER, ALONE = 0x7F0000012340, 0x7F0000000010, 0x5555
 NAMES = {LEAF: "libc.so.6+0x13340", CALLER: "libc.so.6+0x1010", ALONE: "0x5555"}

@@ -1,6 +1,6 @@
 #include "tests/lib/access_make.h"
 
-#include "common/access/tenant_deletion.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/base/crc32c.h"
 #include "common/base/str.h"
 #include "common/net/pbjson.h"

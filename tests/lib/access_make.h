@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_ACCESS_MAKE_H
 #define FG_TESTS_LIB_ACCESS_MAKE_H
 
-#include "common/access/registry.h"
+#include "common/access/registry/registry.h"
 
 struct access_make {
     Access__Registry message;

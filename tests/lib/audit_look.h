@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_AUDIT_LOOK_H
 #define FG_TESTS_LIB_AUDIT_LOOK_H
 
-#include "common/access/audit_record.h"
+#include "common/access/audit/audit_record.h"
 #include "common/storage/bucket/bucket.h"
 
 enum { AUDIT_LOOK_CHAINS_MAX = 8 };

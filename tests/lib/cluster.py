@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 120  # of a member that leaves: it commits all it has
 # Profiles are in segments and blocks within seconds, so a test of one minute covers the whole life of a profile.
 QUICK = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s",
-                 "--ingester.segments.linger", "0s", "--ingester.segments.forget_after", "5s",
+                 "--ingester.segments.linger", "0s", "--ingester.segments.evict_after", "5s",
                  "--ingester.segments.poll", "1s", "--ring.poll", "500ms"],
     "distributor": ["--ring.poll", "500ms"],
     "querier": ["--ring.poll", "500ms"],

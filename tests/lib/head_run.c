@@ -85,7 +85,7 @@ static void make_member(struct head *head, const struct opening *opening)
         return;
     head->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 2, .peers_max = 8});
     head->repair = (struct ing_repair_settings){
-        .every_ns = member->repair_every_ns, .young_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
+        .every_ns = member->repair_every_ns, .min_age_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
 }
 
 static void open_on(struct head *head, const struct opening *opening)
@@ -99,7 +99,7 @@ static void open_on(struct head *head, const struct opening *opening)
         .evict_after_ns = member == NULL ? opening->evict_after_ns : member->evict_after_ns,
         .unchecked_max_bytes = 1 << 30,
         .poll_ns = 15 * FG_SECOND_NS,
-        .turn_ns = 5 * FG_MINUTE_NS,
+        .failover_after_ns = 5 * FG_MINUTE_NS,
     };
     static const struct ing_settings settings = {
         .dictionary_max_bytes = 64 << 20,

@@ -39,7 +39,7 @@ struct head {
 void head_open(struct head *head, struct fg_store *store);
 /* With a bucket that outlives it. */
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket);
-/* forget_after: how long what is committed stays. */
+/* evict_after: how long what is committed stays. */
 void head_open_evicting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                         int64_t evict_after_ns);
 /* With a seat in the bucket's ring of so many replicas, under this name; it is still to be started:

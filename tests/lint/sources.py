@@ -14,7 +14,8 @@ import sys
 # Inside common each folder uses itself and those before it.
 COMMON = ["base", "runtime", "net", "net/rpc", "model", "storage/seal", "storage/store", "storage/bucket", "storage/cache",
           "storage/block",
-          "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "cluster/shares", "access", "program"]
+          "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "cluster/shares", "access/jwt", "access/registry", "access/keys", "access/guard",
+          "access/audit", "access/issuer", "access/people", "access", "access/admin", "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]
 FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
 

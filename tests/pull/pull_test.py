@@ -31,7 +31,7 @@ INUSE = "memory:inuse_space:bytes:cpu:nanoseconds"
 MEMORY_TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_space", "bytes"))
 CPU_NS = 30_000_000
 WAIT_S = 60
-QUICK = ["--scrape.interval", "200ms", "--scrape.timeout", "5s", "--scrape.files_look", "100ms"]
+QUICK = ["--scrape.interval", "200ms", "--scrape.timeout", "5s", "--scrape.files_poll", "100ms"]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -27,7 +27,7 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 KINDS = {"process_cpu": (("cpu", "nanoseconds"),),
          "memory": (("alloc_space", "bytes"), ("inuse_space", "bytes"), ("inuse_objects", "count"))}
 QUICK = ["--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s",
-         "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s",
+         "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.evict_after", "0s",
          "--ingester.segments.poll", "1s"]
 BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
 SELECTORS = {  # text without the type: (type, whether stored labels match)

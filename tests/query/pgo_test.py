@@ -22,7 +22,7 @@ PROFILES = 6
 STEP_S = 60
 HOUR_S = 3600
 WAIT_S = 60
-SETTINGS = ["--ingester.segments.poll", "1s", "--ingester.segments.forget_after", "0s", "--querier.manifest_age", "1s",
+SETTINGS = ["--ingester.segments.poll", "1s", "--ingester.segments.evict_after", "0s", "--querier.manifest_age", "1s",
             "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s", "--compactor.retire_after", "0s"]
 SELECTOR = '{service_name="shop"}'
 CUT_DEPTH = 60  # Go's CPU profiler cuts stacks at 64

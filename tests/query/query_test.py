@@ -32,7 +32,7 @@ WAIT_S = 60
 PROFILES = 40  # of each place
 STEP_MS = 15000
 QUICK = ["--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s",
-         "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s",
+         "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.evict_after", "0s",
          "--ingester.segments.poll", "1s", "--limits.adhoc_profiles_max", "77"]
 BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
 SELECTOR = '{service_name="shop"}'

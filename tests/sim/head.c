@@ -239,7 +239,7 @@ void head_start(struct head *head)
         .linger_ns = 5 * FG_MINUTE_NS,
         .open_max_ns = 20 * FG_MINUTE_NS,
         .evict_after_ns = FG_MINUTE_NS,
-        .turn_ns = 2 * FG_MINUTE_NS,
+        .failover_after_ns = 2 * FG_MINUTE_NS,
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
         .aside_retry_ns = 5 * FG_MINUTE_NS,

@@ -226,7 +226,7 @@ static enum fg_code widen(struct ring_draft *draft, const struct fg_ring_change 
     if (fault != NULL)
         return fg_fail(err, FG_E_INVALID, "the name of a tenant %s", fault);
     if (change->shard_factor > FG_SHARD_FACTOR_MAX)
-        return fg_fail(err, FG_E_INVALID, "a spread of %u; there can be 0 to %d",
+        return fg_fail(err, FG_E_INVALID, "a shard factor of %u; there can be 0 to %d",
                        change->shard_factor, FG_SHARD_FACTOR_MAX);
     if (fg_ring_shard_factor_at(&draft->ring, change->name, INT64_MAX) >= change->shard_factor)
         return FG_OK;

@@ -265,7 +265,7 @@ static void get_steps(struct ring_reader *reader, struct fg_cur *cur, struct fg_
         step->shard_factor = get_shard_factor(reader, cur);
         if (step->shard_factor == 0 || (i > 0 && (step->shard_factor <= step[-1].shard_factor ||
                                                   step->since_ns < step[-1].since_ns)))
-            fail(reader, "the order of a tenant's spreads");
+            fail(reader, "the order of a tenant's shard factors");
     }
 }
 

@@ -37,7 +37,7 @@ static void put_names(struct fg_json_writer *json, const char *key, const struct
     fg_json_end(json);
 }
 
-/* "key":[{"since_ns":1,"spread":2}] */
+/* "key":[{"since_ns":1,"shard_factor":2}] */
 static void put_steps(struct fg_json_writer *json, const char *key,
                       const struct fg_ring_steps *steps)
 {
@@ -45,7 +45,7 @@ static void put_steps(struct fg_json_writer *json, const char *key,
     for (uint32_t i = 0; i < steps->n; i++) {
         fg_json_begin_object(json, NULL);
         fg_json_put_i64(json, "since_ns", steps->items[i].since_ns);
-        fg_json_put_u64(json, "spread", steps->items[i].shard_factor);
+        fg_json_put_u64(json, "shard_factor", steps->items[i].shard_factor);
         fg_json_end(json);
     }
     fg_json_end(json);
@@ -81,8 +81,7 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
     }
     fg_json_end(json);
     fg_json_newline(json);
-    /* The key is of an earlier version, for the tenants' shard factors. */
-    fg_json_begin_array(json, "spreads");
+    fg_json_begin_array(json, "shard_factors");
     for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
         fg_json_newline(json);
         fg_json_begin_object(json, NULL);
@@ -92,8 +91,8 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
     }
     fg_json_end(json);
     fg_json_newline(json);
-    put_steps(json, "spread_of_others", &ring->others);
-    fg_json_put_u64(json, "spread_floor", ring->floor);
+    put_steps(json, "shard_factor_of_others", &ring->others);
+    fg_json_put_u64(json, "shard_factor_floor", ring->floor);
     fg_json_end(json);
     fg_buf_putc(out, '\n');
 }

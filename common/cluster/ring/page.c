@@ -142,7 +142,7 @@ static void put_shard_factors(const struct fg_ring *ring, const struct form *for
 {
     static const struct ring_row head = {{
         FG_LIT("tenant"),
-        FG_LIT("spread"),
+        FG_LIT("shard factor"),
         FG_LIT("shards"),
         FG_LIT("of profiles since"),
     }};

@@ -28,13 +28,13 @@
     M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Ring members by state")        \
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
     M(FRACTION, WATCH_AGE, "flamegrid_ring_age_seconds", "Time since the last successful read of the ring") \
-    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "1 if the bucket denied the last ring update") \
-    M(GAUGE, WATCH_MEMBER, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
+    M(GAUGE, WATCH_DENIED, "flamegrid_ring_update_denied", "1 if the bucket denied the last ring update") \
+    M(GAUGE, WATCH_MEMBER, "flamegrid_ring_member_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Reads of the ring")                     \
     M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Failed reads of the ring") \
-    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Lost, damaged or outdated rings that this process replaced with its copy") \
-    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Attempted ring updates")                \
-    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Ring updates that failed or whose outcome is unknown")
+    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_restores_total", "Lost, damaged or outdated rings that this process replaced with its copy") \
+    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_updates_total", "Attempted ring updates")                \
+    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_update_failures_total", "Ring updates that failed or whose outcome is unknown")
 /* clang-format on */
 FG_METRICS_ENUM(watch_metric, WATCH_METRICS)
 

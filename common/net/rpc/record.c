@@ -14,7 +14,7 @@
     M(HISTOGRAM, RECORD_DURATION,    "flamegrid_rpc_call_duration_seconds{peer=\"%s\"}", "Duration of calls to another service, until the end of the response") \
     M(COUNTER,   RECORD_SENT,        "flamegrid_rpc_sent_bytes_total{peer=\"%s\"}", "Request bytes sent to another service") \
     M(COUNTER,   RECORD_RECEIVED,    "flamegrid_rpc_received_bytes_total{peer=\"%s\"}", "Response bytes received from another service") \
-    M(COUNTER,   RECORD_KEEPALIVE_CLOSES,    "flamegrid_rpc_silences_total{peer=\"%s\"}", "Connections to another service closed by the keep-alive because it did not respond") \
+    M(COUNTER,   RECORD_KEEPALIVE_CLOSES,    "flamegrid_rpc_keepalive_failures_total{peer=\"%s\"}", "Connections to another service closed by the keep-alive because it did not respond") \
     M(GAUGE,     RECORD_UNDER_WAY,   "flamegrid_rpc_calls_under_way{peer=\"%s\"}", "Calls to another service in progress") \
     M(GAUGE,     RECORD_CONNECTED,   "flamegrid_rpc_peer_connected{peer=\"%s\"}", "1 if a connection to another service exists") \
     M(GAUGE,     RECORD_SINCE,       "flamegrid_rpc_peer_connected_since_timestamp_seconds{peer=\"%s\"}", "Start of the connection to another service, in seconds since the epoch; 0 without a connection")

@@ -14,8 +14,8 @@ static const int64_t TIMEOUT_NS = FG_MINUTE_NS;
 
 /* clang-format off */
 #define KEPT_METRICS(M)                                                                            \
-    M(COUNTER, KEPT_COPIES, "flamegrid_kept_copies_total", "Backup copies of manifests and the ring written to manifests/kept/") \
-    M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Failed writes of backup copies to manifests/kept/; the next attempt follows after ten minutes")
+    M(COUNTER, KEPT_COPIES, "flamegrid_manifest_backups_total", "Backup copies of manifests and the ring written to manifests/kept/") \
+    M(COUNTER, KEPT_FAILURES, "flamegrid_manifest_backup_failures_total", "Failed writes of backup copies to manifests/kept/; the next attempt follows after ten minutes")
 /* clang-format on */
 FG_METRICS_ENUM(kept_metric, KEPT_METRICS)
 FG_METRICS_TABLE(kept_metrics, KEPT_METRICS)

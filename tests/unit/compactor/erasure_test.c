@@ -1,6 +1,6 @@
 /* Whole tenants are deleted: what goes, what stays, and that kills and old knowledge do no harm. */
-#include "common/access/registry_object.h"
-#include "common/access/tenant_deletion.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/runtime/log.h"
 #include "tests/unit/compactor/world.h"
 

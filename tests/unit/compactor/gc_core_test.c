@@ -134,13 +134,13 @@ static void only_unlisted_old_objects_are_orphans(void **state)
     /* A cut that the manifest has not heard of, or a store: it may be from a backup. */
     segment.segment.cut = 1000;
     assert_false(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
-    assert_true(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
-    assert_false(cmp_gc_is_unheard(&config, &segment, later - 9999, later, &l0));
+    assert_true(cmp_gc_is_unlisted(&config, &segment, 0, later, &l0));
+    assert_false(cmp_gc_is_unlisted(&config, &segment, later - 9999, later, &l0));
     segment.segment.cut = 1;
-    assert_false(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
+    assert_false(cmp_gc_is_unlisted(&config, &segment, 0, later, &l0));
     segment.segment.writer.lo = 77;
     assert_false(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
-    assert_true(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
+    assert_true(cmp_gc_is_unlisted(&config, &segment, 0, later, &l0));
     block.block.lo = block.block.hi = 8;
     assert_false(cmp_gc_is_orphan(&config, &block, 0, later, &l0, &blocks));
     block.block.lo = 9;

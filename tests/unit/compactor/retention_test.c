@@ -16,7 +16,7 @@ static bool is_kept(const struct made_profile *profile)
 static void four_days(struct fg_limit_settings *limits)
 {
     limits->retention_period_ns = 4 * PLAN_DAY_NS;
-    limits->retention_period_nodes_ns = 1;
+    limits->retention_period_rollups_ns = 1;
 }
 
 static void expired_blocks_are_dropped(void **state)
@@ -107,7 +107,7 @@ static bool not_of_shop(const struct made_profile *profile)
 static void nodes_for_long(struct fg_limit_settings *limits)
 {
     limits->retention_period_ns = 7 * PLAN_DAY_NS;
-    limits->retention_period_nodes_ns = 100 * PLAN_DAY_NS;
+    limits->retention_period_rollups_ns = 100 * PLAN_DAY_NS;
 }
 
 /* Weeks lose their profiles and keep rollups of every service; a deletion removes the rollups of

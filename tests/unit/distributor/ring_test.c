@@ -307,7 +307,7 @@ enum { PODS = 40, SPREAD = 3 };
 
 static void spread_out(struct fg_limit_settings *limits)
 {
-    limits->spread = SPREAD;
+    limits->shard_factor = SPREAD;
     limits->reject_newer_than_ns = 0;
 }
 

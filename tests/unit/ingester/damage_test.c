@@ -345,7 +345,7 @@ static void profiles_of_a_lost_series_are_not_evicted(void **state)
         assert_head(f, "b", "shop;buy 10\n");
         assert_int_equal(flush(f), FG_E_CORRUPT); /* all but that */
         assert_conditions(
-            f, "head_rounds_aside: ", "3 profiles are of series that the head does not know");
+            f, "head_chunks_set_aside: ", "3 profiles are of series that the head does not know");
         assert_lacking(f, "a", ""); /* all else is committed */
         assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
         assert_committed(f, "b", "shop;buy 10\n");
@@ -417,7 +417,7 @@ static void lost_dictionary_loses_only_profiles_that_name_it(void **state)
         assert_int_equal(push(f, "a", true, "n", 50), FG_OK); /* in a new dictionary */
         assert_lacking(f, "a", "archive;put 100\nshop;buy 10\n");
         assert_int_equal(flush(f), FG_E_CORRUPT);
-        assert_conditions(f, "head_rounds_aside: ", "tenant a, service shop: series {");
+        assert_conditions(f, "head_chunks_set_aside: ", "tenant a, service shop: series {");
         assert_committed(f, "b", "shop;buy 10\n");
         assert_committed(f, "a", "archive;put 100\n");
         salvage(f); /* what was pushed since is in the same chunk, and can be read */

@@ -440,7 +440,7 @@ static void tenant_without_a_key_does_not_stop_the_others(void **state)
         assert_false(manifest_has(f, "keyless"));
         assert_int_equal(head_stats_at(&f->head, "keyless", committed.generation).profiles, 1);
         assert_true(has_condition(f, "last reason: tenant keyless: what encrypts the key is away"));
-        assert_false(has_condition(f, "head_rounds_aside"));
+        assert_false(has_condition(f, "head_chunks_set_aside"));
         assert_false(has_condition(f, "commit_failing"));
         if (round == 0) { /* also after a restart */
             head_close(&f->head);

@@ -158,7 +158,7 @@ static int set_up(void **state)
     f->settings = (struct qry_share_settings){.queriers = f->addresses,
                                               .cache_max_bytes = 64 << 20,
                                               .requests_max = 16,
-                                              .look_up_ns = FG_HOUR_NS,
+                                              .resolve_interval_ns = FG_HOUR_NS,
                                               .timeout_ns = FG_MINUTE_NS};
     for (size_t i = 0; i < QUERIERS; i++)
         start(f, &f->queriers[i], NULL);

@@ -1,7 +1,7 @@
 /* `flamegrid bucket` and `flamegrid encryption drop` on objects with parts of several tenants, of
  * which one tenant's cannot be decrypted: its key is not available, or was shredded. */
-#include "common/access/registry_object.h"
-#include "common/access/tenant_keys_change.h"
+#include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_keys_change.h"
 #include "deploy/cli/bucket_quarantine.h"
 #include "deploy/cli/bucket_shredded.h"
 #include "deploy/cli/bucket_survey.h"

@@ -19,7 +19,7 @@ enum { SERVICE = 1, ARENA_BYTES = 64 << 20 };
 static void day_of(struct fg_limit_settings *limits)
 {
     limits->retention_period_ns = 7 * PLAN_DAY_NS;
-    limits->retention_period_nodes_ns = 100 * PLAN_DAY_NS;
+    limits->retention_period_rollups_ns = 100 * PLAN_DAY_NS;
 }
 
 /* ---- the manifests ---- */

@@ -15,7 +15,7 @@ import { SearchField } from "../../ui/SearchField";
 import { save } from "../../ui/exports";
 import { Field, Head, ROWS_MAX, Select, When, matches } from "./parts";
 
-/* common/access/audit_record.c */
+/* common/access/audit/audit_record.c */
 const KINDS = ["admin", "login", "delete", "share", "change", "export", "read", "reads", "refused", "retention", "lost", "object", "end"];
 const TYPING_MS = 400;
 /* "now" of the page is the begin of a second; what was done in this second is to be here, too. */

@@ -47,7 +47,7 @@ static void the_text_lists_members_and_revisions(void **state)
         "2                        3            2        ann bob\n"
         "3                        3            1        \n"
         "\n"
-        "tenant                   spread       shards   of profiles since\n"
+        "tenant                   shard factor shards   of profiles since\n"
         "team                     2            4        1970-01-01T00:00:01Z\n";
     struct fg_ring_view *view = example();
     struct fg_ring none = fg_ring_none();

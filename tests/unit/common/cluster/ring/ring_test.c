@@ -324,7 +324,8 @@ static void shard_factors_only_grow(void **state)
     assert_round_trip(&ring, arena);
 
     widen.shard_factor = FG_SHARD_FACTOR_MAX + 1;
-    assert_refused(&ring, &widen, FG_E_INVALID, "a spread of 13; there can be 0 to 12", arena);
+    assert_refused(&ring, &widen, FG_E_INVALID, "a shard factor of 13; there can be 0 to 12",
+                   arena);
     widen.name = FG_LIT("");
     assert_refused(&ring, &widen, FG_E_INVALID, "the name of a tenant is empty", arena);
     fg_arena_destroy(arena);
@@ -555,11 +556,11 @@ static void json_has_every_field(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(revisions, 1), "waits_for")),
                      1);
     assert_null(json_object_get(json_array_get(revisions, 2), "waits_for"));
-    shard_factor = json_array_get(json_object_get(root, "spreads"), 0);
+    shard_factor = json_array_get(json_object_get(root, "shard_factors"), 0);
     assert_string_equal(json_string_value(json_object_get(shard_factor, "tenant")), "team");
     shard_factor = json_array_get(json_object_get(shard_factor, "steps"), 0);
-    assert_int_equal(json_integer_value(json_object_get(shard_factor, "spread")), 2);
-    assert_int_equal(json_array_size(json_object_get(root, "spread_of_others")), 0);
+    assert_int_equal(json_integer_value(json_object_get(shard_factor, "shard_factor")), 2);
+    assert_int_equal(json_array_size(json_object_get(root, "shard_factor_of_others")), 0);
     json_decref(root);
     fg_buf_clear(&text);
     ring = fg_ring_none();

@@ -193,7 +193,7 @@ static void members_join_drain_and_leave(void **state)
 
     fg_buf_init(&text, 1 << 20);
     fg_registry_write(f->registry, &text);
-    assert_true(fg_slice_search(fg_buf_slice(&text), "flamegrid_ring_seat_state") != SIZE_MAX);
+    assert_true(fg_slice_search(fg_buf_slice(&text), "flamegrid_ring_member_state") != SIZE_MAX);
     fg_buf_done(&text);
 
     /* bob leaves: ann has to drain for the ring's sake, bob for his own. */
@@ -746,7 +746,7 @@ static void a_denied_update_is_reported_once(void **state)
     assert_int_equal(atomic_load(&readable.puts), 1);
     fg_buf_init(&metrics, 1 << 20);
     fg_registry_write(f->registry, &metrics);
-    assert_true(fg_slice_search(fg_buf_slice(&metrics), "flamegrid_ring_change_denied 1\n") !=
+    assert_true(fg_slice_search(fg_buf_slice(&metrics), "flamegrid_ring_update_denied 1\n") !=
                 SIZE_MAX);
     fg_buf_done(&metrics);
     fg_ring_watch_destroy(watch);

@@ -126,7 +126,7 @@ static void close_rpc(struct fixture *f)
 
 static long long keepalive_closes(struct fixture *f)
 {
-    static const char name[] = "\nflamegrid_rpc_silences_total{";
+    static const char name[] = "\nflamegrid_rpc_keepalive_failures_total{";
     struct fg_buf text;
     long long value;
 

@@ -1,0 +1,37 @@
+/*
+ * A pause after something outside has not answered. During the pause nobody asks it again, and each
+ * caller gets the error of the last try. So a segment that needs the keys of hundreds of tenants
+ * waits for one timeout, and not for hundreds. An error about a single key begins no pause.
+ *
+ * Thread: none of its own; the caller locks.
+ */
+#ifndef FG_COMMON_ACCESS_KEYS_REST_H
+#define FG_COMMON_ACCESS_KEYS_REST_H
+
+#include "common/base/err.h"
+#include "common/base/time.h"
+
+#define FG_REST_NS FG_SECOND_NS
+
+/* Zeroed: it may be asked. */
+struct fg_rest {
+    int64_t until_mono_ns;
+    struct fg_err why;
+};
+
+/* Returns FG_OK if it may be asked, else why it did not answer. */
+static inline enum fg_code fg_rest_check(const struct fg_rest *rest, struct fg_err *err)
+{
+    if (fg_mono_ns(fg_clock_real()) >= rest->until_mono_ns)
+        return FG_OK;
+    *err = rest->why;
+    return err->code;
+}
+
+/* Begins one because of an error, which is copied. */
+static inline void fg_rest_begin(struct fg_rest *rest, const struct fg_err *why)
+{
+    *rest = (struct fg_rest){fg_mono_ns(fg_clock_real()) + FG_REST_NS, *why};
+}
+
+#endif
