@@ -408,11 +408,17 @@ const cases = {
     const range = { from: String(Date.now() - 3600e3), until: String(Date.now()) };
     const want = await ask(page, "/api/functions", { query: SHOP, ...range });
     await explore(page, range);
-    const pprof = await saved(page, /^pprof/);
-    assert.match(pprof.name, /^shop_cpu_.*\.pb\.gz$/);
-    const made = await (await page.request.post(`${url}/api/adhoc?name=again.pb.gz`, { data: pprof.bytes })).json();
-    const again = await ask(page, `/api/adhoc/${made.id}`, { type: made.type });
-    assert.equal(again.flamebearer.numTicks, want.total);
+    for (const [item, ending] of [
+      [/^pprof \.pb/, "pb.gz"],
+      [/^pprof for go build -pgo/, "pgo"],
+    ]) {
+      const pprof = await saved(page, item);
+      assert.match(pprof.name, /^shop_cpu_.*$/);
+      assert.ok(pprof.name.endsWith(`.${ending}`), pprof.name);
+      const made = await (await page.request.post(`${url}/api/adhoc?name=again.pb.gz`, { data: pprof.bytes })).json();
+      const again = await ask(page, `/api/adhoc/${made.id}`, { type: made.type });
+      assert.equal(again.flamebearer.numTicks, want.total, pprof.name);
+    }
     const folded = await saved(page, /^Folded stacks/);
     const lines = folded.bytes
       .toString()
@@ -448,10 +454,25 @@ const cases = {
 
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
-    await page.getByRole("button", { name: "Export" }).click();
-    await page.getByRole("menuitem", { name: "Copy as command line: stacks" }).click();
-    await page.getByText("Command copied").waitFor();
-    assert.equal(await clipboard(), `flamegrid query '${SHOP}' --from ${range.from} --until ${range.until} --url ${url} --output folded`);
+    const command = async (item) => {
+      await page.evaluate(() => navigator.clipboard.writeText(""));
+      await page.getByRole("button", { name: "Export" }).click();
+      await page.getByRole("menuitem", { name: `Copy as command line: ${item}` }).click();
+      await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
+      await page.getByText("Command copied").waitFor();
+      return clipboard();
+    };
+    const asked = `flamegrid query '${SHOP}' --from ${range.from} --until ${range.until} --url ${url}`;
+    assert.equal(await command("stacks"), `${asked} --output folded`);
+    for (const [item, output, then] of [
+      ["go tool pprof", "pprof", "go tool pprof -http : F"],
+      ["go build -pgo", "goPgo", "go build -pgo=F"],
+    ]) {
+      const line = await command(item);
+      const file = line.match(/ -o (\S+) /)?.[1] ?? "";
+      assert.match(file, /^shop_cpu_/);
+      assert.equal(line, `${asked} --output ${output} -o ${file} && ${then.replace("F", file)}`);
+    }
     await explore(page); // of the last hour, until now
     await page.getByRole("button", { name: "Share" }).click();
     await page.getByRole("menuitem", { name: /these data/ }).click();
