@@ -236,7 +236,8 @@ enum fg_code ing_export_batch(const struct ing_export_from *from,
     fg_symbols_init(&symbols);
     code = make_batch(&run, &symbols);
     if (code == FG_OK)
-        code = take(arg, &run.batch, profiles, err);
+        code = take(arg, &run.batch, profiles,
+                    &(struct ing_export_stacks){&run.view.tree, run.nodes}, err);
     fg_symbols_done(&symbols);
     ing_dict_view_end(run.dict, &run.view);
     ing_dict_unref(from->dicts, run.dict);

@@ -37,12 +37,17 @@ struct ing_export_from {
     struct fg_arena *arena; /* for everything */
 };
 
-/*
- * Takes a batch, whose profiles are in the order of the array. It is valid until the function
- * returns, and so is the tree: that of the dictionary, whose nodes the records name.
- */
+/* The stacks of a batch as the dictionary has them. */
+struct ing_export_stacks {
+    const struct fg_tree *tree;
+    const uint32_t *nodes; /* by the batch's numbers: node + 1; 0 is the empty stack */
+};
+
+/* Takes a batch, whose profiles are in the order of the array. All is valid until the function
+ * returns. */
 typedef enum fg_code (*ing_export_take)(void *arg, struct fg_batch *batch,
                                         const struct ing_export_profile *profiles,
+                                        const struct ing_export_stacks *stacks,
                                         struct fg_err *err);
 
 /* Makes a batch of n profiles, at least one, and calls take(). FG_E_CORRUPT: a profile or the

@@ -270,7 +270,8 @@ static enum fg_code put_next(struct fetch *fetch, Fg__Inner__FetchReply *reply)
 
 /* Encodes a batch with everything: the asker may know none of its stacks. */
 static enum fg_code put_batch(void *arg, struct fg_batch *batch,
-                              const struct ing_export_profile *profiles, struct fg_err *err)
+                              const struct ing_export_profile *profiles,
+                              const struct ing_export_stacks *stacks, struct fg_err *err)
 {
     struct fetch *fetch = arg;
     struct ing_query *query = fetch->query;
@@ -280,6 +281,7 @@ static enum fg_code put_batch(void *arg, struct fg_batch *batch,
     bool *define = fg_arena_new(query->arena, bool, batch->n_stacks);
     size_t before = query->payload.len;
 
+    (void)stacks;
     if (item == NULL || sizes == NULL || define == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many profiles");
     memset(define, true, batch->n_stacks * sizeof *define);
