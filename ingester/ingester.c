@@ -128,12 +128,13 @@ void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
     share(&settings->store_write_buffer_bytes, FG_MIN(memory_max_bytes / 32, 256 * mib), 4 * mib);
 }
 
-struct fg_store_config ing_store_config(const struct ing_settings *settings)
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards)
 {
     return (struct fg_store_config){
         .cache_bytes = settings->store_cache_bytes,
         .write_buffer_bytes = settings->store_write_buffer_bytes,
         .wal_max_bytes = settings->store_wal_max_bytes,
+        .spare_families = forwards ? 0 : HEAD_FAMILIES - HEAD_OUTBOX,
         /* A push is answered only after it is on disk. */
         .sync = true,
         .accept_loss = settings->accept_loss,

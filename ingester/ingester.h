@@ -50,8 +50,9 @@ extern const size_t ing_n_fields;
 /* Sets memory settings that are 0 to a share of the budget of the process. */
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes);
 
-/* Returns the settings of the store. */
-struct fg_store_config ing_store_config(const struct ing_settings *settings);
+/* Returns the settings of the store. forwards: there are targets of forwarding, so the families of
+ * the outbox are needed, and created. */
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards);
 
 struct ing_config {
     const struct ing_settings *settings;
@@ -69,7 +70,8 @@ struct ing_config {
     struct fg_peers *peers;
     const struct ing_repair_settings *repair;
     /* Where profiles are forwarded to; NULL: nowhere. What is pending for other targets is deleted
-     * (forward/outbox.h). */
+     * (forward/outbox.h). With targets the store has the families of the outbox
+     * (ing_store_config()). */
     const struct ing_forward *forward;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* borrowed; NULL: none */

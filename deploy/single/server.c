@@ -136,7 +136,7 @@ static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err
 static enum fg_code open_store(struct server *server, struct fg_program *program,
                                struct fg_err *err)
 {
-    const struct fg_store_config config = ing_store_config(&ingester_settings);
+    const struct fg_store_config config = ing_store_config(&ingester_settings, false);
     char path[PATH_MAX_BYTES];
 
     server->keys = fg_access_keys(program->access);

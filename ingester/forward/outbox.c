@@ -282,6 +282,8 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
     const struct ing_span *span;
 
     fg_assert(target < outbox->n_targets);
+    if (failing)
+        atomic_store(&outbox->turned_away, true);
     (void)pthread_mutex_lock(&outbox->lock);
     span = failing || at->paused ? NULL : ing_spans_take(&at->spans, lane, wall_ns);
     if (span != NULL)

@@ -61,7 +61,8 @@ struct ing_outbox_target {
      * Any thread; must not block or call the outbox. */
     bool (*wants)(void *arg, struct fg_slice tenant);
     void *arg;
-    uint64_t queue_max_bytes; /* of records */
+    uint64_t queue_max_bytes; /* of records; much more than OUTBOX_SPAN_MAX_BYTES, since spans are
+                               * dropped as a whole */
     enum ing_outbox_when_full when_full;
 };
 

@@ -77,7 +77,10 @@ struct ing_outbox {
     uint32_t n_added, cap_added;
     int64_t added_wall_ns;
     struct outbox_writes writing; /* not empty: its last write failed */
-    bool was_failing;
+    bool told_failure;            /* of the write, in the log */
+
+    /* A take found that the store takes no writes: the sender is to be told of the end. */
+    atomic_bool turned_away;
 
     /* The ticker's. */
     int64_t swept_mono_ns;

@@ -214,11 +214,11 @@ static bool write_all(struct ing_outbox *outbox)
     (void)pthread_mutex_unlock(&outbox->lock);
     fg_store_batch_done(&batch);
     /* The writer tells of the fault itself (head_writer.h); this says what follows from it. */
-    if (code != FG_OK && !outbox->was_failing)
+    if (code != FG_OK && !outbox->told_failure)
         fg_log_warn("reports of forwarding could not be written, will retry; nothing is forwarded "
                     "meanwhile",
                     fg_ls("err", err.msg));
-    outbox->was_failing |= code != FG_OK;
+    outbox->told_failure = code != FG_OK;
     ing_outbox_tell(outbox);
     return code == FG_OK;
 }
@@ -234,17 +234,12 @@ static void on_visit(struct ing_committer_visit *visit)
 
 void ing_outbox_settle(struct ing_outbox *outbox)
 {
-    if (outbox == NULL)
+    if (outbox == NULL || ing_head_writer_is_failing(outbox->config.writer))
         return;
-    if (ing_head_writer_is_failing(outbox->config.writer)) {
-        outbox->was_failing = true; /* nothing is taken now: tell of the end */
-        return;
-    }
     if (!is_empty(&outbox->writing) && !write_all(outbox))
         return;
-    if (!outbox->was_failing)
+    if (!atomic_exchange(&outbox->turned_away, false))
         return;
-    outbox->was_failing = false;
     (void)pthread_mutex_lock(&outbox->lock);
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         struct outbox_target *target = &outbox->targets[i];
@@ -265,10 +260,10 @@ static void post(struct ing_outbox *outbox)
 
 static bool has_work(struct ing_outbox *outbox)
 {
-    bool work;
+    bool work = atomic_load(&outbox->turned_away); /* after the last ing_outbox_settle() */
 
     (void)pthread_mutex_lock(&outbox->lock);
-    work = !is_empty(&outbox->filling);
+    work |= !is_empty(&outbox->filling);
     for (unsigned i = 0; i < outbox->n_targets; i++)
         work |= outbox->targets[i].meta_changes != outbox->targets[i].meta_written;
     (void)pthread_mutex_unlock(&outbox->lock);

@@ -269,6 +269,7 @@ uint32_t ing_spans_count(const struct ing_spans *spans)
 void ing_spans_check(const struct ing_spans *spans)
 {
     uint64_t count = 0, bytes = 0, taken_count = 0, taken_bytes = 0;
+    const struct ing_span *before = NULL;
     uint32_t n_removed = 0;
 
     fg_assert(spans->start <= spans->end && spans->end <= spans->cap);
@@ -276,11 +277,14 @@ void ing_spans_check(const struct ing_spans *spans)
         const struct ing_span *span = &spans->items[i];
 
         fg_assert(span->first <= span->last);
-        fg_assert(i == spans->start || span[-1].last < span->first);
+        /* One that became part of the one before it has numbers of that one. */
+        fg_assert(i == spans->start || span[-1].last <= span->last);
         fg_assert(span->state != SPAN_OPEN || i == spans->end - 1);
         n_removed += span->state == SPAN_REMOVED;
         if (span->state == SPAN_REMOVED)
             continue;
+        fg_assert(before == NULL || before->last < span->first);
+        before = span;
         fg_assert(span->count > 0 && span->count <= OUTBOX_SPAN_ENTRIES_MAX);
         fg_assert(span->count == 1 || span->bytes <= OUTBOX_SPAN_MAX_BYTES);
         count += span->count;
