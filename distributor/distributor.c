@@ -28,7 +28,6 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->work = config->work;
     distributor->tenants = config->tenants;
     distributor->clock = config->clock;
-    distributor->store = config->store;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->forward_rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->quotas = fg_quotas_create("ingestion_limit");
@@ -83,6 +82,12 @@ void dist_destroy(struct distributor *distributor)
     dist_otlp_senders_destroy(distributor->otlp_senders);
     fg_definition_cache_destroy(distributor->definition_cache);
     free(distributor);
+}
+
+void dist_set_own_store(struct distributor *distributor, struct fg_id store)
+{
+    distributor->own_store = store;
+    atomic_store(&distributor->knows_own_store, true);
 }
 
 void dist_routes(struct distributor *distributor, struct fg_http_server *server)

@@ -28,8 +28,6 @@ struct dist_config {
     struct fg_peer *ingester;    /* the only ingester; NULL: ingesters are in a ring */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
-    struct fg_id store;   /* of the ingester, in which profiles end that servers forward; zero: none
-                             that forwards, so nothing can come back */
     struct fg_work *work; /* its INGEST lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry;
@@ -48,6 +46,10 @@ void dist_stop(struct distributor *distributor);
 
 /* Frees it: after the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
 void dist_destroy(struct distributor *distributor);
+
+/* Sets the id of the store in which forwarded profiles end: the server's own, which forwards them
+ * in turn, so that profiles which have been there are refused. Once; any thread. */
+void dist_set_own_store(struct distributor *distributor, struct fg_id store);
 
 /* Adds its routes to a server that has not started yet. */
 void dist_routes(struct distributor *distributor, struct fg_http_server *server);

@@ -206,8 +206,8 @@ static enum fg_code check_via(struct forward_push *push, const Forward__V1__Push
             return fg_fail(err, FG_E_INVALID, "server %zu has an id of %zu bytes, not %d", i,
                            request->via[i].len, FG_ID_BYTES);
         memcpy(via + i * FG_ID_BYTES, request->via[i].data, FG_ID_BYTES);
-        if (!fg_id_is_zero(upload->distributor->store) &&
-            fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->store))
+        if (atomic_load(&upload->distributor->knows_own_store) &&
+            fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->own_store))
             return fg_fail(err, FG_E_INVALID,
                            "these profiles come from this server: servers forward in a circle");
     }

@@ -22,7 +22,8 @@ struct distributor {
     struct fg_work *work; /* its INGEST lane */
     struct fg_tenants *tenants;
     struct fg_clock *clock;
-    struct fg_id store;         /* zero: none */
+    struct fg_id own_store; /* of the server; not before knows_own_store */
+    _Atomic bool knows_own_store;
     struct fg_metrics *metrics; /* the registry's */
 
     struct fg_definition_cache *definition_cache;

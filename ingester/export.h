@@ -47,8 +47,7 @@ struct ing_export_stacks {
  * returns. */
 typedef enum fg_code (*ing_export_take)(void *arg, struct fg_batch *batch,
                                         const struct ing_export_profile *profiles,
-                                        const struct ing_export_stacks *stacks,
-                                        struct fg_err *err);
+                                        const struct ing_export_stacks *stacks, struct fg_err *err);
 
 /* Makes a batch of n profiles, at least one, and calls take(). FG_E_CORRUPT: a profile or the
  * dictionary cannot be read; FG_E_UNAVAILABLE; FG_E_LIMIT: the arena is full; errors of take(). */

@@ -96,6 +96,9 @@ struct ingester {
     struct ing_head_writer *writer;
     struct ing_intake *intake;
     struct ing_outbox *outbox; /* NULL: nothing is forwarded */
+    struct ing_sender *sender; /* NULL: not started */
+    struct fg_tenants *tenants;
+    struct fg_clock *clock;
     struct ing_meeting *meeting;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
@@ -397,6 +400,8 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
 
     ingester->store = config->store;
     ingester->registry = config->registry;
+    ingester->tenants = config->tenants;
+    ingester->clock = config->clock;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
@@ -422,6 +427,7 @@ void ing_destroy(struct ingester *ingester)
     fg_registry_off_scrape(ingester->registry, ingester);
     if (ingester->look_stop != NULL) /* workers may wait for the bucket */
         fg_bucket_stop_all(ingester->look_stop);
+    ing_sender_stop(ingester->sender);
     /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
@@ -437,6 +443,7 @@ void ing_destroy(struct ingester *ingester)
     ing_meeting_destroy(ingester->meeting);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
+    ing_sender_destroy(ingester->sender);
     ing_outbox_destroy(ingester->outbox);
     ing_retire_destroy(ingester->retire);
     ing_head_writer_destroy(ingester->writer);
@@ -467,6 +474,42 @@ void ing_drain(struct ingester *ingester, uint64_t revision)
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 {
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
+}
+
+/* Long enough that the profiles of many processes share a request and their stacks, and short
+ * enough that a dashboard of the target is current. */
+static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;
+
+enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
+                                  struct fg_budget *bodies, uint64_t definition_cache_max,
+                                  struct fg_err *err)
+{
+    ingester->sender = ing_sender_create(&(struct ing_sender_config){
+        .common = {.outbox = ingester->outbox,
+                   .catalog = ingester->catalog,
+                   .dicts = ingester->dicts,
+                   .store = ingester->member.store,
+                   .several = fg_tenants_are_several(ingester->tenants)},
+        .targets = targets,
+        .bodies = bodies,
+        .registry = ingester->registry,
+        .clock = ingester->clock,
+        .definition_cache_max = definition_cache_max,
+        .collect_ns = COLLECT_NS,
+    });
+    return ing_sender_start(ingester->sender, err);
+}
+
+void ing_stop_forwarding(struct ingester *ingester)
+{
+    if (ingester != NULL)
+        ing_sender_stop(ingester->sender);
+}
+
+void ing_write_forwarding(struct ingester *ingester, struct fg_json_writer *out)
+{
+    if (ingester->sender != NULL)
+        ing_sender_write(ingester->sender, out);
 }
 
 struct ing_outbox *ing_outbox(struct ingester *ingester)

@@ -19,7 +19,7 @@
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
 #include "common/storage/store/store.h"
-#include "ingester/forward/outbox.h"
+#include "ingester/forward/sender.h"
 #include "ingester/member.h"
 #include "ingester/repair/repair.h"
 #include "ingester/segments/segments.h"
@@ -104,8 +104,24 @@ void ing_drain(struct ingester *ingester, uint64_t revision);
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
 /* Returns the queues of what is to be forwarded; NULL: there are no targets. It lives as long as
- * the ingester; the sender stops before ing_destroy(). */
+ * the ingester. */
 struct ing_outbox *ing_outbox(struct ingester *ingester);
+
+/*
+ * Starts to forward. targets: those of config->forward, in the same order; borrowed, as `bodies`,
+ * the budget for answers. definition_cache_max: stacks that are remembered of all targets. Once.
+ * FG_E_LIMIT: no more threads.
+ */
+enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
+                                  struct fg_budget *bodies, uint64_t definition_cache_max,
+                                  struct fg_err *err) fg_must_check;
+
+/* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
+void ing_stop_forwarding(struct ingester *ingester);
+
+/* Writes the state of all targets as elements of a JSON list; nothing if there are none. Any thread
+ * except a loop's. */
+void ing_write_forwarding(struct ingester *ingester, struct fg_json_writer *out);
 
 /* Ends all waits for the bucket, also later ones: the ingester is about to stop. Accepts NULL. */
 void ing_hurry(struct ingester *ingester);

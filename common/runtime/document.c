@@ -6,7 +6,7 @@
 /* ---- JSON ---- */
 
 enum fg_code fg_document_from_json(struct fg_slice text, const char *name, json_t **ret_doc,
-                                     struct fg_err *err)
+                                   struct fg_err *err)
 {
     json_error_t why;
     json_t *doc;
@@ -138,7 +138,7 @@ static json_t *read_stream(struct fg_yaml *yaml)
 }
 
 enum fg_code fg_document_from_yaml(struct fg_slice text, const char *name, json_t **ret_doc,
-                                     struct fg_err *err)
+                                   struct fg_err *err)
 {
     struct fg_yaml yaml;
     json_t *doc;
@@ -167,7 +167,7 @@ struct fg_slice fg_document_get(const json_t *object, const char *key)
 }
 
 enum fg_code fg_document_check_keys(json_t *object, const char *const *known, size_t n,
-                                      const char *what, struct fg_err *err)
+                                    const char *what, struct fg_err *err)
 {
     const char *key, *nearest;
     json_t *value;

@@ -22,9 +22,9 @@ enum { DOCUMENT_DEPTH_MAX = 16 }; /* of nested lists and maps in YAML; ours need
  * may take twenty times the size of the text: the caller limits it.
  */
 enum fg_code fg_document_from_json(struct fg_slice text, const char *name, json_t **ret_doc,
-                                     struct fg_err *err) fg_must_check;
+                                   struct fg_err *err) fg_must_check;
 enum fg_code fg_document_from_yaml(struct fg_slice text, const char *name, json_t **ret_doc,
-                                     struct fg_err *err) fg_must_check;
+                                   struct fg_err *err) fg_must_check;
 
 /* Returns the text of a string, borrowed from it; ptr NULL for any other value. */
 struct fg_slice fg_document_text(const json_t *value);
@@ -35,6 +35,6 @@ struct fg_slice fg_document_get(const json_t *object, const char *key);
 /* Checks that the object has no other keys than the n known ones. FG_E_INVALID: "<what>: unknown
  * key …", with the nearest known key. */
 enum fg_code fg_document_check_keys(json_t *object, const char *const *known, size_t n,
-                                      const char *what, struct fg_err *err) fg_must_check;
+                                    const char *what, struct fg_err *err) fg_must_check;
 
 #endif

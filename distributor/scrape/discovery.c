@@ -73,8 +73,7 @@ static enum fg_code read_labels(struct dist_discovered *discovered, json_t *obje
                            "%s: label \"%.100s\" must be a label name with a string value", what,
                            key);
         if (dist_discovered_copy(discovered, fg_cstr(key), &label->name, err) != FG_OK ||
-            dist_discovered_copy(discovered, fg_document_text(value), &label->value, err) !=
-                FG_OK)
+            dist_discovered_copy(discovered, fg_document_text(value), &label->value, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

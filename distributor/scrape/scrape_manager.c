@@ -152,7 +152,7 @@ static enum fg_code check_fixed(const struct dist_scrape_manager *manager, struc
 static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg_err *err)
 {
     if (fg_document_from_yaml(fg_cstr(manager->config.settings->files), "scrape.files",
-                                &manager->files, err) != FG_OK)
+                              &manager->files, err) != FG_OK)
         return err->code;
     if (json_is_null(manager->files))
         return FG_OK;

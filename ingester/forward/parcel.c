@@ -178,8 +178,8 @@ static enum fg_code settle_labels(struct ing_parcel *parcel, struct fg_profile *
 static enum fg_code keep_type(struct ing_parcel *parcel, const struct fg_labels *of,
                               const struct fg_value_type *type, bool *ret_kept, struct fg_err *err)
 {
-    struct fg_labels labels = {
-        fg_arena_new(parcel->round_arena, struct fg_label, of->count + 2), of->count + 2};
+    struct fg_labels labels = {fg_arena_new(parcel->round_arena, struct fg_label, of->count + 2),
+                               of->count + 2};
 
     if (labels.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "labels of a profile");
@@ -300,9 +300,9 @@ static enum fg_code put_batch(struct ing_parcel *parcel, struct fg_batch *batch,
 
     if (define == NULL)
         return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
-    to->cache_key = parcel->cache_key ^
-                    fg_definition_cache_service_key(ing_catalog_tenant_name(service->tenant),
-                                                    service->name);
+    to->cache_key =
+        parcel->cache_key ^
+        fg_definition_cache_service_key(ing_catalog_tenant_name(service->tenant), service->name);
     if (choose_definitions(parcel, batch, to, define, err) != FG_OK)
         return err->code;
     fg_forward_add(parcel->message, batch, define);
@@ -552,11 +552,9 @@ static enum fg_code read_login(struct ing_parcel *parcel, struct fg_err *err)
     fg_buf_init(&password, 1024);
     code = fg_conf_read_file(settings->password_file, &password, err);
     if (code == FG_OK) {
-        fg_buf_printf(&text, "%s:%.*s", settings->username,
-                      FG_S(fg_trim(fg_buf_slice(&password))));
+        fg_buf_printf(&text, "%s:%.*s", settings->username, FG_S(fg_trim(fg_buf_slice(&password))));
         if (fg_buf_reserve(&parcel->login, (text.len + 2) / 3 * 4 + 1))
-            parcel->login.len =
-                (size_t)EVP_EncodeBlock(parcel->login.ptr, text.ptr, (int)text.len);
+            parcel->login.len = (size_t)EVP_EncodeBlock(parcel->login.ptr, text.ptr, (int)text.len);
         OPENSSL_cleanse(text.ptr, text.len);
         OPENSSL_cleanse(password.ptr, password.len);
     }
@@ -565,8 +563,8 @@ static enum fg_code read_login(struct ing_parcel *parcel, struct fg_err *err)
     return code;
 }
 
-/* The round as a whole cannot be sent, or is refused for a reason that will not pass: sends less at a
- * time. */
+/* The round as a whole cannot be sent, or is refused for a reason that will not pass: sends less at
+ * a time. */
 static void divide_round(struct ing_parcel *parcel, const char *reason)
 {
     if (parcel->n_sent > 1) {
@@ -703,9 +701,12 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
         (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of forward.v1");
         worst = SENDER_AWAY;
     } else {
-        for (size_t i = 0; i < parcel->n_batches; i++)
-            worst = FG_MAX(worst, take_result(parcel, &parcel->batches[i], response->results[i],
-                                              err));
+        for (size_t i = 0; i < parcel->n_batches; i++) {
+            enum ing_sender_result result =
+                take_result(parcel, &parcel->batches[i], response->results[i], err);
+
+            worst = FG_MAX(worst, result);
+        }
     }
     forward__v1__push_response__free_unpacked(response, NULL);
     return worst;
@@ -724,7 +725,8 @@ static bool is_unknown(const struct ing_parcel_answer *answer)
 {
     return answer->status == 404 || answer->status == 405 || answer->status == 415 ||
            answer->status == 501 ||
-           (answer->status == 400 && fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
+           (answer->status == 400 &&
+            fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
 }
 
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,

@@ -74,7 +74,7 @@ struct forward_sender_target {
     struct fg_metric_def *defs;
     char (*names)[METRIC_NAME_MAX_BYTES];
 
-    pthread_mutex_t lock; /* of what pages show, below */
+    pthread_mutex_t lock;             /* of what pages show, below */
     char error[FG_ERR_MSG_MAX_BYTES]; /* "": the last request succeeded */
     int64_t error_wall_ns;
     bool shows_push, shows_denied;
@@ -140,8 +140,9 @@ static void tell(struct forward_sender_target *target, const struct forward_send
     if (target->logged_mono_ns != 0 && now_ns - target->logged_mono_ns < LOG_NS)
         return;
     target->logged_mono_ns = now_ns;
-    fg_log_warn(sending->result == SENDER_DENIED ? "forwarding waits: the target refuses our credentials"
-                                                 : "forwarding waits for the target",
+    fg_log_warn(sending->result == SENDER_DENIED
+                    ? "forwarding waits: the target refuses our credentials"
+                    : "forwarding waits for the target",
                 fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
 }
 
@@ -151,8 +152,7 @@ static void pump(struct forward_sender_target *target);
 static void build(struct forward_sending *sending);
 static void stop_if_idle(struct ing_sender *sender);
 
-static void count(const struct forward_sender_target *target,
-                  const struct forward_sending *sending)
+static void count(const struct forward_sender_target *target, const struct forward_sending *sending)
 {
     static const unsigned retries[] = {
         [SENDER_BUSY] = FORWARD_RETRIED_BUSY,
@@ -161,8 +161,7 @@ static void count(const struct forward_sender_target *target,
     };
     const struct ing_parcel *parcel = sending->parcel;
 
-    fg_metric_add(target->metrics,
-                  sending->lane == OUTBOX_FRESH ? FORWARD_FRESH : FORWARD_BACKLOG,
+    fg_metric_add(target->metrics, sending->lane == OUTBOX_FRESH ? FORWARD_FRESH : FORWARD_BACKLOG,
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
@@ -235,8 +234,7 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
     };
 
     sending->err = request->err; /* replaced where an answer came */
-    sending->result =
-        ing_parcel_answer(sending->parcel, &answer, &sending->unknown, &sending->err);
+    sending->result = ing_parcel_answer(sending->parcel, &answer, &sending->unknown, &sending->err);
     (void)err;
     return FG_OK;
 }

@@ -27,13 +27,13 @@ struct ing_sender;
 
 /* All borrowed. */
 struct ing_sender_config {
-    struct ing_parcel_common common; /* without the definition cache; copied */
+    struct ing_parcel_common common;     /* without the definition cache; copied */
     struct ing_forward_targets *targets; /* the same as the outbox's, in the same order */
     struct fg_budget *bodies;            /* for answers */
     struct fg_registry *registry;
     struct fg_clock *clock;
     uint64_t definition_cache_max; /* stacks */
-    int64_t collect_ns; /* how long the first profile waits for others of its request */
+    int64_t collect_ns;            /* how long the first profile waits for others of its request */
 };
 
 /* Creates it. */

@@ -32,9 +32,8 @@ enum ing_outbox_lane ing_sender_core_lane(const struct ing_sender_core *core)
     /* The first request is a fresh one unless that lane has no share at all; with a single
      * connection the lanes then take turns by the jitter's numbers. */
     if (core->allowed < 2)
-        return (double)(core->random >> 11) * 0x1p-53 < core->config.fresh_share
-                   ? OUTBOX_FRESH
-                   : OUTBOX_BACKLOG;
+        return (double)(core->random >> 11) * 0x1p-53 < core->config.fresh_share ? OUTBOX_FRESH
+                                                                                 : OUTBOX_BACKLOG;
     return (double)core->running_fresh < share ? OUTBOX_FRESH : OUTBOX_BACKLOG;
 }
 
@@ -70,14 +69,13 @@ static void pause_until(struct ing_sender_core *core, int64_t until_mono_ns)
 static int64_t pause_of(struct ing_sender_core *core, enum ing_sender_result result,
                         int64_t retry_after_ns)
 {
-    int64_t most_ns = PAUSE_MIN_NS << FG_MIN(core->failures, 10);
+    int64_t most_ns = PAUSE_MIN_NS << FG_MIN(core->failures, 10), drawn_ns;
 
     if (result == SENDER_DENIED)
         return DENIED_PAUSE_NS;
-    most_ns = FG_MIN(most_ns, PAUSE_MAX_NS);
-    /* Later than asked for by a part of it, so that senders do not come back together. */
-    return FG_MAX(PAUSE_MIN_NS / 2, (int64_t)(draw(core) * (double)most_ns)) +
-           FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+    drawn_ns = (int64_t)(draw(core) * (double)FG_MIN(most_ns, PAUSE_MAX_NS));
+    /* Added to what the target asks for, so that senders do not come back together. */
+    return FG_MAX(drawn_ns, PAUSE_MIN_NS / 2) + FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
 }
 
 void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,

@@ -46,7 +46,7 @@ const struct fg_conf_field ing_target_fields[] = {
      .doc = "Key of `cert_file`, in PEM."},
     {"insecure", FG_CONF_BOOL, CONF(insecure), .def = "false",
      .doc = "Whether any certificate of the target is accepted."},
-    {"queue_max_bytes", FG_CONF_BYTES, CONF(queue_max_bytes), .def = "10GiB", .min = "1MiB", .max = "1PiB",
+    {"queue_max_bytes", FG_CONF_BYTES, CONF(queue_max_bytes), .def = "10GiB", .min = "1MiB", .max = "1000TiB",
      .doc = "Size on disk of profiles that wait for the target."},
     {"when_full", FG_CONF_ENUM, CONF(when_full), .def = "drop", .choices = "drop|refuse",
      .doc = "What happens when the queue is full: `drop` drops the oldest profiles and counts them; `refuse` answers agents with 429."},
@@ -113,8 +113,8 @@ static enum fg_code finish(struct ing_forward_target *target, struct fg_arena *a
         return fg_wrap(err, "selector");
     if (fg_relabel_parse(fg_cstr(settings->relabel), "relabel", FG_RELABEL_DEFAULTS_DISABLED,
                          &target->rules, err) != FG_OK ||
-        fg_relabel_parse_types(fg_cstr(settings->sample_types), "sample_types",
-                               &target->type_rules, err) != FG_OK)
+        fg_relabel_parse_types(fg_cstr(settings->sample_types), "sample_types", &target->type_rules,
+                               err) != FG_OK)
         return err->code;
     target->tls = (struct fg_client_tls){
         .ca_file = file_of(settings->ca_file),
@@ -159,6 +159,29 @@ static enum fg_code add_target(struct ing_forward_targets *targets, json_t *map,
 
 /* ---- all of them ---- */
 
+/* Which tenants a target gets is decided by its selector, when profiles are sent. */
+static bool wants_all(void *arg, struct fg_slice tenant)
+{
+    (void)arg;
+    (void)tenant;
+    return true;
+}
+
+static void make_queues(struct ing_forward_targets *targets)
+{
+    targets->queues = fg_calloc(targets->n, sizeof *targets->queues);
+    for (unsigned i = 0; i < targets->n; i++) {
+        const struct ing_target_settings *settings = &targets->items[i].settings;
+
+        targets->queues[i] = (struct ing_outbox_target){
+            .name = settings->name,
+            .wants = wants_all,
+            .queue_max_bytes = settings->queue_max_bytes,
+            .when_full = (enum ing_outbox_when_full)settings->when_full,
+        };
+    }
+}
+
 static enum fg_code read_list(struct ing_forward_targets *targets, const json_t *list,
                               struct fg_err *err)
 {
@@ -193,6 +216,7 @@ enum fg_code ing_forward_targets_read(const char *yaml, struct ing_forward_targe
         ing_forward_targets_destroy(targets);
         return code;
     }
+    make_queues(targets);
     *ret_targets = targets;
     return FG_OK;
 }
@@ -211,6 +235,7 @@ void ing_forward_targets_destroy(struct ing_forward_targets *targets)
         fg_relabel_unref(target->type_rules);
     }
     free(targets->items);
+    free(targets->queues);
     fg_arena_destroy(targets->arena);
     free(targets);
 }

@@ -22,7 +22,7 @@ enum ing_forward_protocol { FORWARD_AUTO, FORWARD_FLAMEGRID, FORWARD_PUSH };
 /* The map of a target. */
 struct ing_target_settings {
     char *name, *url, *tenant, *selector, *relabel, *sample_types;
-    unsigned protocol;               /* enum ing_forward_protocol */
+    unsigned protocol; /* enum ing_forward_protocol */
     char *token_file, *ca_file, *cert_file, *key_file;
     char *username, *password_file;
     bool insecure;
@@ -37,16 +37,17 @@ extern const size_t ing_n_target_fields;
 /* One target, checked. */
 struct ing_forward_target {
     struct ing_target_settings settings;
-    struct fg_selector selector;         /* no matchers: all profiles */
-    struct fg_relabel *rules;            /* for labels */
-    struct fg_relabel *type_rules;       /* choose among sample types */
+    struct fg_selector selector;   /* no matchers: all profiles */
+    struct fg_relabel *rules;      /* for labels */
+    struct fg_relabel *type_rules; /* choose among sample types */
     struct fg_client_tls tls;
 };
 
 struct ing_forward_targets {
     struct ing_forward_target *items;
     unsigned n;
-    struct fg_arena *arena; /* of the selectors */
+    struct ing_outbox_target *queues; /* [n]: the same for the outbox */
+    struct fg_arena *arena;           /* of the selectors */
 };
 
 /* Reads the setting `forward.targets`. FG_E_INVALID: which target, which key, and why. */

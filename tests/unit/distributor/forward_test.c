@@ -174,11 +174,11 @@ static int setup_with(void **state, void (*change)(struct fg_limit_settings *lim
     f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
     f->distributor = dist_create(&(struct dist_config){.settings = &f->settings,
                                                        .ingester = &f->memory.peer,
-                                                       .store = OWN,
                                                        .work = f->served.work,
                                                        .tenants = f->tenants,
                                                        .registry = f->served.registry,
                                                        .clock = &f->clock.clock});
+    dist_set_own_store(f->distributor, OWN);
     dist_routes(f->distributor, f->served.server);
     served_start(&f->served);
     *state = f;
