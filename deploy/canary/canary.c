@@ -1,6 +1,7 @@
 #include "deploy/canary/canary.h"
 
 #include "common/base/hash.h"
+#include "common/runtime/thread.h"
 #include "deploy/canary/impl.h"
 
 #include <time.h>
@@ -26,14 +27,8 @@ static uint64_t draw_seed(void)
 
 static void init_lock(struct canary *canary)
 {
-    pthread_condattr_t attributes;
-
     (void)pthread_mutex_init(&canary->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    /* Pauses must not depend on the wall clock, which may be set while the canary runs. */
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&canary->woken, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    fg_cond_init(&canary->woken);
 }
 
 static void make_journal(struct canary *canary)
