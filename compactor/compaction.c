@@ -3,12 +3,12 @@
 #include "common/base/hash.h"
 #include "common/base/json_writer.h"
 #include "common/runtime/log.h"
+#include "common/runtime/thread.h"
 #include "compactor/fetch.h"
 #include "compactor/gc.h"
 #include "compactor/metrics.h"
 #include "compactor/tenant.h"
 
-#include <pthread.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -48,10 +48,7 @@ struct cmp_compaction {
     struct cmp_env env;
     struct cmp_gc_config gc;
 
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock; /* of `hurry` and what describe() shows */
-    pthread_cond_t wake;  /* the thread, which rests between passes */
+    struct fg_thread thread; /* its lock is of `hurry` and what describe() shows */
     bool hurry;
 
     /* The thread's own. */
@@ -86,15 +83,14 @@ struct cmp_compaction {
 static void wait_until(struct cmp_compaction *compaction, int64_t ns)
 {
     int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), ns);
-    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     /* Both flags are checked under the lock that wake() holds when it sets `hurry`, so no
      * wake-up falls between the check and the wait. */
     while (!cmp_env_stopping(&compaction->env) && !compaction->hurry)
-        if (pthread_cond_timedwait(&compaction->wake, &compaction->lock, &until) != 0)
+        if (!fg_thread_sleep(&compaction->thread, until_ns))
             break;
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
 }
 
 static void pause_env(struct cmp_env *env, int64_t ns)
@@ -111,7 +107,7 @@ static void pause_env(struct cmp_env *env, int64_t ns)
 static void wake(struct cmp_compaction *compaction)
 {
     compaction->hurry = true;
-    (void)pthread_cond_signal(&compaction->wake);
+    fg_thread_wake(&compaction->thread);
 }
 
 static struct shown *find_shown(struct cmp_compaction *compaction, struct fg_slice tenant)
@@ -128,12 +124,12 @@ void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tena
 {
     struct shown *shown;
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     shown = find_shown(compaction, tenant);
     if (shown != NULL)
         shown->hurry = true;
     wake(compaction);
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
     /* After our lock was released: the membership has a lock of its own, and two locks are never
      * held at once here. */
     fg_membership_notify(compaction->membership, tenant);
@@ -155,11 +151,11 @@ static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
 {
     bool hurry;
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     fg_assert(number < compaction->n_shown); /* as many as tenants: follow_tenants() */
     hurry = compaction->shown[number].hurry;
     compaction->shown[number].hurry = false;
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
     return hurry || was_notified(compaction, compaction->tenants[number]->name);
 }
 
@@ -176,12 +172,12 @@ static void on_job(void *arg, const struct cmp_tenant *tenant, const struct cmp_
 {
     struct cmp_compaction *compaction = arg;
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     (void)snprintf(compaction->job, sizeof compaction->job, "%s", job->why);
     (void)snprintf(compaction->job_tenant, sizeof compaction->job_tenant, "%.*s",
                    FG_S(tenant->name));
     compaction->job_begun_wall_ns = fg_wall_ns(compaction->env.clock);
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
 }
 
 static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
@@ -226,7 +222,7 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
     /* Before the lock: the membership takes a lock of its own. */
     bool own = fg_membership_owns(compaction->membership, tenant->name);
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     shown->own = own;
     shown->counts = tenant->counts;
     shown->failures = tenant->failures;
@@ -234,7 +230,7 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
     shown->unbilled = tenant->bills.err;
     memcpy(shown->waits_for, tenant->waits_for, sizeof shown->waits_for);
     compaction->job_begun_wall_ns = 0;
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
 }
 
 /* Both lists are sorted by name, so one walk finds the tenants that stay. Under the lock. */
@@ -257,13 +253,13 @@ static void show_tenants(struct cmp_compaction *compaction)
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         shown[i].name = compaction->tenants[i]->name;
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     /* A tenant that was woken since its last look is not to wait until the next one is due. */
     keep_hurry(compaction, shown, compaction->n_tenants);
     free(compaction->shown);
     compaction->shown = shown;
     compaction->n_shown = compaction->n_tenants;
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         show(compaction, i);
 }
@@ -614,17 +610,17 @@ enum fg_code cmp_compaction_pass(struct cmp_compaction *compaction, struct fg_er
     int64_t begun_ns = fg_mono_ns(compaction->env.clock);
     enum fg_code code;
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     /* Reset before the pass begins: a wake from here on causes another pass. */
     compaction->hurry = false;
     compaction->round_begun_wall_ns = fg_wall_ns(compaction->env.clock);
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
     code = one_round(compaction, err);
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     compaction->round_ended_wall_ns = fg_wall_ns(compaction->env.clock);
     compaction->rounds++;
     compaction->round_err = code == FG_OK ? (struct fg_err){.code = FG_OK} : *err;
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
     fg_metric_observe_ns(compaction->env.metrics, COMPACTOR_PASS_SECONDS,
                          fg_mono_ns(compaction->env.clock) - begun_ns);
     if (code == FG_OK) {
@@ -640,12 +636,11 @@ enum fg_code cmp_compaction_pass(struct cmp_compaction *compaction, struct fg_er
 
 /* ---- the thread ---- */
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct cmp_compaction *compaction = arg;
     struct fg_err err;
 
-    (void)pthread_setname_np(pthread_self(), "compactor");
     while (!cmp_env_stopping(&compaction->env)) {
         enum fg_code code = cmp_compaction_pass(compaction, &err);
 
@@ -653,7 +648,6 @@ static void *run(void *arg)
             fg_log_warn("compactor pass failed, will retry", fg_ls("err", err.msg));
         wait_until(compaction, compaction->config.settings->interval_ns);
     }
-    return NULL;
 }
 
 enum fg_code cmp_compaction_create(const struct cmp_config *config,
@@ -662,7 +656,6 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
 {
     const struct cmp_settings *settings = config->settings;
     struct cmp_compaction *compaction = fg_new(struct cmp_compaction);
-    pthread_condattr_t monotonic;
 
     compaction->config = *config;
     compaction->membership = membership;
@@ -686,12 +679,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
     /* The first sweep comes half an hour after the start, so a process that restarts in a loop
      * does not list the bucket each time. */
     compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
-    (void)pthread_mutex_init(&compaction->lock, NULL);
-    /* Monotonic: a wall clock that is set back would stretch the pause. */
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&compaction->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_thread_init(&compaction->thread);
     /* Names of objects come from it (cmp_plan_block_id()), so two compactors must not share a
      * seed. */
     if (getrandom(&compaction->env.random, sizeof compaction->env.random, 0) !=
@@ -707,12 +695,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
 
 enum fg_code cmp_compaction_start(struct cmp_compaction *compaction, struct fg_err *err)
 {
-    int failed = pthread_create(&compaction->thread, NULL, run, compaction);
-
-    if (failed != 0)
-        return fg_fail_errno(err, failed, "the compactor's thread");
-    compaction->started = true;
-    return FG_OK;
+    return fg_thread_start(&compaction->thread, "compactor", run, compaction, err);
 }
 
 void cmp_compaction_stop(struct cmp_compaction *compaction)
@@ -720,19 +703,16 @@ void cmp_compaction_stop(struct cmp_compaction *compaction)
     /* First the flag, then the wake-up: the thread checks the flag under the lock before each
      * wait. */
     atomic_store(&compaction->env.stopping, true);
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     wake(compaction);
-    (void)pthread_mutex_unlock(&compaction->lock);
-    if (compaction->started)
-        (void)pthread_join(compaction->thread, NULL);
-    compaction->started = false;
+    fg_thread_unlock(&compaction->thread);
+    fg_thread_join(&compaction->thread);
 }
 
 void cmp_compaction_destroy(struct cmp_compaction *compaction)
 {
     if (compaction == NULL)
         return;
-    fg_assert(!compaction->started);
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         cmp_tenant_destroy(compaction->tenants[i]);
     free(compaction->tenants);
@@ -744,8 +724,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_access_registry_unref(compaction->access);
     cmp_ingester_list_done(&compaction->ingesters);
     cmp_query_list_done(&compaction->queries);
-    (void)pthread_cond_destroy(&compaction->wake);
-    (void)pthread_mutex_destroy(&compaction->lock);
+    fg_thread_done(&compaction->thread);
     free(compaction);
 }
 
@@ -799,7 +778,7 @@ void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out
     uint32_t members = fg_membership_count(compaction->membership);
     struct fg_json_writer json = fg_json_writer(out);
 
-    (void)pthread_mutex_lock(&compaction->lock);
+    fg_thread_lock(&compaction->thread);
     fg_json_begin_object(&json, NULL);
     fg_json_put_u64(&json, "compactors", members);
     fg_json_put_u64(&json, "rounds", compaction->rounds);
@@ -814,5 +793,5 @@ void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out
     fg_json_end(&json);
     fg_json_end(&json);
     fg_buf_putc(out, '\n');
-    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_thread_unlock(&compaction->thread);
 }

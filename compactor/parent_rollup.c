@@ -1,7 +1,7 @@
 #include "compactor/parent_rollup.h"
 
 #include "common/storage/rollup/reader.h"
-#include "compactor/merge/parent_rollup.h"
+#include "compactor/merge/merge_parent.h"
 
 enum {
     ARENA_BYTES = 256 * 1024 * 1024, /* directories, and lists of rollups */

@@ -1,6 +1,6 @@
 /*
  * Writes a parent rollup: a block without profiles that sums up several blocks
- * (merge/parent_rollup.h). Fetches what that needs, service by service: directories and lists of
+ * (merge/merge_parent.h). Fetches what that needs, service by service: directories and lists of
  * rollups first, then of each part rollups, stacks and series, and profiles only if the rollups are
  * not enough.
  *

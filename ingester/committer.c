@@ -5,8 +5,8 @@
 #include "ingester/committer.h"
 
 #include "common/base/time.h"
+#include "common/runtime/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum {
@@ -25,14 +25,10 @@ FG_METRICS_TABLE(committer_metrics, COMMITTER_METRICS)
 struct ing_committer {
     struct ing_committer_config config;
     struct fg_metrics *metrics;
-    pthread_t thread;
-    pthread_mutex_t lock; /* of all below; never held while something is written */
-    /* Only the thread waits on it, so one signal is enough for each change. */
-    pthread_cond_t wake;
+    struct fg_thread thread; /* its lock is of all below, and not held while something is written */
     struct ing_commit_item *first, *last;
     uint64_t queued_bytes, queued_items;
     struct ing_committer_visit *first_visit, *last_visit;
-    bool stop;
 };
 
 /* After each change of the queues. Locked. */
@@ -50,14 +46,13 @@ static void check_queues(const struct ing_committer *committer)
 static void gather(struct ing_committer *committer)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + committer->config.delay_ns;
-    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
 
     if (committer->config.delay_ns <= 0)
         return;
     /* A visit ends the gathering: the thread that posted it waits for its answer. */
-    while (!committer->stop && committer->first_visit == NULL && committer->queued_items > 0 &&
-           committer->queued_items < GROUP_ITEMS_ENOUGH)
-        if (pthread_cond_timedwait(&committer->wake, &committer->lock, &until) != 0)
+    while (!committer->thread.stop && committer->first_visit == NULL &&
+           committer->queued_items > 0 && committer->queued_items < GROUP_ITEMS_ENOUGH)
+        if (!fg_thread_sleep(&committer->thread, until_ns))
             return;
 }
 
@@ -83,17 +78,17 @@ static struct ing_commit_item *take_group(struct ing_committer *committer)
     return items;
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct ing_committer *committer = arg;
     struct ing_commit_item *items;
     struct ing_committer_visit *visits;
 
-    (void)pthread_setname_np(pthread_self(), "committer");
     for (;;) {
-        (void)pthread_mutex_lock(&committer->lock);
-        while (committer->first == NULL && committer->first_visit == NULL && !committer->stop)
-            (void)pthread_cond_wait(&committer->wake, &committer->lock);
+        fg_thread_lock(&committer->thread);
+        while (committer->first == NULL && committer->first_visit == NULL &&
+               !committer->thread.stop)
+            (void)fg_thread_sleep(&committer->thread, INT64_MAX);
         gather(committer);
         /* Items and visits of one moment. What is left in the queue comes after these visits, so a
          * visit may find pushes waiting that were submitted before it; none of them is answered
@@ -102,9 +97,9 @@ static void *run(void *arg)
         visits = committer->first_visit;
         committer->first_visit = committer->last_visit = NULL;
         check_queues(committer);
-        (void)pthread_mutex_unlock(&committer->lock);
+        fg_thread_unlock(&committer->thread);
         if (items == NULL && visits == NULL) /* told to stop, and everything is answered */
-            return NULL;
+            return;
         if (items != NULL)
             committer->config.commit(committer->config.arg, items);
         while (visits != NULL) {
@@ -123,15 +118,15 @@ static void *run(void *arg)
 void ing_committer_post(struct ing_committer *committer, struct ing_committer_visit *visit)
 {
     visit->next = NULL;
-    (void)pthread_mutex_lock(&committer->lock);
+    fg_thread_lock(&committer->thread);
     if (committer->last_visit == NULL)
         committer->first_visit = visit;
     else
         committer->last_visit->next = visit;
     committer->last_visit = visit;
     check_queues(committer);
-    (void)pthread_cond_signal(&committer->wake);
-    (void)pthread_mutex_unlock(&committer->lock);
+    fg_thread_wake(&committer->thread);
+    fg_thread_unlock(&committer->thread);
 }
 
 bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
@@ -141,7 +136,7 @@ bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_ite
     bool fits;
 
     item->next = NULL;
-    (void)pthread_mutex_lock(&committer->lock);
+    fg_thread_lock(&committer->thread);
     /* An empty queue takes any item: one that is larger than the limit must get in, too. */
     fits = committer->queued_bytes == 0 ||
            committer->queued_bytes + bytes <= committer->config.queue_max_bytes;
@@ -157,9 +152,9 @@ bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_ite
         /* The thread finds the items in between when it wakes; each wake-up costs as much as a
          * record. */
         if (committer->queued_items == 1 || committer->queued_items == GROUP_ITEMS_ENOUGH)
-            (void)pthread_cond_signal(&committer->wake);
+            fg_thread_wake(&committer->thread);
     }
-    (void)pthread_mutex_unlock(&committer->lock);
+    fg_thread_unlock(&committer->thread);
     return fits;
 }
 
@@ -169,30 +164,22 @@ static void on_scrape(void *arg)
 {
     struct ing_committer *committer = arg;
 
-    (void)pthread_mutex_lock(&committer->lock);
+    fg_thread_lock(&committer->thread);
     fg_metric_set(committer->metrics, COMMITTER_QUEUED, (int64_t)committer->queued_items);
-    (void)pthread_mutex_unlock(&committer->lock);
+    fg_thread_unlock(&committer->thread);
 }
 
 enum fg_code ing_committer_create(const struct ing_committer_config *config,
                                   struct ing_committer **ret_committer, struct fg_err *err)
 {
     struct ing_committer *committer = fg_new(struct ing_committer);
-    pthread_condattr_t monotonic;
-    int failed;
 
     committer->config = *config;
-    (void)pthread_mutex_init(&committer->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&committer->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-    failed = pthread_create(&committer->thread, NULL, run, committer);
-    if (failed != 0) {
-        (void)pthread_cond_destroy(&committer->wake);
-        (void)pthread_mutex_destroy(&committer->lock);
+    fg_thread_init(&committer->thread);
+    if (fg_thread_start(&committer->thread, "committer", run, committer, err) != FG_OK) {
+        fg_thread_done(&committer->thread);
         free(committer);
-        return fg_fail_errno(err, failed, "committer");
+        return err->code;
     }
     committer->metrics =
         fg_metrics_register(config->registry, committer_metrics, FG_COUNT(committer_metrics));
@@ -206,15 +193,10 @@ void ing_committer_destroy(struct ing_committer *committer)
     if (committer == NULL)
         return;
     fg_registry_off_scrape(committer->config.registry, committer);
-    (void)pthread_mutex_lock(&committer->lock);
     /* Workers and segments have ended, so nothing is submitted or posted behind this. */
-    committer->stop = true;
-    (void)pthread_cond_signal(&committer->wake);
-    (void)pthread_mutex_unlock(&committer->lock);
-    (void)pthread_join(committer->thread, NULL);
+    fg_thread_stop(&committer->thread);
     check_queues(committer);
     fg_assert(committer->first == NULL && committer->first_visit == NULL); /* all are answered */
-    (void)pthread_cond_destroy(&committer->wake);
-    (void)pthread_mutex_destroy(&committer->lock);
+    fg_thread_done(&committer->thread);
     free(committer);
 }

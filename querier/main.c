@@ -129,7 +129,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
     fg_access_routes(program->access, program->http);
-    fg_admin_settings_route(&program->admin_routes);
+    fg_program_routes_add_settings(&program->routes);
     return FG_OK;
 }
 

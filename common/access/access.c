@@ -8,6 +8,7 @@
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
+#include "common/runtime/thread.h"
 #include "common/runtime/ticker.h"
 #include "common/storage/bucket/directory.h"
 #include "common/storage/bucket/message_object.h"
@@ -813,15 +814,11 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
                               struct fg_err *err)
 {
     struct fg_access *access = fg_new(struct fg_access);
-    pthread_condattr_t monotonic;
     uint64_t seed = 0;
 
     access->config = *config;
     fg_assert(pthread_mutex_init(&access->lock, NULL) == 0);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    fg_assert(pthread_cond_init(&access->looked, &monotonic) == 0);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_cond_init(&access->looked);
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
         seed = (uint64_t)fg_mono_ns(config->clock);
     access->seed = seed;

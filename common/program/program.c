@@ -402,13 +402,13 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    program->admin_routes = (struct fg_admin){.program = program->def->name,
-                                              .access = program->access,
-                                              .conf = &program->conf,
-                                              .conditions = program->conditions,
-                                              .unready = is_unready,
-                                              .arg = program};
-    fg_admin_routes(&program->admin_routes, program->http, program->admin);
+    program->routes = (struct fg_program_routes){.program = program->def->name,
+                                                 .access = program->access,
+                                                 .conf = &program->conf,
+                                                 .conditions = program->conditions,
+                                                 .unready = is_unready,
+                                                 .arg = program};
+    fg_program_routes_add(&program->routes, program->http, program->admin);
     fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
     *program->trim =

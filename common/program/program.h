@@ -33,7 +33,7 @@
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
-#include "common/program/admin.h"
+#include "common/program/program_routes.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -115,7 +115,7 @@ struct fg_program {
     struct fg_http_server *http;                 /* for clients: routes of the service */
     struct fg_http_server *admin;                /* for operators: what they ask of it */
     struct fg_metrics_page *metrics_page;
-    struct fg_admin admin_routes;
+    struct fg_program_routes routes;
     struct fg_trim *trim;
     struct fg_tenants *tenants;
     /* Decides who may do what, and records it: fg_program_start_access(). */

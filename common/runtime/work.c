@@ -14,6 +14,7 @@
  */
 #include "common/runtime/work.h"
 
+#include "common/runtime/thread.h"
 #include "common/runtime/work_flows.h"
 
 #include <pthread.h>
@@ -337,17 +338,6 @@ bool fg_work_recalls(struct fg_work *work, enum fg_lane lane_id, const struct fg
     return recalls;
 }
 
-/* It counts on the same clock as the times of jobs. */
-static void wake_init(pthread_cond_t *wake)
-{
-    pthread_condattr_t attr;
-
-    fg_assert(pthread_condattr_init(&attr) == 0 &&
-              pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(wake, &attr) == 0);
-    (void)pthread_condattr_destroy(&attr);
-}
-
 static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,
                                  struct fg_err *err)
 {
@@ -357,7 +347,7 @@ static enum fg_code worker_start(struct lane *lane, const char *prefix, const ch
     worker->lane = lane;
     (void)snprintf(worker->name, sizeof worker->name, "%.5s-%.6s-%u", prefix, lane_name,
                    lane->n_workers % 100);
-    wake_init(&worker->wake);
+    fg_cond_init(&worker->wake);
     rc = pthread_create(&worker->thread, NULL, worker_main, worker);
     if (rc != 0) {
         (void)pthread_cond_destroy(&worker->wake);

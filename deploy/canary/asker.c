@@ -23,40 +23,40 @@ static uint64_t drawn(struct draw *draw, uint64_t below)
 /* Returns where ranges may begin. */
 static int64_t oldest_ms(const struct canary *canary)
 {
-    int64_t kept_ms = canary_ledger_kept_ms(canary->ledger);
+    int64_t kept_ms = canary_journal_kept_ms(canary->journal);
 
     if (canary->config.window_ns == 0)
         return kept_ms;
     return FG_MAX(kept_ms,
-                  canary_ledger_end_ms(canary->ledger) - canary->config.window_ns / FG_MS_NS);
+                  canary_journal_end_ms(canary->journal) - canary->config.window_ns / FG_MS_NS);
 }
 
 /* Widens the range to whole seconds by an earlier start: before the beginning there are no
  * profiles. */
-struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service)
+struct canary_journal_range canary_whole_range(const struct canary *canary, uint32_t service)
 {
-    const struct canary_ledger_shape *shape = canary_ledger_shape(canary->ledger);
-    int64_t end_ms = canary_ledger_end_ms(canary->ledger), from_ms = shape->start_ms;
+    const struct canary_journal_shape *shape = canary_journal_shape(canary->journal);
+    int64_t end_ms = canary_journal_end_ms(canary->journal), from_ms = shape->start_ms;
 
     if (canary->config.window_ns > 0 && oldest_ms(canary) > from_ms)
         from_ms = oldest_ms(canary) + (end_ms - oldest_ms(canary)) % 1000;
     else
         from_ms -= 1000 - (end_ms - from_ms) % 1000;
-    return (struct canary_ledger_range){from_ms, end_ms, service, LEDGER_NONE};
+    return (struct canary_journal_range){from_ms, end_ms, service, JOURNAL_NONE};
 }
 
 /* Returns the last length_ms, or as much as there is. */
-static struct canary_ledger_range last_range(const struct canary *canary, int64_t length_ms)
+static struct canary_journal_range last_range(const struct canary *canary, int64_t length_ms)
 {
-    int64_t end_ms = canary_ledger_end_ms(canary->ledger);
+    int64_t end_ms = canary_journal_end_ms(canary->journal);
 
     length_ms = FG_MIN(length_ms, (end_ms - oldest_ms(canary)) / 1000 * 1000);
-    return (struct canary_ledger_range){end_ms - length_ms, end_ms, LEDGER_NONE, LEDGER_NONE};
+    return (struct canary_journal_range){end_ms - length_ms, end_ms, JOURNAL_NONE, JOURNAL_NONE};
 }
 
-static struct canary_ledger_range random_range(const struct canary *canary, struct draw *draw)
+static struct canary_journal_range random_range(const struct canary *canary, struct draw *draw)
 {
-    int64_t from_ms = oldest_ms(canary), end_ms = canary_ledger_end_ms(canary->ledger);
+    int64_t from_ms = oldest_ms(canary), end_ms = canary_journal_end_ms(canary->journal);
     int64_t seconds = (end_ms - from_ms) / 1000, length_ms, slack_ms;
 
     if (seconds == 0)
@@ -64,20 +64,20 @@ static struct canary_ledger_range random_range(const struct canary *canary, stru
     length_ms = 1000 * (1 + (int64_t)drawn(draw, (uint64_t)seconds));
     slack_ms = end_ms - from_ms - FG_MIN(length_ms, seconds * 1000);
     from_ms += (int64_t)drawn(draw, (uint64_t)slack_ms + 1);
-    return (struct canary_ledger_range){from_ms, from_ms + FG_MIN(length_ms, seconds * 1000),
-                                        LEDGER_NONE, LEDGER_NONE};
+    return (struct canary_journal_range){from_ms, from_ms + FG_MIN(length_ms, seconds * 1000),
+                                         JOURNAL_NONE, JOURNAL_NONE};
 }
 
 /* Draws a range. Half of the queries are about the newest profiles, where most goes wrong: they
  * move from the head into segments and blocks. Under the lock. */
-static struct canary_ledger_range draw_range(const struct canary *canary, struct draw *draw)
+static struct canary_journal_range draw_range(const struct canary *canary, struct draw *draw)
 {
     uint32_t service = (uint32_t)drawn(draw, canary->config.services);
-    struct canary_ledger_range range;
+    struct canary_journal_range range;
 
     switch (drawn(draw, 4)) {
     case 0:
-        return canary_whole_range(canary, drawn(draw, 2) == 0 ? service : LEDGER_NONE);
+        return canary_whole_range(canary, drawn(draw, 2) == 0 ? service : JOURNAL_NONE);
     case 1:
         range = random_range(canary, draw);
         break;
@@ -103,13 +103,13 @@ struct canary_asked {
     struct fg_arena *arena;
     const char *selector;
     int64_t mono_ns; /* when */
-    struct canary_ledger_expected expected;
+    struct canary_journal_expected expected;
 };
 
 static enum fg_code ask_cells(struct canary_asked *asked, int64_t *cells, int64_t *ret_foreign,
                               struct fg_err *err)
 {
-    const struct canary_ledger_range *range = &asked->expected.range;
+    const struct canary_journal_range *range = &asked->expected.range;
     enum fg_code code;
     struct fg_tree tree;
 
@@ -118,7 +118,8 @@ static enum fg_code ask_cells(struct canary_asked *asked, int64_t *cells, int64_
                         &(struct cli_selection_range){range->start_ms, range->end_ms}, 0,
                         asked->arena, &tree, err);
     if (code == FG_OK)
-        canary_content_read(canary_ledger_shape(asked->canary->ledger), &tree, cells, ret_foreign);
+        canary_content_read(canary_journal_shape(asked->canary->journal), &tree, cells,
+                            ret_foreign);
     fg_tree_done(&tree);
     return code;
 }
@@ -128,14 +129,14 @@ static enum fg_code judge_graph(struct canary_asked *asked, struct canary_verdic
 {
     struct canary *canary = asked->canary;
     int64_t *cells =
-        fg_calloc(canary_ledger_cells(canary_ledger_shape(canary->ledger)), sizeof *cells);
+        fg_calloc(canary_journal_cells(canary_journal_shape(canary->journal)), sizeof *cells);
     int64_t foreign = 0;
     enum fg_code code = ask_cells(asked, cells, &foreign, err);
 
     if (code == FG_OK) {
-        /* The ledger is asked again, because profiles that were pending may be settled by now. */
+        /* The journal is asked again, because profiles that were pending may be settled by now. */
         (void)pthread_mutex_lock(&canary->lock);
-        canary_verdict_of_cells(canary->ledger, &asked->expected, cells, foreign, ret_verdict);
+        canary_verdict_of_cells(canary->journal, &asked->expected, cells, foreign, ret_verdict);
         (void)pthread_mutex_unlock(&canary->lock);
     }
     free(cells);
@@ -145,7 +146,7 @@ static enum fg_code judge_graph(struct canary_asked *asked, struct canary_verdic
 static enum fg_code judge_timeline(struct canary_asked *asked, struct canary_verdict *ret_verdict,
                                    struct fg_err *err)
 {
-    const struct canary_ledger_range *range = &asked->expected.range;
+    const struct canary_journal_range *range = &asked->expected.range;
     struct canary *canary = asked->canary;
     double total;
 
@@ -154,7 +155,7 @@ static enum fg_code judge_timeline(struct canary_asked *asked, struct canary_ver
                       &total, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&canary->lock);
-    canary_verdict_of_total(canary->ledger, &asked->expected, (int64_t)total, ret_verdict);
+    canary_verdict_of_total(canary->journal, &asked->expected, (int64_t)total, ret_verdict);
     (void)pthread_mutex_unlock(&canary->lock);
     return FG_OK;
 }
@@ -180,11 +181,11 @@ static bool is_new(struct canary *canary, const struct canary_verdict_finding *f
 static void log_finding(const struct canary_asked *asked,
                         const struct canary_verdict_finding *finding, bool timeline)
 {
-    const struct canary_ledger_shape *shape = canary_ledger_shape(asked->canary->ledger);
-    const struct canary_ledger_range *range = &asked->expected.range;
+    const struct canary_journal_shape *shape = canary_journal_shape(asked->canary->journal);
+    const struct canary_journal_range *range = &asked->expected.range;
     bool named = finding->number != VERDICT_NO_NUMBER;
-    struct canary_ledger_profile profile =
-        canary_ledger_profile(shape, named ? finding->number : 0);
+    struct canary_journal_profile profile =
+        canary_journal_profile(shape, named ? finding->number : 0);
 
     fg_log_error("query response is wrong", fg_ls("what", canary_verdict_kind_name(finding->kind)),
                  fg_li("number", named ? (int64_t)finding->number : -1),
@@ -234,7 +235,7 @@ static void conclude(struct canary_asked *asked, const struct canary_verdict *ve
     if (verdict->n > 0)
         report(asked, verdict, timeline);
     else
-        canary_ledger_seen(canary->ledger, &asked->expected, asked->mono_ns, on_seen, canary);
+        canary_journal_seen(canary->journal, &asked->expected, asked->mono_ns, on_seen, canary);
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
@@ -259,7 +260,7 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
                  : fg_fail(err, FG_E_UNAVAILABLE, "query response is incomplete: %s", missing);
 }
 
-/* Sends the query and judges the answer. asked->expected: from the ledger, before the query. */
+/* Sends the query and judges the answer. asked->expected: from the journal, before the query. */
 static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, struct fg_err *err)
 {
     struct canary *canary = asked->canary;
@@ -283,7 +284,7 @@ static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, stru
 }
 
 enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
-                        const struct canary_ledger_range *range, bool timeline, struct fg_err *err)
+                        const struct canary_journal_range *range, bool timeline, struct fg_err *err)
 {
     struct canary_asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
     struct fg_buf selector;
@@ -291,7 +292,7 @@ enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
 
     /* Before the query is sent: what is acknowledged now has to be in the answer. What is
      * acknowledged later may be. */
-    canary_ledger_expect(canary->ledger, range, &asked.expected);
+    canary_journal_expect(canary->journal, range, &asked.expected);
     (void)pthread_mutex_unlock(&canary->lock);
     asked.arena = fg_arena_create(ASK_MAX_BYTES);
     fg_buf_init(&selector, SIZE_MAX);
@@ -300,29 +301,29 @@ enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
     code = ask_expected(&asked, timeline, err);
     fg_buf_done(&selector);
     fg_arena_destroy(asked.arena);
-    canary_ledger_expected_done(&asked.expected);
+    canary_journal_expected_done(&asked.expected);
     (void)pthread_mutex_lock(&canary->lock);
     return code;
 }
 
 bool canary_may_sum(const struct canary *canary)
 {
-    return canary_ledger_n_settled(canary->ledger) + canary_ledger_n_pending(canary->ledger) <
+    return canary_journal_n_settled(canary->journal) + canary_journal_n_pending(canary->journal) <
            TIMELINE_PROFILES_MAX;
 }
 
 /* Queries until the canary is stopped. Under the lock. */
 static void ask_on(struct canary *canary, struct cli_client *client)
 {
-    struct draw draw = {canary_ledger_shape(canary->ledger)->seed + ++canary->n_askers};
+    struct draw draw = {canary_journal_shape(canary->journal)->seed + ++canary->n_askers};
 
     while (!canary->stopped) {
         int64_t next_ns = canary_now_ns() + canary->config.read_interval_ns;
-        struct canary_ledger_range range = draw_range(canary, &draw);
+        struct canary_journal_range range = draw_range(canary, &draw);
         bool timeline = drawn(&draw, 4) == 0 && canary_may_sum(canary);
         struct fg_err err;
 
-        if (range.end_ms > range.start_ms && canary_ledger_next(canary->ledger) > 0)
+        if (range.end_ms > range.start_ms && canary_journal_next(canary->journal) > 0)
             (void)canary_ask(canary, client, &range, timeline, &err); /* logs a failure itself */
         while (!canary->stopped && canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);

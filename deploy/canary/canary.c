@@ -1,6 +1,7 @@
 #include "deploy/canary/canary.h"
 
 #include "common/base/hash.h"
+#include "common/runtime/thread.h"
 #include "deploy/canary/impl.h"
 
 #include <time.h>
@@ -26,20 +27,14 @@ static uint64_t draw_seed(void)
 
 static void init_lock(struct canary *canary)
 {
-    pthread_condattr_t attributes;
-
     (void)pthread_mutex_init(&canary->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    /* Pauses must not depend on the wall clock, which may be set while the canary runs. */
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&canary->woken, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    fg_cond_init(&canary->woken);
 }
 
-static void make_ledger(struct canary *canary)
+static void make_journal(struct canary *canary)
 {
     const struct canary_config *config = &canary->config;
-    const struct canary_ledger_shape shape = {
+    const struct canary_journal_shape shape = {
         .seed = draw_seed(),
         .services = config->services,
         .pods = config->pods,
@@ -49,7 +44,7 @@ static void make_ledger(struct canary *canary)
     };
 
     canary->start_mono_ns = canary_now_ns();
-    canary->ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    canary->journal = canary_journal_create(&shape, KEPT_MAX, PENDING_MAX);
     (void)snprintf(canary->run, sizeof canary->run, "%016llx", (unsigned long long)shape.seed);
 }
 
@@ -103,7 +98,7 @@ enum fg_code canary_start(const struct canary_config *config, struct canary **re
     canary->metrics =
         fg_metrics_register(config->registry, canary_metrics, FG_COUNT(canary_metrics));
     init_lock(canary);
-    make_ledger(canary);
+    make_journal(canary);
     if (start_threads(canary, err) != FG_OK) {
         canary_destroy(canary);
         return err->code;
@@ -117,7 +112,7 @@ void canary_destroy(struct canary *canary)
     if (canary == NULL)
         return;
     canary_stop(canary);
-    canary_ledger_destroy(canary->ledger);
+    canary_journal_destroy(canary->journal);
     (void)pthread_cond_destroy(&canary->woken);
     (void)pthread_mutex_destroy(&canary->lock);
     free(canary->threads);
@@ -168,9 +163,9 @@ bool canary_settle(struct canary *canary, int64_t deadline_mono_ns)
     bool settled;
 
     (void)pthread_mutex_lock(&canary->lock);
-    while (canary_ledger_n_pending(canary->ledger) > 0 && canary_now_ns() < deadline_mono_ns)
+    while (canary_journal_n_pending(canary->journal) > 0 && canary_now_ns() < deadline_mono_ns)
         canary_wait(canary, deadline_mono_ns);
-    settled = canary_ledger_n_pending(canary->ledger) == 0;
+    settled = canary_journal_n_pending(canary->journal) == 0;
     (void)pthread_mutex_unlock(&canary->lock);
     return settled;
 }
@@ -188,7 +183,7 @@ static enum fg_code check_service(struct canary *canary, struct cli_client *clie
                                   uint32_t service, bool timeline, int64_t deadline_mono_ns,
                                   struct fg_err *err)
 {
-    struct canary_ledger_range range = canary_whole_range(canary, service);
+    struct canary_journal_range range = canary_whole_range(canary, service);
 
     while (canary_ask(canary, client, &range, timeline, err) != FG_OK) {
         int64_t next_ns = canary_now_ns() + LAST_CHECK_PAUSE_NS;
@@ -237,8 +232,8 @@ struct canary_sums canary_sums(struct canary *canary)
     };
 
     (void)pthread_mutex_lock(&canary->lock);
-    /* Metrics are atomic; the ledger needs its lock. */
-    sums.pending = canary_ledger_n_pending(canary->ledger);
+    /* Metrics are atomic; the journal needs its lock. */
+    sums.pending = canary_journal_n_pending(canary->journal);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;
 }

@@ -2,17 +2,17 @@
  * The canary sends profiles of known values at a steady rate, queries them all the time, and
  * reports wrong answers.
  *
- *   senders   a profile that is due, or due again --> POST /ingest --> ledger
- *   askers    a random range --> query --> verdict: the answer against the ledger
+ *   senders   a profile that is due, or due again --> POST /ingest --> journal
+ *   askers    a random range --> query --> verdict: the answer against the journal
  *
- * Threads: senders and askers block on their requests. One lock protects the ledger; no thread
+ * Threads: senders and askers block on their requests. One lock protects the journal; no thread
  * waits for a request while it holds it. The caller's thread waits for the end.
  */
 #ifndef FG_DEPLOY_CANARY_CANARY_H
 #define FG_DEPLOY_CANARY_CANARY_H
 
 #include "common/runtime/metrics.h"
-#include "deploy/canary/ledger.h"
+#include "deploy/canary/journal.h"
 #include "deploy/cli/client.h"
 
 struct canary_config {

@@ -19,7 +19,7 @@ static uint32_t child(struct fg_tree *tree, uint32_t parent, const char *name)
     return fg_tree_child(tree, parent, fg_symbols_name_location(&tree->symbols, fg_cstr(name)));
 }
 
-void canary_content_write(const struct canary_ledger_profile *profile, struct fg_buf *out)
+void canary_content_write(const struct canary_journal_profile *profile, struct fg_buf *out)
 {
     const struct fg_pprof_head head = {
         .type = {.name = FG_LIT("process_cpu"),
@@ -46,7 +46,7 @@ void canary_content_write(const struct canary_ledger_profile *profile, struct fg
     fg_tree_done(&tree);
 }
 
-void canary_content_path(const struct canary_ledger_profile *profile, const char *run,
+void canary_content_path(const struct canary_journal_profile *profile, const char *run,
                          struct fg_buf *out)
 {
     struct fg_buf name;
@@ -62,19 +62,19 @@ void canary_content_path(const struct canary_ledger_profile *profile, const char
 
 /* ---- answers ---- */
 
-void canary_content_selector(const struct canary_ledger_range *range, const char *run,
+void canary_content_selector(const struct canary_journal_range *range, const char *run,
                              struct fg_buf *out)
 {
     fg_buf_printf(out, "{canary_run=\"%s\"", run);
-    if (range->service != LEDGER_NONE)
+    if (range->service != JOURNAL_NONE)
         fg_buf_printf(out, ",service_name=\"" SERVICE_PREFIX "%u\"", range->service);
-    if (range->pod != LEDGER_NONE)
+    if (range->pod != JOURNAL_NONE)
         fg_buf_printf(out, ",pod=\"%u\"", range->pod);
     fg_buf_putc(out, '}');
     fg_buf_putc(out, '\0');
 }
 
-/* Returns the number after the prefix. LEDGER_NONE: another name, or the number is not below max.
+/* Returns the number after the prefix. JOURNAL_NONE: another name, or the number is not below max.
  */
 static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max)
 {
@@ -82,40 +82,40 @@ static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max
 
     if (!fg_slice_starts(name, prefix) ||
         !fg_parse_u64(fg_slice_sub(name, strlen(prefix), name.len), &number) || number >= max)
-        return LEDGER_NONE;
+        return JOURNAL_NONE;
     return (uint32_t)number;
 }
 
-/* Returns the cell of a node. LEDGER_NONE: the canary has not sent this stack. */
-static uint32_t cell_of(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
+/* Returns the cell of a node. JOURNAL_NONE: the canary has not sent this stack. */
+static uint32_t cell_of(const struct canary_journal_shape *shape, const struct fg_tree *tree,
                         uint32_t node)
 {
     /* A stack of ours is canary;service_N;leaf_M: three levels, no more. */
     uint32_t parent = tree->parents[node], root, service, leaf;
 
     if (parent == FG_TREE_ROOT)
-        return LEDGER_NONE;
+        return JOURNAL_NONE;
     root = tree->parents[parent];
     if (root == FG_TREE_ROOT || tree->parents[root] != FG_TREE_ROOT ||
         !fg_slice_is(fg_tree_name(tree, root), ROOT_NAME))
-        return LEDGER_NONE;
+        return JOURNAL_NONE;
     service = number_of(fg_tree_name(tree, parent), BRANCH_PREFIX, shape->services);
     leaf = number_of(fg_tree_name(tree, node), LEAF_PREFIX, shape->leaves);
-    if (service == LEDGER_NONE || leaf == LEDGER_NONE)
-        return LEDGER_NONE;
-    return canary_ledger_cell(shape, service, leaf);
+    if (service == JOURNAL_NONE || leaf == JOURNAL_NONE)
+        return JOURNAL_NONE;
+    return canary_journal_cell(shape, service, leaf);
 }
 
-void canary_content_read(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
+void canary_content_read(const struct canary_journal_shape *shape, const struct fg_tree *tree,
                          int64_t *cells, int64_t *ret_foreign)
 {
     int64_t foreign = tree->root_self;
 
     for (uint32_t node = 0; node < tree->n_nodes; node++) {
         /* Without a self value a node is only on the path to others. */
-        uint32_t cell = tree->self[node] == 0 ? LEDGER_NONE : cell_of(shape, tree, node);
+        uint32_t cell = tree->self[node] == 0 ? JOURNAL_NONE : cell_of(shape, tree, node);
 
-        if (cell != LEDGER_NONE)
+        if (cell != JOURNAL_NONE)
             cells[cell] = fg_value_add(cells[cell], tree->self[node]);
         else
             foreign = fg_value_add(foreign, tree->self[node]);

@@ -55,7 +55,7 @@ struct canary {
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t woken; /* a flag was set, or a profile settled */
-    struct canary_ledger *ledger;
+    struct canary_journal *journal;
     bool held, stopped;
     struct canary_reported reported[CANARY_REPORTED_MAX];
     uint32_t n_reported;
@@ -81,12 +81,13 @@ void *canary_ask_loop(void *arg);
  * with an answer. timeline: the sum over time instead of the flame graph; the range has whole
  * seconds. Under the lock, which is released meanwhile. */
 enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
-                        const struct canary_ledger_range *range, bool timeline, struct fg_err *err);
+                        const struct canary_journal_range *range, bool timeline,
+                        struct fg_err *err);
 
 /* Returns true if there are few enough profiles for an exact sum over time. Under the lock. */
 bool canary_may_sum(const struct canary *canary);
 
 /* Returns the whole range: since the beginning, or the window; in whole seconds. Under the lock. */
-struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
+struct canary_journal_range canary_whole_range(const struct canary *canary, uint32_t service);
 
 #endif

@@ -14,13 +14,13 @@ struct canary_sending {
 
 /* ---- the next profile ---- */
 
-/* Returns the number that is due, or canary_ledger_next() if none is. Skips ahead if senders are
+/* Returns the number that is due, or canary_journal_next() if none is. Skips ahead if senders are
  * far behind: a backlog would say nothing about the present. */
 static uint64_t due_number(const struct canary *canary)
 {
     int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
     int64_t interval_ns = canary->config.interval_ms * FG_MS_NS;
-    uint64_t due = (uint64_t)(since_ns / interval_ns), next = canary_ledger_next(canary->ledger);
+    uint64_t due = (uint64_t)(since_ns / interval_ns), next = canary_journal_next(canary->journal);
 
     if (due > next && (int64_t)(due - next) * interval_ns > BEHIND_MAX_NS)
         return due;
@@ -36,9 +36,9 @@ static bool is_due(const struct canary *canary, uint64_t number)
 
 static bool issue(struct canary *canary, struct canary_sending *ret_sending)
 {
-    uint64_t next = canary_ledger_next(canary->ledger), number = due_number(canary);
+    uint64_t next = canary_journal_next(canary->journal), number = due_number(canary);
 
-    if (canary->held || !is_due(canary, number) || !canary_ledger_issue(canary->ledger, number))
+    if (canary->held || !is_due(canary, number) || !canary_journal_issue(canary->journal, number))
         return false;
     fg_metric_add(canary->metrics, CANARY_PUSHED, 1);
     fg_metric_add(canary->metrics, CANARY_SKIPPED, number - next);
@@ -54,14 +54,14 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
 
     (void)pthread_mutex_lock(&canary->lock);
     while (!canary->stopped && !found) {
-        found = canary_ledger_retry(canary->ledger, canary_now_ns(), &ret_sending->number,
-                                    &ret_sending->attempts) ||
+        found = canary_journal_retry(canary->journal, canary_now_ns(), &ret_sending->number,
+                                     &ret_sending->attempts) ||
                 issue(canary, ret_sending);
         if (!found)
             canary_wait(canary,
                         canary_now_ns() + FG_MIN(LOOK_NS, canary->config.interval_ms * FG_MS_NS));
     }
-    fg_metric_set(canary->metrics, CANARY_PENDING, canary_ledger_n_pending(canary->ledger));
+    fg_metric_set(canary->metrics, CANARY_PENDING, canary_journal_n_pending(canary->journal));
     (void)pthread_mutex_unlock(&canary->lock);
     return found;
 }
@@ -77,7 +77,7 @@ static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_aft
 
 /* Posts a profile. FG_OK: it is acknowledged. */
 static enum fg_code post(struct canary *canary, struct cli_client *client,
-                         const struct canary_ledger_profile *profile, uint64_t *ret_retry_after_s,
+                         const struct canary_journal_profile *profile, uint64_t *ret_retry_after_s,
                          struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
@@ -110,8 +110,8 @@ static void acknowledged(struct canary *canary, const struct canary_sending *sen
     fg_metric_add(canary->metrics, CANARY_ACKNOWLEDGED, 1);
     fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
     (void)pthread_mutex_lock(&canary->lock);
-    canary_ledger_settle(canary->ledger, sending->number, canary_now_ns());
-    /* For canary_settle(), and for senders if the ledger was full. */
+    canary_journal_settle(canary->journal, sending->number, canary_now_ns());
+    /* For canary_settle(), and for senders if the journal was full. */
     (void)pthread_cond_broadcast(&canary->woken);
     (void)pthread_mutex_unlock(&canary->lock);
 }
@@ -120,16 +120,16 @@ static void postpone(struct canary *canary, const struct canary_sending *sending
                      uint64_t retry_after_s)
 {
     (void)pthread_mutex_lock(&canary->lock);
-    canary_ledger_postpone(canary->ledger, sending->number,
-                           canary_now_ns() + pause_ns(sending, retry_after_s));
+    canary_journal_postpone(canary->journal, sending->number,
+                            canary_now_ns() + pause_ns(sending, retry_after_s));
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
 static void send_one(struct canary *canary, struct cli_client *client,
                      const struct canary_sending *sending)
 {
-    struct canary_ledger_profile profile =
-        canary_ledger_profile(canary_ledger_shape(canary->ledger), sending->number);
+    struct canary_journal_profile profile =
+        canary_journal_profile(canary_journal_shape(canary->journal), sending->number);
     int64_t sent_ns = canary_now_ns();
     uint64_t retry_after_s, left_out;
     struct fg_err err;

@@ -1,11 +1,11 @@
 /*
  * Finds the faults of an answer: missing profiles, profiles that count twice, and values that were
- * never sent. Pure; see ledger.h for cells and numbers.
+ * never sent. Pure; see journal.h for cells and numbers.
  */
 #ifndef FG_DEPLOY_CANARY_VERDICT_H
 #define FG_DEPLOY_CANARY_VERDICT_H
 
-#include "deploy/canary/ledger.h"
+#include "deploy/canary/journal.h"
 
 enum canary_verdict_kind { VERDICT_LOST, VERDICT_DOUBLE, VERDICT_FOREIGN };
 
@@ -27,16 +27,16 @@ enum { VERDICT_FINDINGS_MAX = 4096 };
 void canary_verdict_done(struct canary_verdict *verdict);
 
 /*
- * Judges a flame graph. found[cells]: the sum of each cell; foreign: what is in none. The ledger
+ * Judges a flame graph. found[cells]: the sum of each cell; foreign: what is in none. The journal
  * may have advanced since the query.
  */
-void canary_verdict_of_cells(const struct canary_ledger *ledger,
-                             const struct canary_ledger_expected *expected, const int64_t *found,
+void canary_verdict_of_cells(const struct canary_journal *journal,
+                             const struct canary_journal_expected *expected, const int64_t *found,
                              int64_t foreign, struct canary_verdict *ret_verdict);
 
 /* Judges a sum over all cells. It tells that something is wrong, but not which profile. */
-void canary_verdict_of_total(const struct canary_ledger *ledger,
-                             const struct canary_ledger_expected *expected, int64_t found,
+void canary_verdict_of_total(const struct canary_journal *journal,
+                             const struct canary_journal_expected *expected, int64_t found,
                              struct canary_verdict *ret_verdict);
 
 const char *canary_verdict_kind_name(enum canary_verdict_kind kind); /* "lost" */

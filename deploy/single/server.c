@@ -277,7 +277,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     server->admin_api.use_arg = server->querier;
     fg_admin_api_routes(&server->admin_api, program->http);
     fg_access_routes(program->access, program->http);
-    fg_admin_settings_route(&program->admin_routes);
+    fg_program_routes_add_settings(&program->routes);
     return FG_OK;
 }
 

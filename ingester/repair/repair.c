@@ -3,18 +3,17 @@
  * a time: to other owners through the pool of peers, and to this ingester through a server without
  * an address, so that what it fetches takes the way of every push.
  *
- * The lock guards `stop` alone; every wait of the thread ends with it, so a stop takes as long as
+ * Every wait of the thread ends with it, so a stop takes as long as
  * the call that is under way.
  */
 #include "ingester/repair/repair.h"
 
 #include "common/model/tenant_id.h"
 #include "common/runtime/log.h"
+#include "common/runtime/thread.h"
 #include "ingester/repair/handlers.h"
 #include "ingester/repair/repair_core.h"
 #include "proto/inner.pb-c.h"
-
-#include <pthread.h>
 
 #define CONF(field) FG_CONF_AT(struct ing_repair_settings, field)
 
@@ -50,11 +49,7 @@ struct ing_repair {
     struct fg_metrics *metrics;
     struct fg_rpc_server *self_server; /* has no address: for self */
     struct fg_peer *self;
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock; /* of `stop` */
-    pthread_cond_t wake;  /* the thread, which rests between rounds */
-    bool stop;
+    struct fg_thread thread; /* sleeps between passes, and in them to keep its rate */
 };
 
 /* An owner that is asked. */
@@ -76,14 +71,13 @@ static ProtobufCBinaryData store_of(uint8_t store[FG_ID_BYTES])
 static bool pause_for(struct ing_repair *repair, int64_t ns)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + ns;
-    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
     bool stop;
 
-    (void)pthread_mutex_lock(&repair->lock);
-    while (!repair->stop && pthread_cond_timedwait(&repair->wake, &repair->lock, &until) == 0)
+    fg_thread_lock(&repair->thread);
+    while (!repair->thread.stop && fg_thread_sleep(&repair->thread, until_ns))
         ;
-    stop = repair->stop;
-    (void)pthread_mutex_unlock(&repair->lock);
+    stop = repair->thread.stop;
+    fg_thread_unlock(&repair->thread);
     return !stop;
 }
 
@@ -455,12 +449,11 @@ static void pass(struct ing_repair *repair)
  * The thread is no ticker (common/runtime/ticker.h): a pass sleeps to keep its rate, and a stop
  * must end that sleep, too; and it waits for the ring in shorter steps than between two passes.
  */
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct ing_repair *repair = arg;
     bool goes_on = true;
 
-    (void)pthread_setname_np(pthread_self(), "repair");
     while (goes_on) {
         if (fg_ring_watch_member_state(repair->config.member->watch) == FG_RING_MEMBER_ACTIVE) {
             pass(repair);
@@ -469,15 +462,12 @@ static void *run(void *arg)
             goes_on = pause_for(repair, MEMBER_POLL_NS);
         }
     }
-    return NULL;
 }
 
 enum fg_code ing_repair_create(const struct ing_repair_config *config,
                                struct ing_repair **ret_repair, struct fg_err *err)
 {
     struct ing_repair *repair = fg_new(struct ing_repair);
-    pthread_condattr_t monotonic;
-    int failed;
 
     repair->config = *config;
     repair->metrics =
@@ -485,18 +475,12 @@ enum fg_code ing_repair_create(const struct ing_repair_config *config,
     repair->self_server = fg_rpc_server_create(NULL, 1);
     fg_rpc_server_handle(repair->self_server, FG_RPC_PUSH, ing_push_handle, config->push);
     repair->self = fg_peer_direct(repair->self_server);
-    (void)pthread_mutex_init(&repair->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&repair->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_thread_init(&repair->thread);
     /* Last, since the thread uses all of the above. */
-    failed = pthread_create(&repair->thread, NULL, run, repair);
-    if (failed != 0) {
+    if (fg_thread_start(&repair->thread, "repair", run, repair, err) != FG_OK) {
         ing_repair_destroy(repair);
-        return fg_fail_errno(err, failed, "thread of repair");
+        return err->code;
     }
-    repair->started = true;
     *ret_repair = repair;
     return FG_OK;
 }
@@ -505,17 +489,10 @@ void ing_repair_destroy(struct ing_repair *repair)
 {
     if (repair == NULL)
         return;
-    if (repair->started) {
-        (void)pthread_mutex_lock(&repair->lock);
-        repair->stop = true;
-        (void)pthread_cond_signal(&repair->wake);
-        (void)pthread_mutex_unlock(&repair->lock);
-        (void)pthread_join(repair->thread, NULL);
-    }
+    fg_thread_stop(&repair->thread);
     /* The connection before the server that it calls. */
     fg_peer_destroy(repair->self);
     fg_rpc_server_destroy(repair->self_server);
-    (void)pthread_cond_destroy(&repair->wake);
-    (void)pthread_mutex_destroy(&repair->lock);
+    fg_thread_done(&repair->thread);
     free(repair);
 }

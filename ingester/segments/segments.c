@@ -17,7 +17,6 @@
 #include "ingester/segments/publish.h"
 #include "ingester/segments/segments_impl.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <sys/random.h>
 
@@ -249,10 +248,10 @@ static void on_step_request(struct ing_committer_visit *visit)
     if (request->compare != NULL)
         apply_compare(segments, request);
     take_steps(segments, &request->event);
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     /* Without core_lock: only this thread changes the core. */
     segments->status = ing_segments_core_status(segments->core);
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     fg_rwlock_unlock(&segments->steps);
     /* Without the lock: neither changes what readers see, and sweep() writes to the store. */
     tell_conditions(segments);
@@ -283,7 +282,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     struct ing_ring_drain done = {0};
     uint64_t drained_at;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     segments->n_steps++;
     if (kind == SEGMENTS_MANIFEST) { /* as in the core: readers that still wait ask again */
         segments->wanted = segments->wanted_known = 0;
@@ -302,7 +301,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     }
     check_waits(segments);
     (void)pthread_cond_broadcast(&segments->moved);
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     if (done.revision > 0) /* without the lock: the watch has its own */
         fg_ring_watch_drained(segments->config.member->watch, done.revision, drained_at);
 }
@@ -437,17 +436,13 @@ static bool next_event(struct ing_segments *segments, struct ing_segments_event 
     struct ing_segments_event event = {.kind = SEGMENTS_TICK};
     bool stop;
 
-    (void)pthread_mutex_lock(&segments->lock);
-    while (!segments->stop && !segments->salvage &&
+    fg_thread_lock(&segments->thread);
+    while (!segments->thread.stop && !segments->salvage &&
            segments->drain_known == segments->drain_asked &&
-           segments->wanted == segments->wanted_known) {
-        const struct timespec until = {segments->wake_mono_ns / FG_SECOND_NS,
-                                       segments->wake_mono_ns % FG_SECOND_NS};
-
-        if (pthread_cond_timedwait(&segments->wake, &segments->lock, &until) != 0)
+           segments->wanted == segments->wanted_known)
+        if (!fg_thread_sleep(&segments->thread, segments->wake_mono_ns))
             break;
-    }
-    stop = segments->stop;
+    stop = segments->thread.stop;
     /* One request for each event. SALVAGE before DRAIN: the drain of the same caller must find the
      * chunks marked. Both before WANTED, which readers repeat if need be. */
     if (segments->salvage) {
@@ -461,7 +456,7 @@ static bool next_event(struct ing_segments *segments, struct ing_segments_event 
         event =
             (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = segments->wanted};
     }
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     *ret_event = event;
     return !stop;
 }
@@ -470,9 +465,9 @@ static bool is_stopping(struct ing_segments *segments)
 {
     bool stop;
 
-    (void)pthread_mutex_lock(&segments->lock);
-    stop = segments->stop;
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_lock(&segments->thread);
+    stop = segments->thread.stop;
+    fg_thread_unlock(&segments->thread);
     return stop;
 }
 
@@ -508,12 +503,11 @@ static void update_ranks(struct ing_segments *segments)
  * The thread is no ticker (common/runtime/ticker.h): the core names the time of the next tick, and
  * a stop must come in between two effects, each of which may take minutes.
  */
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct ing_segments *segments = arg;
     struct ing_segments_event event = {.kind = SEGMENTS_TICK};
 
-    (void)pthread_setname_np(pthread_self(), "segments");
     do {
         hand_in(segments, &event, NULL);
         update_ranks(segments); /* before the tasks, since it may add some */
@@ -528,7 +522,6 @@ static void *run(void *arg)
             carry_out(segments, &task);
         }
     } while (next_event(segments, &event));
-    return NULL;
 }
 
 /* ---- what others ask ---- */
@@ -578,9 +571,9 @@ static struct ing_segments_core_status status_of(struct ing_segments *segments)
 {
     struct ing_segments_core_status status;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     status = segments->status;
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     return status;
 }
 
@@ -691,7 +684,6 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
 {
     struct ing_segments *segments = fg_new(struct ing_segments);
     struct ing_build_head head = config->head;
-    pthread_condattr_t monotonic;
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
     head.keys = config->bucket->keys;
@@ -700,12 +692,8 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     segments->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&segments->steps);
     (void)pthread_mutex_init(&segments->core_lock, NULL);
-    (void)pthread_mutex_init(&segments->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&segments->wake, &monotonic);
-    (void)pthread_cond_init(&segments->moved, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_thread_init(&segments->thread);
+    fg_cond_init(&segments->moved);
     if (ing_publish_create(
             &(struct ing_publish_config){
                 .bucket = config->bucket,
@@ -740,7 +728,6 @@ enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit
 {
     const struct fg_l0 *l0;
     struct fg_err unread;
-    int failed;
 
     segments->committer = committer;
     /* A new bucket gets its manifest here, so that the first readers find one. */
@@ -750,35 +737,27 @@ enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit
                                                     check_deadlines, segments},
                          &segments->deadlines, err) != FG_OK)
         return err->code;
-    failed = pthread_create(&segments->thread, NULL, run, segments);
-    if (failed != 0)
-        return fg_fail_errno(err, failed, "thread of segments");
-    segments->started = true;
-    return FG_OK;
+    return fg_thread_start(&segments->thread, "segments", run, segments, err);
 }
 
 void ing_segments_hurry(struct ing_segments *segments)
 {
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     /* Never reset: waits that begin later are refused, so callers that stop can rely on it. */
     segments->hurry = true;
     (void)pthread_cond_broadcast(&segments->moved);
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     ing_segments_end_waits(segments);
 }
 
 void ing_segments_stop(struct ing_segments *segments)
 {
-    if (segments == NULL || !segments->started)
+    if (segments == NULL || !segments->thread.started)
         return;
-    (void)pthread_mutex_lock(&segments->lock);
-    segments->stop = true;
-    (void)pthread_cond_signal(&segments->wake);
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_ask_to_stop(&segments->thread);
     fg_bucket_stop_all(
         segments->bucket_stop); /* the thread may wait for the bucket for ten minutes */
-    (void)pthread_join(segments->thread, NULL);
-    segments->started = false;
+    fg_thread_join(&segments->thread);
     ing_segments_end_waits(segments);
 }
 
@@ -802,10 +781,9 @@ void ing_segments_destroy(struct ing_segments *segments)
     ing_publish_destroy(segments->publish);
     fg_bucket_stop_destroy(segments->bucket_stop);
     ing_segments_core_destroy(segments->core);
-    (void)pthread_cond_destroy(&segments->wake);
     (void)pthread_cond_destroy(&segments->moved);
     (void)pthread_mutex_destroy(&segments->core_lock);
-    (void)pthread_mutex_destroy(&segments->lock);
+    fg_thread_done(&segments->thread);
     fg_rwlock_done(&segments->steps);
     free(segments);
 }

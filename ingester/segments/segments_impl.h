@@ -9,10 +9,9 @@
 #define FG_INGESTER_SEGMENTS_IMPL_H
 
 #include "common/runtime/rwlock.h"
+#include "common/runtime/thread.h"
 #include "common/runtime/ticker.h"
 #include "ingester/segments/segments.h"
-
-#include <pthread.h>
 
 /* clang-format off */
 #define SEGMENTS_METRICS(M)                                                                          \
@@ -68,19 +67,17 @@ struct ing_segments {
      * between ing_segments_fence() and ing_segments_unfence(). */
     struct fg_rwlock steps;
 
-    pthread_t thread;
-    bool started;
     /* The start has found chunks whose tenant has lost its name: they are on this disk only, and
      * the core knows nothing of them. */
     bool has_nameless;
     /* Ends waits at their deadlines: the thread may be waiting for the bucket for minutes. */
     struct fg_ticker *deadlines;
-    pthread_mutex_t lock;      /* of the fields below up to `ring_drains`; held for copies only */
-    pthread_cond_t wake;       /* wakes the thread: there is a request */
-    pthread_cond_t moved;      /* wakes callers that wait: a step was taken */
-    bool stop, hurry, salvage; /* salvage: requested, and not yet an event */
-    /* After the last step. Under `lock` and not `steps`, which is held while the store writes: a
-     * scrape would wait for the disk. */
+    /* Its lock is of the fields below up to `ring_drains`, and held for copies only. */
+    struct fg_thread thread;
+    pthread_cond_t moved; /* wakes callers that wait: a step was taken */
+    bool hurry, salvage;  /* salvage: requested, and not yet an event */
+    /* After the last step. Under the thread's lock and not `steps`, which is held while the store
+     * writes: a scrape would wait for the disk. */
     struct ing_segments_core_status status;
     /* The greatest generation that a reader waits for, and the one that the core was told, since
      * the last read of the manifest. */

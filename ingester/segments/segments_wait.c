@@ -42,10 +42,10 @@ enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segment
     enum fg_code code = FG_OK;
 
     waiter->reads = 0;
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     /* Under the lock that hurry and stop are set under, so no wait slips in behind the last look
      * through the list. */
-    if (segments->hurry || segments->stop) {
+    if (segments->hurry || segments->thread.stop) {
         code = fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     } else if (segments->n_waiters == SEGMENTS_WAITERS_MAX) {
         code = fg_fail(err, FG_E_UNAVAILABLE,
@@ -56,9 +56,9 @@ enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segment
         segments->waiters = waiter;
         segments->n_waiters++;
         segments->wanted = FG_MAX(segments->wanted, waiter->generation);
-        (void)pthread_cond_signal(&segments->wake);
+        fg_thread_wake(&segments->thread);
     }
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     return code;
 }
 
@@ -79,7 +79,7 @@ static enum fg_code judge_wait(struct ing_segments *segments,
     (void)pthread_mutex_unlock(&segments->core_lock);
     if (fence != SEGMENTS_BEHIND)
         return err->code = FG_OK;
-    if (segments->hurry || segments->stop)
+    if (segments->hurry || segments->thread.stop)
         return fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     if (waiter->reads >= READS && waiter->generation > seen)
         return fg_fail(
@@ -99,7 +99,7 @@ static struct ing_segments_waiter *take_waiter(struct ing_segments *segments, st
 {
     struct ing_segments_waiter **at = &segments->waiters, *taken = NULL;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     while (*at != NULL && judge_wait(segments, *at, err) == FG_E_ABORTED) {
         /* on_stepped() has cleared `wanted` with the read that did not help, so ask again. */
         segments->wanted = FG_MAX(segments->wanted, (*at)->generation);
@@ -110,7 +110,7 @@ static struct ing_segments_waiter *take_waiter(struct ing_segments *segments, st
         *at = taken->next;
         segments->n_waiters--;
     }
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     return taken;
 }
 
@@ -136,12 +136,12 @@ static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_step
                                    deadline_mono_ns % FG_SECOND_NS};
     bool in_time = true, hurry;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     /* Against a count and not a flag, so a step between two calls is not missed. */
     while (in_time && !segments->hurry && segments->n_steps == n_steps)
-        in_time = pthread_cond_timedwait(&segments->moved, &segments->lock, &until) == 0;
+        in_time = pthread_cond_timedwait(&segments->moved, &segments->thread.lock, &until) == 0;
     hurry = segments->hurry;
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     if (hurry)
         return fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
@@ -151,28 +151,28 @@ static uint64_t count_steps(struct ing_segments *segments)
 {
     uint64_t n_steps;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     n_steps = segments->n_steps;
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     return n_steps;
 }
 
 /* Requests a drain and returns its number. Locked. */
 static uint64_t ask_to_drain(struct ing_segments *segments)
 {
-    (void)pthread_cond_signal(&segments->wake);
+    fg_thread_wake(&segments->thread);
     return ++segments->drain_asked;
 }
 
 void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
 {
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     /* Two are enough: a later drain covers all before it, so the newest takes the place of the
      * second, and the first ends as early as it can. */
     segments->n_ring_drains = FG_MIN(segments->n_ring_drains + 1, FG_COUNT(segments->ring_drains));
     segments->ring_drains[segments->n_ring_drains - 1] =
         (struct ing_ring_drain){revision, ask_to_drain(segments)};
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
 }
 
 /* Returns true if all chunks are committed that can be. *ret_aside: some chunks cannot.
@@ -182,11 +182,11 @@ static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_as
 {
     bool tried;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     tried = segments->tried >= drain;
     *ret_aside = segments->drained < drain;
     *ret_keyless = segments->status.keyless > 0;
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     return tried;
 }
 
@@ -197,12 +197,12 @@ static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t d
     uint64_t n_steps, drain;
     bool aside = false, keyless = false;
 
-    (void)pthread_mutex_lock(&segments->lock);
+    fg_thread_lock(&segments->thread);
     segments->salvage |= salvage; /* before the drain, which tries again what is set aside */
     /* Before the request, so the step that ends it counts as a new one. */
     n_steps = segments->n_steps;
     drain = ask_to_drain(segments);
-    (void)pthread_mutex_unlock(&segments->lock);
+    fg_thread_unlock(&segments->thread);
     while (code == FG_OK && !is_tried(segments, drain, &aside, &keyless)) {
         code = wait_for_step(segments, n_steps, deadline_mono_ns, "the head is not committed yet",
                              err);

@@ -1,5 +1,7 @@
 #include "querier/replicas/calls.h"
 
+#include "common/runtime/thread.h"
+
 #include <time.h>
 
 static const int64_t CANCEL_NS = 5 * FG_SECOND_NS; /* for its answer; a lost one costs only work */
@@ -46,15 +48,11 @@ void qry_calls_pending_done(struct qry_calls_pending *pending)
 struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
 {
     struct qry_calls *calls = fg_new(struct qry_calls);
-    pthread_condattr_t monotonic;
 
     calls->pending = pending;
     calls->refs = 1;
     (void)pthread_mutex_init(&calls->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&calls->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_cond_init(&calls->changed);
     (void)pthread_mutex_lock(&pending->lock);
     pending->n++;
     (void)pthread_mutex_unlock(&pending->lock);

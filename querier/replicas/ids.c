@@ -14,8 +14,8 @@ void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns)
 }
 
 enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
-                                const struct qry_compare_result *result, struct fg_arena *arena,
-                                struct fg_err *err)
+                                const struct qry_replica_compare_result *result,
+                                struct fg_arena *arena, struct fg_err *err)
 {
     /* A group that changes between attempts would be found different for ever; ids cannot differ
      * from themselves. */

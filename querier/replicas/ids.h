@@ -10,7 +10,7 @@
 #ifndef FG_QUERIER_REPLICAS_IDS_H
 #define FG_QUERIER_REPLICAS_IDS_H
 
-#include "querier/replicas/compare.h"
+#include "querier/replicas/replica_compare.h"
 
 struct qry_ids_wanted {
     int64_t since_ns;      /* ids of profiles that are not older; INT64_MIN: of all */
@@ -24,7 +24,7 @@ void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns);
 
 /* Adds the groups that differ, in the arena. FG_E_LIMIT. */
 enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
-                                const struct qry_compare_result *result, struct fg_arena *arena,
-                                struct fg_err *err) fg_must_check;
+                                const struct qry_replica_compare_result *result,
+                                struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
 #endif

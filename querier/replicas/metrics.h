@@ -1,4 +1,4 @@
-/* Metrics of replica reads. Those of each peer are in common/net/rpc/record.h. */
+/* Metrics of replica reads. Those of each peer are in common/net/rpc/peer_metrics.h. */
 #ifndef FG_QUERIER_REPLICAS_METRICS_H
 #define FG_QUERIER_REPLICAS_METRICS_H
 

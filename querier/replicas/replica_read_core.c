@@ -279,7 +279,7 @@ static enum fg_code read_reply(const struct qry_replica_read_core *core,
 
 static enum fg_code read_answer(const struct qry_replica_read_core *core,
                                 const struct qry_replica_request *request,
-                                struct qry_compare_answer *ret_answer, struct fg_err *err)
+                                struct qry_replica_compare_answer *ret_answer, struct fg_err *err)
 {
     Fg__Inner__GroupSum *const *sums;
     ProtobufCMessage *message;
@@ -300,7 +300,8 @@ static enum fg_code read_answer(const struct qry_replica_read_core *core,
         sums = ((const Fg__Inner__StatsReply *)message)->sums;
         n = ((const Fg__Inner__StatsReply *)message)->n_sums;
     }
-    if (qry_compare_read(sums, n, &request->sums, core->requests.arena, ret_answer, err) != FG_OK)
+    if (qry_replica_compare_read(sums, n, &request->sums, core->requests.arena, ret_answer, err) !=
+        FG_OK)
         return fg_wrap(err, "response of ingester %.*s", FG_S(name_of(core, request->member)));
     if (qry_replica_request_counts(request))
         ret_answer->data = request->data;
@@ -310,7 +311,7 @@ static enum fg_code read_answer(const struct qry_replica_read_core *core,
 /* Those who answered, and what. */
 struct answers {
     struct qry_replica_request **requests;
-    struct qry_compare_answer *items;
+    struct qry_replica_compare_answer *items;
     uint32_t n;
 };
 
@@ -323,7 +324,7 @@ static enum fg_code read_answers(const struct qry_replica_read_core *core, struc
     for (struct qry_replica_request *r = core->requests.items; r != NULL; r = r->next)
         n += r->state == REQUEST_ANSWERED && r->n_ids == 0;
     answers->requests = fg_arena_new(arena, struct qry_replica_request *, n);
-    answers->items = fg_arena_new(arena, struct qry_compare_answer, n);
+    answers->items = fg_arena_new(arena, struct qry_replica_compare_answer, n);
     answers->n = 0;
     if (answers->requests == NULL || answers->items == NULL)
         return qry_query_too_large(err);
@@ -351,7 +352,7 @@ static void check_once(const struct answers *answers)
 
 static enum fg_code compare(struct qry_replica_read_core *core, struct fg_err *err)
 {
-    struct qry_compare_result result;
+    struct qry_replica_compare_result result;
     struct answers answers;
 
     /* What comes from now on is compared with nothing, so it is not wanted. Its member was slower
@@ -372,7 +373,8 @@ static enum fg_code compare(struct qry_replica_read_core *core, struct fg_err *e
     /* Before anything is added up: a shard that counts twice would double its profiles in silence.
      */
     check_once(&answers);
-    if (qry_compare_answers(answers.items, answers.n, core->requests.arena, &result, err) != FG_OK)
+    if (qry_replica_compare_answers(answers.items, answers.n, core->requests.arena, &result, err) !=
+        FG_OK)
         return err->code;
     /* Everything again, with the ids of these groups: ids that were fetched for older data would
      * not fit, since data, sums and ids have to be of one moment. */
@@ -593,8 +595,8 @@ enum fg_code qry_replica_read_core_stats(const struct qry_replica_read_core *cor
     fg__inner__stats_reply__init(&joined);
     fg_assert(core->state == REPLICA_READ_DONE && has_ring(core));
     if (read_answers(core, &answers, err) != FG_OK ||
-        qry_compare_greatest(answers.items, answers.n, core->requests.arena, &joined.profiles,
-                             err) != FG_OK)
+        qry_replica_compare_greatest(answers.items, answers.n, core->requests.arena,
+                                     &joined.profiles, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < answers.n; i++) {
         ProtobufCMessage *message;

@@ -300,9 +300,10 @@ enum fg_code qry_replica_requests_fail_over(struct qry_replica_requests *request
 
 enum fg_code qry_replica_requests_fetch(struct qry_replica_requests *requests,
                                         struct qry_replica_request *const *answers,
-                                        const struct qry_compare_result *result, struct fg_err *err)
+                                        const struct qry_replica_compare_result *result,
+                                        struct fg_err *err)
 {
-    const struct qry_compare_missing *missing = result->missing;
+    const struct qry_replica_compare_missing *missing = result->missing;
 
     for (uint32_t i = 0, end; i < result->n_missing; i = end) {
         struct qry_replica_request *request;

@@ -13,7 +13,7 @@
 #include "common/base/bits.h"
 #include "common/cluster/ring/reads_core.h"
 #include "common/net/rpc/rpc.h"
-#include "querier/replicas/compare.h"
+#include "querier/replicas/replica_compare.h"
 
 struct qry_sent_call;
 
@@ -92,7 +92,7 @@ enum fg_code qry_replica_requests_fail_over(struct qry_replica_requests *request
  * missing profiles refers to. FG_E_LIMIT. */
 enum fg_code qry_replica_requests_fetch(struct qry_replica_requests *requests,
                                         struct qry_replica_request *const *answers,
-                                        const struct qry_compare_result *missing,
+                                        const struct qry_replica_compare_result *missing,
                                         struct fg_err *err) fg_must_check;
 
 /* Returns true if enough members have answered, and the data of all shards is there. */

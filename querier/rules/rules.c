@@ -6,7 +6,7 @@
 #include "querier/blocks/blocks_impl.h"
 #include "querier/reply.h"
 #include "querier/rules/expose.h"
-#include "querier/rules/store.h"
+#include "querier/rules/rule_store.h"
 
 /* Values of the last minutes. Ten thousand series are about 2 MiB. */
 enum { CACHE_MAX_BYTES = 64 * 1024 * 1024 };

@@ -11,7 +11,7 @@
 #include "common/model/tenant_id.h"
 #include "common/storage/rollup/reader.h"
 #include "compactor/merge/merge.h"
-#include "compactor/merge/parent_rollup.h"
+#include "compactor/merge/merge_parent.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/value.h"
 #include "querier/rules/expose.h"
-#include "querier/rules/store.h"
+#include "querier/rules/rule_store.h"
 #include "tests/lib/bucket_doubles.h"
 
 enum { RULES_MAX = 100 };

@@ -73,47 +73,48 @@ static void serve(struct fg_rpc_server *server, struct fg_slice bytes)
 enum { PARTS_BUDGET_BYTES = 300 };
 
 /* What comes whole is what was sent, and nothing is charged that is not there. */
-static void add_part(struct fg_parts *parts, struct fg_budget *budget, struct fg_slice message,
-                     int64_t now_ns)
+static void add_part(struct fg_chunked_requests *parts, struct fg_budget *budget,
+                     struct fg_slice message, int64_t now_ns)
 {
     struct fg_cur cur = fg_cur(message);
-    struct fg_part part = {.owner = fg_cur_u8(&cur), .key = fg_cur_u8(&cur)};
-    struct fg_parts_whole *whole;
+    struct fg_request_part part = {.owner = fg_cur_u8(&cur), .key = fg_cur_u8(&cur)};
+    struct fg_whole_request *whole;
     struct fg_err err;
 
     part.offset = fg_cur_u8(&cur);
     part.total = fg_cur_u8(&cur);
     part.bytes = fg_cur_take(&cur, cur.left);
     part.deadline_mono_ns = now_ns + PATIENCE_NS;
-    if (fg_parts_add(parts, &part, now_ns, &whole, &err) != FG_OK || whole == NULL) {
+    if (fg_chunked_requests_add(parts, &part, now_ns, &whole, &err) != FG_OK || whole == NULL) {
         fg_assert(fg_budget_used(budget) <= PARTS_BUDGET_BYTES);
         return;
     }
-    fg_assert(fg_parts_bytes(whole).len == part.total);
-    fg_assert(fg_slice_eq(fg_slice_sub(fg_parts_bytes(whole), part.offset, SIZE_MAX), part.bytes));
-    fg_parts_whole_free(whole);
+    fg_assert(fg_whole_request_bytes(whole).len == part.total);
+    fg_assert(fg_slice_eq(fg_slice_sub(fg_whole_request_bytes(whole), part.offset, SIZE_MAX),
+                          part.bytes));
+    fg_whole_request_free(whole);
 }
 
 static void join_parts(struct fg_slice in)
 {
     struct fg_budget budget;
-    struct fg_parts *parts;
+    struct fg_chunked_requests *parts;
     struct fg_cur cur = fg_cur(in);
     struct fg_slice message;
     int64_t now_ns = 0;
 
     fg_budget_init(&budget, PARTS_BUDGET_BYTES);
-    parts = fg_parts_create(&budget);
+    parts = fg_chunked_requests_create(&budget);
     while (next_message(&cur, &message)) {
         now_ns += FG_SECOND_NS;
         if (message.len == 1)
-            fg_parts_drop_owner(parts, message.ptr[0]);
+            fg_chunked_requests_drop_owner(parts, message.ptr[0]);
         else
             add_part(parts, &budget, message, now_ns);
     }
-    fg_parts_sweep(parts, INT64_MAX);
+    fg_chunked_requests_sweep(parts, INT64_MAX);
     fg_assert(fg_budget_used(&budget) == 0);
-    fg_parts_destroy(parts);
+    fg_chunked_requests_destroy(parts);
 }
 
 /* --- as secrets --- */

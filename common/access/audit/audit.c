@@ -5,6 +5,7 @@
 #include "common/base/hash.h"
 #include "common/net/inflate.h"
 #include "common/runtime/log.h"
+#include "common/runtime/thread.h"
 #include "common/runtime/ticker.h"
 
 #include <openssl/rand.h>
@@ -758,18 +759,14 @@ int64_t fg_audit_retention_ns(const struct fg_audit *audit)
 struct fg_audit *fg_audit_create(const struct fg_audit_config *config)
 {
     struct fg_audit *audit = fg_new(struct fg_audit);
-    pthread_condattr_t monotonic;
 
     audit->config = *config;
     audit->waiting_end = &audit->waiting;
     audit->retry_mono_ns = INT64_MIN;
     fg_buf_init(&audit->queue, QUEUE_MAX_BYTES);
     fg_buf_init(&audit->taken, QUEUE_MAX_BYTES);
-    fg_assert(pthread_mutex_init(&audit->lock, NULL) == 0 &&
-              pthread_condattr_init(&monotonic) == 0 &&
-              pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(&audit->durable_moved, &monotonic) == 0);
-    (void)pthread_condattr_destroy(&monotonic);
+    fg_assert(pthread_mutex_init(&audit->lock, NULL) == 0);
+    fg_cond_init(&audit->durable_moved);
     audit->metrics = fg_metrics_register(config->registry, audit_metrics, FG_COUNT(audit_metrics));
     audit->unstored = fg_condition_create(config->conditions, "audit_not_stored");
     audit->lost_some = fg_condition_create(config->conditions, "audit_records_lost");

@@ -77,14 +77,14 @@ void fg_key_service_send(void *arg, struct fg_client_request *http)
     *http = call.http;
 }
 
-/* ---- rests ---- */
+/* ---- cooldown ---- */
 
 static enum fg_code check_rest(struct fg_key_service *service, struct fg_err *err)
 {
     enum fg_code code;
 
     (void)pthread_mutex_lock(&service->lock);
-    code = fg_rest_check(&service->rest, err);
+    code = fg_cooldown_check(&service->cooldown, err);
     (void)pthread_mutex_unlock(&service->lock);
     return code;
 }
@@ -92,7 +92,7 @@ static enum fg_code check_rest(struct fg_key_service *service, struct fg_err *er
 static void begin_rest(struct fg_key_service *service, const struct fg_err *why)
 {
     (void)pthread_mutex_lock(&service->lock);
-    fg_rest_begin(&service->rest, why);
+    fg_cooldown_begin(&service->cooldown, why);
     (void)pthread_mutex_unlock(&service->lock);
 }
 

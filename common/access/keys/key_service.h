@@ -1,15 +1,16 @@
 /*
  * A service outside that wraps keys, as its clients (Vault, KMS) see it: requests with a time
- * limit, a rest after one that had no answer, and errors that say whose fault they are. A key is
- * wrapped once in its life and unwrapped once per process, so each request has a loop of its own.
+ * limit, a cooldown after one that had no answer, and errors that say whose fault they are. A key
+ * is wrapped once in its life and unwrapped once per process, so each request has a loop of its
+ * own.
  *
  * Thread: any that may wait.
  */
 #ifndef FG_COMMON_ACCESS_KEYS_KEY_SERVICE_H
 #define FG_COMMON_ACCESS_KEYS_KEY_SERVICE_H
 
+#include "common/access/keys/cooldown.h"
 #include "common/access/keys/key_answer.h"
-#include "common/access/keys/rest.h"
 #include "common/base/json_writer.h"
 #include "common/net/client.h"
 
@@ -37,7 +38,7 @@ struct fg_key_service {
     const char *name; /* begins messages */
     const struct fg_key_service_ops *ops;
     pthread_mutex_t lock; /* of the next; held for moments */
-    struct fg_rest rest;
+    struct fg_cooldown cooldown;
 };
 
 /* Initialises it. name and ops are borrowed. */
@@ -51,7 +52,7 @@ void fg_key_service_done(struct fg_key_service *service);
  * the text `member` of the answer to `out`. http: url, headers, body, tls, token_file; the rest is
  * zeroed, and nothing of it has to be freed. FG_E_UNAVAILABLE: everything that goes wrong. Whatever
  * the service says may be put right there: no block is at fault. If it was not about what was
- * asked, a rest begins.
+ * asked, a cooldown begins.
  */
 enum fg_code fg_key_service_ask(struct fg_key_service *service, struct fg_client_request *http,
                                 const char *member, struct fg_buf *out,

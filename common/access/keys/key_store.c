@@ -1,7 +1,7 @@
 #include "common/access/keys/key_store.h"
 
+#include "common/access/keys/cooldown.h"
 #include "common/access/keys/key_wrap.h"
-#include "common/access/keys/rest.h"
 #include "common/access/registry/registry_object.h"
 #include "common/access/registry/tenant_keys_change.h"
 #include "common/base/str.h"
@@ -85,10 +85,10 @@ struct fg_key_store {
     pthread_mutex_t lock; /* of the next; held for moments */
     struct fg_access_registry *registry;
 
-    pthread_mutex_t fetching; /* held while a key is fetched or made; taken before `lock` */
-    int64_t read_mono_ns;     /* when the registry was read by the store; 0: never */
-    struct fg_rest rest;      /* of the bucket */
-    bool warned;              /* that keys may be swapped out */
+    pthread_mutex_t fetching;    /* held while a key is fetched or made; taken before `lock` */
+    int64_t read_mono_ns;        /* when the registry was read by the store; 0: never */
+    struct fg_cooldown cooldown; /* of the bucket */
+    bool warned;                 /* that keys may be swapped out */
 };
 
 static void count(struct fg_key_store *store, enum keys_metric metric)
@@ -152,12 +152,12 @@ static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct 
 
     if (!at_once && store->read_mono_ns != 0 && now_ns - store->read_mono_ns < READ_AGAIN_NS)
         return FG_OK;
-    if (fg_rest_check(&store->rest, err) != FG_OK)
+    if (fg_cooldown_check(&store->cooldown, err) != FG_OK)
         return err->code;
     if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK) {
         err->code = FG_E_UNAVAILABLE; /* whatever the bucket says: no block is at fault */
         (void)fg_wrap(err, "keys of tenants cannot be read");
-        fg_rest_begin(&store->rest, err);
+        fg_cooldown_begin(&store->cooldown, err);
         return err->code;
     }
     store->read_mono_ns = now_ns;

@@ -11,7 +11,7 @@
  *   tenants/<tenant>/settings                 settings of apps (querier/tenant_settings.h)
  *   tenants/<tenant>/adhoc/<id>-<time>-<crc>-<file>
  *                                             a file that somebody looks at
- *                                             (querier/adhoc/store.h)
+ *                                             (querier/adhoc/adhoc_store.h)
  *   usage/days/<tenant>/<day>/<version>       what a tenant used on a day; 2026-11-27, ten digits
  *                                             (common/cluster/usage/document.h)
  *   usage/queries/<day>/<process>-<number>    what queries of all tenants took; hexadecimal
@@ -73,7 +73,7 @@ enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, 
                            struct fg_err *err) fg_must_check;
 
 /* Write the name of a tenant's object of settings (querier/tenant_settings.h), or of recording
- * rules (querier/rules/store.h). fg_name_parse() does not know them: nothing but their owner
+ * rules (querier/rules/rule_store.h). fg_name_parse() does not know them: nothing but their owner
  * touches them. FG_E_INVALID: as above. */
 enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                               struct fg_err *err) fg_must_check;

@@ -54,7 +54,7 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
         event.revision = fg_ring_newest(&watch->copy->ring);
     }
     *ret_found = NULL;
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     fg_ring_follow_step(&watch->follow, &event, effects);
     taken = effects->take;
     if (code != FG_OK)
@@ -68,7 +68,7 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
     fg_assert(watch->copy == watch->view);
     fg_assert(watch->follow.ended_well <= watch->follow.ended);
     (void)pthread_cond_broadcast(&watch->moved);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return taken;
 }
 
@@ -165,7 +165,7 @@ void fg_ring_watch_follow(struct fg_ring_watch *watch, const struct fg_ring_watc
         .revision = asked->wanted,
     };
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     fg_ring_follow_step(&watch->follow, &event, effects);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
 }

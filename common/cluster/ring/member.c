@@ -68,10 +68,10 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_member_stat
         return;
     /* Only along the drawing: a member that leaves must never become active again. */
     fg_assert((moves[before] >> state & 1) != 0);
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     atomic_store(&watch->member_state, state);
     (void)pthread_cond_broadcast(&watch->moved);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     if (state == FG_RING_MEMBER_REPLACED)
         fg_log_error(
             "ring member replaced by another store with the same name, refusing all pushes",
@@ -151,7 +151,7 @@ enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring
 {
     enum fg_code code = FG_OK;
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     while (code == FG_OK && fg_ring_watch_member_state(watch) != state) {
         /* No move leads out of these states, so waiting would last until the deadline. */
         if (is_last(fg_ring_watch_member_state(watch)))
@@ -160,6 +160,6 @@ enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring
         else
             code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
     }
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return code;
 }

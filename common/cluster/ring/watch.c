@@ -15,15 +15,15 @@ FG_METRICS_TABLE(watch_metrics, WATCH_METRICS)
 static uint64_t ask(struct fg_ring_watch *watch)
 {
     watch->asked = true;
-    (void)pthread_cond_signal(&watch->wake);
+    fg_thread_wake(&watch->thread);
     return fg_ring_follow_ticket(&watch->follow);
 }
 
 void fg_ring_watch_ask_to_read(struct fg_ring_watch *watch)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     (void)ask(watch);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
 }
 
 /* Logs once for as long as it lasts. */
@@ -60,21 +60,20 @@ static struct timespec timespec_of(int64_t mono_ns)
 
 static bool is_asked(const struct fg_ring_watch *watch)
 {
-    return watch->stop || watch->leave || watch->asked || watch->wishes || watch->wanted > 0 ||
-           watch->drained > 0;
+    return watch->thread.stop || watch->leave || watch->asked || watch->wishes ||
+           watch->wanted > 0 || watch->drained > 0;
 }
 
 /* Waits until a caller asks for something or `wake_mono_ns`, and takes over what was asked for. */
 static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono_ns)
 {
-    const struct timespec until = timespec_of(wake_mono_ns);
     struct fg_ring_watch_asked asked;
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     while (!is_asked(watch))
-        if (pthread_cond_timedwait(&watch->wake, &watch->lock, &until) != 0)
+        if (!fg_thread_sleep(&watch->thread, wake_mono_ns))
             break;
-    asked = (struct fg_ring_watch_asked){.stop = watch->stop,
+    asked = (struct fg_ring_watch_asked){.stop = watch->thread.stop,
                                          .leave = watch->leave,
                                          .wanted = watch->wanted,
                                          .drained = watch->drained,
@@ -85,17 +84,16 @@ static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int
      * stays set. */
     watch->leave = watch->asked = watch->wishes = false;
     watch->wanted = watch->drained = 0;
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return asked;
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct fg_ring_watch *watch = arg;
     struct fg_ring_follow_effects effects = {0};
     struct fg_ring_watch_asked asked = {0};
 
-    (void)pthread_setname_np(pthread_self(), "ring");
     do {
         bool begun = effects.read; /* at the end of the last one, for those who waited */
         int64_t wake_mono_ns;
@@ -113,7 +111,6 @@ static void *run(void *arg)
         wake_mono_ns = effects.read ? 0 : FG_MIN(wake_mono_ns, watch->widen_wake_mono_ns);
         asked = wait_for_more(watch, wake_mono_ns);
     } while (!asked.stop);
-    return NULL;
 }
 
 /* ---- what never waits ---- */
@@ -122,9 +119,9 @@ struct fg_ring_view *fg_ring_watch_get(struct fg_ring_watch *watch)
 {
     struct fg_ring_view *view;
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     view = fg_ring_view_ref(watch->view);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return view;
 }
 
@@ -154,20 +151,20 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch, u
 
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     if (revision == 0) {
         (void)ask(watch);
     } else {
         watch->wanted = FG_MAX(watch->wanted, revision);
-        (void)pthread_cond_signal(&watch->wake);
+        fg_thread_wake(&watch->thread);
     }
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
 }
 
 void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned shard_factor)
 {
     fg_assert(fg_ring_tenant_fault(tenant) == NULL);
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     /* One wish at a time. The caller asks again while the service is too large, so a wish that
      * is dropped here is not lost. */
     if (!watch->widening) {
@@ -175,28 +172,28 @@ void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, un
         memcpy(watch->wish.tenant, tenant.ptr, tenant.len);
         watch->wish.tenant_len = tenant.len;
         watch->wish.shard_factor = shard_factor;
-        (void)pthread_cond_signal(&watch->wake);
+        fg_thread_wake(&watch->thread);
     }
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
 }
 
 void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint64_t generation)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     watch->drained = FG_MAX(watch->drained, revision);
     /* Raised together under the lock: the ring must never say "drained" with an older
      * generation, or a reader would take too old a snapshot (as-drained). */
     watch->generation = FG_MAX(watch->generation, generation);
-    (void)pthread_cond_signal(&watch->wake);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_wake(&watch->thread);
+    fg_thread_unlock(&watch->thread);
 }
 
 void fg_ring_watch_leave(struct fg_ring_watch *watch)
 {
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     watch->leave = true;
-    (void)pthread_cond_signal(&watch->wake);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_wake(&watch->thread);
+    fg_thread_unlock(&watch->thread);
 }
 
 /* ---- what waits ---- */
@@ -208,9 +205,9 @@ enum fg_code fg_ring_watch_wait(struct fg_ring_watch *watch, int64_t deadline_mo
     const struct timespec until = timespec_of(deadline_mono_ns);
 
     /* After stop() nobody reads the ring any more, so the wait would last until its deadline. */
-    if (watch->stop)
+    if (watch->thread.stop)
         return fg_fail(err, FG_E_CANCELED, "the ring watch has stopped");
-    if (pthread_cond_timedwait(&watch->moved, &watch->lock, &until) == 0)
+    if (pthread_cond_timedwait(&watch->moved, &watch->thread.lock, &until) == 0)
         return FG_OK;
     return fg_fail(err, FG_E_DEADLINE, "the ring was not read in time%s%s",
                    watch->err.code == FG_OK ? "" : ": ", watch->err.msg);
@@ -222,18 +219,18 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
 {
     enum fg_code code = FG_OK;
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     while (code == FG_OK &&
            (watch->view == NULL || fg_ring_newest(&watch->view->ring) < revision)) {
         /* Again in each turn of the loop: a read that ends forgets what was wanted
          * (follow_core.c). */
         watch->wanted = FG_MAX(watch->wanted, revision);
-        (void)pthread_cond_signal(&watch->wake);
+        fg_thread_wake(&watch->thread);
         code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
     }
     if (code == FG_OK)
         *ret_view = fg_ring_view_ref(watch->view);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return code;
 }
 
@@ -262,11 +259,11 @@ enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_m
 {
     enum fg_code code;
 
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     code = read_anew(watch, deadline_mono_ns, err);
     if (code == FG_OK)
         *ret_view = fg_ring_view_ref(watch->view);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return code;
 }
 
@@ -277,7 +274,7 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
     enum fg_code code;
 
     *ret_age_ns = 0;
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     /* While the bucket is away each query would wait for its timeout; it takes the last ring at
      * once, and another read is asked for. */
     if (watch->view != NULL && watch->follow.failures > 0) {
@@ -293,7 +290,7 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
     }
     if (code == FG_OK)
         *ret_view = fg_ring_view_ref(watch->view);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     return code;
 }
 
@@ -314,9 +311,9 @@ static void on_scrape(void *arg)
     fg_metric_set(watch->metrics, WATCH_MEMBER, fg_ring_watch_member_state(watch));
     if (view == NULL)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     read_mono_ns = watch->read_mono_ns;
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     count_members(&view->ring, counts);
     fg_metric_set(watch->metrics, WATCH_REVISION, (int64_t)fg_ring_newest(&view->ring));
     fg_metric_set(watch->metrics, WATCH_ACTIVE, counts[FG_RING_ACTIVE]);
@@ -325,20 +322,6 @@ static void on_scrape(void *arg)
     fg_metric_set(watch->metrics, WATCH_UNDRAINED,
                   view->ring.n_revisions == 0 ? 0 : view->ring.n_revisions - 1);
     fg_metric_set_fraction(watch->metrics, WATCH_AGE, fg_ring_watch_now(watch) - read_mono_ns);
-}
-
-static void init_threads(struct fg_ring_watch *watch)
-{
-    pthread_condattr_t monotonic;
-
-    (void)pthread_mutex_init(&watch->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    /* Deadlines are of the monotonic clock: a wall clock that jumps must not end or prolong
-     * waits. */
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&watch->wake, &monotonic);
-    (void)pthread_cond_init(&watch->moved, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
 }
 
 enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
@@ -370,7 +353,8 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
     fg_ring_watch_init_widen(watch, seeds[2]);
     if (config->member != NULL)
         fg_ring_watch_init_member(watch, seeds[1]);
-    init_threads(watch);
+    fg_thread_init(&watch->thread);
+    fg_cond_init(&watch->moved);
     watch->lost = fg_condition_create(config->conditions, "ring_lost");
     watch->unread = fg_condition_create(config->conditions, "ring_unread");
     watch->metrics = fg_metrics_register(config->registry, watch_metrics, FG_COUNT(watch_metrics));
@@ -381,28 +365,21 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
 
 enum fg_code fg_ring_watch_start(struct fg_ring_watch *watch, struct fg_err *err)
 {
-    int failed = pthread_create(&watch->thread, NULL, run, watch);
-
-    if (failed != 0)
-        return fg_fail_errno(err, failed, "thread of the ring");
-    watch->started = true;
-    return FG_OK;
+    return fg_thread_start(&watch->thread, "ring", run, watch, err);
 }
 
 void fg_ring_watch_stop(struct fg_ring_watch *watch)
 {
-    if (watch == NULL || !watch->started)
+    if (watch == NULL || !watch->thread.started)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
-    watch->stop = true;
-    (void)pthread_cond_signal(&watch->wake);
+    fg_thread_ask_to_stop(&watch->thread);
+    fg_thread_lock(&watch->thread);
     /* Those who wait for the ring end with FG_E_CANCELED. */
     (void)pthread_cond_broadcast(&watch->moved);
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
     /* Ends the request under way, for which the thread may wait ten seconds. */
     fg_bucket_wave_cancel(watch->object.wave);
-    (void)pthread_join(watch->thread, NULL);
-    watch->started = false;
+    fg_thread_join(&watch->thread);
 }
 
 void fg_ring_watch_destroy(struct fg_ring_watch *watch)
@@ -415,8 +392,7 @@ void fg_ring_watch_destroy(struct fg_ring_watch *watch)
     fg_condition_destroy(watch->unread);
     fg_ring_view_unref(watch->view);
     fg_ring_view_unref(watch->copy);
-    (void)pthread_cond_destroy(&watch->wake);
     (void)pthread_cond_destroy(&watch->moved);
-    (void)pthread_mutex_destroy(&watch->lock);
+    fg_thread_done(&watch->thread);
     free(watch);
 }

@@ -12,8 +12,8 @@
 #include "common/cluster/ring/follow_core.h"
 #include "common/cluster/ring/object.h"
 #include "common/cluster/ring/watch.h"
+#include "common/runtime/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* Pauses after failed reads and lost swaps, doubled in between. */
@@ -43,14 +43,10 @@ struct fg_ring_watch {
     struct fg_ring_watch_member member_config;
     struct fg_ring_object object;
     struct fg_metrics *metrics;
-    pthread_t thread;
-    bool started;
-
-    pthread_mutex_t lock; /* of the fields below; never held for I/O */
-    pthread_cond_t wake;  /* the thread: something is asked for */
-    pthread_cond_t moved; /* those who wait */
+    struct fg_thread thread; /* its lock is of the fields below, and never held for I/O */
+    pthread_cond_t moved;    /* those who wait */
     /* What is asked for. */
-    bool stop, leave, asked;
+    bool leave, asked;
     uint64_t wanted, drained; /* revisions */
     uint64_t generation;      /* at which that was drained */
     bool widening, wishes;    /* there is a wish; it was not taken over yet */

@@ -26,9 +26,9 @@ static void end_wish(struct fg_ring_watch *watch)
     fg_log_info("the ring has a tenant's new shard factor",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
                 fg_lu("shard_factor", wish->shard_factor));
-    (void)pthread_mutex_lock(&watch->lock);
+    fg_thread_lock(&watch->thread);
     watch->widening = false;
-    (void)pthread_mutex_unlock(&watch->lock);
+    fg_thread_unlock(&watch->thread);
 }
 
 static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *event)

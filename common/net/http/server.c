@@ -1,5 +1,6 @@
 /* The server: routes, listening sockets, beginning and end. */
 #include "common/net/http/impl.h"
+#include "common/runtime/thread.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -10,7 +11,6 @@ struct fg_http_server *fg_http_server_create(const struct fg_http_config *config
                                              const struct fg_http_lent *lent)
 {
     struct fg_http_server *server = fg_new(struct fg_http_server);
-    pthread_condattr_t attr;
 
     server->config = *config;
     server->config.pipeline_max = FG_MAX(config->pipeline_max, 1);
@@ -19,11 +19,8 @@ struct fg_http_server *fg_http_server_create(const struct fg_http_config *config
     if (config->connections_per_address_max == 0)
         server->config.connections_per_address_max = FG_MAX(config->connections_max / 2, 1);
     server->lent = *lent;
-    fg_assert(pthread_condattr_init(&attr) == 0);
-    fg_assert(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
-    fg_assert(pthread_cond_init(&server->closed, &attr) == 0);
+    fg_cond_init(&server->closed);
     fg_assert(pthread_mutex_init(&server->lock, NULL) == 0);
-    (void)pthread_condattr_destroy(&attr);
     return server;
 }
 

@@ -2,7 +2,7 @@
 
 #include "common/base/time.h"
 #include "common/net/rpc/kinds.h"
-#include "common/net/rpc/record.h"
+#include "common/net/rpc/peer_metrics.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -138,8 +138,8 @@ static void run_done(struct fg_msg *msg)
 void fg_call_end(struct fg_call *call)
 {
     if (!call->single)
-        fg_record_call(call->peer->record, call->code,
-                       fg_mono_ns(fg_clock_real()) - call->begun_mono_ns);
+        fg_peer_metrics_call(call->peer->metrics, call->code,
+                             fg_mono_ns(fg_clock_real()) - call->begun_mono_ns);
     if (call->home == NULL) {
         call->done(call);
         return;

@@ -2,7 +2,7 @@
 
 #include "common/net/rpc/chunked_replies.h"
 #include "common/net/rpc/message.h"
-#include "common/net/rpc/record.h"
+#include "common/net/rpc/peer_metrics.h"
 #include "common/net/rpc/request.h"
 #include "common/net/rpc/secure.h"
 
@@ -63,7 +63,7 @@ static void on_scrape(void *arg)
 
     (void)pthread_mutex_lock(&rpc->lock);
     for (struct fg_peer *peer = rpc->peers; peer != NULL; peer = peer->next_counted)
-        fg_record_scrape(peer->record, peer);
+        fg_peer_metrics_scrape(peer->metrics, peer);
     if (rpc->server != NULL) {
         fg_metric_set(
             rpc->metrics, RPC_ANSWERS,
@@ -259,7 +259,7 @@ void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url)
     (void)pthread_mutex_lock(&rpc->lock);
     named = rpc->n_peers++ < PEERS_NAMED_MAX;
     (void)pthread_mutex_unlock(&rpc->lock);
-    peer->record = fg_record_create(rpc->registry, named ? label_of(url) : "other");
+    peer->metrics = fg_peer_metrics_create(rpc->registry, named ? label_of(url) : "other");
     (void)pthread_mutex_lock(&rpc->lock);
     peer->next_counted = rpc->peers;
     rpc->peers = peer;
@@ -268,7 +268,7 @@ void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url)
 
 void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer)
 {
-    if (rpc == NULL || peer->record == NULL)
+    if (rpc == NULL || peer->metrics == NULL)
         return;
     (void)pthread_mutex_lock(&rpc->lock);
     for (struct fg_peer **at = &rpc->peers; *at != NULL; at = &(*at)->next_counted)
@@ -278,7 +278,7 @@ void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer)
             break;
         }
     (void)pthread_mutex_unlock(&rpc->lock);
-    fg_record_destroy(fg_take(peer->record));
+    fg_peer_metrics_destroy(fg_take(peer->metrics));
 }
 
 void fg_rpc_show_server(struct fg_rpc *rpc, struct fg_rpc_server *server)

@@ -13,7 +13,7 @@
 
 #include "common/base/time.h"
 #include "common/net/rpc/message.h"
-#include "common/net/rpc/record.h"
+#include "common/net/rpc/peer_metrics.h"
 #include "common/net/rpc/wire.h"
 #include "common/runtime/log.h"
 
@@ -103,7 +103,7 @@ static void give_up(struct fg_keepalive *keepalive)
     if (health.success_mono_ns != keepalive->success_mono_ns ||
         nng_pipe_close(keepalive->asked) != 0)
         return;
-    fg_record_keepalive_close(keepalive->config.peer->record);
+    fg_peer_metrics_keepalive_close(keepalive->config.peer->metrics);
     fg_log_warn("another service does not respond, reconnecting",
                 fg_ls("peer", keepalive->config.url));
 }

@@ -17,7 +17,7 @@
 #include "common/net/rpc/dialing.h"
 #include "common/net/rpc/keepalive.h"
 #include "common/net/rpc/kinds.h"
-#include "common/net/rpc/record.h"
+#include "common/net/rpc/peer_metrics.h"
 #include "common/net/rpc/secure.h"
 #include "common/net/rpc/wire.h"
 #include "common/runtime/log.h"
@@ -118,7 +118,7 @@ static void finish_reply(struct peer_slot *slot)
     nng_msg *reply = nng_aio_get_msg(slot->aio);
 
     slot_give(slot);
-    fg_record_received(call->peer->record, nng_msg_len(reply));
+    fg_peer_metrics_received(call->peer->metrics, nng_msg_len(reply));
     call->transport = reply;
     fg_call_read_reply(call, fg_wire_bytes(reply));
     fg_call_finish(call);
@@ -175,7 +175,7 @@ static void peer_send(struct fg_peer *base, struct fg_call *call)
         fg_call_refuse(call, FG_E_LIMIT, "too many calls in progress");
     } else {
         slot->call = call;
-        fg_record_sent(base->record, fg_rpc_frame_size(&frame));
+        fg_peer_metrics_sent(base->metrics, fg_rpc_frame_size(&frame));
         start_send(slot, fg_wire_msg(&frame), frame.left);
     }
 }

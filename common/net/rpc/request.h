@@ -4,9 +4,9 @@
 #ifndef FG_COMMON_NET_RPC_REQUEST_H
 #define FG_COMMON_NET_RPC_REQUEST_H
 
+#include "common/net/rpc/chunked_requests.h"
 #include "common/net/rpc/connections.h"
 #include "common/net/rpc/message.h"
-#include "common/net/rpc/parts.h"
 
 #include <stdatomic.h>
 
@@ -17,7 +17,7 @@ struct fg_rpc_request {
     enum fg_rpc_method method;
     uint32_t owner;                   /* id of its connection; 0: none */
     struct fg_connection *connection; /* a reference to it; NULL: none */
-    struct fg_parts_whole *whole;     /* owns the bytes if it arrived in parts; else NULL */
+    struct fg_whole_request *whole;   /* owns the bytes if it arrived in parts; else NULL */
     uint64_t charged_bytes;           /* taken from the server's budget */
     /* Of cancellations.h. */
     uint64_t cancel_key; /* 0: it cannot be canceled */

@@ -134,7 +134,7 @@ struct fg_peer {
     /* Internal: counts and times of calls. */
     atomic_uint calls, failures, connections;
     _Atomic int64_t success_mono_ns, failure_mono_ns, late_mono_ns, connected_wall_ns;
-    struct fg_peer_record *record; /* metrics; NULL: none */
+    struct fg_peer_metrics *metrics; /* metrics; NULL: none */
     struct fg_peer *next_counted;
 };
 

@@ -44,7 +44,7 @@ struct fg_rpc_server {
     struct fg_rpc *rpc; /* borrowed; NULL */
     struct fg_chunked_replies *chunked_replies;
     struct fg_budget whole_budget, parts_budget; /* of requests that came whole, and in parts */
-    struct fg_parts *parts;
+    struct fg_chunked_requests *parts;
     struct fg_cancellations *cancellations;
     struct fg_connections *connections;
     struct handler handlers[FG_RPC_METHODS];
@@ -104,7 +104,7 @@ void fg_rpc_request_done(struct fg_rpc_request *req)
 {
     /* First: afterwards a cancellation must not find what the next request will use. */
     fg_cancellations_remove(req->server->cancellations, req);
-    fg_parts_whole_free(fg_take(req->whole));
+    fg_whole_request_free(fg_take(req->whole));
     fg_budget_give(&req->server->whole_budget, req->charged_bytes);
     req->charged_bytes = 0;
     fg_connection_unref(fg_take(req->connection));
@@ -277,7 +277,7 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
 static enum fg_code read_whole(struct fg_rpc_server *server, struct fg_rpc_request *req,
                                struct fg_err *err)
 {
-    struct fg_slice bytes = fg_parts_bytes(req->whole);
+    struct fg_slice bytes = fg_whole_request_bytes(req->whole);
     struct fg_rpc_frame frame;
 
     if (fg_rpc_frame_decode(bytes, &frame, err) != FG_OK)
@@ -479,7 +479,7 @@ static void on_more(struct fg_rpc_request *req, void *arg)
 
 /* Checks what the first part says of the request: the method in its frame. */
 static enum fg_code check_first(struct fg_rpc_server *server, const struct fg_rpc_request *req,
-                                const struct fg_part *part, struct fg_err *err)
+                                const struct fg_request_part *part, struct fg_err *err)
 {
     unsigned method;
 
@@ -498,7 +498,7 @@ static enum fg_code take_part(struct fg_rpc_server *server, struct fg_rpc_reques
                               struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(req->head);
-    struct fg_part part = {
+    struct fg_request_part part = {
         .owner = req->owner, .bytes = req->payload, .deadline_mono_ns = req->deadline_mono_ns};
 
     part.key = fg_cur_le64(&cur);
@@ -509,7 +509,8 @@ static enum fg_code take_part(struct fg_rpc_server *server, struct fg_rpc_reques
                       fg_fail(err, FG_E_INVALID, "part with a head of %zu bytes", req->head.len));
     if (part.offset == 0 && check_first(server, req, &part, err) != FG_OK)
         return err->code;
-    if (fg_parts_add(server->parts, &part, fg_mono_ns(fg_clock_real()), &req->whole, err) == FG_OK)
+    if (fg_chunked_requests_add(server->parts, &part, fg_mono_ns(fg_clock_real()), &req->whole,
+                                err) == FG_OK)
         return FG_OK;
     return refuse(server,
                   err->code == FG_E_UNAVAILABLE ? FG_RPC_REFUSED_BUSY
@@ -542,7 +543,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     server->chunked_replies = fg_chunked_replies_create(fg_rpc_answers_max(rpc));
     fg_budget_init(&server->whole_budget, fg_rpc_requests_max(rpc) / 2);
     fg_budget_init(&server->parts_budget, fg_rpc_requests_max(rpc) / 2);
-    server->parts = fg_parts_create(&server->parts_budget);
+    server->parts = fg_chunked_requests_create(&server->parts_budget);
     server->cancellations = fg_cancellations_create();
     server->connections =
         fg_connections_create(fg_rpc_connections_max(rpc), fg_rpc_connections_per_address_max(rpc));
@@ -588,7 +589,7 @@ static void on_sweep(void *arg)
     if (nng_aio_result(server->sweep_aio) != 0)
         return; /* stopped */
     fg_chunked_replies_sweep(server->chunked_replies, fg_mono_ns(fg_clock_real()));
-    fg_parts_sweep(server->parts, fg_mono_ns(fg_clock_real()));
+    fg_chunked_requests_sweep(server->parts, fg_mono_ns(fg_clock_real()));
     nng_sleep_aio(SWEEP_MS, server->sweep_aio);
 }
 
@@ -641,7 +642,7 @@ static void on_pipe_gone(nng_pipe pipe, nng_pipe_ev event, void *arg)
     (void)event;
     fg_connections_remove(server->connections, owner);
     fg_chunked_replies_drop_owner(server->chunked_replies, owner);
-    fg_parts_drop_owner(server->parts, owner);
+    fg_chunked_requests_drop_owner(server->parts, owner);
 }
 
 static int watch(struct fg_rpc_server *server)
@@ -726,7 +727,7 @@ void fg_rpc_server_destroy(struct fg_rpc_server *server)
     fg_rpc_server_stop(server);
     fg_rpc_show_server(server->rpc, NULL);
     fg_chunked_replies_destroy(server->chunked_replies);
-    fg_parts_destroy(server->parts);
+    fg_chunked_requests_destroy(server->parts);
     fg_cancellations_destroy(server->cancellations);
     fg_connections_destroy(server->connections);
     pthread_cond_destroy(&server->idle);

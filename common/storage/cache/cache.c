@@ -1,5 +1,7 @@
 #include "common/storage/cache/cache.h"
 
+#include "common/runtime/thread.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -264,13 +266,9 @@ static void free_gone(struct fg_cache_entry *gone)
 struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock)
 {
     struct fg_cache *cache = fg_new(struct fg_cache);
-    pthread_condattr_t attr;
 
     (void)pthread_mutex_init(&cache->lock, NULL);
-    fg_assert(pthread_condattr_init(&attr) == 0 &&
-              pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(&cache->changed, &attr) == 0);
-    (void)pthread_condattr_destroy(&attr);
+    fg_cond_init(&cache->changed);
     cache->n_buckets = CACHE_MIN_BUCKETS;
     cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
     ring_init(&cache->unused);

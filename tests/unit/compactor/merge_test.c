@@ -6,7 +6,7 @@
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
 #include "compactor/merge/merge.h"
-#include "compactor/merge/parent_rollup.h"
+#include "compactor/merge/merge_parent.h"
 #include "tests/lib/made.h"
 #include "tests/lib/seeds.h"
 

@@ -1,6 +1,6 @@
 /* Files that somebody looks at in a bucket: limits, expiry, damage, lost answers. */
 #include "common/base/time.h"
-#include "querier/adhoc/store.h"
+#include "querier/adhoc/adhoc_store.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Recording rules: what is refused, the object they are in, and the text of metrics. */
 #include "common/base/time.h"
 #include "querier/rules/expose.h"
-#include "querier/rules/store.h"
+#include "querier/rules/rule_store.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>

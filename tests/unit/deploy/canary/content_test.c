@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-static const struct canary_ledger_shape shape = {
+static const struct canary_journal_shape shape = {
     .seed = 3, .services = 2, .pods = 3, .leaves = 5, .start_ms = 1000, .interval_ms = 10};
 
 static uint32_t child(struct fg_tree *tree, uint32_t parent, const char *name)
@@ -23,8 +23,8 @@ static void add(struct fg_tree *tree, const char *root, const char *branch, cons
 
 static void profiles_are_the_same_each_time(void **state)
 {
-    struct canary_ledger_profile one = canary_ledger_profile(&shape, 17),
-                                 other = canary_ledger_profile(&shape, 18);
+    struct canary_journal_profile one = canary_journal_profile(&shape, 17),
+                                  other = canary_journal_profile(&shape, 18);
     struct fg_buf first, again, next;
 
     (void)state;
@@ -44,7 +44,7 @@ static void profiles_are_the_same_each_time(void **state)
 
 static void upload_paths_name_run_service_and_series(void **state)
 {
-    struct canary_ledger_profile profile = canary_ledger_profile(&shape, 17);
+    struct canary_journal_profile profile = canary_journal_profile(&shape, 17);
     struct fg_buf text;
 
     (void)state;
@@ -54,11 +54,11 @@ static void upload_paths_name_run_service_and_series(void **state)
                         "/ingest?format=pprof&name=flamegrid-canary-1%7Bpod%3D0%2C"
                         "canary_run%3Dabc%7D");
     fg_buf_clear(&text);
-    canary_content_selector(&(struct canary_ledger_range){0, 1, LEDGER_NONE, LEDGER_NONE}, "abc",
+    canary_content_selector(&(struct canary_journal_range){0, 1, JOURNAL_NONE, JOURNAL_NONE}, "abc",
                             &text);
     assert_string_equal((const char *)text.ptr, "{canary_run=\"abc\"}");
     fg_buf_clear(&text);
-    canary_content_selector(&(struct canary_ledger_range){0, 1, 1, 2}, "abc", &text);
+    canary_content_selector(&(struct canary_journal_range){0, 1, 1, 2}, "abc", &text);
     assert_string_equal((const char *)text.ptr,
                         "{canary_run=\"abc\",service_name=\"flamegrid-canary-1\",pod=\"2\"}");
     fg_buf_done(&text);
@@ -81,7 +81,7 @@ static void flame_graph_values_are_summed_by_cell(void **state)
     fg_tree_add(&tree, FG_TREE_ROOT, 80000000);
     canary_content_read(&shape, &tree, cells, &foreign);
     assert_int_equal(cells[0], 1);
-    assert_int_equal(cells[canary_ledger_cell(&shape, 1, 4)], 20);
+    assert_int_equal(cells[canary_journal_cell(&shape, 1, 4)], 20);
     assert_int_equal(foreign, 87654300);
     fg_tree_done(&tree);
 }

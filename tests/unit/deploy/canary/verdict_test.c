@@ -9,52 +9,52 @@
 enum { PROFILES = 60, PENDING_MAX = 32, CELLS = 10, ROUNDS = 20000 };
 
 /* Six profiles in each cell. */
-static const struct canary_ledger_shape shape = {
+static const struct canary_journal_shape shape = {
     .seed = 11, .services = 2, .pods = 3, .leaves = 5, .start_ms = 5000, .interval_ms = 10};
 
-/* A ledger, a query for all of it, and an answer that tests falsify. */
+/* A journal, a query for all of it, and an answer that tests falsify. */
 struct scene {
-    struct canary_ledger *ledger;
-    struct canary_ledger_expected expected;
+    struct canary_journal *journal;
+    struct canary_journal_expected expected;
     int64_t cells[CELLS], foreign;
     struct canary_verdict verdict;
 };
 
 static uint32_t cell_of(uint64_t number)
 {
-    struct canary_ledger_profile profile = canary_ledger_profile(&shape, number);
+    struct canary_journal_profile profile = canary_journal_profile(&shape, number);
 
-    return canary_ledger_cell(&shape, profile.service, profile.leaf);
+    return canary_journal_cell(&shape, profile.service, profile.leaf);
 }
 
 /* Adds the profile to the answer n times. */
 static void put(struct scene *scene, uint64_t number, int times)
 {
-    scene->cells[cell_of(number)] += times * (int64_t)canary_ledger_profile(&shape, number).value;
+    scene->cells[cell_of(number)] += times * (int64_t)canary_journal_profile(&shape, number).value;
 }
 
 /* is_pending: the numbers without an acknowledgement. The answer has all other profiles. */
 static void set_up(struct scene *scene, bool (*is_pending)(uint64_t number))
 {
-    *scene = (struct scene){.ledger = canary_ledger_create(&shape, 64, PENDING_MAX)};
+    *scene = (struct scene){.journal = canary_journal_create(&shape, 64, PENDING_MAX)};
     for (uint64_t number = 0; number < PROFILES; number++) {
-        assert_true(canary_ledger_issue(scene->ledger, number));
+        assert_true(canary_journal_issue(scene->journal, number));
         if (is_pending(number))
             continue;
-        canary_ledger_settle(scene->ledger, number, 1);
+        canary_journal_settle(scene->journal, number, 1);
         put(scene, number, 1);
     }
-    canary_ledger_expect(scene->ledger,
-                         &(struct canary_ledger_range){shape.start_ms,
-                                                       canary_ledger_end_ms(scene->ledger),
-                                                       LEDGER_NONE, LEDGER_NONE},
-                         &scene->expected);
+    canary_journal_expect(scene->journal,
+                          &(struct canary_journal_range){shape.start_ms,
+                                                         canary_journal_end_ms(scene->journal),
+                                                         JOURNAL_NONE, JOURNAL_NONE},
+                          &scene->expected);
 }
 
 static void judge(struct scene *scene)
 {
     canary_verdict_done(&scene->verdict);
-    canary_verdict_of_cells(scene->ledger, &scene->expected, scene->cells, scene->foreign,
+    canary_verdict_of_cells(scene->journal, &scene->expected, scene->cells, scene->foreign,
                             &scene->verdict);
 }
 
@@ -65,14 +65,14 @@ static void judge_total(struct scene *scene)
     for (size_t i = 0; i < CELLS; i++)
         total += scene->cells[i];
     canary_verdict_done(&scene->verdict);
-    canary_verdict_of_total(scene->ledger, &scene->expected, total, &scene->verdict);
+    canary_verdict_of_total(scene->journal, &scene->expected, total, &scene->verdict);
 }
 
 static void tear_down(struct scene *scene)
 {
     canary_verdict_done(&scene->verdict);
-    canary_ledger_expected_done(&scene->expected);
-    canary_ledger_destroy(scene->ledger);
+    canary_journal_expected_done(&scene->expected);
+    canary_journal_destroy(scene->journal);
 }
 
 static bool none(uint64_t number)

@@ -1,9 +1,9 @@
 /* Large requests, many connections: what callers can make a server hold. */
 #include "common/base/time.h"
 #include "common/net/rpc/call.h"
+#include "common/net/rpc/chunked_requests.h"
 #include "common/net/rpc/context.h"
 #include "common/net/rpc/kinds.h"
-#include "common/net/rpc/parts.h"
 #include "common/net/rpc/request.h"
 #include "tests/lib/rpc_run.h"
 
@@ -190,30 +190,30 @@ static void a_request_that_never_fits_is_too_large(void **state)
 
 /* --- the table of parts --- */
 
-static enum fg_code add(struct fg_parts *parts, struct fg_part part, int64_t now_ns,
-                        struct fg_parts_whole **ret_whole)
+static enum fg_code add(struct fg_chunked_requests *parts, struct fg_request_part part,
+                        int64_t now_ns, struct fg_whole_request **ret_whole)
 {
     struct fg_err err;
 
-    return fg_parts_add(parts, &part, now_ns, ret_whole, &err);
+    return fg_chunked_requests_add(parts, &part, now_ns, ret_whole, &err);
 }
 
 static void parts_are_dropped_at_their_deadline_and_with_their_connection(void **state)
 {
     const int64_t second = FG_SECOND_NS;
-    struct fg_part part = {.owner = 1,
-                           .key = 1,
-                           .total = 10,
-                           .bytes = FG_LIT("12345"),
-                           .deadline_mono_ns = 90 * second};
-    struct fg_part rest = part, other = part;
-    struct fg_parts_whole *whole;
+    struct fg_request_part part = {.owner = 1,
+                                   .key = 1,
+                                   .total = 10,
+                                   .bytes = FG_LIT("12345"),
+                                   .deadline_mono_ns = 90 * second};
+    struct fg_request_part rest = part, other = part;
+    struct fg_whole_request *whole;
     struct fg_budget budget;
-    struct fg_parts *parts;
+    struct fg_chunked_requests *parts;
 
     (void)state;
     fg_budget_init(&budget, 15);
-    parts = fg_parts_create(&budget);
+    parts = fg_chunked_requests_create(&budget);
     rest.offset = 5;
     rest.bytes = FG_LIT("67890");
     other.owner = 2;
@@ -233,31 +233,31 @@ static void parts_are_dropped_at_their_deadline_and_with_their_connection(void *
     rest.offset = 5;
     rest.bytes.len = 5;
     assert_int_equal(add(parts, rest, 0, &whole), FG_OK);
-    assert_true(fg_slice_is(fg_parts_bytes(whole), "1234567890"));
+    assert_true(fg_slice_is(fg_whole_request_bytes(whole), "1234567890"));
     assert_int_equal(fg_budget_used(&budget), 10); /* until it is answered */
-    fg_parts_whole_free(whole);
+    fg_whole_request_free(whole);
     assert_int_equal(fg_budget_used(&budget), 0);
 
     assert_int_equal(add(parts, part, 0, &whole), FG_OK);
-    fg_parts_drop_owner(parts, 2);
+    fg_chunked_requests_drop_owner(parts, 2);
     assert_int_equal(fg_budget_used(&budget), 10);
-    fg_parts_drop_owner(parts, 1);
+    fg_chunked_requests_drop_owner(parts, 1);
     assert_int_equal(fg_budget_used(&budget), 0);
 
     assert_int_equal(add(parts, part, 0, &whole), FG_OK);
-    fg_parts_sweep(parts, 29 * second);
+    fg_chunked_requests_sweep(parts, 29 * second);
     assert_int_equal(fg_budget_used(&budget), 10);
-    fg_parts_sweep(parts, 30 * second); /* nobody sends the rest */
+    fg_chunked_requests_sweep(parts, 30 * second); /* nobody sends the rest */
     assert_int_equal(fg_budget_used(&budget), 0);
 
     part.deadline_mono_ns = second;
     assert_int_equal(add(parts, part, 0, &whole), FG_OK);
-    fg_parts_sweep(parts, second);
+    fg_chunked_requests_sweep(parts, second);
     assert_int_equal(fg_budget_used(&budget), 0);
 
     part.total = 16;
     assert_int_equal(add(parts, part, 0, &whole), FG_E_TOO_LARGE);
-    fg_parts_destroy(parts);
+    fg_chunked_requests_destroy(parts);
 }
 
 /* --- many callers --- */

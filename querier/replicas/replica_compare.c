@@ -1,4 +1,4 @@
-#include "querier/replicas/compare.h"
+#include "querier/replicas/replica_compare.h"
 
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static bool are_ascending(struct fg_slice ids)
 }
 
 static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct qry_shard_map *summed,
-                             struct qry_compare_sum *ret_sum, struct fg_err *err)
+                             struct qry_replica_compare_sum *ret_sum, struct fg_err *err)
 {
     struct fg_slice ids = fg_bytes(from->ids.data, from->ids.len);
 
@@ -47,7 +47,7 @@ static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct qry_s
     if (ids.len % FG_ID_BYTES != 0 || !are_ascending(ids))
         return fg_fail(err, FG_E_CORRUPT, "ids of shard %u: %zu bytes, or not ascending",
                        from->shard, ids.len);
-    *ret_sum = (struct qry_compare_sum){
+    *ret_sum = (struct qry_replica_compare_sum){
         .shard = (uint16_t)from->shard,
         .window = from->window,
         .count = from->count,
@@ -57,11 +57,12 @@ static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct qry_s
     return FG_OK;
 }
 
-enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
-                              const struct qry_shard_map *summed, struct fg_arena *arena,
-                              struct qry_compare_answer *ret_answer, struct fg_err *err)
+enum fg_code qry_replica_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
+                                      const struct qry_shard_map *summed, struct fg_arena *arena,
+                                      struct qry_replica_compare_answer *ret_answer,
+                                      struct fg_err *err)
 {
-    struct qry_compare_sum *read = fg_arena_new(arena, struct qry_compare_sum, n);
+    struct qry_replica_compare_sum *read = fg_arena_new(arena, struct qry_replica_compare_sum, n);
 
     if (read == NULL)
         return too_large(err);
@@ -73,14 +74,14 @@ enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
             cmp_groups(read[i - 1].shard, read[i - 1].window, read[i].shard, read[i].window) >= 0)
             return fg_fail(err, FG_E_CORRUPT, "sums of groups are not in order");
     }
-    *ret_answer = (struct qry_compare_answer){.sums = read, .n = n, .summed = *summed};
+    *ret_answer = (struct qry_replica_compare_answer){.sums = read, .n = n, .summed = *summed};
     return FG_OK;
 }
 
 /* ---- group after group ---- */
 
 struct compare_entry {
-    const struct qry_compare_sum *sum;
+    const struct qry_replica_compare_sum *sum;
     uint32_t from;
 };
 
@@ -93,7 +94,7 @@ static int cmp_entries(const void *left, const void *right)
 }
 
 /* Lists the sums of all answers, group by group. */
-static enum fg_code list_entries(const struct qry_compare_answer *answers, uint32_t n,
+static enum fg_code list_entries(const struct qry_replica_compare_answer *answers, uint32_t n,
                                  struct fg_arena *arena, struct compare_entry **ret_entries,
                                  size_t *ret_n, struct fg_err *err)
 {
@@ -118,7 +119,7 @@ static enum fg_code list_entries(const struct qry_compare_answer *answers, uint3
 /* Returns the end of the entries of the same group. */
 static size_t group_end(const struct compare_entry *entries, size_t n, size_t from)
 {
-    const struct qry_compare_sum *first = entries[from].sum;
+    const struct qry_replica_compare_sum *first = entries[from].sum;
     size_t end = from + 1;
 
     while (end < n && cmp_groups(first->shard, first->window, entries[end].sum->shard,
@@ -130,10 +131,10 @@ static size_t group_end(const struct compare_entry *entries, size_t n, size_t fr
 /* ---- comparing ---- */
 
 struct compare_work {
-    const struct qry_compare_answer *answers;
+    const struct qry_replica_compare_answer *answers;
     uint32_t n;
     struct fg_arena *arena;
-    struct qry_compare_result *result;
+    struct qry_replica_compare_result *result;
 };
 
 /* Returns the answer whose data counts for the shard; n: none. */
@@ -149,10 +150,10 @@ static uint32_t data_of(const struct compare_work *work, uint16_t shard)
 /* Returns true if an answer counts something else than the one that gives the data. An answer that
  * counts nothing has nothing that could be missing. */
 static bool differs(const struct compare_entry *entries, size_t n,
-                    const struct qry_compare_sum *own)
+                    const struct qry_replica_compare_sum *own)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct qry_compare_sum *sum = entries[i].sum;
+        const struct qry_replica_compare_sum *sum = entries[i].sum;
 
         if (sum->count > 0 &&
             (sum->count != own->count || fg_id_cmp(sum->digest, own->digest) != 0))
@@ -161,28 +162,29 @@ static bool differs(const struct compare_entry *entries, size_t n,
     return false;
 }
 
-static enum fg_code add_differ(struct compare_work *work, const struct qry_compare_sum *sum,
+static enum fg_code add_differ(struct compare_work *work, const struct qry_replica_compare_sum *sum,
                                struct fg_err *err)
 {
-    struct qry_compare_result *result = work->result;
+    struct qry_replica_compare_result *result = work->result;
 
     if (!fg_arena_grow(work->arena, &result->differ, result->n_differ, 1, &result->cap_differ,
                        sizeof *result->differ))
         return too_large(err);
-    result->differ[result->n_differ++] = (struct qry_compare_group){sum->shard, sum->window};
+    result->differ[result->n_differ++] =
+        (struct qry_replica_compare_group){sum->shard, sum->window};
     return FG_OK;
 }
 
 static enum fg_code add_missing(struct compare_work *work, const struct compare_entry *entry,
                                 struct fg_id id, struct fg_err *err)
 {
-    struct qry_compare_result *result = work->result;
+    struct qry_replica_compare_result *result = work->result;
 
     if (!fg_arena_grow(work->arena, &result->missing, result->n_missing, 1, &result->cap_missing,
                        sizeof *result->missing))
         return too_large(err);
     result->missing[result->n_missing++] =
-        (struct qry_compare_missing){entry->from, entry->sum->shard, id};
+        (struct qry_replica_compare_missing){entry->from, entry->sum->shard, id};
     return FG_OK;
 }
 
@@ -206,14 +208,14 @@ static enum fg_code add_others(struct compare_work *work, const struct compare_e
 
 static int cmp_by_id(const void *left, const void *right)
 {
-    const struct qry_compare_missing *a = left, *b = right;
+    const struct qry_replica_compare_missing *a = left, *b = right;
     int order = fg_id_cmp(a->id, b->id);
 
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
 /* Keeps one holder of each missing profile: fetched from two, it would count twice. */
-static void drop_doubles(struct qry_compare_result *result, uint32_t from)
+static void drop_doubles(struct qry_replica_compare_result *result, uint32_t from)
 {
     uint32_t kept = from;
 
@@ -229,9 +231,9 @@ static void drop_doubles(struct qry_compare_result *result, uint32_t from)
 static enum fg_code compare_group(struct compare_work *work, const struct compare_entry *entries,
                                   size_t n, struct fg_err *err)
 {
-    static const struct qry_compare_sum nothing;
+    static const struct qry_replica_compare_sum nothing;
     uint32_t owner = data_of(work, entries[0].sum->shard), before = work->result->n_missing;
-    const struct qry_compare_sum *own = &nothing;
+    const struct qry_replica_compare_sum *own = &nothing;
 
     for (size_t i = 0; i < n; i++)
         if (entries[i].from == owner)
@@ -251,18 +253,19 @@ static enum fg_code compare_group(struct compare_work *work, const struct compar
 
 static int cmp_by_from(const void *left, const void *right)
 {
-    const struct qry_compare_missing *a = left, *b = right;
+    const struct qry_replica_compare_missing *a = left, *b = right;
 
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
     return fg_id_cmp(a->id, b->id);
 }
 
-enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint32_t n,
-                                 struct fg_arena *arena, struct qry_compare_result *ret_result,
-                                 struct fg_err *err)
+enum fg_code qry_replica_compare_answers(const struct qry_replica_compare_answer *answers,
+                                         uint32_t n, struct fg_arena *arena,
+                                         struct qry_replica_compare_result *ret_result,
+                                         struct fg_err *err)
 {
-    struct qry_compare_result result = {0};
+    struct qry_replica_compare_result result = {0};
     struct compare_work work = {answers, n, arena, &result};
     struct compare_entry *entries = NULL;
     size_t n_entries = 0;
@@ -281,8 +284,9 @@ enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint3
     return FG_OK;
 }
 
-enum fg_code qry_compare_greatest(const struct qry_compare_answer *answers, uint32_t n,
-                                  struct fg_arena *arena, uint64_t *ret_count, struct fg_err *err)
+enum fg_code qry_replica_compare_greatest(const struct qry_replica_compare_answer *answers,
+                                          uint32_t n, struct fg_arena *arena, uint64_t *ret_count,
+                                          struct fg_err *err)
 {
     struct compare_entry *entries = NULL;
     size_t n_entries = 0;

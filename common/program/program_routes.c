@@ -1,4 +1,4 @@
-#include "common/program/admin.h"
+#include "common/program/program_routes.h"
 
 #include "common/access/registry/registry.h"
 #include "common/base/json_writer.h"
@@ -23,14 +23,14 @@ static void respond_text(struct fg_http_request *req, unsigned status, const cha
 
 static void get_ready(struct fg_http_request *req, void *arg)
 {
-    const struct fg_admin *admin = arg;
+    const struct fg_program_routes *routes = arg;
     struct fg_buf text, conditions;
     bool fault;
 
     fg_buf_init(&text, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_init(&conditions, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_puts(&text, "not ready: ");
-    fault = admin->unready(admin->arg, &text);
+    fault = routes->unready(routes->arg, &text);
     if (fault) {
         fg_buf_putc(&text, '\n');
     } else {
@@ -39,7 +39,7 @@ static void get_ready(struct fg_http_request *req, void *arg)
     }
     /* Conditions are listed, too, but do not make the service unready: a load balancer would
      * take away what still works. */
-    fg_conditions_write(admin->conditions, &conditions);
+    fg_conditions_write(routes->conditions, &conditions);
     if (conditions.len > 0 && !fault)
         fg_buf_putc(&text, '\n');
     fg_buf_put(&text, fg_buf_slice(&conditions));
@@ -57,7 +57,7 @@ static void get_healthz(struct fg_http_request *req, void *arg)
 /* What /ready says, for clients of gRPC. It takes no worker: those may all be busy. */
 static void check_health(struct fg_http_request *req, void *arg)
 {
-    const struct fg_admin *admin = arg;
+    const struct fg_program_routes *routes = arg;
     Grpc__Health__V1__HealthCheckResponse out = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     struct fg_arena *arena;
     struct fg_connect_call call;
@@ -74,7 +74,7 @@ static void check_health(struct fg_http_request *req, void *arg)
     } else {
         fg_buf_init(&why, ADMIN_ANSWER_MAX_BYTES);
         fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-        out.status = admin->unready(admin->arg, &why)
+        out.status = routes->unready(routes->arg, &why)
                          ? GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_NOT_SERVING
                          : GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_SERVING;
         fg_connect_write(&call, &out.base, NULL, &body);
@@ -112,11 +112,11 @@ static void get_nothing(struct fg_http_request *req, void *arg)
 
 static void get_config(struct fg_http_request *req, void *arg)
 {
-    const struct fg_admin *admin = arg;
+    const struct fg_program_routes *routes = arg;
     struct fg_buf body;
 
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_conf_write_yaml(admin->conf, &body);
+    fg_conf_write_yaml(routes->conf, &body);
     fg_http_respond(req, 200, "text/plain; charset=utf-8", &body);
 }
 
@@ -138,12 +138,12 @@ static void put_setting(void *arg, const struct fg_conf_setting *setting)
  * mode header says which tenant calls and never who is an admin. */
 static void get_settings(struct fg_http_request *req, void *arg)
 {
-    const struct fg_admin *admin = arg;
+    const struct fg_program_routes *routes = arg;
     struct fg_buf body;
     struct fg_json_writer json = fg_json_writer(&body);
     struct fg_err err;
 
-    if (fg_access_mode(admin->access) == FG_ACCESS_HEADER) {
+    if (fg_access_mode(routes->access) == FG_ACCESS_HEADER) {
         (void)fg_fail(&err, FG_E_DENIED,
                       "with access.mode header nobody is known to be an admin: GET /config of "
                       "admin_listen has the settings");
@@ -152,9 +152,9 @@ static void get_settings(struct fg_http_request *req, void *arg)
     }
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
     fg_json_begin_object(&json, NULL);
-    fg_json_put_cstr(&json, "program", admin->program);
+    fg_json_put_cstr(&json, "program", routes->program);
     fg_json_begin_array(&json, "settings");
-    fg_conf_each(admin->conf, put_setting, &json);
+    fg_conf_each(routes->conf, put_setting, &json);
     fg_json_end(&json);
     fg_json_end(&json);
     fg_buf_putc(&body, '\n');
@@ -212,14 +212,14 @@ static void put_routes(struct fg_json_writer *json, const char *name,
 
 static void get_routes(struct fg_http_request *req, void *arg)
 {
-    const struct fg_admin *admin = arg;
+    const struct fg_program_routes *routes = arg;
     struct fg_buf body;
     struct fg_json_writer json = fg_json_writer(&body);
 
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
     fg_json_begin_object(&json, NULL);
-    put_routes(&json, "listen", admin->clients);
-    put_routes(&json, "admin_listen", admin->operators);
+    put_routes(&json, "listen", routes->clients);
+    put_routes(&json, "admin_listen", routes->operators);
     fg_json_end(&json);
     fg_buf_putc(&body, '\n');
     fg_http_respond(req, 200, "application/json", &body);
@@ -249,22 +249,22 @@ static void get_buildinfo(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-static void add(struct fg_admin *admin, struct fg_http_server *server,
-                const struct fg_http_route *routes, size_t n_routes)
+static void add(struct fg_program_routes *routes, struct fg_http_server *server,
+                const struct fg_http_route *list, size_t n)
 {
-    for (size_t i = 0; i < n_routes; i++) {
-        struct fg_http_route route = routes[i];
+    for (size_t i = 0; i < n; i++) {
+        struct fg_http_route route = list[i];
 
         /* Most routes are GET; the table says so only for others. */
         if (route.methods == 0)
             route.methods = FG_HTTP_GET;
-        route.arg = admin;
+        route.arg = routes;
         fg_http_server_route(server, &route);
     }
 }
 
-void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
-                     struct fg_http_server *operators)
+void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_server *clients,
+                           struct fg_http_server *operators)
 {
     const struct fg_http_route for_all[] = {
         {.path = "/ready", .handler = get_ready, .kind = FG_HTTP_PROBE},
@@ -304,20 +304,20 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
         {.path = "/routes", .handler = get_routes, .kind = FG_HTTP_READS, .scopes = FG_SCOPE_ADMIN},
     };
 
-    admin->clients = clients;
-    admin->operators = operators;
+    routes->clients = clients;
+    routes->operators = operators;
 
-    add(admin, clients, for_all, FG_COUNT(for_all));
-    add(admin, operators, for_all, FG_COUNT(for_all));
-    add(admin, operators, for_operators, FG_COUNT(for_operators));
+    add(routes, clients, for_all, FG_COUNT(for_all));
+    add(routes, operators, for_all, FG_COUNT(for_all));
+    add(routes, operators, for_operators, FG_COUNT(for_operators));
 }
 
-void fg_admin_settings_route(struct fg_admin *admin)
+void fg_program_routes_add_settings(struct fg_program_routes *routes)
 {
     const struct fg_http_route route = {.path = "/api/settings",
                                         .handler = get_settings,
                                         .kind = FG_HTTP_READS,
                                         .scopes = FG_SCOPE_ADMIN};
 
-    add(admin, admin->clients, &route, 1);
+    add(routes, routes->clients, &route, 1);
 }

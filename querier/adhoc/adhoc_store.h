@@ -10,8 +10,8 @@
  * Thread: any that may wait for the bucket. Memory: the arena's, except for contents.
  * Errors: FG_E_UNIMPLEMENTED: there is no bucket. Errors of the bucket.
  */
-#ifndef FG_QUERIER_ADHOC_STORE_H
-#define FG_QUERIER_ADHOC_STORE_H
+#ifndef FG_QUERIER_ADHOC_ADHOC_STORE_H
+#define FG_QUERIER_ADHOC_ADHOC_STORE_H
 
 #include "common/base/arena.h"
 #include "common/cluster/manifest/name.h"

@@ -1,4 +1,4 @@
-#include "querier/adhoc/store.h"
+#include "querier/adhoc/adhoc_store.h"
 
 #include "common/base/crc32c.h"
 #include "common/storage/bucket/message_object.h"

@@ -1,4 +1,4 @@
-#include "common/net/rpc/parts.h"
+#include "common/net/rpc/chunked_requests.h"
 
 #include "common/base/buf.h"
 #include "common/base/time.h"
@@ -9,7 +9,7 @@ enum { REQUESTS_MAX = 256 }; /* a table that is walked: requests in parts are of
 
 static const int64_t IDLE_NS = 30 * FG_SECOND_NS; /* as of answers that wait (chunked_replies.c) */
 
-struct fg_parts_whole {
+struct fg_whole_request {
     struct fg_budget *budget;
     uint64_t charged_bytes;
     struct fg_buf bytes;
@@ -18,28 +18,28 @@ struct fg_parts_whole {
     int64_t end_mono_ns, idle_end_mono_ns;
 };
 
-struct fg_parts {
+struct fg_chunked_requests {
     struct fg_budget *budget;
     pthread_mutex_t lock; /* of all below; held while a part is copied, which is a megabyte */
-    struct fg_parts_whole *requests[REQUESTS_MAX];
+    struct fg_whole_request *requests[REQUESTS_MAX];
     size_t n;
 };
 
-struct fg_parts *fg_parts_create(struct fg_budget *budget)
+struct fg_chunked_requests *fg_chunked_requests_create(struct fg_budget *budget)
 {
-    struct fg_parts *parts = fg_new(struct fg_parts);
+    struct fg_chunked_requests *parts = fg_new(struct fg_chunked_requests);
 
     parts->budget = budget;
     (void)pthread_mutex_init(&parts->lock, NULL);
     return parts;
 }
 
-struct fg_slice fg_parts_bytes(const struct fg_parts_whole *whole)
+struct fg_slice fg_whole_request_bytes(const struct fg_whole_request *whole)
 {
     return fg_buf_slice(&whole->bytes);
 }
 
-void fg_parts_whole_free(struct fg_parts_whole *whole)
+void fg_whole_request_free(struct fg_whole_request *whole)
 {
     if (whole == NULL)
         return;
@@ -49,38 +49,39 @@ void fg_parts_whole_free(struct fg_parts_whole *whole)
 }
 
 /* Locked. */
-static struct fg_parts_whole *take_out(struct fg_parts *parts, size_t i)
+static struct fg_whole_request *take_out(struct fg_chunked_requests *parts, size_t i)
 {
-    struct fg_parts_whole *one = parts->requests[i];
+    struct fg_whole_request *one = parts->requests[i];
 
     parts->requests[i] = parts->requests[--parts->n];
     return one;
 }
 
-void fg_parts_destroy(struct fg_parts *parts)
+void fg_chunked_requests_destroy(struct fg_chunked_requests *parts)
 {
     if (parts == NULL)
         return;
     while (parts->n > 0)
-        fg_parts_whole_free(take_out(parts, parts->n - 1));
+        fg_whole_request_free(take_out(parts, parts->n - 1));
     (void)pthread_mutex_destroy(&parts->lock);
     free(parts);
 }
 
 /* Locked. */
-static void sweep(struct fg_parts *parts, int64_t now_mono_ns)
+static void sweep(struct fg_chunked_requests *parts, int64_t now_mono_ns)
 {
     for (size_t i = parts->n; i-- > 0;)
         if (FG_MIN(parts->requests[i]->end_mono_ns, parts->requests[i]->idle_end_mono_ns) <=
             now_mono_ns)
-            fg_parts_whole_free(take_out(parts, i));
+            fg_whole_request_free(take_out(parts, i));
 }
 
 /* Locked. The room is charged now and allocated at once, so that each part is copied once. The
  * system gives it real memory only as parts come. */
-static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, struct fg_err *err)
+static enum fg_code begin(struct fg_chunked_requests *parts, const struct fg_request_part *part,
+                          struct fg_err *err)
 {
-    struct fg_parts_whole *one;
+    struct fg_whole_request *one;
 
     if (part->total > parts->budget->limit_bytes)
         return fg_fail(
@@ -94,7 +95,7 @@ static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, st
                        (unsigned long long)part->total,
                        (unsigned long long)fg_budget_used(parts->budget),
                        (unsigned long long)parts->budget->limit_bytes);
-    one = fg_new(struct fg_parts_whole);
+    one = fg_new(struct fg_whole_request);
     one->budget = parts->budget;
     one->charged_bytes = part->total;
     one->owner = part->owner;
@@ -108,7 +109,7 @@ static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, st
 }
 
 /* Returns the index of the part's request, or parts->n. Locked. */
-static size_t find(const struct fg_parts *parts, const struct fg_part *part)
+static size_t find(const struct fg_chunked_requests *parts, const struct fg_request_part *part)
 {
     size_t i = 0;
 
@@ -119,11 +120,12 @@ static size_t find(const struct fg_parts *parts, const struct fg_part *part)
 }
 
 /* Locked. */
-static enum fg_code add(struct fg_parts *parts, const struct fg_part *part, int64_t now_mono_ns,
-                        struct fg_parts_whole **ret_whole, struct fg_err *err)
+static enum fg_code add(struct fg_chunked_requests *parts, const struct fg_request_part *part,
+                        int64_t now_mono_ns, struct fg_whole_request **ret_whole,
+                        struct fg_err *err)
 {
     size_t i = find(parts, part);
-    struct fg_parts_whole *one;
+    struct fg_whole_request *one;
 
     if (i == parts->n && part->offset > 0)
         return fg_fail(err, FG_E_UNAVAILABLE, "the first chunks of the request were discarded");
@@ -143,8 +145,9 @@ static enum fg_code add(struct fg_parts *parts, const struct fg_part *part, int6
     return FG_OK;
 }
 
-enum fg_code fg_parts_add(struct fg_parts *parts, const struct fg_part *part, int64_t now_mono_ns,
-                          struct fg_parts_whole **ret_whole, struct fg_err *err)
+enum fg_code fg_chunked_requests_add(struct fg_chunked_requests *parts,
+                                     const struct fg_request_part *part, int64_t now_mono_ns,
+                                     struct fg_whole_request **ret_whole, struct fg_err *err)
 {
     enum fg_code code;
 
@@ -160,16 +163,16 @@ enum fg_code fg_parts_add(struct fg_parts *parts, const struct fg_part *part, in
     return code;
 }
 
-void fg_parts_drop_owner(struct fg_parts *parts, uint32_t owner)
+void fg_chunked_requests_drop_owner(struct fg_chunked_requests *parts, uint32_t owner)
 {
     (void)pthread_mutex_lock(&parts->lock);
     for (size_t i = parts->n; i-- > 0;)
         if (parts->requests[i]->owner == owner)
-            fg_parts_whole_free(take_out(parts, i));
+            fg_whole_request_free(take_out(parts, i));
     (void)pthread_mutex_unlock(&parts->lock);
 }
 
-void fg_parts_sweep(struct fg_parts *parts, int64_t now_mono_ns)
+void fg_chunked_requests_sweep(struct fg_chunked_requests *parts, int64_t now_mono_ns)
 {
     (void)pthread_mutex_lock(&parts->lock);
     sweep(parts, now_mono_ns);

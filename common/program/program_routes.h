@@ -1,10 +1,10 @@
 /*
  * The routes that every program has; program.h describes them.
  *
- * Thread: fg_admin_routes() before the servers start; the handlers run on any loop.
+ * Thread: fg_program_routes_add() before the servers start; the handlers run on any loop.
  */
-#ifndef FG_COMMON_PROGRAM_ADMIN_H
-#define FG_COMMON_PROGRAM_ADMIN_H
+#ifndef FG_COMMON_PROGRAM_PROGRAM_ROUTES_H
+#define FG_COMMON_PROGRAM_PROGRAM_ROUTES_H
 
 #include "common/access/access.h"
 #include "common/net/http.h"
@@ -12,7 +12,7 @@
 #include "common/runtime/config.h"
 
 /* Everything is borrowed and outlives the servers. */
-struct fg_admin {
+struct fg_program_routes {
     const char *program; /* its name, for GET /api/settings */
     struct fg_access *access;
     const struct fg_conf *conf;       /* that GET /config and /api/settings show */
@@ -20,18 +20,18 @@ struct fg_admin {
     /* Returns true and appends the reason if GET /ready has to answer 503. Any thread. */
     bool (*unready)(void *arg, struct fg_buf *why);
     void *arg;
-    /* Set by fg_admin_routes(); GET /routes lists their routes. */
+    /* Set by fg_program_routes_add(); GET /routes lists their routes. */
     struct fg_http_server *clients;
     const struct fg_http_server *operators;
 };
 
 /* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config and /routes to
  * that of the operators. */
-void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
-                     struct fg_http_server *operators);
+void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_server *clients,
+                           struct fg_http_server *operators);
 
 /* Adds GET /api/settings, for the page, to the server for clients: of programs that serve the page.
- * After fg_admin_routes(). */
-void fg_admin_settings_route(struct fg_admin *admin);
+ * After fg_program_routes_add(). */
+void fg_program_routes_add_settings(struct fg_program_routes *routes);
 
 #endif

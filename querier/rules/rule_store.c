@@ -1,4 +1,4 @@
-#include "querier/rules/store.h"
+#include "querier/rules/rule_store.h"
 
 #include "common/base/value.h"
 #include "common/cluster/manifest/name.h"

@@ -1,4 +1,4 @@
-#include "compactor/merge/parent_rollup.h"
+#include "compactor/merge/merge_parent.h"
 
 #include "common/base/time.h"
 

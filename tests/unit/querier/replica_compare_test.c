@@ -1,5 +1,5 @@
 /* Tests the comparison of replicas against plain sets. */
-#include "querier/replicas/compare.h"
+#include "querier/replicas/replica_compare.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,11 +105,11 @@ static void add_to(struct world *world, Fg__Inner__GroupSum *sum, const struct p
     sum->count++;
 }
 
-static struct qry_compare_answer answer_of(struct world *world, uint32_t replica)
+static struct qry_replica_compare_answer answer_of(struct world *world, uint32_t replica)
 {
     Fg__Inner__GroupSum **sums = fg_arena_new(world->arena, Fg__Inner__GroupSum *, world->n + 1);
     uint8_t *maps = fg_arena_new(world->arena, uint8_t, 2);
-    struct qry_compare_answer answer;
+    struct qry_replica_compare_answer answer;
     struct qry_shard_map summed;
     struct fg_err err;
     size_t n = 0;
@@ -135,27 +135,29 @@ static struct qry_compare_answer answer_of(struct world *world, uint32_t replica
         add_to(world, sums[n - 1], profile);
     }
     summed = (struct qry_shard_map){0, fg_bytes(&maps[1], 1)};
-    assert_int_equal(qry_compare_read(sums, n, &summed, world->arena, &answer, &err), FG_OK);
+    assert_int_equal(qry_replica_compare_read(sums, n, &summed, world->arena, &answer, &err),
+                     FG_OK);
     answer.data = (struct qry_shard_map){0, fg_bytes(&maps[0], 1)};
     return answer;
 }
 
-static struct qry_compare_result ask(struct world *world)
+static struct qry_replica_compare_result ask(struct world *world)
 {
-    struct qry_compare_answer answers[REPLICAS];
-    struct qry_compare_result result;
+    struct qry_replica_compare_answer answers[REPLICAS];
+    struct qry_replica_compare_result result;
     struct fg_err err;
 
     for (uint32_t r = 0; r < world->n_replicas; r++)
         answers[r] = answer_of(world, r);
-    assert_int_equal(qry_compare_answers(answers, world->n_replicas, world->arena, &result, &err),
-                     FG_OK);
+    assert_int_equal(
+        qry_replica_compare_answers(answers, world->n_replicas, world->arena, &result, &err),
+        FG_OK);
     return result;
 }
 
 /* ---- what has to come out ---- */
 
-static bool differs(const struct qry_compare_result *result, const struct profile *profile)
+static bool differs(const struct qry_replica_compare_result *result, const struct profile *profile)
 {
     for (uint32_t i = 0; i < result->n_differ; i++)
         if (result->differ[i].shard == profile->shard &&
@@ -164,7 +166,7 @@ static bool differs(const struct qry_compare_result *result, const struct profil
     return false;
 }
 
-static unsigned times_missing(const struct qry_compare_result *result,
+static unsigned times_missing(const struct qry_replica_compare_result *result,
                               const struct profile *profile)
 {
     unsigned times = 0;
@@ -179,7 +181,7 @@ static unsigned times_missing(const struct qry_compare_result *result,
 }
 
 /* In a group without differences each profile is in the data or missing, and never both. */
-static void expect_whole(struct world *world, const struct qry_compare_result *result)
+static void expect_whole(struct world *world, const struct qry_replica_compare_result *result)
 {
     for (uint32_t i = 0; i < world->n; i++) {
         const struct profile *profile = &world->profiles[i];
@@ -197,7 +199,7 @@ static void expect_whole(struct world *world, const struct qry_compare_result *r
 }
 
 /* Groups that are equal on all replicas are not requested. */
-static bool all_hold_alike(const struct world *world, const struct qry_compare_group *group)
+static bool all_hold_alike(const struct world *world, const struct qry_replica_compare_group *group)
 {
     for (uint32_t i = 0; i < world->n; i++) {
         const struct profile *profile = &world->profiles[i];
@@ -217,7 +219,7 @@ static void comparison_finds_each_profile_once(void **state)
 
     (void)state;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct qry_compare_result result;
+        struct qry_replica_compare_result result;
 
         world.arena = fg_arena_create(SIZE_MAX);
         make_world(&world);
@@ -240,17 +242,17 @@ static void comparison_finds_each_profile_once(void **state)
 
 static void the_largest_count_of_each_window_is_added(void **state)
 {
-    struct qry_compare_sum a[] = {{.shard = 1, .window = 1, .count = 3},
-                                  {.shard = 1, .window = 2, .count = 5}};
-    struct qry_compare_sum b[] = {{.shard = 1, .window = 2, .count = 6},
-                                  {.shard = 2, .window = 1, .count = 1}};
-    const struct qry_compare_answer answers[] = {{.sums = a, .n = 2}, {.sums = b, .n = 2}};
+    struct qry_replica_compare_sum a[] = {{.shard = 1, .window = 1, .count = 3},
+                                          {.shard = 1, .window = 2, .count = 5}};
+    struct qry_replica_compare_sum b[] = {{.shard = 1, .window = 2, .count = 6},
+                                          {.shard = 2, .window = 1, .count = 1}};
+    const struct qry_replica_compare_answer answers[] = {{.sums = a, .n = 2}, {.sums = b, .n = 2}};
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_err err;
     uint64_t count;
 
     (void)state;
-    assert_int_equal(qry_compare_greatest(answers, 2, arena, &count, &err), FG_OK);
+    assert_int_equal(qry_replica_compare_greatest(answers, 2, arena, &count, &err), FG_OK);
     assert_int_equal(count, 3 + 6 + 1);
 }
 
@@ -261,10 +263,11 @@ static void expect_corrupt(Fg__Inner__GroupSum *const *sums, size_t n, const cha
     static const uint8_t bits = 0x06;
     const struct qry_shard_map summed = {8, fg_bytes(&bits, 1)}; /* shards 9 and 10 */
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
-    struct qry_compare_answer answer;
+    struct qry_replica_compare_answer answer;
     struct fg_err err;
 
-    assert_int_equal(qry_compare_read(sums, n, &summed, arena, &answer, &err), FG_E_CORRUPT);
+    assert_int_equal(qry_replica_compare_read(sums, n, &summed, arena, &answer, &err),
+                     FG_E_CORRUPT);
     assert_string_equal(err.msg, text);
 }
 

@@ -7,16 +7,16 @@
  *
  * Thread: any. Times are monotonic and given by the caller.
  */
-#ifndef FG_COMMON_NET_RPC_PARTS_H
-#define FG_COMMON_NET_RPC_PARTS_H
+#ifndef FG_COMMON_NET_RPC_CHUNKED_REQUESTS_H
+#define FG_COMMON_NET_RPC_CHUNKED_REQUESTS_H
 
 #include "common/base/budget.h"
 #include "common/base/err.h"
 #include "common/base/slice.h"
 
-struct fg_parts;
+struct fg_chunked_requests;
 
-struct fg_part {
+struct fg_request_part {
     uint32_t owner; /* the connection; 0: none */
     uint64_t key;   /* chosen by the caller, another one for each request of a connection */
     uint64_t offset, total;
@@ -25,11 +25,11 @@ struct fg_part {
 };
 
 /* A complete request. */
-struct fg_parts_whole;
+struct fg_whole_request;
 
 /* Creates an empty table. The budget is borrowed. Never fails. */
-struct fg_parts *fg_parts_create(struct fg_budget *budget);
-void fg_parts_destroy(struct fg_parts *parts); /* NULL is fine */
+struct fg_chunked_requests *fg_chunked_requests_create(struct fg_budget *budget);
+void fg_chunked_requests_destroy(struct fg_chunked_requests *parts); /* NULL is fine */
 
 /*
  * Adds a copy of a part. Sets *ret_whole to NULL while parts are missing, else to the request,
@@ -37,17 +37,19 @@ void fg_parts_destroy(struct fg_parts *parts); /* NULL is fine */
  * table is full, or the earlier parts were dropped; FG_E_TOO_LARGE: the request exceeds the whole
  * budget; FG_E_INVALID: offset, total and length contradict each other.
  */
-enum fg_code fg_parts_add(struct fg_parts *parts, const struct fg_part *part, int64_t now_mono_ns,
-                          struct fg_parts_whole **ret_whole, struct fg_err *err) fg_must_check;
+enum fg_code fg_chunked_requests_add(struct fg_chunked_requests *parts,
+                                     const struct fg_request_part *part, int64_t now_mono_ns,
+                                     struct fg_whole_request **ret_whole,
+                                     struct fg_err *err) fg_must_check;
 
 /* Returns the bytes of the request, valid until it is freed. */
-struct fg_slice fg_parts_bytes(const struct fg_parts_whole *whole);
-void fg_parts_whole_free(struct fg_parts_whole *whole); /* NULL is fine */
+struct fg_slice fg_whole_request_bytes(const struct fg_whole_request *whole);
+void fg_whole_request_free(struct fg_whole_request *whole); /* NULL is fine */
 
 /* Drops the incomplete requests of a connection. */
-void fg_parts_drop_owner(struct fg_parts *parts, uint32_t owner);
+void fg_chunked_requests_drop_owner(struct fg_chunked_requests *parts, uint32_t owner);
 
 /* Drops incomplete requests that are past their deadline, or idle for 30 s. */
-void fg_parts_sweep(struct fg_parts *parts, int64_t now_mono_ns);
+void fg_chunked_requests_sweep(struct fg_chunked_requests *parts, int64_t now_mono_ns);
 
 #endif

@@ -6,8 +6,8 @@
  * Thread: any that may wait for the bucket. Memory: the arena of the caller.
  * Errors: those of tenant_object.h. FG_E_UNIMPLEMENTED: there is no bucket.
  */
-#ifndef FG_QUERIER_RULES_STORE_H
-#define FG_QUERIER_RULES_STORE_H
+#ifndef FG_QUERIER_RULES_RULE_STORE_H
+#define FG_QUERIER_RULES_RULE_STORE_H
 
 #include "common/base/arena.h"
 #include "common/storage/bucket/bucket.h"

@@ -26,8 +26,8 @@
  * of one block, and those names; FG_E_LIMIT if that is not enough even without groups. If there is
  * no room for the sums of all single series, blocks are read several times.
  */
-#ifndef FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
-#define FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
+#ifndef FG_COMPACTOR_MERGE_MERGE_PARENT_H
+#define FG_COMPACTOR_MERGE_MERGE_PARENT_H
 
 #include "common/storage/rollup/reader.h"
 #include "common/storage/rollup/writer.h"
