@@ -19,7 +19,7 @@ struct known {
     struct ing_outbox_meta meta;
 };
 
-struct loading {
+struct outbox_loading {
     struct ing_outbox *outbox;
     struct known *known;
     unsigned n_known;
@@ -30,7 +30,7 @@ struct loading {
 };
 
 /* Writes the batch. A failure is not one of the start: see above. */
-static void flush(struct loading *loading)
+static void flush(struct outbox_loading *loading)
 {
     struct fg_err err;
 
@@ -43,12 +43,12 @@ static void flush(struct loading *loading)
 
 /* ---- targets ---- */
 
-static void note_number(struct loading *loading, uint64_t number)
+static void note_number(struct outbox_loading *loading, uint64_t number)
 {
     loading->next_number = (uint32_t)FG_MAX(loading->next_number, number + 1);
 }
 
-static void load_meta(struct loading *loading, struct fg_slice key, struct fg_slice value)
+static void load_meta(struct outbox_loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_slice name = fg_slice_sub(key, 1, key.len);
     struct ing_outbox_meta meta;
@@ -82,7 +82,7 @@ static void load_meta(struct loading *loading, struct fg_slice key, struct fg_sl
     note_number(loading, meta.number);
 }
 
-static enum fg_code load_metas(struct loading *loading)
+static enum fg_code load_metas(struct outbox_loading *loading)
 {
     static const uint8_t from[1] = {OUTBOX_META_PREFIX}, to[1] = {OUTBOX_META_PREFIX + 1};
     fg_auto(fg_store_iter) *iter = fg_store_iter_create(loading->outbox->config.store, HEAD_META,
@@ -96,7 +96,7 @@ static enum fg_code load_metas(struct loading *loading)
     return fg_wrap(loading->err, "targets of the outbox");
 }
 
-static struct known *find_known(const struct loading *loading, const char *name)
+static struct known *find_known(const struct outbox_loading *loading, const char *name)
 {
     for (unsigned i = 0; i < loading->n_known; i++)
         if (strcmp(loading->known[i].name, name) == 0)
@@ -105,7 +105,7 @@ static struct known *find_known(const struct loading *loading, const char *name)
 }
 
 /* Adds a target of the settings, with what META has of it. */
-static void add_target(struct loading *loading, const struct ing_outbox_target *config)
+static void add_target(struct outbox_loading *loading, const struct ing_outbox_target *config)
 {
     struct ing_outbox *outbox = loading->outbox;
     struct outbox_target *target = &outbox->targets[outbox->n_targets];
@@ -127,7 +127,7 @@ static void add_target(struct loading *loading, const struct ing_outbox_target *
 }
 
 /* Gives numbers to targets that are new. META gets them with their first entries. */
-static enum fg_code number_targets(struct loading *loading)
+static enum fg_code number_targets(struct outbox_loading *loading)
 {
     struct ing_outbox *outbox = loading->outbox;
 
@@ -149,7 +149,7 @@ static enum fg_code number_targets(struct loading *loading)
 /* ---- entries ---- */
 
 /* Returns the target of the settings that META says has this number. */
-static struct outbox_target *target_of(const struct loading *loading, uint16_t number)
+static struct outbox_target *target_of(const struct outbox_loading *loading, uint16_t number)
 {
     for (unsigned i = 0; i < loading->n_known; i++) {
         int place = ing_outbox_find(loading->outbox, fg_cstr(loading->known[i].name));
@@ -166,7 +166,7 @@ struct removed {
     uint64_t profiles;
 };
 
-static void delete_all(struct loading *loading, const struct removed *removed)
+static void delete_all(struct outbox_loading *loading, const struct removed *removed)
 {
     struct fg_buf from, to;
     const char *name = NULL;
@@ -188,7 +188,7 @@ static void delete_all(struct loading *loading, const struct removed *removed)
                 fg_lu("profiles", removed->profiles));
 }
 
-static void load_entry(struct loading *loading, struct outbox_target *target, uint64_t seq,
+static void load_entry(struct outbox_loading *loading, struct outbox_target *target, uint64_t seq,
                        struct fg_slice key, struct fg_slice value)
 {
     struct ing_outbox *outbox = loading->outbox;
@@ -216,7 +216,7 @@ static void load_entry(struct loading *loading, struct outbox_target *target, ui
 }
 
 /* Walks a family; entries of one target stand together. */
-static enum fg_code scan(struct loading *loading, enum ing_head_family family)
+static enum fg_code scan(struct outbox_loading *loading, enum ing_head_family family)
 {
     struct ing_outbox *outbox = loading->outbox;
     fg_auto(fg_store_iter) *iter =
@@ -260,7 +260,7 @@ static enum fg_code scan(struct loading *loading, enum ing_head_family family)
 }
 
 /* Forgets targets that the settings do not have. Their numbers are not given again. */
-static void forget_removed(struct loading *loading)
+static void forget_removed(struct outbox_loading *loading)
 {
     for (unsigned i = 0; i < loading->n_known; i++) {
         struct fg_buf key;
@@ -275,7 +275,7 @@ static void forget_removed(struct loading *loading)
     }
 }
 
-static void tell(const struct loading *loading)
+static void tell(const struct outbox_loading *loading)
 {
     const struct ing_outbox *outbox = loading->outbox;
 
@@ -288,7 +288,7 @@ static void tell(const struct loading *loading)
     }
 }
 
-static enum fg_code load(struct loading *loading, const struct ing_forward *forward)
+static enum fg_code load(struct outbox_loading *loading, const struct ing_forward *forward)
 {
     struct ing_outbox *outbox = loading->outbox;
 
@@ -317,7 +317,7 @@ static enum fg_code load(struct loading *loading, const struct ing_forward *forw
 
 enum fg_code ing_outbox_load(struct ing_outbox *outbox, bool *ret_any, struct fg_err *err)
 {
-    struct loading loading = {.outbox = outbox, .err = err};
+    struct outbox_loading loading = {.outbox = outbox, .err = err};
     enum fg_code code;
 
     fg_store_batch_init(&loading.batch);

@@ -27,7 +27,7 @@ struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_
     return iter;
 }
 
-struct reading {
+struct outbox_reading {
     struct ing_outbox *outbox;
     struct fg_arena *arena;
     struct fg_store_iter *profiles; /* over all */
@@ -60,7 +60,7 @@ static bool copy(struct fg_arena *arena, struct fg_slice bytes, struct fg_slice 
 /* ---- profiles ---- */
 
 /* Returns true if the iterator stands on this profile. */
-static bool seek_profile(struct reading *reading, const struct ing_head_profile_key *key)
+static bool seek_profile(struct outbox_reading *reading, const struct ing_head_profile_key *key)
 {
     fg_buf_clear(&reading->key);
     ing_head_put_profile_key(&reading->key, key);
@@ -71,7 +71,7 @@ static bool seek_profile(struct reading *reading, const struct ing_head_profile_
 
 /* Returns true if the group has a chunk with this number or a greater one that has profiles, and
  * which. */
-static bool seek_chunk(struct reading *reading, const struct ing_head_chunk_key *from,
+static bool seek_chunk(struct outbox_reading *reading, const struct ing_head_chunk_key *from,
                        uint32_t *ret_number)
 {
     struct ing_head_profile_key found;
@@ -88,7 +88,7 @@ static bool seek_chunk(struct reading *reading, const struct ing_head_chunk_key 
 
 /* Returns true if the iterator stands on the profile, in whatever chunk of its group; key->chunk is
  * that one then. */
-static bool find_profile(struct reading *reading, struct ing_head_profile_key *key)
+static bool find_profile(struct outbox_reading *reading, struct ing_head_profile_key *key)
 {
     struct ing_head_profile_key at = *key;
 
@@ -108,7 +108,7 @@ static bool find_profile(struct reading *reading, struct ing_head_profile_key *k
 
 /* ---- entries ---- */
 
-static int64_t retention_of(struct reading *reading, uint32_t tenant)
+static int64_t retention_of(struct outbox_reading *reading, uint32_t tenant)
 {
     struct ing_catalog *catalog = reading->outbox->config.catalog;
     struct fg_limits *limits;
@@ -128,7 +128,7 @@ static int64_t retention_of(struct reading *reading, uint32_t tenant)
     return reading->retention_ns;
 }
 
-static bool is_expired(struct reading *reading, const struct ing_head_group_key *group)
+static bool is_expired(struct outbox_reading *reading, const struct ing_head_group_key *group)
 {
     int64_t retention_ns = retention_of(reading, group->tenant);
 
@@ -137,7 +137,7 @@ static bool is_expired(struct reading *reading, const struct ing_head_group_key 
 }
 
 /* Reads the entry on which the iterator stands, and its profile. */
-static enum fg_code read_item(struct reading *reading, const struct fg_store_iter *entries,
+static enum fg_code read_item(struct outbox_reading *reading, const struct fg_store_iter *entries,
                               struct ing_outbox_item *item)
 {
     uint16_t number;
@@ -200,7 +200,7 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
                              struct fg_arena *arena, struct ing_outbox_item **ret_items,
                              size_t *ret_count, struct fg_err *err)
 {
-    struct reading reading = {
+    struct outbox_reading reading = {
         .outbox = outbox, .arena = arena, .wall_ns = fg_wall_ns(outbox->config.clock), .err = err};
     fg_auto(fg_store_iter) *entries =
         ing_outbox_iter(outbox, HEAD_OUTBOX, span->target, span->first, span->last);

@@ -223,10 +223,14 @@ enum fg_code outbox_run_push(struct outbox_run *run, uint32_t targets, uint64_t 
 
 void outbox_run_settle(struct outbox_run *run)
 {
+    const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
     struct fg_err err;
 
-    /* A pause that is no change is written with all that was reported before. */
-    must(ing_outbox_pause(run->outbox, 0, ing_outbox_numbers(run->outbox, 0).paused, &err), &err);
+    /* A pause that is no change is written with all that was reported before. If that fails, the
+     * writer tries to heal the store after each visit. */
+    while (ing_outbox_pause(run->outbox, 0, ing_outbox_numbers(run->outbox, 0).paused, &err) !=
+           FG_OK)
+        (void)nanosleep(&pause, NULL);
 }
 
 /* ---- the sender ---- */

@@ -53,7 +53,7 @@ enum fg_code outbox_run_push(struct outbox_run *run, uint32_t targets, uint64_t 
 /* Runs on the committer's thread and waits for it. */
 void outbox_run_visit(struct outbox_run *run, void (*visit)(void *arg), void *arg);
 
-/* Waits until all reports are written. */
+/* Waits until all reports are written, however often that fails. */
 void outbox_run_settle(struct outbox_run *run);
 
 /* Takes spans of a target in both lanes and reports every entry as this, until nothing waits.

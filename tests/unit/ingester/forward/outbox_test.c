@@ -3,6 +3,7 @@
 #include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/forward/outbox_run.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -279,11 +280,12 @@ static void number_of_an_entry_is_never_given_again(void **state)
  * been half done. */
 static void every_write_fails(bool late)
 {
-    enum { PUSHES = 6, EACH = 10 };
+    enum { PUSHES = 6, EACH = 10, WRITES_MAX = 20 /* more than there are */ };
 
-    for (uint64_t k = 1, failed = 1; failed > 0; k++) {
+    for (uint64_t k = 1; k <= WRITES_MAX; k++) {
         unsigned seen[PUSHES * EACH] = {0};
         bool stored[PUSHES] = {false};
+        unsigned failed = 0;
         struct fixture *f;
         void *state;
 
@@ -291,7 +293,6 @@ static void every_write_fails(bool late)
         (void)set_up(&state);
         f = state;
         fail_write(f, k, late);
-        failed = 0;
         for (unsigned i = 0; i < PUSHES; i++) {
             struct fg_err err;
 
@@ -304,19 +305,12 @@ static void every_write_fails(bool late)
             failed += ing_outbox_pause(f->run.outbox, 0, false, &err) != FG_OK;
         }
         assert_true(failed <= 1);
-        f->faulty.fail_at = 0;
-        /* Once the store works again: the heads' writer tries once a second. */
-        while (ing_head_writer_is_failing(f->run.writer)) {
-            const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
-
-            (void)nanosleep(&pause, NULL);
-            outbox_run_visit(&f->run, do_nothing, NULL);
-        }
-        (void)outbox_run_drain(&f->run, 0, OUTBOX_DONE, seen);
+        do { /* nothing is taken while the store fails, for a second at most */
+            (void)outbox_run_drain(&f->run, 0, OUTBOX_DONE, seen);
+            outbox_run_settle(&f->run);
+        } while (numbers(f, 0).pending_profiles > 0);
         for (unsigned i = 0; i < PUSHES * EACH; i++)
             assert_int_equal(seen[i], stored[i / EACH]);
-        outbox_run_settle(&f->run);
-        assert_int_equal(numbers(f, 0).pending_profiles, 0);
         assert_int_equal(outbox_count(f->inner, HEAD_OUTBOX), 0);
         restart(f);
         assert_true(nothing_waits(f, 0));
@@ -693,6 +687,101 @@ static void no_outbox_wants_and_pins_nothing(void **state)
     assert_false(ing_outbox_pins(NULL, &(struct ing_head_group_key){1, 2, 3}));
 }
 
+/* ---- threads ---- */
+
+enum { WORKERS = 3, SHARED_PUSHES = 60, SHARED_EACH = 20 };
+
+struct shared {
+    struct fixture *f;
+    atomic_uint done[SHARED_PUSHES * SHARED_EACH];
+    atomic_uint n_done;
+};
+
+struct worker {
+    pthread_t thread;
+    struct shared *shared;
+    uint64_t random;
+};
+
+static uint64_t draw(struct worker *worker, uint64_t below)
+{
+    worker->random += 0x9e3779b97f4a7c15u;
+    return fg_mix64(worker->random) % below;
+}
+
+/* Sends half of what it takes; of the rest, some spans were not even read. */
+static void send_some(struct worker *worker, const struct ing_outbox_span *span)
+{
+    struct ing_outbox *outbox = worker->shared->f->run.outbox;
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
+    struct ing_outbox_item *items;
+    struct fg_err err;
+    size_t n;
+
+    if (draw(worker, 4) == 0) {
+        ing_outbox_put_back(outbox, span);
+        return;
+    }
+    fg_assert(ing_outbox_read(outbox, span, arena, &items, &n, &err) == FG_OK);
+    for (size_t i = 0; i < n; i++) {
+        fg_assert(items[i].outcome == OUTBOX_AGAIN);
+        if (draw(worker, 2) == 0)
+            continue;
+        items[i].outcome = OUTBOX_DONE;
+        (void)atomic_fetch_add(&worker->shared->done[items[i].entry.key.id.lo], 1);
+        (void)atomic_fetch_add(&worker->shared->n_done, 1);
+    }
+    ing_outbox_report(outbox, span, items, n);
+}
+
+static void *work(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = FG_MS_NS};
+    struct worker *worker = arg;
+    struct ing_outbox *outbox = worker->shared->f->run.outbox;
+
+    while (atomic_load(&worker->shared->n_done) < SHARED_PUSHES * SHARED_EACH) {
+        struct ing_outbox_span span;
+
+        if (ing_outbox_take(outbox, 0, draw(worker, 2) == 0 ? OUTBOX_FRESH : OUTBOX_BACKLOG, &span))
+            send_some(worker, &span);
+        else
+            (void)nanosleep(&pause, NULL);
+        (void)ing_outbox_pins(outbox, &(struct ing_head_group_key){0, 7, 2830000});
+        (void)ing_outbox_numbers(outbox, 0);
+    }
+    return NULL;
+}
+
+static void each_profile_is_done_once_by_whatever_thread(void **state)
+{
+    struct fixture *f = *state;
+    struct shared *shared = fg_new(struct shared);
+    struct worker workers[WORKERS];
+    struct fg_err err;
+
+    shared->f = f;
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){.shared = shared, .random = i};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < SHARED_PUSHES; i++) {
+        push(f, 1, (uint64_t)i * SHARED_EACH, SHARED_EACH);
+        outbox_clock_advance(&f->clock, 10 * FG_SECOND_NS);
+        if (i % 20 == 10)
+            assert_int_equal(ing_outbox_pause(f->run.outbox, 0, i == 10, &err), FG_OK);
+    }
+    for (unsigned i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    outbox_run_settle(&f->run);
+    for (unsigned n = 0; n < SHARED_PUSHES * SHARED_EACH; n++)
+        assert_int_equal(atomic_load(&shared->done[n]), 1);
+    assert_int_equal(numbers(f, 0).done, SHARED_PUSHES * SHARED_EACH);
+    assert_int_equal(numbers(f, 0).pending_profiles, 0);
+    assert_int_equal(outbox_count(f->inner, HEAD_OUTBOX), 0);
+    free(shared);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -719,6 +808,7 @@ int main(void)
         TEST(drop_takes_what_waits_and_later_what_is_taken),
         TEST(full_queue_drops_the_oldest_that_are_not_taken),
         TEST(full_queue_refuses_pushes_of_its_tenants_until_it_has_room),
+        TEST(each_profile_is_done_once_by_whatever_thread),
         cmocka_unit_test(no_outbox_wants_and_pins_nothing),
     };
 
