@@ -1,5 +1,6 @@
 #include "querier/label_list.h"
 
+#include "common/base/search.h"
 #include "common/base/str.h"
 #include "querier/collect.h"
 #include "querier/function_match.h"
@@ -110,20 +111,9 @@ static enum fg_code count_series(struct qry_query *query, struct label_listing *
 /* Returns the number of a value, or list->n. */
 static size_t find_value(const struct label_listing *list, struct fg_slice text)
 {
-    size_t from = 0, to = list->n;
+    size_t at = fg_lower_bound(i, 0, list->n, fg_slice_cmp(list->values[i].text, text) < 0);
 
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        int order = fg_slice_cmp(list->values[mid].text, text);
-
-        if (order == 0)
-            return mid;
-        if (order < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return list->n;
+    return at < list->n && fg_slice_eq(list->values[at].text, text) ? at : list->n;
 }
 
 /* Sums the profiles of the whole range by value. */
