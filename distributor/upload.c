@@ -26,7 +26,7 @@
 
 enum {
     UPLOAD_MAGIC = 0x75706c64,
-    ATTEMPTS_MAX = 4,
+    ATTEMPTS_MAX = 4,  /* with an ingester that lacks definitions; the second sends all of them */
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
     LANE_COST_NS = 2,  /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
 };
