@@ -45,7 +45,7 @@ static const struct fg_conf_field place_fields[] = {
             "a restart and keeps its place in the ring and its data."},
 };
 
-enum { PATH_MAX_BYTES = 4096 };
+enum { PATH_MAX_BYTES = 4096 }; /* PATH_MAX of Linux */
 
 /* Repair asks every minute, so its connections stay open. */
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;

@@ -1,5 +1,6 @@
 #include "querier/label_list.h"
 
+#include "common/base/search.h"
 #include "common/base/str.h"
 #include "querier/collect.h"
 #include "querier/function_match.h"
@@ -10,7 +11,7 @@
 
 enum {
     ROWS_DEFAULT = 100,
-    ROWS_MAX = 10000,
+    ROWS_MAX = 10000,       /* an answer of a MiB */
     LABEL_MAX_BYTES = 4096, /* of a label's name, which is copied into requests */
 };
 

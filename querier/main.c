@@ -18,7 +18,7 @@ static struct fg_bucket_s3_settings bucket_s3;
 
 enum { PEERS_MAX = FG_RING_MEMBERS_MAX }; /* one for each ingester that a ring can have */
 
-static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
+static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS; /* dashboards ask every minute or so */
 
 /* So long a start waits for connections: more than a handshake takes on a busy machine. */
 static const int64_t CONNECT_NS = 2 * FG_SECOND_NS;
