@@ -303,7 +303,7 @@ int cli_import(int argc, char **argv)
     struct cli_client_config *source = &job->source;
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"selector",    's', ARGS_TEXT,   &job->selector,        "SELECTOR", "import these series only: '{namespace=\"shop\"}'", 0, 0},
+        {"selector",    's', ARGS_TEXT,   &job->selector,        "SEL", "import these series only: '{namespace=\"shop\"}'", 0, 0},
         {"from",        0,   ARGS_TEXT,   &command.from,         "TIME",   "import profiles from this time on", 0, 0},
         {"until",       0,   ARGS_TEXT,   &command.until,        "TIME",   "import profiles before this time; default now", 0, 0},
         {"step",        0,   ARGS_NUMBER, &command.step_s,       "S",      "make one profile of all within S seconds", 1, HOUR_S},
