@@ -194,7 +194,7 @@ static void apply_write(struct ing_outbox *outbox, const uint64_t meta_changes[O
 /* Writes all that was collected. Returns false if a write failed. */
 static bool write_all(struct ing_outbox *outbox)
 {
-    uint64_t meta_changes[OUTBOX_TARGETS_MAX];
+    uint64_t meta_changes[OUTBOX_TARGETS_MAX] = {0};
     enum fg_code code = FG_OK;
     struct fg_store_batch batch;
     struct fg_err err;
