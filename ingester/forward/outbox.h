@@ -108,8 +108,9 @@ struct ing_outbox_item {
 /* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
  * written, a pause ended, or a report that put some entries back was written; not after
  * ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned false
- * for that target; so ask for both lanes. It runs on a thread of the ingester, must not block and
- * must not call the outbox. NULL: nobody; after that no call is under way. */
+ * for that target; so ask for both lanes. It may run on any thread, also in this call, must not
+ * block and must not call the outbox. A fresh span that becomes backlog is not told. NULL: nobody;
+ * after that no call is under way. */
 void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, unsigned target),
                          void *arg);
 
@@ -121,7 +122,8 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
 /*
  * Reads the entries of a span that was taken, and their profiles, into an array in the arena. There
  * may be fewer than span->count. FG_E_LIMIT: the arena is full; about twice the bytes of the span
- * are enough. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
+ * are enough. The tenant of an entry may have lost its name: ask ing_catalog_has_tenant().
+ * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
  * again later. A thread that may wait for the disk.
  */
 enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_span *span,
