@@ -121,7 +121,7 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
 
 /*
  * Reads the entries of a span that was taken, and their profiles, into an array in the arena. There
- * may be fewer than span->count. FG_E_LIMIT: the arena is full; about twice the bytes of the span
+ * may be fewer than span->count. FG_E_LIMIT: the arena is full; the bytes of the span and 64 KiB
  * are enough. The tenant of an entry may have lost its name: ask ing_catalog_has_tenant().
  * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
  * again later. A thread that may wait for the disk.
