@@ -166,7 +166,7 @@ enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_
                              struct fg_err *err) fg_must_check;
 
 enum ing_outbox_reason {
-    OUTBOX_BY_FULL,     /* queue_max_bytes */
+    OUTBOX_BY_FULL,     /* queue_max_bytes or groups_max */
     OUTBOX_BY_REFUSED,  /* by the target, or damaged */
     OUTBOX_BY_EXPIRED,  /* older than the tenant keeps profiles */
     OUTBOX_BY_GONE,     /* its profile was no longer in the head */
@@ -219,6 +219,10 @@ struct ing_outbox_config {
     struct fg_tenants *tenants;
     struct ing_damage *damage; /* of the start */
     struct fg_clock *clock;
+    /* Groups of the head that may be pinned, counted for each target: beyond that queues are full,
+     * whatever their bytes. Else a target that is away would fill the head's table of chunks, and
+     * agents would get 429. */
+    uint32_t groups_max;
 };
 
 /*
@@ -250,7 +254,8 @@ void ing_outbox_destroy(struct ing_outbox *outbox);
 /* ---- the ingester: pushes; each accepts NULL, which wants and pins nothing ---- */
 
 /* Returns FG_OK if a push of the tenant may be taken. FG_E_LIMIT: the queue of a target that wants
- * it is full, and its when_full is OUTBOX_REFUSE; the refusal is counted. */
+ * it is full, and its when_full is OUTBOX_REFUSE; the error names target and setting, and the
+ * refusal is counted. */
 enum fg_code ing_outbox_admits(struct ing_outbox *outbox, struct fg_slice tenant,
                                struct fg_err *err) fg_must_check;
 

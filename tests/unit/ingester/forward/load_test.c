@@ -270,7 +270,8 @@ static void unreadable_store_fails_the_start(void **state)
                                                                    .catalog = f->run.catalog,
                                                                    .tenants = f->run.tenants,
                                                                    .damage = &f->run.damage,
-                                                                   .clock = &f->clock.clock},
+                                                                   .clock = &f->clock.clock,
+                                                                   .groups_max = 1},
                                        &outbox, &err),
                      FG_E_UNAVAILABLE);
     assert_null(outbox);
