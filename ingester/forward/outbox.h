@@ -102,7 +102,7 @@ struct ing_outbox_item {
     /* What is reported. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so what
      * the sender does not decide is sent again. */
     enum ing_outbox_outcome outcome;
-    const char *reason; /* OUTBOX_REFUSED: a sentence, cut at OUTBOX_REASON_MAX_BYTES */
+    const char *reason; /* OUTBOX_REFUSED: a sentence, not NULL; cut at OUTBOX_REASON_MAX_BYTES */
 };
 
 /* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
