@@ -116,21 +116,26 @@ static int64_t now_mono(const struct ing_sender *sender)
 
 /* ---- what pages show ---- */
 
-static void show(struct forward_sender_target *target, const struct fg_err *err)
+static void show(struct forward_sender_target *target)
 {
     (void)pthread_mutex_lock(&target->lock);
-    (void)snprintf(target->error, sizeof target->error, "%s", err == NULL ? "" : err->msg);
-    target->error_wall_ns = err == NULL ? 0 : fg_wall_ns(target->sender->config.clock);
     target->shows_push = target->pushes;
     target->shows_denied = target->core.denied;
     target->shows_running = target->core.running;
     (void)pthread_mutex_unlock(&target->lock);
 }
 
+static bool is_failure(enum ing_sender_result result)
+{
+    return result != SENDER_UNASKED && result != SENDER_TAKEN;
+}
+
 static void tell(struct forward_sender_target *target, const struct forward_sending *sending)
 {
     int64_t now_ns = now_mono(target->sender);
 
+    if (sending->result == SENDER_UNASKED)
+        return;
     if (sending->result == SENDER_TAKEN) {
         if (target->logged_mono_ns != 0)
             fg_log_info("forwarding goes on", fg_ls("target", target->conf->settings.name));
@@ -144,6 +149,18 @@ static void tell(struct forward_sender_target *target, const struct forward_send
                     ? "forwarding waits: the target refuses our credentials"
                     : "forwarding waits for the target",
                 fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
+}
+
+static void show_error(struct forward_sender_target *target, const struct forward_sending *sending)
+{
+    bool failed = is_failure(sending->result);
+
+    if (sending->result == SENDER_UNASKED)
+        return;
+    (void)pthread_mutex_lock(&target->lock);
+    (void)snprintf(target->error, sizeof target->error, "%s", failed ? sending->err.msg : "");
+    target->error_wall_ns = failed ? fg_wall_ns(target->sender->config.clock) : 0;
+    (void)pthread_mutex_unlock(&target->lock);
 }
 
 /* ---- the end of a parcel (loop) ---- */
@@ -165,7 +182,7 @@ static void count(const struct forward_sender_target *target, const struct forwa
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
-    if (sending->result != SENDER_TAKEN)
+    if (is_failure(sending->result))
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
 
@@ -174,10 +191,9 @@ static int64_t retry_after_ns(const struct forward_sending *sending)
     uint64_t seconds;
 
     /* Seconds only: dates are allowed, but nobody sends them. */
-    return fg_parse_u64(fg_trim(fg_client_header(&sending->request, "Retry-After")), &seconds) &&
-                   seconds < FG_HOUR_NS / FG_SECOND_NS
-               ? (int64_t)seconds * FG_SECOND_NS
-               : 0;
+    if (!fg_parse_u64(fg_trim(fg_client_header(&sending->request, "Retry-After")), &seconds))
+        return 0;
+    return (int64_t)FG_MIN(seconds, (uint64_t)(FG_HOUR_NS / FG_SECOND_NS)) * FG_SECOND_NS;
 }
 
 static void unlink_sending(struct forward_sending *sending)
@@ -198,9 +214,10 @@ static void finish(struct forward_sending *sending)
                         retry_after_ns(sending), now_mono(sender));
     count(target, sending);
     tell(target, sending);
-    show(target, sending->result == SENDER_TAKEN ? NULL : &sending->err);
+    show_error(target, sending);
+    show(target);
     /* What was put back waits, and nobody says so. */
-    target->ready |= sending->result != SENDER_TAKEN;
+    target->ready |= is_failure(sending->result);
     ing_parcel_end(sending->parcel);
     fg_client_clear(&sending->request);
     unlink_sending(sending);
@@ -366,7 +383,7 @@ static void on_built(struct fg_job *job)
     if (job->code != FG_OK)
         finish_with(sending, SENDER_AWAY, &job->err);
     else if (sending->target->sender->stopping || !sending->more)
-        finish_with(sending, SENDER_TAKEN, NULL);
+        finish(sending); /* with what the last answer was, if there was one */
     else
         send_parcel(sending);
 }
@@ -397,6 +414,7 @@ static void start_parcel(struct forward_sender_target *target, const struct ing_
     target->sendings = sending;
     sender->n_sendings++;
     ing_sender_core_begin(&target->core, lane);
+    show(target);
     build(sending);
 }
 
