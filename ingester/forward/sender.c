@@ -19,6 +19,8 @@ enum {
 };
 
 static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;
+/* A span that turned from fresh to backlog between two looks is announced by nobody. */
+static const int64_t LOOK_NS = 10 * FG_SECOND_NS;
 /* After that long a target that had no forward.v1 is asked for it again: it may be a newer one. */
 static const int64_t ASK_AGAIN_NS = FG_HOUR_NS;
 /* A target that fails is named in the log once in so long. */
@@ -432,7 +434,10 @@ static bool take(struct forward_sender_target *target, struct ing_outbox_span *s
 
 static void on_timer(uv_timer_t *timer)
 {
-    pump(fg_container(timer, struct forward_sender_target, timer));
+    struct forward_sender_target *target = fg_container(timer, struct forward_sender_target, timer);
+
+    target->ready = true;
+    pump(target);
 }
 
 static void wake_at(struct forward_sender_target *target, int64_t mono_ns)
@@ -462,10 +467,12 @@ static void pump(struct forward_sender_target *target)
                 wake_at(target, when_ns);
             return;
         }
-        if (!take(target, &span, &lane))
+        if (!take(target, &span, &lane)) {
             target->ready = false; /* until on_ready() */
-        else
+            wake_at(target, fg_time_add(now_ns, LOOK_NS));
+        } else {
             start_parcel(target, &span, lane);
+        }
     }
 }
 
