@@ -1,6 +1,7 @@
 #include "distributor/distributor.h"
 
 #include "common/net/connect.h"
+#include "distributor/forward.h"
 #include "distributor/ingest/ingest.h"
 #include "distributor/otlp.h"
 #include "distributor/push_v1.h"
@@ -13,7 +14,7 @@ static void on_scrape(void *arg)
     struct distributor *distributor = arg;
 
     fg_metric_set(distributor->metrics, DIST_DEFINITION_CACHE_BYTES,
-                  (int64_t)dist_definition_cache_bytes(distributor->definition_cache));
+                  (int64_t)fg_definition_cache_bytes(distributor->definition_cache));
     fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
@@ -28,10 +29,11 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->tenants = config->tenants;
     distributor->clock = config->clock;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
+    distributor->forward_rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->quotas = fg_quotas_create("ingestion_limit");
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
-        dist_definition_cache_create((size_t)config->settings->definition_cache_max);
+        fg_definition_cache_create((size_t)config->settings->definition_cache_max);
     distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,
@@ -43,6 +45,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->shares = dist_shares_create(&(struct dist_shares_config){
         .owners = distributor->owners,
         .rates = distributor->rates,
+        .forward_rates = distributor->forward_rates,
         .quotas = distributor->quotas,
         .registry = config->registry,
         .clock = config->clock,
@@ -74,10 +77,17 @@ void dist_destroy(struct distributor *distributor)
     dist_shares_destroy(distributor->shares);
     dist_owners_destroy(distributor->owners);
     fg_quotas_destroy(distributor->quotas);
+    fg_rates_destroy(distributor->forward_rates);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
-    dist_definition_cache_destroy(distributor->definition_cache);
+    fg_definition_cache_destroy(distributor->definition_cache);
     free(distributor);
+}
+
+void dist_set_own_store(struct distributor *distributor, struct fg_id store)
+{
+    distributor->own_store = store;
+    atomic_store(&distributor->knows_own_store, true);
 }
 
 void dist_routes(struct distributor *distributor, struct fg_http_server *server)
@@ -106,5 +116,9 @@ void dist_routes(struct distributor *distributor, struct fg_http_server *server)
     fg_http_server_route(server, &route);
     route.path = "/push.v1.PusherService/Push";
     route.handler = dist_push_v1_handle;
+    fg_http_server_route(server, &route);
+    route.path = "/forward.v1.ForwardService/Push";
+    route.handler = dist_forward_handle;
+    route.scopes = FG_SCOPE_FORWARD;
     fg_http_server_route(server, &route);
 }

@@ -47,6 +47,10 @@ void dist_stop(struct distributor *distributor);
 /* Frees it: after the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
 void dist_destroy(struct distributor *distributor);
 
+/* Sets the id of the store in which forwarded profiles end: the server's own, which forwards them
+ * in turn, so that profiles which have been there are refused. Once; any thread. */
+void dist_set_own_store(struct distributor *distributor, struct fg_id store);
+
 /* Adds its routes to a server that has not started yet. */
 void dist_routes(struct distributor *distributor, struct fg_http_server *server);
 

@@ -8,13 +8,13 @@ struct limit_fields {
     size_t n;
 };
 
-static void add_rate(struct limit_fields *list, const struct fg_limits *limits, double used)
+static void add_rate(struct limit_fields *list, const struct fg_rate_limit *limit, double used)
 {
-    double rate = limits->values.ingestion_rate_mb * 1024 * 1024;
+    double rate = limit->rate_mb * 1024 * 1024;
 
     if (rate > 0 && used >= FG_LIMIT_NEAR)
         list->items[list->n++] = (struct fg_limit_field){
-            "ingestion_rate_mb", (uint64_t)rate, (uint64_t)(rate * FG_MAX(1 - used, 0.0)), 1, 1};
+            limit->setting, (uint64_t)rate, (uint64_t)(rate * FG_MAX(1 - used, 0.0)), 1, 1};
 }
 
 static void add_quota(struct limit_fields *list, const struct fg_limits *limits,
@@ -30,12 +30,13 @@ static void add_quota(struct limit_fields *list, const struct fg_limits *limits,
 }
 
 void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *limits,
-                        const struct dist_limit_use *use, int64_t now_wall_ns)
+                        const struct fg_rate_limit *rate, const struct dist_limit_use *use,
+                        int64_t now_wall_ns)
 {
     int64_t now_s = now_wall_ns / FG_SECOND_NS;
     struct limit_fields list = {.n = 0};
 
-    add_rate(&list, limits, use->rate_used);
+    add_rate(&list, rate, use->rate_used);
     add_quota(&list, limits, &use->quota, now_s);
     fg_limit_fields_add(req, list.items, list.n);
     if (use->over_quota)

@@ -8,19 +8,21 @@
 #ifndef FG_DISTRIBUTOR_LIMIT_HEADERS_H
 #define FG_DISTRIBUTOR_LIMIT_HEADERS_H
 
-#include "common/model/tenant_limits.h"
+#include "common/model/tenant_rate.h"
 #include "common/net/http.h"
 
 /* What an upload found out about its tenant's limits; zeros: nothing. */
 struct dist_limit_use {
-    double rate_used;          /* of ingestion_rate_mb, 1 is all of it */
+    double rate_used;          /* of the rate, 1 is all of it */
     struct fg_quota_use quota; /* of ingestion_limit */
     int64_t debt_ns;           /* the upload was refused for so long; 0: it was not */
     bool over_quota;           /* the upload was refused for it */
 };
 
-/* Adds the header fields, and Retry-After if the upload was refused until the end of a period. */
+/* rate: the one that the upload takes from. Adds the header fields, and Retry-After if the upload
+ * was refused until the end of a period. */
 void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *limits,
-                        const struct dist_limit_use *use, int64_t now_wall_ns);
+                        const struct fg_rate_limit *rate, const struct dist_limit_use *use,
+                        int64_t now_wall_ns);
 
 #endif

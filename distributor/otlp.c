@@ -191,7 +191,7 @@ static void respond(struct dist_upload *upload)
 
 static struct otlp *create(struct fg_http_request *req, struct distributor *distributor)
 {
-    static const struct dist_upload_interface interface = {decode, respond};
+    static const struct dist_upload_interface interface = {.decode = decode, .respond = respond};
     struct otlp *otlp = fg_arena_new(fg_http_arena(req), struct otlp, 1);
 
     fg_assert(otlp != NULL); /* the first thing in an arena of a MiB */

@@ -234,7 +234,7 @@ static void respond(struct dist_upload *upload)
 
 void dist_push_v1_handle(struct fg_http_request *req, void *arg)
 {
-    static const struct dist_upload_interface interface = {decode, respond};
+    static const struct dist_upload_interface interface = {.decode = decode, .respond = respond};
     struct distributor *distributor = arg;
     struct v1_push *push = fg_arena_new(fg_http_arena(req), struct v1_push, 1);
     struct fg_err err;

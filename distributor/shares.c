@@ -225,6 +225,9 @@ static void tick(void *arg)
     processes = fg_share_core_end(&shares->core, now_mono_ns);
     fg_rates_apply(shares->config.rates, processes, round->all_demands,
                    heard ? round->n_demands : 0, now_mono_ns);
+    /* Equal parts: what a server forwards waits there, so it may as well be sent to another
+     * distributor. */
+    fg_rates_apply(shares->config.forward_rates, processes, NULL, 0, now_mono_ns);
     fg_quotas_apply(shares->config.quotas, round->counts, heard ? round->n_counts : 0);
     tell(shares, heard, &err);
     show(shares, processes);

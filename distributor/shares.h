@@ -26,6 +26,7 @@ struct dist_shares;
 struct dist_shares_config {
     struct dist_owners *owners;
     struct fg_rates *rates;
+    struct fg_rates *forward_rates; /* divided equally, whatever each distributor is offered */
     struct fg_quotas *quotas;
     struct fg_registry *registry;
     struct fg_clock *clock;

@@ -22,12 +22,15 @@ struct distributor {
     struct fg_work *work; /* its INGEST lane */
     struct fg_tenants *tenants;
     struct fg_clock *clock;
+    struct fg_id own_store; /* of the server; not before knows_own_store */
+    _Atomic bool knows_own_store;
     struct fg_metrics *metrics; /* the registry's */
 
-    struct dist_definition_cache *definition_cache;
+    struct fg_definition_cache *definition_cache;
     struct dist_owners *owners;
     struct dist_deliveries deliveries;
     struct fg_rates *rates;                 /* token buckets of the tenants' push rates */
+    struct fg_rates *forward_rates;         /* likewise, of what other servers forward to them */
     struct fg_quotas *quotas;               /* what tenants have sent in a day */
     struct dist_shares *shares;             /* divides both among the distributors */
     struct dist_otlp_senders *otlp_senders; /* that use older versions of OTLP */

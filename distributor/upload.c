@@ -28,7 +28,9 @@ enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,  /* with an ingester that lacks definitions; the second sends all of them */
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
-    LANE_COST_NS = 2,  /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
+    FORWARDS_QUEUED_MAX =
+        16,           /* as many as four servers with four connections each have in flight */
+    LANE_COST_NS = 2, /* of a byte: a job's own cost, FLOW_JOB_COST, is about 0.1 ms */
 };
 
 /* Pauses before another round; DRAWN: plus up to so much, so that uploads do not retry together. */
@@ -43,6 +45,8 @@ struct dist_upload_item {
     struct dist_delivery *delivery;
     struct dist_encoded_batch *encoded; /* as it was sent last */
     uint64_t raw_bytes;                 /* of its profiles */
+    uint32_t tag;                       /* of the upload when it was added */
+    bool incomplete;                    /* its batch has undefined stacks */
     bool done;                          /* no round follows */
 };
 
@@ -132,7 +136,8 @@ static void tell_limits(const struct dist_upload *upload)
         fg_quotas_add(distributor->quotas, upload->asked_tenant, &upload->limits->quota,
                       upload->stored_bytes, upload->now_ns);
     if (upload->req != NULL)
-        dist_limit_headers(upload->req, upload->limits, &upload->limit_use, upload->now_ns);
+        dist_limit_headers(upload->req, upload->limits, &upload->rate_limit, &upload->limit_use,
+                           upload->now_ns);
 }
 
 static void answer(struct dist_upload *upload)
@@ -169,11 +174,19 @@ static void keep_error(struct dist_upload *upload, const struct fg_err *err)
         upload->err = *err;
 }
 
+static void settle(struct dist_upload *upload, const struct dist_upload_item *item,
+                   const struct dist_delivery_result *result)
+{
+    if (upload->interface->settled != NULL)
+        upload->interface->settled(upload, item->tag, result);
+}
+
 static void item_fail(struct dist_upload *upload, struct dist_upload_item *item, unsigned metric,
                       const struct fg_err *err)
 {
     fg_metric_add(upload->distributor->metrics, metric, 1);
     keep_error(upload, err);
+    settle(upload, item, &(struct dist_delivery_result){.state = DELIVERY_REFUSED, .err = *err});
     item_end(item);
 }
 
@@ -188,7 +201,25 @@ static void item_stored(struct dist_upload *upload, struct dist_upload_item *ite
     if (result->stored > 0)
         upload->stored_bytes +=
             item->raw_bytes * result->stored / (result->stored + result->duplicates);
+    settle(upload, item, result);
     item_end(item);
+}
+
+static void item_lacks(struct dist_upload *upload, struct dist_upload_item *item,
+                       const struct dist_delivery_result *result)
+{
+    fg_metric_add(upload->distributor->metrics, DIST_REDEFINED, 1);
+    if (item->incomplete) { /* only the sender can define them */
+        settle(upload, item, result);
+        item_end(item);
+        return;
+    }
+    /* Decode again: the encoded batch has no definitions. Bounded, because an ingester whose
+     * dictionary always lacks some would make an endless loop. */
+    if (upload->attempt < ATTEMPTS_MAX)
+        upload->lacks = true;
+    else
+        item_fail(upload, item, DIST_REFUSED, &result->err);
 }
 
 /* ---- rounds (loop) ---- */
@@ -252,13 +283,7 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         item_fail(upload, item, DIST_REFUSED, &result.err);
         return;
     case DELIVERY_LACKS:
-        fg_metric_add(upload->distributor->metrics, DIST_REDEFINED, 1);
-        /* Decode again: the encoded batch has no definitions. Bounded, because an ingester whose
-         * dictionary always lacks some would make an endless loop. */
-        if (upload->attempt < ATTEMPTS_MAX)
-            upload->lacks = true;
-        else
-            item_fail(upload, item, DIST_REFUSED, &result.err);
+        item_lacks(upload, item, &result);
         return;
     case DELIVERY_STALE:
     case DELIVERY_EARLY:
@@ -372,6 +397,9 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     /* Definitions were lacking twice: send all of them. */
     if (upload->attempt > 2)
         memset(define, true, part->batch.n_stacks);
+    item->incomplete = part->batch.n_undefined > 0;
+    for (uint32_t i = 0; item->incomplete && i < part->batch.n_stacks; i++)
+        define[i] = define[i] && part->batch.stacks[i].depth != FG_STACK_UNDEFINED;
     /* Encoded into the workspace's buffer first, because the size is not known before; the copy
      * that is kept has no slack. */
     fg_buf_clear(&space->wire);
@@ -382,8 +410,8 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_encoded_batch_unref(fg_take(item->encoded));
-    item->encoded = dist_encoded_batch_create(upload->tenant, part->service, &part->batch, define,
-                                              fg_buf_slice(&space->wire));
+    item->encoded = dist_encoded_batch_create(upload->tenant, part->service, upload->via,
+                                              &part->batch, define, fg_buf_slice(&space->wire));
     return FG_OK;
 }
 
@@ -408,13 +436,14 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
     fg_assert(number <= upload->n_items); /* numbers are given in order */
     item = number < upload->n_items ? upload->items[number] : item_add(upload);
+    item->tag = upload->tag;
     /* A later attempt passes here with the same batches: this one was stored, or has failed. */
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
         item->delivery = dist_delivery_create(
             &upload->distributor->deliveries, part->shard,
-            dist_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
+            fg_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it is noted, and the others go on */
@@ -566,10 +595,19 @@ static uint32_t gather_tenant(const struct dist_upload *upload, struct fg_profil
     return front;
 }
 
+/* Where the ids of profiles come from. */
+enum id_source { ID_OF_CONTENT_AND_SENDER, ID_OF_CONTENT, ID_GIVEN };
+
+static void identify(struct dist_upload *upload, struct fg_batch *batch, enum id_source source)
+{
+    if (source != ID_GIVEN)
+        dist_upload_identify(upload, batch, source == ID_OF_CONTENT);
+}
+
 /* Sends a batch whose profiles may be of several tenants, tenant by tenant. A node sends what all
  * of its pods do: those that belong to no tenant do not keep the others from theirs. */
 static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_batch *batch,
-                                 bool has_time, struct fg_err *err)
+                                 enum id_source source, struct fg_err *err)
 {
     struct fg_err refusal = {.code = FG_OK};
     struct fg_batch part = *batch;
@@ -577,7 +615,7 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
 
     while ((part.n_profiles =
                 gather_tenant(upload, part.profiles, left, &upload->tenant, &refusal)) > 0) {
-        dist_upload_identify(upload, &part, has_time);
+        identify(upload, &part, source);
         if (send_all(upload, &part, err) != FG_OK)
             return err->code;
         left -= part.n_profiles;
@@ -588,6 +626,16 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
     return refusal.code;
 }
 
+static enum fg_code send_profiles(struct dist_upload *upload, struct fg_batch *batch,
+                                  enum id_source source, struct fg_err *err)
+{
+    if (upload->req != NULL && fg_tenants_are_several(upload->distributor->tenants) &&
+        fg_grant_splits(fg_access_grant(upload->req)))
+        return send_tenants(upload, batch, source, err);
+    identify(upload, batch, source);
+    return send_all(upload, batch, err);
+}
+
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err)
 {
@@ -595,11 +643,13 @@ enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch,
         dist_upload_check_times(upload, batch, err) != FG_OK)
         return err->code;
     /* After the check, since an id is made of the repaired time as well. */
-    if (upload->req != NULL && fg_tenants_are_several(upload->distributor->tenants) &&
-        fg_grant_splits(fg_access_grant(upload->req)))
-        return send_tenants(upload, batch, has_time, err);
-    dist_upload_identify(upload, batch, has_time);
-    return send_all(upload, batch, err);
+    return send_profiles(upload, batch, has_time ? ID_OF_CONTENT : ID_OF_CONTENT_AND_SENDER, err);
+}
+
+enum fg_code dist_upload_forward(struct dist_upload *upload, struct fg_batch *batch,
+                                 struct fg_err *err)
+{
+    return batch->n_profiles == 0 ? FG_OK : send_profiles(upload, batch, ID_GIVEN, err);
 }
 
 enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err)
@@ -639,7 +689,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
     if (check_quota(upload, err) == FG_OK &&
-        fg_rates_take(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+        fg_rates_take(upload->rates, upload->asked_tenant, &upload->rate_limit, bytes,
                       fg_mono_ns(distributor->clock), &upload->limit_use.rate_used, err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;
@@ -686,7 +736,7 @@ static void charge_vain(const struct dist_upload *upload, uint64_t bytes)
     struct distributor *distributor = upload->distributor;
 
     if (bytes > 0)
-        fg_rates_charge(distributor->rates, upload->asked_tenant, &upload->limits->values, bytes,
+        fg_rates_charge(upload->rates, upload->asked_tenant, &upload->rate_limit, bytes,
                         fg_mono_ns(distributor->clock));
 }
 
@@ -749,14 +799,23 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /* ---- read (loop) ---- */
 
-/* With several tenants each is a flow of the lane, so that none waits behind all uploads of
- * another. */
+/*
+ * With several tenants each is a flow of the lane, so that none waits behind all uploads of
+ * another. What servers forward is one more flow for each tenant, with half of the workers and a
+ * short queue: a server that catches up waits for itself, and live agents find workers.
+ */
 static bool queue(struct dist_upload *upload)
 {
     const struct distributor *distributor = upload->distributor;
-    const struct fg_flow flow = {.id = fg_hash64_table(upload->asked_tenant)};
+    struct fg_flow flow = {.id = fg_hash64_table(upload->asked_tenant)};
 
-    if (!fg_tenants_are_several(distributor->tenants))
+    if (upload->forwards) {
+        flow = (struct fg_flow){
+            .id = ~flow.id,
+            .queued_max = FORWARDS_QUEUED_MAX,
+            .running_max = FG_MAX(fg_work_threads(distributor->work, FG_LANE_INGEST) / 2, 1),
+        };
+    } else if (!fg_tenants_are_several(distributor->tenants))
         return fg_work_submit(distributor->work, FG_LANE_INGEST, &upload->job);
     return fg_work_submit_flow(distributor->work, FG_LANE_INGEST, &flow, &upload->job) ==
            FG_SUBMIT_QUEUED;
@@ -841,6 +900,9 @@ void dist_upload_start(struct dist_upload *upload)
     upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
     upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);
+    upload->rates = upload->forwards ? distributor->forward_rates : distributor->rates;
+    upload->rate_limit = upload->forwards ? fg_rate_limit_of_forwards(&upload->limits->values)
+                                          : fg_rate_limit_of_pushes(&upload->limits->values);
     upload->decode_limits = fg_decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
@@ -848,9 +910,9 @@ void dist_upload_start(struct dist_upload *upload)
         upload->rules.demanded = fg_access_grant(upload->req)->matchers;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    if (fg_rates_in_debt(distributor->rates, upload->asked_tenant, &upload->limits->values,
-                         upload->body.len, fg_mono_ns(distributor->clock),
-                         &upload->limit_use.debt_ns, &upload->err) != FG_OK) {
+    if (fg_rates_in_debt(upload->rates, upload->asked_tenant, &upload->rate_limit, upload->body.len,
+                         fg_mono_ns(distributor->clock), &upload->limit_use.debt_ns,
+                         &upload->err) != FG_OK) {
         answer(upload);
         return;
     }

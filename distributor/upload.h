@@ -33,6 +33,10 @@ struct dist_upload_interface {
      */
     enum fg_code (*decode)(struct dist_upload *upload, struct dist_workspace *space,
                            struct fg_err *err);
+    /* Takes what became of a batch that dist_upload_forward() was given, or of a part of it; on the
+     * loop or the worker, one at a time. NULL: only the upload's error counts. */
+    void (*settled)(struct dist_upload *upload, uint32_t tag,
+                    const struct dist_delivery_result *result);
     /* Ends the upload, on its loop: answers the request and frees the upload. upload->err is the
      * first error, or FG_OK. */
     void (*respond)(struct dist_upload *upload);
@@ -52,12 +56,17 @@ struct dist_upload {
     struct fg_slice asked_tenant;    /* of the request; limits and rate are of this one */
     struct fg_slice sender;          /* address */
     struct fg_slice idempotency_key; /* as the client sent it; empty: none */
+    bool forwards;                   /* another server forwards its profiles */
+    struct fg_slice via;             /* then, PushItem.via of the batches; set by decode() */
+    uint32_t tag;                    /* likewise, given to settled() */
 
     /* Set by dist_upload_start(). */
-    int64_t now_ns;                        /* when it arrived, wall clock */
-    struct fg_id key;                      /* hash of the client's key */
-    struct fg_limits *limits;              /* the tenant's */
-    struct fg_upload_rules rules;          /* the tenant's */
+    int64_t now_ns;               /* when it arrived, wall clock */
+    struct fg_id key;             /* hash of the client's key */
+    struct fg_limits *limits;     /* the tenant's */
+    struct fg_upload_rules rules; /* the tenant's */
+    struct fg_rates *rates;       /* that the upload takes from */
+    struct fg_rate_limit rate_limit;
     struct fg_decode_limits decode_limits; /* the part of the limits that decoders need */
     /* Says the shard factor. The same ring in all attempts, so that the batches are the same. */
     struct fg_ring_view *ring;
@@ -125,6 +134,19 @@ void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64
  */
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err) fg_must_check;
+
+/* Checks the time of a profile that another server forwards, which keeps it: however old it is,
+ * since it has waited there. FG_E_INVALID: it is in 1970, or newer than the tenant's window. */
+enum fg_code dist_upload_check_time(struct dist_upload *upload, const struct fg_profile *profile,
+                                    struct fg_err *err) fg_must_check;
+
+/*
+ * Sends the profiles of a batch with the ids, times and sizes that they have. From decode(), on the
+ * worker. If an ingester lacks a stack that is undefined in the batch, the outcome of the batch is
+ * DELIVERY_LACKS. Errors as of dist_upload_add(), without FG_E_INVALID.
+ */
+enum fg_code dist_upload_forward(struct dist_upload *upload, struct fg_batch *batch,
+                                 struct fg_err *err) fg_must_check;
 
 /* Does the same as a fg_batch_sink, for formats without times. upload: the struct dist_upload.
  * Notes FG_E_DENIED and returns FG_OK, so that the format's other batches are sent. */

@@ -6,6 +6,9 @@
 
 enum { BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t) };
 
+/* A year after 1970, since a clock that was never set runs for a while. */
+static const int64_t BROKEN_BEFORE_NS = INT64_C(365) * 24 * FG_HOUR_NS;
+
 /* ---- times ---- */
 
 /* "2100-01-01 00:00:00 +0000 UTC", as Pyroscope shows times. */
@@ -44,7 +47,16 @@ static enum fg_code outside_window(const struct fg_profile *profile, int64_t old
 /* A clock that was never set, or microseconds instead of nanoseconds. */
 static bool is_broken(int64_t time_ns)
 {
-    return time_ns < INT64_C(365) * 24 * FG_HOUR_NS;
+    return time_ns < BROKEN_BEFORE_NS;
+}
+
+/* Counted once: later attempts see the same profiles. */
+static void count_expired(struct dist_upload *upload, const struct fg_profile *profile)
+{
+    int64_t kept_ns = fg_limits_longest_kept_ns(&upload->limits->values);
+
+    if (kept_ns > 0 && upload->attempt == 1 && profile->time_ns < upload->now_ns - kept_ns)
+        upload->counts.expired++;
 }
 
 static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *profile,
@@ -52,7 +64,6 @@ static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *pr
 {
     const struct fg_limit_settings *limits = &upload->limits->values;
     int64_t oldest_ns = INT64_MIN, newest_ns = INT64_MAX;
-    int64_t kept_ns = fg_limits_longest_kept_ns(limits);
 
     if (is_broken(profile->time_ns)) {
         /* Agents on machines without a clock send 1970. Their profiles are of now, or nobody would
@@ -61,15 +72,25 @@ static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *pr
         upload->counts.decode.times_repaired++;
         return FG_OK;
     }
-    /* Counted once: later attempts see the same profiles. */
-    if (kept_ns > 0 && upload->attempt == 1 && profile->time_ns < upload->now_ns - kept_ns)
-        upload->counts.expired++;
+    count_expired(upload, profile);
     if (limits->reject_older_than_ns > 0)
         oldest_ns = upload->now_ns - limits->reject_older_than_ns;
     if (limits->reject_newer_than_ns > 0)
         newest_ns = fg_time_add(upload->now_ns, limits->reject_newer_than_ns);
     return profile->time_ns < oldest_ns || profile->time_ns > newest_ns
                ? outside_window(profile, oldest_ns, newest_ns, err)
+               : FG_OK;
+}
+
+enum fg_code dist_upload_check_time(struct dist_upload *upload, const struct fg_profile *profile,
+                                    struct fg_err *err)
+{
+    int64_t newer_ns = upload->limits->values.reject_newer_than_ns;
+    int64_t newest_ns = newer_ns > 0 ? fg_time_add(upload->now_ns, newer_ns) : INT64_MAX;
+
+    count_expired(upload, profile);
+    return is_broken(profile->time_ns) || profile->time_ns > newest_ns
+               ? outside_window(profile, BROKEN_BEFORE_NS, newest_ns, err)
                : FG_OK;
 }
 

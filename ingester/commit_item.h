@@ -9,6 +9,7 @@
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/forward/entry.h"
 #include "ingester/keys.h"
 #include "ingester/segments/segments_core.h"
 
@@ -42,6 +43,7 @@ struct ing_commit_item {
     struct ing_dict *dict;             /* referenced; the committer drops the reference */
     uint32_t generation;               /* of dict; refused if it has ended (catalog.h) */
     uint64_t revision;                 /* of the ring, under which it comes; 0 without a ring */
+    struct ing_outbox_via via;         /* through which other stores it has come */
     struct ing_segments_lookup lookup; /* result of the lookup in the bucket */
     struct fg_store_batch defs;        /* definitions and dictionary chunks */
     struct ing_commit_profile *profiles;

@@ -191,8 +191,10 @@ static enum fg_code find_duplicates(struct ing_group_commit *group, struct ing_c
     return FG_OK;
 }
 
+/* wanted: the targets of forwarding that want its tenant. */
 static void add_profile(struct ing_group_commit *group, struct ing_commit_item *item,
-                        const struct ing_commit_profile *profile, struct fg_buf *key)
+                        const struct ing_commit_profile *profile, uint32_t wanted,
+                        struct fg_buf *key)
 {
     struct touched *touched;
 
@@ -213,6 +215,9 @@ static void add_profile(struct ing_group_commit *group, struct ing_commit_item *
     fg_store_put(&group->batch, HEAD_PROFILES, fg_buf_slice(key),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     fg_store_delete(&group->undo, HEAD_PROFILES, fg_buf_slice(key));
+    if (wanted != 0)
+        ing_outbox_add(group->config.outbox, wanted, &profile->key, profile->len, &item->via,
+                       &group->batch, &group->undo);
 }
 
 /*
@@ -223,6 +228,7 @@ static void add_profile(struct ing_group_commit *group, struct ing_commit_item *
 static enum fg_code add_item(struct ing_group_commit *group, struct ing_commit_item *item)
 {
     struct fg_buf key;
+    uint32_t wanted;
 
     /* The generation has ended: a push before this one failed and took numbers that are not on
      * disk, or the dictionary is about to be deleted. */
@@ -234,9 +240,12 @@ static enum fg_code add_item(struct ing_group_commit *group, struct ing_commit_i
         return item->err.code;
     /* Only after every check: a refused item must leave nothing in the batch of the others. */
     fg_store_batch_append(&group->batch, &item->defs);
+    wanted = group->config.outbox == NULL
+                 ? 0
+                 : ing_outbox_wants(group->config.outbox, ing_catalog_tenant_name(item->tenant));
     fg_buf_init(&key, HEAD_PROFILE_KEY_BYTES);
     for (uint32_t i = 0; i < item->n_profiles; i++)
-        add_profile(group, item, &item->profiles[i], &key);
+        add_profile(group, item, &item->profiles[i], wanted, &key);
     fg_buf_done(&key);
     return FG_OK;
 }
@@ -278,7 +287,7 @@ static void check_batch(const struct ing_group_commit *group)
         written += touched->added.count > 0;
     }
     fg_assert(added == group->ids.n);
-    fg_assert(group->undo.count == added + written);
+    fg_assert(group->undo.count == added + written + ing_outbox_added(group->config.outbox));
 }
 
 /* Adds the records of the chunks to the batch and writes it. */
@@ -367,6 +376,7 @@ void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item
         code = write_batch(group, &err);
     if (code == FG_OK)
         apply_batch(group);
+    ing_outbox_end(group->config.outbox, code == FG_OK);
     /* Before the answers, so that no push is refused for a fault that is over. */
     ing_head_writer_heal(group->config.writer);
     while (added != NULL) {

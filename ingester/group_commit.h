@@ -6,6 +6,9 @@
  * the bucket has already is a duplicate, which is counted and not written again (dedup_head.h,
  * dedup_index.h).
  *
+ * In the same batch each new profile gets an entry for every target that it is to be forwarded to
+ * (forward/outbox.h).
+ *
  * Always: an item is answered FG_OK only after all of it was synced. Items of one service are
  * written in the order of their submission, so a dictionary's chunks are on disk before or with
  * the records that need them.
@@ -17,6 +20,7 @@
 
 #include "common/runtime/metrics.h"
 #include "ingester/commit_item.h"
+#include "ingester/forward/outbox.h"
 #include "ingester/head_chunks.h"
 #include "ingester/head_writer.h"
 #include "ingester/member.h"
@@ -32,6 +36,7 @@ struct ing_group_commit_config {
     struct ing_segments *segments; /* says into which head chunk a profile goes */
     struct ing_dict_table *dicts;
     const struct ing_member *member; /* says under which revisions of the ring profiles are taken */
+    struct ing_outbox *outbox;       /* what is stored is to be forwarded; NULL: nothing is */
     struct fg_registry *registry;
     struct fg_clock *clock; /* the clock of segments */
 };

@@ -95,6 +95,10 @@ struct ingester {
     struct ing_segments *segments;
     struct ing_head_writer *writer;
     struct ing_intake *intake;
+    struct ing_outbox *outbox; /* NULL: nothing is forwarded */
+    struct ing_sender *sender; /* NULL: not started */
+    struct fg_tenants *tenants;
+    struct fg_clock *clock;
     struct ing_meeting *meeting;
     struct ing_group_commit *group_commit;
     struct ing_committer *committer;
@@ -127,12 +131,13 @@ void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
     share(&settings->store_write_buffer_bytes, FG_MIN(memory_max_bytes / 32, 256 * mib), 4 * mib);
 }
 
-struct fg_store_config ing_store_config(const struct ing_settings *settings)
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards)
 {
     return (struct fg_store_config){
         .cache_bytes = settings->store_cache_bytes,
         .write_buffer_bytes = settings->store_write_buffer_bytes,
         .wal_max_bytes = settings->store_wal_max_bytes,
+        .spare_families = forwards ? 0 : HEAD_FAMILIES - HEAD_OUTBOX,
         /* A push is answered only after it is on disk. */
         .sync = true,
         .accept_loss = settings->accept_loss,
@@ -214,6 +219,7 @@ static void after_commit(void *arg)
     struct ingester *ingester = arg;
 
     ing_head_writer_heal(ingester->writer);
+    ing_outbox_settle(ingester->outbox);
 }
 
 static enum fg_code start_segments(struct ingester *ingester, const struct ing_config *config,
@@ -242,6 +248,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .retire = ingester->retire,
                 .member = &ingester->member,
                 .dedup = ingester->dedup,
+                .outbox = ingester->outbox,
                 .registry = config->registry,
                 .conditions = config->conditions,
                 .clock = config->clock,
@@ -255,6 +262,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
         .segments = ingester->segments,
         .dicts = ingester->dicts,
         .member = &ingester->member,
+        .outbox = ingester->outbox,
         .registry = config->registry,
         .clock = config->clock,
     });
@@ -269,7 +277,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
             },
             &ingester->committer, err) != FG_OK ||
         ing_intake_start(ingester->intake, ingester->committer, err) != FG_OK ||
-        ing_meeting_start(ingester->meeting, ingester->committer, err) != FG_OK)
+        ing_meeting_start(ingester->meeting, ingester->committer, err) != FG_OK ||
+        ing_outbox_start(ingester->outbox, ingester->committer, err) != FG_OK)
         return err->code;
     return ing_segments_start(ingester->segments, ingester->committer, err);
 }
@@ -298,6 +307,18 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     ingester->functions =
         ing_functions_table_create(ingester->dicts, settings->function_trees_max_bytes);
+    if (ing_outbox_create(
+            &(struct ing_outbox_config){
+                .forward = config->forward,
+                .store = config->store,
+                .writer = ingester->writer,
+                .catalog = ingester->catalog,
+                .tenants = config->tenants,
+                .damage = &ingester->damage,
+                .clock = config->clock,
+            },
+            &ingester->outbox, err) != FG_OK)
+        return err->code;
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
                                                       ingester->dicts, ingester->chunks,
                                                       ingester->writer},
@@ -314,6 +335,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .dedup = ingester->dedup,
         .member = &ingester->member,
         .intake = ingester->intake,
+        .outbox = ingester->outbox,
         .work = ingester->work,
         .tenants = config->tenants,
         .look_stop = ingester->look_stop,
@@ -378,6 +400,8 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
 
     ingester->store = config->store;
     ingester->registry = config->registry;
+    ingester->tenants = config->tenants;
+    ingester->clock = config->clock;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
@@ -403,6 +427,7 @@ void ing_destroy(struct ingester *ingester)
     fg_registry_off_scrape(ingester->registry, ingester);
     if (ingester->look_stop != NULL) /* workers may wait for the bucket */
         fg_bucket_stop_all(ingester->look_stop);
+    ing_sender_stop(ingester->sender);
     /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
@@ -411,12 +436,15 @@ void ing_destroy(struct ingester *ingester)
     /* Their tickers post visits. */
     ing_intake_stop(ingester->intake);
     ing_meeting_stop(ingester->meeting);
+    ing_outbox_stop(ingester->outbox);
     ing_committer_destroy(ingester->committer);
     ing_group_commit_destroy(ingester->group_commit);
     ing_intake_destroy(ingester->intake);
     ing_meeting_destroy(ingester->meeting);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
+    ing_sender_destroy(ingester->sender);
+    ing_outbox_destroy(ingester->outbox);
     ing_retire_destroy(ingester->retire);
     ing_head_writer_destroy(ingester->writer);
     ing_functions_table_destroy(ingester->functions);
@@ -446,6 +474,47 @@ void ing_drain(struct ingester *ingester, uint64_t revision)
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 {
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
+}
+
+/* Long enough that the profiles of many processes share a request and their stacks, and short
+ * enough that a dashboard of the target is current. */
+static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;
+
+enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
+                                  struct fg_budget *bodies, uint64_t definition_cache_max,
+                                  struct fg_err *err)
+{
+    ingester->sender = ing_sender_create(&(struct ing_sender_config){
+        .common = {.outbox = ingester->outbox,
+                   .catalog = ingester->catalog,
+                   .dicts = ingester->dicts,
+                   .store = ingester->member.store,
+                   .several = fg_tenants_are_several(ingester->tenants)},
+        .targets = targets,
+        .bodies = bodies,
+        .registry = ingester->registry,
+        .clock = ingester->clock,
+        .definition_cache_max = definition_cache_max,
+        .collect_ns = COLLECT_NS,
+    });
+    return ing_sender_start(ingester->sender, err);
+}
+
+void ing_stop_forwarding(struct ingester *ingester)
+{
+    if (ingester != NULL)
+        ing_sender_stop(ingester->sender);
+}
+
+void ing_write_forwarding(struct ingester *ingester, struct fg_json_writer *out)
+{
+    if (ingester->sender != NULL)
+        ing_sender_write(ingester->sender, out);
+}
+
+struct ing_outbox *ing_outbox(struct ingester *ingester)
+{
+    return ingester->outbox;
 }
 
 void ing_hurry(struct ingester *ingester)

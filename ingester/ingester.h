@@ -19,6 +19,7 @@
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
 #include "common/storage/store/store.h"
+#include "ingester/forward/sender.h"
 #include "ingester/member.h"
 #include "ingester/repair/repair.h"
 #include "ingester/segments/segments.h"
@@ -49,8 +50,9 @@ extern const size_t ing_n_fields;
 /* Sets memory settings that are 0 to a share of the budget of the process. */
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes);
 
-/* Returns the settings of the store. */
-struct fg_store_config ing_store_config(const struct ing_settings *settings);
+/* Returns the settings of the store. forwards: there are targets of forwarding, so the families of
+ * the outbox are needed, and created. */
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards);
 
 struct ing_config {
     const struct ing_settings *settings;
@@ -67,6 +69,10 @@ struct ing_config {
     /* With a ring: connections to other members; NULL: no repair. Borrowed, as the settings. */
     struct fg_peers *peers;
     const struct ing_repair_settings *repair;
+    /* Where profiles are forwarded to; NULL: nowhere. What is pending for other targets is deleted
+     * (forward/outbox.h). With targets the store has the families of the outbox
+     * (ing_store_config()). */
+    const struct ing_forward *forward;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* borrowed; NULL: none */
     struct fg_clock *clock;
@@ -96,6 +102,26 @@ void ing_drain(struct ingester *ingester, uint64_t revision);
 /* Appends why pushes are refused, as a sentence for operators, and returns true; returns false if
  * they are taken. Any thread. Accepts NULL. */
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
+
+/* Returns the queues of what is to be forwarded; NULL: there are no targets. It lives as long as
+ * the ingester. */
+struct ing_outbox *ing_outbox(struct ingester *ingester);
+
+/*
+ * Starts to forward. targets: those of config->forward, in the same order; borrowed, as `bodies`,
+ * the budget for answers. definition_cache_max: stacks that are remembered of all targets. Once.
+ * FG_E_LIMIT: no more threads.
+ */
+enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
+                                  struct fg_budget *bodies, uint64_t definition_cache_max,
+                                  struct fg_err *err) fg_must_check;
+
+/* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
+void ing_stop_forwarding(struct ingester *ingester);
+
+/* Writes the state of all targets as elements of a JSON list; nothing if there are none. Any thread
+ * except a loop's. */
+void ing_write_forwarding(struct ingester *ingester, struct fg_json_writer *out);
 
 /* Ends all waits for the bucket, also later ones: the ingester is about to stop. Accepts NULL. */
 void ing_hurry(struct ingester *ingester);

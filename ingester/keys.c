@@ -1,7 +1,7 @@
 #include "ingester/keys.h"
 
-const char *const ing_head_families[HEAD_FAMILIES] = {"default", "series", "dict", "rounds",
-                                                      "profiles"};
+const char *const ing_head_families[HEAD_FAMILIES] = {"default",  "series", "dict",       "rounds",
+                                                      "profiles", "outbox", "outbox_dead"};
 
 /* Signed numbers in the order of their bytes. */
 static uint64_t flip_sign(int64_t value)

@@ -10,6 +10,7 @@
  *   "counts"               -> what tenants have sent in a period
  *                             (common/cluster/shares/meeting_core.h)
  *   "query_counts"         -> likewise, what their queries have read
+ *   'o', 'o' name          -> targets of forwarding (forward/entry.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: retired services had lesser numbers
@@ -23,6 +24,9 @@
  *   a chunk's key: be32 tenant, be16 shard, be32 window, be32 chunk -> its state (head_chunks.h)
  * PROFILES
  *   a chunk's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
+ * OUTBOX, OUTBOX_DEAD
+ *   be16 target, be64 number -> a profile that is to be sent there, or was refused there
+ *                               (forward/entry.h)
  *
  * The window is until / 10 minutes; shard and window are a group
  * (common/cluster/README.md#words). The key of a profile follows from its content, except for the
@@ -42,6 +46,8 @@ enum ing_head_family {
     HEAD_DICT,
     HEAD_CHUNKS,
     HEAD_PROFILES,
+    HEAD_OUTBOX,
+    HEAD_OUTBOX_DEAD,
     HEAD_FAMILIES,
 };
 

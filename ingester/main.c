@@ -168,7 +168,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     struct fg_store_config store_config;
 
     ing_share(&settings, program->settings.memory_max_bytes);
-    store_config = ing_store_config(&settings);
+    store_config = ing_store_config(&settings, false);
     /* The store before the bucket: a damaged disk is told at once, even while the bucket is
      * unreachable. */
     if (fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &store_config, &service->store,

@@ -427,6 +427,15 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     return FG_OK;
 }
 
+static struct ing_outbox_via via_of(const Fg__Inner__PushItem *head)
+{
+    struct ing_outbox_via via = {.n = (uint8_t)(head->via.len / FG_ID_BYTES)};
+
+    for (uint8_t i = 0; i < via.n; i++)
+        via.stores[i] = fg_id_get(head->via.data + (size_t)i * FG_ID_BYTES);
+    return via;
+}
+
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct ingester_push *push = fg_container(job, struct ingester_push, job);
@@ -437,9 +446,11 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     /* Held until the committer has answered: item, series and service point into the catalog. */
     push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    /* The committer checks both again. Here they cost least: nothing has been decoded, and no stack
-     * has got a number that a refused push would waste. */
+    push->item.via = via_of(push->head);
+    /* The committer checks the first and the last again. Here they cost least: nothing has been
+     * decoded, and no stack has got a number that a refused push would waste. */
     if (ing_intake_admits(push->context->intake, err) != FG_OK ||
+        ing_outbox_admits(push->context->outbox, fg_cstr(push->head->tenant), err) != FG_OK ||
         ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
     /* Tenant and service are added here and become durable only with a batch, so a push that fails
@@ -637,6 +648,10 @@ static enum fg_code divide(struct push_message *message, struct fg_err *err)
             return fg_fail(err, FG_E_INVALID, "push without tenant or service");
         if (push->head->shard > UINT16_MAX)
             return fg_fail(err, FG_E_INVALID, "push for shard %u of 65536", push->head->shard);
+        if (push->head->via.len > sizeof push->item.via.stores ||
+            push->head->via.len % FG_ID_BYTES != 0)
+            return fg_fail(err, FG_E_INVALID, "push by way of %zu bytes of ids",
+                           push->head->via.len);
         if (push->head->bytes > rest.len)
             return fg_fail(err, FG_E_INVALID, "push claims %u bytes, but %zu are left",
                            push->head->bytes, rest.len);

@@ -14,6 +14,7 @@
 #include "common/runtime/work.h"
 #include "ingester/committer.h"
 #include "ingester/dedup_index.h"
+#include "ingester/forward/outbox.h"
 #include "ingester/intake.h"
 #include "ingester/member.h"
 #include "ingester/segments/segments.h"
@@ -27,6 +28,7 @@ struct ing_push_context {
     struct ing_dedup *dedup;
     const struct ing_member *member;
     struct ing_intake *intake;
+    struct ing_outbox *outbox; /* NULL: nothing is forwarded */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_bucket_stop *look_stop; /* ends lookups: their profiles are taken unchecked */

@@ -1,8 +1,8 @@
 /*
  * The order of a record (record.h) is that of its readers: totals are at the front, so POINTS reads
- * nothing else, and links and size at the end, where queries of values never look. Everything is
- * checked on reading: a record that RocksDB returns may still be damaged, and readers index arrays
- * by its numbers.
+ * nothing else, and links and size at the end, where queries of values never look, nor at columns
+ * behind theirs. All that is read is checked: a record that RocksDB returns may still be damaged,
+ * and readers index arrays by its numbers.
  */
 #include "ingester/record.h"
 
@@ -187,35 +187,30 @@ static void columns_reserve(struct ing_record_columns *columns, uint32_t count)
     columns->values = fg_realloc(columns->values, columns->cap * sizeof *columns->values);
 }
 
-/* Reads or, with values NULL, skips the values of a scaled column. */
-static void read_scaled(struct fg_cur *cur, uint32_t count, uint64_t *values)
-{
-    uint64_t scale = fg_cur_varint(cur);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t value = fg_cur_varint(cur);
-
-        if (values != NULL)
-            values[i] = value * scale;
-    }
-}
-
-/* Finds where each column begins, by skipping those before. */
-struct column_place {
-    enum column_kind kind;
-    struct fg_cur cur; /* after the kind */
+/* The columns up to the one that is read. */
+struct column_places {
+    enum column_kind kinds[TYPES_MAX];
+    struct fg_cur curs[TYPES_MAX]; /* after the kind */
+    uint32_t held;                 /* the scaled column whose numbers are in the array */
+    uint64_t scale;                /* of it */
 };
 
-static bool find_columns(struct fg_cur *cur, const struct ing_record *record,
-                         struct column_place *places)
+/* Columns have no length, so all before the wanted one are read. Most types are multiples of an
+ * earlier one: its numbers stay in the array, and are not read again. */
+static bool read_numbers(struct fg_cur *cur, uint32_t type, uint32_t count,
+                         struct column_places *places, uint64_t *numbers)
 {
-    for (uint32_t t = 0; t < record->n_types; t++) {
+    places->held = TYPES_MAX; /* none */
+    places->scale = 1;
+    for (uint32_t t = 0; t <= type; t++) {
         uint8_t kind = fg_cur_u8(cur);
 
-        places[t] = (struct column_place){(enum column_kind)kind, *cur};
+        places->kinds[t] = (enum column_kind)kind;
+        places->curs[t] = *cur;
         if (kind == COLUMN_SCALED) {
-            /* Columns have no length: skipping one means reading it. */
-            read_scaled(cur, record->n_samples, NULL);
+            places->held = t;
+            places->scale = fg_cur_varint(cur);
+            fg_cur_varints(cur, numbers, count);
         } else if (kind == COLUMN_MULTIPLE) {
             if (fg_cur_varint(cur) >= t)
                 return false;
@@ -227,24 +222,50 @@ static bool find_columns(struct fg_cur *cur, const struct ing_record *record,
     return !cur->bad;
 }
 
-static void read_column(const struct column_place *places, uint32_t type, uint32_t count,
+/* Skips the other columns, to reach what is behind them. */
+static bool skip_columns(struct fg_cur *cur, uint32_t from, const struct ing_record *record)
+{
+    for (uint32_t t = from; t < record->n_types; t++) {
+        uint8_t kind = fg_cur_u8(cur);
+
+        if (kind == COLUMN_SCALED) {
+            (void)fg_cur_varint(cur);
+            fg_cur_skip_varints(cur, record->n_samples);
+        } else if (kind == COLUMN_MULTIPLE) {
+            if (fg_cur_varint(cur) >= t)
+                return false;
+            (void)fg_cur_varint(cur);
+        } else if (kind != COLUMN_ZERO) {
+            return false;
+        }
+    }
+    return !cur->bad;
+}
+
+/* Makes the values of a type of the numbers that were read. */
+static void make_values(struct column_places *places, uint32_t type, uint32_t count,
                         uint64_t *values)
 {
     uint64_t factor = 1;
 
     /* A multiple names an earlier column, so this ends. */
-    while (places[type].kind == COLUMN_MULTIPLE) {
-        struct fg_cur cur = places[type].cur;
+    while (places->kinds[type] == COLUMN_MULTIPLE) {
+        struct fg_cur cur = places->curs[type];
 
         type = (uint32_t)fg_cur_varint(&cur);
         factor *= fg_cur_varint(&cur);
     }
-    if (places[type].kind == COLUMN_ZERO) {
+    if (places->kinds[type] == COLUMN_ZERO) {
         memset(values, 0, count * sizeof *values);
         return;
     }
-    struct fg_cur cur = places[type].cur;
-    read_scaled(&cur, count, values);
+    if (places->held != type) {
+        struct fg_cur cur = places->curs[type];
+
+        places->scale = fg_cur_varint(&cur);
+        fg_cur_varints(&cur, values, count);
+    }
+    factor *= places->scale;
     for (uint32_t i = 0; factor != 1 && i < count; i++)
         values[i] *= factor;
 }
@@ -293,32 +314,43 @@ static enum fg_code read_size(struct fg_cur *cur, struct fg_profile_size *ret_si
     return FG_OK;
 }
 
+/* Reads the nodes. values: scratch. */
+static bool read_nodes(struct fg_cur *cur, uint32_t count, uint64_t *values, uint32_t *nodes)
+{
+    uint64_t node = 0;
+
+    fg_cur_varints(cur, values, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] > UINT32_MAX - node) /* readers rely on ascending nodes */
+            return false;
+        node += values[i];
+        nodes[i] = (uint32_t)node;
+    }
+    return !cur->bad;
+}
+
 enum fg_code ing_record_read(const struct ing_record *record, uint32_t type, bool links,
                              struct ing_record_columns *columns, struct fg_err *err)
 {
-    struct column_place places[TYPES_MAX];
+    struct column_places places;
     struct fg_cur cur = record->totals;
-    uint64_t node = 0;
+    uint32_t count = record->n_samples;
 
     if (type >= record->n_types)
         return corrupt(err, "type");
     for (uint32_t t = 0; t < record->n_types; t++)
         (void)fg_cur_varint(&cur);
-    columns_reserve(columns, FG_MAX(record->n_samples, 1)); /* no samples, and still arrays */
+    columns_reserve(columns, FG_MAX(count, 1)); /* no samples, and still arrays */
     columns->n_links = 0;
-    for (uint32_t i = 0; i < record->n_samples; i++) {
-        uint64_t step = fg_cur_varint(&cur);
-
-        if (step > UINT32_MAX - node) /* readers rely on ascending nodes */
-            return corrupt(err, "node");
-        node += step;
-        columns->nodes[i] = (uint32_t)node;
-    }
-    if (!find_columns(&cur, record, places))
+    if (!read_nodes(&cur, count, columns->values, columns->nodes))
+        return corrupt(err, "nodes");
+    if (!read_numbers(&cur, type, count, &places, columns->values))
         return corrupt(err, "columns");
-    read_column(places, type, record->n_samples, columns->values);
+    make_values(&places, type, count, columns->values);
     if (!links)
         return FG_OK;
+    if (!skip_columns(&cur, type + 1, record))
+        return corrupt(err, "columns");
     if (read_links(&cur, record, columns, err) != FG_OK)
         return err->code;
     return read_size(&cur, &columns->size, err);

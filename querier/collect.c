@@ -426,6 +426,7 @@ struct points_fanout {
     int64_t step_ns;
     const char *const *group_by;
     size_t n_group_by;
+    struct qry_value_totals *values; /* blocks add to these, not to `into`; NULL: to `into` */
 };
 
 static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
@@ -504,12 +505,19 @@ static enum fg_code read_points(struct qry_query *query, struct qry_fanout *base
 {
     const struct points_fanout *fanout = fg_container(base, struct points_fanout, base);
 
+    if (fanout->values != NULL)
+        return qry_blocks_value_totals(query, fanout->selection, fanout->step_ns,
+                                       fanout->group_by[0], fanout->values, err);
     return qry_blocks_points(query, fanout->selection, fanout->step_ns, fanout->group_by,
                              fanout->n_group_by, base->into, err);
 }
 
 static void restart_points(struct qry_fanout *base)
 {
+    const struct points_fanout *fanout = fg_container(base, struct points_fanout, base);
+
+    if (fanout->values != NULL)
+        qry_value_totals_clear(fanout->values);
     qry_points_list_done(base->into);
     qry_points_list_init(base->into);
 }
@@ -537,9 +545,12 @@ static void look_at_points(struct qry_query *query, const struct qry_points *ser
             qry_query_look_at_sum(query, series[i].items[p].sum);
 }
 
-enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
-                                int64_t step_ns, char *const *group_by, size_t n_group_by,
-                                struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+/* values: what blocks have is added to these. NULL: it is among the series, as what ingesters have
+ * always is. */
+static enum fg_code collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                   int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                   struct qry_value_totals *values, struct qry_points **ret_series,
+                                   size_t *ret_n, struct fg_err *err)
 {
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
@@ -557,6 +568,7 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
         .step_ns = step_ns,
         .group_by = (const char *const *)group_by,
         .n_group_by = n_group_by,
+        .values = values,
     };
 
     *ret_series = NULL;
@@ -590,20 +602,77 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     return code;
 }
 
+enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+{
+    return collect_points(query, selection, step_ns, group_by, n_group_by, NULL, ret_series, ret_n,
+                          err);
+}
+
+/* Makes a selection whose one grid point, at its end, has all of the range. Returns false if the
+ * range exceeds 64 bits. */
+static bool whole_range(const struct qry_selection *selection, struct qry_selection *ret_whole,
+                        int64_t *ret_step_ns)
+{
+    int64_t step_ns;
+
+    /* Both ends are inclusive, and whole milliseconds. */
+    if (__builtin_sub_overflow(selection->end_ns, selection->start_ns, &step_ns) ||
+        __builtin_add_overflow(step_ns, FG_MS_NS, &step_ns))
+        return false;
+    *ret_whole = *selection;
+    ret_whole->start_ns = ret_whole->end_ns;
+    ret_whole->cut_ns = 0;
+    *ret_step_ns = step_ns;
+    return true;
+}
+
+static enum fg_code range_too_long(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_INVALID, "the time range is too long for totals");
+}
+
 enum fg_code qry_collect_totals(struct qry_query *query, const struct qry_selection *selection,
                                 char *const *group_by, size_t n_group_by,
                                 struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
 {
-    struct qry_selection whole = *selection;
+    struct qry_selection whole;
     int64_t step_ns;
 
-    /* Both ends are inclusive, and whole milliseconds. */
-    if (__builtin_sub_overflow(whole.end_ns, whole.start_ns, &step_ns) ||
-        __builtin_add_overflow(step_ns, FG_MS_NS, &step_ns))
-        return fg_fail(err, FG_E_INVALID, "the time range is too long for totals");
-    whole.start_ns = whole.end_ns;
-    whole.cut_ns = 0;
+    if (!whole_range(selection, &whole, &step_ns))
+        return range_too_long(err);
     return qry_collect_points(query, &whole, step_ns, group_by, n_group_by, ret_series, ret_n, err);
+}
+
+enum fg_code qry_collect_value_totals(struct qry_query *query,
+                                      const struct qry_selection *selection, const char *label,
+                                      struct qry_value_totals *into, struct fg_err *err)
+{
+    char *group_by[] = {fg_arena_text(query->arena, fg_cstr(label))};
+    bool of_type = fg_label_is_of_type(fg_cstr(label));
+    struct qry_selection whole;
+    struct qry_points *series;
+    int64_t step_ns;
+    size_t n;
+
+    if (group_by[0] == NULL)
+        return qry_query_too_large(err);
+    if (!whole_range(selection, &whole, &step_ns))
+        return range_too_long(err);
+    if (collect_points(query, &whole, step_ns, group_by, 1, of_type ? NULL : into, &series, &n,
+                       err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < series[i].n; p++) {
+            into->total = fg_value_add(into->total, series[i].items[p].sum);
+            qry_value_totals_add(into, fg_labels_get(&series[i].labels, label),
+                                 series[i].items[p].sum);
+        }
+    qry_query_look_at_sum(query, into->total);
+    for (size_t i = 0; i < into->n; i++)
+        qry_query_look_at_sum(query, into->totals[i]);
+    return FG_OK;
 }
 
 enum fg_code qry_collect_rates(struct qry_query *query, const struct qry_selection *selection,

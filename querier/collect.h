@@ -13,6 +13,7 @@
 #include "querier/blocks/blocks.h"
 #include "querier/merge.h"
 #include "querier/selection.h"
+#include "querier/value_totals.h"
 
 /* Merges the selected stacks, with function names only or with full locations, into an empty
  * tree. */
@@ -62,6 +63,13 @@ enum fg_code qry_collect_totals(struct qry_query *query, const struct qry_select
                                 char *const *group_by, size_t n_group_by,
                                 struct qry_points **ret_series, size_t *ret_n,
                                 struct fg_err *err) fg_must_check;
+
+/* Adds up the same by the values of a label, into cleared totals. A million values cost a tenth of
+ * what as many label sets do. */
+enum fg_code qry_collect_value_totals(struct qry_query *query,
+                                      const struct qry_selection *selection, const char *label,
+                                      struct qry_value_totals *into,
+                                      struct fg_err *err) fg_must_check;
 
 /* Does the same as qry_collect_points(), with covered_ns, if query->statistics asks for more than
  * sums. The integers are the same. */

@@ -1,6 +1,5 @@
 #include "querier/label_list.h"
 
-#include "common/base/search.h"
 #include "common/base/str.h"
 #include "querier/collect.h"
 #include "querier/function_match.h"
@@ -29,8 +28,7 @@ struct label_listing {
     const struct qry_label_value *values;
     const struct qry_label_name *names;
     size_t n;
-    int64_t *totals; /* [n]: of the values; NULL: no type is given */
-    int64_t total;   /* of everything that is selected */
+    struct qry_value_totals totals; /* of `values`; totals NULL: no type is given */
     uint32_t *picked;
     size_t n_picked; /* the rows up to the end of the page */
 };
@@ -108,40 +106,24 @@ static enum fg_code count_series(struct qry_query *query, struct label_listing *
     return qry_collect_labels(query, &list->selection, &list->found, err);
 }
 
-/* Returns the number of a value, or list->n. */
-static size_t find_value(const struct label_listing *list, struct fg_slice text)
-{
-    size_t at = fg_lower_bound(i, 0, list->n, fg_slice_cmp(list->values[i].text, text) < 0);
-
-    return at < list->n && fg_slice_eq(list->values[at].text, text) ? at : list->n;
-}
-
-/* Sums the profiles of the whole range by value. */
+/* Sums the profiles of the whole range by value. Values that prefix or regex leave out count in the
+ * whole, of which shares are. */
 static enum fg_code sum_values(struct qry_query *query, struct label_listing *list,
                                struct fg_err *err)
 {
-    char *group_by[] = {fg_arena_text(query->arena, fg_cstr(list->label))};
     /* The profiles count, and the series did when their labels were read. */
     uint64_t counted_series = query->series;
-    struct qry_points *series;
-    size_t n;
 
-    list->totals = fg_arena_new(query->arena, int64_t, list->n);
-    if (list->totals == NULL || group_by[0] == NULL)
+    list->totals = (struct qry_value_totals){
+        .values = list->values,
+        .n = list->n,
+        .totals = fg_arena_new(query->arena, int64_t, list->n),
+    };
+    if (list->totals.totals == NULL)
         return qry_query_too_large(err);
-    if (qry_collect_totals(query, &list->selection, group_by, 1, &series, &n, err) != FG_OK)
+    if (qry_collect_value_totals(query, &list->selection, list->label, &list->totals, err) != FG_OK)
         return err->code;
     query->series = counted_series;
-    for (size_t i = 0; i < n; i++)
-        for (size_t p = 0; p < series[i].n; p++) {
-            size_t at = find_value(list, fg_labels_get(&series[i].labels, list->label));
-
-            /* Values that prefix or regex leave out count in the whole, of which shares are. */
-            list->total = fg_value_add(list->total, series[i].items[p].sum);
-            if (at < list->n)
-                list->totals[at] = fg_value_add(list->totals[at], series[i].items[p].sum);
-        }
-    qry_query_look_at_sum(query, list->total);
     return FG_OK;
 }
 
@@ -154,7 +136,7 @@ static int64_t value_series(const void *items, uint32_t i)
 
 static int64_t value_total(const void *items, uint32_t i)
 {
-    return ((const struct label_listing *)items)->totals[i];
+    return ((const struct label_listing *)items)->totals.totals[i];
 }
 
 static int64_t name_series(const void *items, uint32_t i)
@@ -227,13 +209,16 @@ static void put_name(const struct label_listing *list, size_t row, struct fg_jso
 
 static void put_value(const struct label_listing *list, size_t row, struct fg_json_writer *json)
 {
+    const struct qry_value_totals *totals = &list->totals;
+
     fg_json_put_text(json, "value", list->values[row].text);
     put_series(list, &list->values[row].series, json);
-    if (list->totals == NULL)
+    if (totals->totals == NULL)
         return;
-    fg_json_put_i64(json, "total", list->totals[row]);
+    fg_json_put_i64(json, "total", totals->totals[row]);
     fg_json_put_fixed(json, "share",
-                      list->total == 0 ? 0 : (double)list->totals[row] / (double)list->total, 6);
+                      totals->total == 0 ? 0 : (double)totals->totals[row] / (double)totals->total,
+                      6);
 }
 
 /* Says what did not fit into memory, and which setting decides that. */
@@ -258,10 +243,10 @@ static void put_head(const struct label_listing *list, struct fg_json_writer *js
 {
     if (list->label != NULL)
         fg_json_put_cstr(json, "label", list->label);
-    if (list->totals != NULL) {
+    if (list->totals.totals != NULL) {
         fg_json_put_cstr(json, "type", list->selection.type_text);
         fg_json_put_text(json, "unit", list->selection.type.unit);
-        fg_json_put_i64(json, "total", list->total);
+        fg_json_put_i64(json, "total", list->totals.total);
     }
     if (list->has_before) {
         fg_json_begin_object(json, "before");

@@ -475,6 +475,105 @@ void fg_wire_batch_done(struct fg_wire_batch *batch)
     fg_symbols_done(&batch->symbols);
 }
 
+/* ---- decoded batches as batches ---- */
+
+static void copy_functions(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_functions; i++) {
+        const struct fg_function *from = &symbols->functions[i];
+
+        batch->functions[i] = (struct fg_batch_function){
+            fg_symbols_text(symbols, from->name), fg_symbols_text(symbols, from->system_name),
+            fg_symbols_text(symbols, from->filename), from->start_line};
+    }
+    batch->n_functions = symbols->n_functions;
+}
+
+static void copy_mappings(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_mappings; i++) {
+        const struct fg_mapping *from = &symbols->mappings[i];
+
+        batch->mappings[i] = (struct fg_batch_mapping){
+            from->start,
+            from->limit,
+            from->offset,
+            fg_symbols_text(symbols, from->filename),
+            fg_symbols_text(symbols, from->build_id),
+            from->flags,
+        };
+    }
+    batch->n_mappings = symbols->n_mappings;
+}
+
+static void copy_locations(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_locations; i++) {
+        const struct fg_location *from = &symbols->locations[i];
+
+        batch->locations[i] = (struct fg_batch_location){
+            from->address, from->mapping, from->first_line, from->n_lines, from->folded};
+    }
+    batch->n_locations = symbols->n_locations;
+    batch->lines = symbols->lines;
+    batch->n_lines = symbols->n_lines;
+}
+
+bool fg_batch_take_symbols(struct fg_batch *batch, const struct fg_symbols *symbols,
+                           struct fg_arena *arena)
+{
+    batch->functions = fg_arena_new(arena, struct fg_batch_function, symbols->n_functions);
+    batch->mappings = fg_arena_new(arena, struct fg_batch_mapping, symbols->n_mappings);
+    batch->locations = fg_arena_new(arena, struct fg_batch_location, symbols->n_locations);
+    if (batch->functions == NULL || batch->mappings == NULL || batch->locations == NULL)
+        return false;
+    copy_functions(symbols, batch);
+    copy_mappings(symbols, batch);
+    copy_locations(symbols, batch);
+    return true;
+}
+
+static bool take_stacks(struct fg_batch *batch, const struct fg_wire_batch *wire,
+                        struct fg_arena *arena)
+{
+    uint64_t depths = 0;
+
+    for (uint32_t i = 0; i < wire->n_stacks; i++)
+        depths += wire->stacks[i].depth;
+    batch->stacks = fg_arena_new(arena, struct fg_stack, wire->n_stacks);
+    batch->stack_locations = depths > UINT32_MAX ? NULL : fg_arena_new(arena, uint32_t, depths);
+    if (batch->stacks == NULL || batch->stack_locations == NULL)
+        return false;
+    for (uint32_t i = 0; i < wire->n_stacks; i++) {
+        const struct fg_wire_stack *from = &wire->stacks[i];
+        bool defined = from->locations != NULL;
+
+        batch->stacks[i] = (struct fg_stack){from->id, batch->n_stack_locations,
+                                             defined ? from->depth : FG_STACK_UNDEFINED};
+        batch->n_undefined += !defined;
+        if (from->depth > 0)
+            memcpy(batch->stack_locations + batch->n_stack_locations, from->locations,
+                   from->depth * sizeof *from->locations);
+        batch->n_stack_locations += from->depth;
+    }
+    batch->n_stacks = wire->n_stacks;
+    return true;
+}
+
+bool fg_batch_of_wire(const struct fg_wire_batch *wire, struct fg_arena *arena,
+                      struct fg_batch *ret_batch)
+{
+    *ret_batch = (struct fg_batch){
+        .types = wire->types,
+        .n_types = wire->n_types,
+        .period_type = wire->period_type,
+        .profiles = wire->profiles,
+        .n_profiles = wire->n_profiles,
+    };
+    return fg_batch_take_symbols(ret_batch, &wire->symbols, arena) &&
+           take_stacks(ret_batch, wire, arena);
+}
+
 /* ---- sizes of profiles, which messages carry outside of the batch ---- */
 
 void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers)

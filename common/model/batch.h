@@ -38,10 +38,13 @@ struct fg_batch_location {
     bool folded;
 };
 
+/* The depth of a stack of which the batch has the id only. */
+#define FG_STACK_UNDEFINED UINT32_MAX
+
 struct fg_stack {
     struct fg_id id;
     uint32_t first; /* into batch->stack_locations, leaf first */
-    uint32_t depth;
+    uint32_t depth; /* or FG_STACK_UNDEFINED */
 };
 
 /* Span and trace of a sample. They are not part of the labels. */
@@ -86,6 +89,7 @@ struct fg_batch {
     uint32_t *stack_locations;
     struct fg_stack *stacks;
     uint32_t n_functions, n_mappings, n_locations, n_lines, n_stack_locations, n_stacks;
+    uint32_t n_undefined; /* stacks of unknown content */
 
     /* The schema, common to all profiles of the batch. */
     struct fg_value_type *types;
@@ -122,7 +126,7 @@ uint32_t fg_batch_define_location(const struct fg_batch *batch, uint32_t number,
  *     samples, stack indexes as varints; columns of zigzag values; varint links: varint sample, u64
  *     span, 16 bytes trace
  *
- * define[i]: whether to include the definition of stack i.
+ * define[i]: whether to include the definition of stack i, which is not undefined.
  */
 void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out);
 
@@ -153,6 +157,15 @@ void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
  * FG_E_CORRUPT: the count does not match the number of profiles, or a number is out of range. */
 enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
                                      size_t count, struct fg_err *err) fg_must_check;
+
+/* Sets functions, mappings, locations and lines of a batch to those of a table, number by number.
+ * The batch borrows from the table. Returns false if the arena is full. */
+bool fg_batch_take_symbols(struct fg_batch *batch, const struct fg_symbols *symbols,
+                           struct fg_arena *arena) fg_must_check;
+
+/* Makes a batch of a decoded one, from which it borrows. Returns false if the arena is full. */
+bool fg_batch_of_wire(const struct fg_wire_batch *wire, struct fg_arena *arena,
+                      struct fg_batch *ret_batch) fg_must_check;
 
 /* Decodes a batch, which borrows from `in` and from the arena. All indexes in the result are valid.
  * FG_E_CORRUPT; FG_E_LIMIT: the arena is full. */

@@ -18,6 +18,8 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "Ingestion rate of a tenant at all distributors together, in MiB of decompressed profiles per second. Distributors divide it by what each of them is offered. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 32."},
     {"ingestion_burst_size_mb", FG_CONF_FLOAT, CONF(ingestion_burst_size_mb), .def = "64", .min = "0.001", .max = "1000000",
      .doc = "Burst above `ingestion_rate_mb`, in MiB. If a rate applies, larger profiles are always refused."},
+    {"forward_rate_mb", FG_CONF_FLOAT, CONF(forward_rate_mb), .def = "0", .min = "0", .max = "1000000",
+     .doc = "Rate of what other servers forward to a tenant, at all distributors together, in MiB of decompressed messages per second; it does not count for `ingestion_rate_mb`. Distributors divide it equally. Beyond it a forwarding server gets 429, waits and loses nothing. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 32."},
     {"ingestion_limit", FG_CONF_YAML, CONF(ingestion_limit), .def = "", .max = "1000",
      .doc = "Decompressed profiles of a tenant in a period, all distributors together: `{period_type: day, period_limit_mb: 10240}`. `period_type` is `hour` (default), `day`, `week` (from Monday) or `month`, of UTC; `period_limit_mb` is in MiB. Uploads beyond it are refused with 429 until the period ends. Empty, or 0 MiB: unlimited."},
     {"max_label_names_per_series", FG_CONF_UINT, CONF(max_label_names_per_series), .def = "30", .max = "1000",
@@ -472,6 +474,8 @@ static void set_defaults(struct fg_limit_settings *values, bool enabled)
     }
     if (values->ingestion_rate_mb <= 0)
         values->ingestion_rate_mb = FG_TENANT_RATE_MB;
+    if (values->forward_rate_mb <= 0)
+        values->forward_rate_mb = FG_TENANT_RATE_MB;
     if (values->max_series_per_tenant == 0)
         values->max_series_per_tenant = FG_TENANT_SERIES_MAX;
 }

@@ -22,13 +22,14 @@
 #include "common/runtime/metrics.h"
 
 /*
- * The settings. 0 means no limit, unless it is out of range. If tenancy is enabled, a rate and a
+ * The settings. 0 means no limit, unless it is out of range. If tenancy is enabled, rates and a
  * number of series of 0 in the section become FG_TENANT_RATE_MB and FG_TENANT_SERIES_MAX; if it is
  * not, tenant_catalog_share is 1. fg_tenants_create() applies that to the limits that it returns.
  */
 enum { FG_TENANT_RATE_MB = 32, FG_TENANT_SERIES_MAX = 100000 };
 struct fg_limit_settings {
     double ingestion_rate_mb, ingestion_burst_size_mb; /* MiB of decompressed profiles */
+    double forward_rate_mb;                            /* MiB of batches that servers forward */
     char *ingestion_limit;                             /* YAML, see tenant_quota.h */
     uint64_t max_label_names_per_series, max_label_name_length, max_label_value_length;
     uint64_t max_sessions_per_series;

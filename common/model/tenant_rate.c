@@ -258,41 +258,56 @@ static enum taken take(struct fg_rates *rates, struct fg_slice tenant, double ra
     return enough ? TAKEN : TOO_FAST;
 }
 
+/* What a forwarder sends at once: the largest request that it makes passes whatever the rate is. */
+static const double FORWARD_BURST_MB = 64;
+
+struct fg_rate_limit fg_rate_limit_of_pushes(const struct fg_limit_settings *limits)
+{
+    return (struct fg_rate_limit){limits->ingestion_rate_mb, limits->ingestion_burst_size_mb,
+                                  "ingestion_rate_mb"};
+}
+
+struct fg_rate_limit fg_rate_limit_of_forwards(const struct fg_limit_settings *limits)
+{
+    return (struct fg_rate_limit){limits->forward_rate_mb,
+                                  FG_MAX(limits->forward_rate_mb, FORWARD_BURST_MB),
+                                  "forward_rate_mb"};
+}
+
 enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
-                           const struct fg_limit_settings *limits, uint64_t bytes,
-                           int64_t now_mono_ns, double *ret_used, struct fg_err *err)
+                           const struct fg_rate_limit *limit, uint64_t bytes, int64_t now_mono_ns,
+                           double *ret_used, struct fg_err *err)
 {
     enum taken taken;
 
     *ret_used = 0;
-    if (limits->ingestion_rate_mb <= 0)
+    if (limit->rate_mb <= 0)
         return FG_OK;
-    taken = take(rates, tenant, limits->ingestion_rate_mb * MIB,
-                 limits->ingestion_burst_size_mb * MIB, (double)bytes, now_mono_ns, ret_used);
+    taken = take(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB, (double)bytes,
+                 now_mono_ns, ret_used);
     if (taken == TAKEN)
         return FG_OK;
     if (taken == TOO_MANY_TENANTS)
         return fg_fail(err, FG_E_LIMIT,
                        "%u other tenants are active, which is the limit (tenants_max)", rates->max);
     return fg_fail(err, FG_E_LIMIT,
-                   "push rate limit (%.1f MiB) exceeded while adding %.1f KiB "
-                   "(limits.ingestion_rate_mb, limits.ingestion_burst_size_mb)",
-                   limits->ingestion_rate_mb, (double)bytes / 1024);
+                   "push rate limit (%.1f MiB) exceeded while adding %.1f KiB (limits.%s)",
+                   limit->rate_mb, (double)bytes / 1024, limit->setting);
 }
 
 /* ---- work in vain ---- */
 
 void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
-                     const struct fg_limit_settings *limits, uint64_t bytes, int64_t now_mono_ns)
+                     const struct fg_rate_limit *limit, uint64_t bytes, int64_t now_mono_ns)
 {
-    double burst = limits->ingestion_burst_size_mb * MIB;
+    double burst = limit->burst_mb * MIB;
     struct local_rate local;
     struct bucket *bucket;
 
-    if (limits->ingestion_rate_mb <= 0)
+    if (limit->rate_mb <= 0)
         return;
     (void)pthread_mutex_lock(&rates->lock);
-    bucket = current(rates, tenant, limits->ingestion_rate_mb * MIB, burst, now_mono_ns, &local);
+    bucket = current(rates, tenant, limit->rate_mb * MIB, burst, now_mono_ns, &local);
     if (bucket != NULL) {
         bucket->offered += (double)bytes;
         bucket->tokens = FG_MAX(bucket->tokens - (double)bytes, -burst);
@@ -302,21 +317,21 @@ void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
 }
 
 enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
-                              const struct fg_limit_settings *limits, uint64_t bytes,
+                              const struct fg_rate_limit *limit, uint64_t bytes,
                               int64_t now_mono_ns, int64_t *ret_ns, struct fg_err *err)
 {
     struct local_rate local = {0};
     struct bucket *bucket;
     double debt = 0;
 
-    if (limits->ingestion_rate_mb <= 0)
+    if (limit->rate_mb <= 0)
         return FG_OK;
     (void)pthread_mutex_lock(&rates->lock);
     bucket = find(rates, tenant, fg_hash64_table(tenant));
     /* A new one has none. */
     if (bucket != NULL && bucket->tokens < 0) {
-        bucket = current(rates, tenant, limits->ingestion_rate_mb * MIB,
-                         limits->ingestion_burst_size_mb * MIB, now_mono_ns, &local);
+        bucket = current(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB, now_mono_ns,
+                         &local);
         debt = -bucket->tokens;
         if (debt > 0)
             bucket->offered += (double)bytes;
@@ -328,9 +343,8 @@ enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
     return fg_fail(
         err, FG_E_LIMIT,
         "push rate limit (%.1f MiB) exceeded by earlier uploads, which were too large or "
-        "could not be decompressed (limits.ingestion_rate_mb, "
-        "limits.ingestion_burst_size_mb)",
-        limits->ingestion_rate_mb);
+        "could not be decompressed (limits.%s)",
+        limit->rate_mb, limit->setting);
 }
 
 /* ---- what processes tell each other ---- */

@@ -23,6 +23,16 @@
 
 struct fg_rates;
 
+/* A rate that tenants have, and the setting that it comes from, for errors. */
+struct fg_rate_limit {
+    double rate_mb, burst_mb; /* MiB per second, MiB at once; rate_mb 0: no limit */
+    const char *setting;      /* of the rate, in the section limits */
+};
+
+/* Return the rate of what agents push, and of what other servers forward. */
+struct fg_rate_limit fg_rate_limit_of_pushes(const struct fg_limit_settings *limits);
+struct fg_rate_limit fg_rate_limit_of_forwards(const struct fg_limit_settings *limits);
+
 /* Creates it without buckets. tenants_max: buckets at a time; 0: any number. Never fails. */
 struct fg_rates *fg_rates_create(uint32_t tenants_max);
 /* Frees it. Accepts NULL. */
@@ -38,20 +48,20 @@ uint32_t fg_rates_count(struct fg_rates *rates);
  * processes together: 1 is all of it; 0 if it has no rate.
  */
 enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
-                           const struct fg_limit_settings *limits, uint64_t bytes,
-                           int64_t now_mono_ns, double *ret_used, struct fg_err *err) fg_must_check;
+                           const struct fg_rate_limit *limit, uint64_t bytes, int64_t now_mono_ns,
+                           double *ret_used, struct fg_err *err) fg_must_check;
 
 /*
  * Takes bytes that were worked on in vain, of an upload that is refused: they leave the bucket in
  * debt, down to its burst, and until that is paid fg_rates_in_debt() says so.
  */
 void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
-                     const struct fg_limit_settings *limits, uint64_t bytes, int64_t now_mono_ns);
+                     const struct fg_rate_limit *limit, uint64_t bytes, int64_t now_mono_ns);
 
 /* Checks whether the bucket of the tenant is in debt, before anything is done for an upload of so
  * many bytes. FG_E_LIMIT: it is, for another *ret_ns. */
 enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
-                              const struct fg_limit_settings *limits, uint64_t bytes,
+                              const struct fg_rate_limit *limit, uint64_t bytes,
                               int64_t now_mono_ns, int64_t *ret_ns,
                               struct fg_err *err) fg_must_check;
 

@@ -424,6 +424,11 @@ static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
     return fg_work_flows_oldest_mono_ns(&lane->flows, oldest);
 }
 
+unsigned fg_work_threads(const struct fg_work *work, enum fg_lane lane)
+{
+    return work->lanes[lane].n_workers - work->lanes[lane].flows.guests;
+}
+
 void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_state *ret_state)
 {
     struct lane *lane = &work->lanes[lane_id];

@@ -83,6 +83,9 @@ bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane, const struct
  * run, or the owner's flow is to leave the worker idle. Any thread. */
 bool fg_work_recalls(struct fg_work *work, enum fg_lane lane, const struct fg_job *owner);
 
+/* Returns the number of workers of a lane, without guests. Any thread. */
+unsigned fg_work_threads(const struct fg_work *work, enum fg_lane lane);
+
 struct fg_lane_state {
     unsigned queued, running;
     uint64_t refused;      /* since the start */

@@ -18,6 +18,7 @@ enum cli_exit {
 };
 
 int cli_push(int argc, char **argv);
+int cli_import(int argc, char **argv);
 int cli_query(int argc, char **argv);
 int cli_compare(int argc, char **argv);
 int cli_labels(int argc, char **argv);

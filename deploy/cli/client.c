@@ -123,15 +123,16 @@ static enum fg_code identify(struct cli_client *client, const char *cert_file, c
     return FG_OK;
 }
 
-/* given NULL: the token of a log-in, if there is one. */
-static enum fg_code add_token(struct cli_client *client, const char *given, struct fg_err *err)
+/* given NULL: the token of a log-in, if there is one and it may be shown. */
+static enum fg_code add_token(struct cli_client *client, const char *given, bool log_in,
+                              struct fg_err *err)
 {
     struct fg_buf kept, bearer;
     enum fg_code code = FG_OK;
 
     fg_buf_init(&kept, SIZE_MAX);
     fg_buf_init(&bearer, SIZE_MAX);
-    if (given == NULL)
+    if (given == NULL && log_in)
         code = cli_login_file_read(client->url, &kept, err);
     if (kept.len > 0)
         given = (const char *)kept.ptr;
@@ -147,35 +148,61 @@ static enum fg_code add_token(struct cli_client *client, const char *given, stru
     return code;
 }
 
-enum fg_code cli_client_create(const struct cli_client_config *config,
-                               struct cli_client **ret_client, struct fg_err *err)
+/* User and password instead of a token: a server, or a proxy in front of it, takes one of them. */
+static enum fg_code add_basic(struct cli_client *client, const char *basic, struct fg_err *err)
 {
-    const char *url = or_env(config->url, "FLAMEGRID_URL");
-    const char *tenant = or_env(config->tenant, "FLAMEGRID_TENANT");
-    fg_auto(cli_client) *client = fg_new(struct cli_client);
+    if (strchr(basic, ':') == NULL)
+        return fg_fail(err, FG_E_INVALID, "a user has to have a password: USER:PASSWORD");
+    curl_easy_setopt(client->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+    curl_easy_setopt(client->curl, CURLOPT_USERPWD, basic);
+    return FG_OK;
+}
+
+/* Shows for whom the client acts, and why it may. */
+static enum fg_code authorize(struct cli_client *client, const struct cli_client_config *config,
+                              struct fg_err *err)
+{
+    bool all = config->shows == CLIENT_SHOWS_ALL;
+    const char *tenant = all ? or_env(config->tenant, "FLAMEGRID_TENANT") : config->tenant;
+    const char *token =
+        all && config->basic == NULL ? or_env(config->token, "FLAMEGRID_TOKEN") : config->token;
 
     if (check_value("the tenant", tenant, err) != FG_OK)
         return err->code;
+    if (config->basic != NULL && token != NULL)
+        return fg_fail(err, FG_E_INVALID, "a token or a user, not both at once");
+    add_header(&client->headers, "X-Scope-OrgID", tenant);
+    return config->basic != NULL ? add_basic(client, config->basic, err)
+                                 : add_token(client, token, all, err);
+}
+
+enum fg_code cli_client_create(const struct cli_client_config *config,
+                               struct cli_client **ret_client, struct fg_err *err)
+{
+    bool env = config->shows != CLIENT_SHOWS_GIVEN;
+    const char *url = env ? or_env(config->url, "FLAMEGRID_URL") : config->url;
+    fg_auto(cli_client) *client = fg_new(struct cli_client);
+
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
     client->url = copy_url(url == NULL ? default_url : url);
     set_defaults(client);
-    trust(client, or_env(config->ca_file, "FLAMEGRID_CA_FILE"));
+    trust(client, env ? or_env(config->ca_file, "FLAMEGRID_CA_FILE") : config->ca_file);
     if (config->timeout_s > 0)
         curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
     add_header(&client->headers, "Expect", "");
+    add_header(&client->headers, "Accept", config->accept);
     if (config->partial)
         add_header(&client->headers, "X-Flamegrid-Partial", "true");
     if (config->shows != CLIENT_SHOWS_NOTHING &&
-        identify(client, or_env(config->cert_file, "FLAMEGRID_CERT_FILE"),
-                 or_env(config->key_file, "FLAMEGRID_KEY_FILE"), err) != FG_OK)
+        identify(client, env ? or_env(config->cert_file, "FLAMEGRID_CERT_FILE") : config->cert_file,
+                 env ? or_env(config->key_file, "FLAMEGRID_KEY_FILE") : config->key_file,
+                 err) != FG_OK)
         return err->code;
-    if (config->shows == CLIENT_SHOWS_ALL) {
-        add_header(&client->headers, "X-Scope-OrgID", tenant);
-        if (add_token(client, or_env(config->token, "FLAMEGRID_TOKEN"), err) != FG_OK)
-            return err->code;
-    }
+    if ((config->shows == CLIENT_SHOWS_ALL || config->shows == CLIENT_SHOWS_GIVEN) &&
+        authorize(client, config, err) != FG_OK)
+        return err->code;
     *ret_client = fg_take(client);
     return FG_OK;
 }
@@ -320,12 +347,16 @@ void cli_client_warn_missing(const struct cli_client *client)
 static void read_meta(CURL *curl, struct cli_client_reply *reply)
 {
     curl_off_t retry_after_s = 0;
+    struct curl_header *expired;
     long status = 0;
 
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s);
     reply->status = (unsigned)status;
     reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
+    if (curl_easy_header(curl, "X-Flamegrid-Expired", 0, CURLH_HEADER, -1, &expired) != CURLHE_OK ||
+        !fg_parse_u64(fg_cstr(expired->value), &reply->expired))
+        reply->expired = 0;
 }
 
 /* The body is bounded by its buffer, since the length of an answer is unknown before it has
@@ -380,12 +411,14 @@ static struct curl_slist *headers_with(const struct cli_client *client, const ch
     return headers;
 }
 
-enum fg_code cli_client_post(struct cli_client *client, const char *path, const char *content_type,
-                             struct fg_slice body, struct cli_client_reply *ret_reply,
-                             struct fg_err *err)
+/* key NULL: none. */
+static enum fg_code post(struct cli_client *client, const char *path, const char *content_type,
+                         const char *key, struct fg_slice body, struct cli_client_reply *ret_reply,
+                         struct fg_err *err)
 {
     struct curl_slist *headers = headers_with(client, "Content-Type", content_type);
 
+    add_header(&headers, "Idempotency-Key", key);
     curl_easy_setopt(client->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
     /* NULL would mean "read it from standard input". */
@@ -396,6 +429,20 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     return code;
+}
+
+enum fg_code cli_client_post(struct cli_client *client, const char *path, const char *content_type,
+                             struct fg_slice body, struct cli_client_reply *ret_reply,
+                             struct fg_err *err)
+{
+    return post(client, path, content_type, NULL, body, ret_reply, err);
+}
+
+enum fg_code cli_client_post_once(struct cli_client *client, const char *path,
+                                  const char *content_type, const char *key, struct fg_slice body,
+                                  struct cli_client_reply *ret_reply, struct fg_err *err)
+{
+    return post(client, path, content_type, key, body, ret_reply, err);
 }
 
 enum fg_code cli_client_put(struct cli_client *client, const char *path, struct fg_slice json,
@@ -425,13 +472,12 @@ enum fg_code cli_client_delete(struct cli_client *client, const char *path,
     return code;
 }
 
-enum fg_code cli_client_call(struct cli_client *client, const char *method,
+enum fg_code cli_client_send(struct cli_client *client, const char *method,
                              const ProtobufCMessage *request, struct cli_client_reply *ret_reply,
                              struct fg_err *err)
 {
     size_t len = protobuf_c_message_get_packed_size(request);
     uint8_t *bytes = fg_malloc(FG_MAX(len, 1));
-    struct cli_client_reply reply = {0};
     struct fg_buf path;
 
     (void)protobuf_c_message_pack(request, bytes);
@@ -439,11 +485,20 @@ enum fg_code cli_client_call(struct cli_client *client, const char *method,
     fg_buf_printf(&path, "/%s", method);
     fg_buf_putc(&path, '\0');
     enum fg_code code = cli_client_post(client, (const char *)path.ptr, "application/proto",
-                                        fg_bytes(bytes, len), &reply, err);
+                                        fg_bytes(bytes, len), ret_reply, err);
     fg_buf_done(&path);
     free(bytes);
-    if (code != FG_OK)
-        return code;
+    return code;
+}
+
+enum fg_code cli_client_call(struct cli_client *client, const char *method,
+                             const ProtobufCMessage *request, struct cli_client_reply *ret_reply,
+                             struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+
+    if (cli_client_send(client, method, request, &reply, err) != FG_OK)
+        return err->code;
     if (cli_client_check(&reply, err) != FG_OK) {
         cli_client_reply_done(&reply);
         return err->code;

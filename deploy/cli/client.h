@@ -17,6 +17,8 @@
 enum cli_client_shows {
     CLIENT_SHOWS_ALL,
     CLIENT_SHOWS_CERTIFICATE, /* neither tenant nor token */
+    CLIENT_SHOWS_GIVEN,       /* what the config names, and nothing of the environment or a log-in:
+                                 a second server, for which those were not made */
     CLIENT_SHOWS_NOTHING,     /* it is another's server, such as an identity provider */
 };
 
@@ -31,6 +33,8 @@ struct cli_client_config {
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
     /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else that of `flamegrid login`, else none */
     const char *token;
+    const char *basic;  /* Authorization: Basic, as USER:PASSWORD; NULL: none. Not with a token */
+    const char *accept; /* the header Accept; NULL: any type */
     unsigned timeout_s; /* of a request; 0: minutes, because large queries take long */
     enum cli_client_shows shows;
     bool partial; /* take answers that are not complete, where the server has such */
@@ -76,6 +80,7 @@ FG_AUTO(cli_client, cli_client_destroy)
 struct cli_client_reply {
     unsigned status;        /* HTTP */
     uint64_t retry_after_s; /* 0: the server did not say */
+    uint64_t expired;       /* profiles that are too old to be kept (X-Flamegrid-Expired) */
     struct fg_buf body;     /* without its content coding */
 };
 void cli_client_reply_done(struct cli_client_reply *reply);
@@ -90,6 +95,12 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
                              struct fg_slice body, struct cli_client_reply *ret_reply,
                              struct fg_err *err) fg_must_check;
 
+/* Posts under an Idempotency-Key (distributor/API.md#what-an-answer-means). */
+enum fg_code cli_client_post_once(struct cli_client *client, const char *path,
+                                  const char *content_type, const char *key, struct fg_slice body,
+                                  struct cli_client_reply *ret_reply,
+                                  struct fg_err *err) fg_must_check;
+
 /* Puts a JSON document at the path. */
 enum fg_code cli_client_put(struct cli_client *client, const char *path, struct fg_slice json,
                             struct cli_client_reply *ret_reply, struct fg_err *err) fg_must_check;
@@ -98,6 +109,12 @@ enum fg_code cli_client_put(struct cli_client *client, const char *path, struct 
 enum fg_code cli_client_delete(struct cli_client *client, const char *path,
                                struct cli_client_reply *ret_reply,
                                struct fg_err *err) fg_must_check;
+
+/* Sends the request of a Connect call with a protobuf body. Any status is FG_OK. Errors as above.
+ */
+enum fg_code cli_client_send(struct cli_client *client, const char *method,
+                             const ProtobufCMessage *request, struct cli_client_reply *ret_reply,
+                             struct fg_err *err) fg_must_check;
 
 /*
  * Makes a Connect call with protobuf bodies: "querier.v1.QuerierService/Series". The reply's body

@@ -13,6 +13,7 @@ static int man(int argc, char **argv);
 static const struct cli_command commands[] = {
     {"server", single_run, "run the server"},
     {"push", cli_push, "send profiles from files"},
+    {"import", cli_import, "copy what a running Pyroscope has"},
     {"query", cli_query, "merge profiles and print a table, stacks, pprof or JSON"},
     {"compare", cli_compare,
      "say which functions changed between two selections, and how sure that is"},

@@ -3,19 +3,16 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "deploy/cli/push_check.h"
+#include "deploy/cli/push_request.h"
+#include "deploy/cli/retry.h"
 #include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 #include "proto/file_format.h"
-#include "proto/push_v1.pb-c.h"
 
 #include <string.h>
 #include <time.h>
 
-enum {
-    SERIES_ARENA_MAX_BYTES = 1024 * 1024, /* of a request's labels: 64 KiB of text at most */
-    RETRIES_MAX = 5,
-    RETRY_AFTER_MAX_S = 60, /* at most, even if the server asks for more: a user is waiting */
-};
+enum { RETRIES_MAX = 5 };
 
 static void add_param(struct fg_buf *path, const char *name, const char *value)
 {
@@ -48,15 +45,6 @@ static void write_path(const struct cli_pushing *pushing, const char *format, st
     fg_buf_putc(path, '\0');
 }
 
-/* Returns the pause before another attempt. Without advice from the server it doubles, from one
- * second on. */
-static time_t pause_s(const struct cli_client_reply *reply, unsigned attempt)
-{
-    uint64_t wait_s = reply->retry_after_s > 0 ? reply->retry_after_s : UINT64_C(1) << attempt;
-
-    return (time_t)FG_MIN(wait_s, RETRY_AFTER_MAX_S);
-}
-
 static enum fg_code send_body(const struct cli_pushing *pushing, const char *path, const char *type,
                               struct fg_slice body, struct fg_err *err)
 {
@@ -73,7 +61,7 @@ static enum fg_code send_body(const struct cli_pushing *pushing, const char *pat
             cli_client_reply_done(&reply);
             return code;
         }
-        struct timespec pause = {.tv_sec = pause_s(&reply, attempt)};
+        struct timespec pause = {.tv_sec = cli_retry_pause_s(reply.retry_after_s, attempt)};
         cli_client_reply_done(&reply);
         (void)nanosleep(&pause, NULL);
     }
@@ -98,54 +86,18 @@ static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *
 
 /* ---- by all labels ---- */
 
-static Types__V1__LabelPair **make_pairs(struct fg_arena *arena, const struct fg_labels *labels)
-{
-    Types__V1__LabelPair **pairs = fg_arena_new(arena, Types__V1__LabelPair *, labels->count);
-
-    for (size_t i = 0; pairs != NULL && i < labels->count; i++) {
-        pairs[i] = fg_arena_new(arena, Types__V1__LabelPair, 1);
-        if (pairs[i] == NULL)
-            return NULL;
-        types__v1__label_pair__init(pairs[i]);
-        pairs[i]->name = fg_arena_text(arena, labels->items[i].name);
-        pairs[i]->value = fg_arena_text(arena, labels->items[i].value);
-        if (pairs[i]->name == NULL || pairs[i]->value == NULL)
-            return NULL;
-    }
-    return pairs;
-}
-
 /* Push takes all labels as they are, also __name__; but it takes pprof only. */
 static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_slice content,
                                    struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
-    Push__V1__RawSample sample, *samples[] = {&sample};
-    Push__V1__RawProfileSeries series, *all[] = {&series};
-    Push__V1__PushRequest request;
+    struct fg_buf body;
     enum fg_code code;
-    uint8_t *bytes;
-    size_t len;
 
-    push__v1__raw_sample__init(&sample);
-    push__v1__raw_profile_series__init(&series);
-    push__v1__push_request__init(&request);
-    /* Borrowed: protobuf-c only reads it when it packs, hence the cast that drops const. */
-    sample.raw_profile = (ProtobufCBinaryData){content.len, (uint8_t *)(uintptr_t)content.ptr};
-    series.samples = samples;
-    series.n_samples = 1;
-    series.labels = make_pairs(arena, pushing->series);
-    series.n_labels = pushing->series->count;
-    request.series = all;
-    request.n_series = 1;
-    if (series.labels == NULL)
-        return fg_fail(err, FG_E_LIMIT, "labels of too many bytes");
-    len = push__v1__push_request__get_packed_size(&request);
-    bytes = fg_malloc(len);
-    (void)push__v1__push_request__pack(&request, bytes);
-    code = send_body(pushing, "/push.v1.PusherService/Push", "application/proto",
-                     fg_bytes(bytes, len), err);
-    free(bytes);
+    fg_buf_init(&body, SIZE_MAX);
+    code = cli_push_request_write(pushing->series, NULL, content, &body, err);
+    if (code == FG_OK)
+        code = send_body(pushing, CLI_PUSH_PATH, CLI_PUSH_TYPE, fg_buf_slice(&body), err);
+    fg_buf_done(&body);
     return code;
 }
 

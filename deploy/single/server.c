@@ -38,6 +38,7 @@ static struct dist_scrape_settings scrape_settings;
 static struct dist_scrape_kubernetes_settings scrape_kubernetes_settings;
 static struct ing_settings ingester_settings;
 static struct ing_segments_settings segments_settings;
+static struct ing_forward_settings forward_settings;
 static struct cmp_settings compactor_settings;
 struct qry_settings single_querier;
 
@@ -56,6 +57,7 @@ struct server {
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */
+    struct ing_forward_targets *forward_targets;
     struct ingester *ingester;
     struct ing_routes ingester_routes;
     struct fg_rpc_server *rpc;
@@ -136,7 +138,8 @@ static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err
 static enum fg_code open_store(struct server *server, struct fg_program *program,
                                struct fg_err *err)
 {
-    const struct fg_store_config config = ing_store_config(&ingester_settings);
+    const struct fg_store_config config =
+        ing_store_config(&ingester_settings, server->forward_targets->n > 0);
     char path[PATH_MAX_BYTES];
 
     server->keys = fg_access_keys(program->access);
@@ -147,6 +150,7 @@ static enum fg_code open_store(struct server *server, struct fg_program *program
         ing_member_find_store(server->store, &server->own_store.id, err) != FG_OK)
         return err->code;
     atomic_store(&server->own_store.known, true);
+    dist_set_own_store(server->distributor, server->own_store.id);
     return FG_OK;
 }
 
@@ -155,6 +159,8 @@ static enum fg_code open_store(struct server *server, struct fg_program *program
 static enum fg_code start_ingester(struct server *server, struct fg_program *program,
                                    struct fg_err *err)
 {
+    const struct ing_forward forward = {server->forward_targets->queues,
+                                        server->forward_targets->n};
     const struct ing_config config = {
         .settings = &ingester_settings,
         .segments = &segments_settings,
@@ -163,6 +169,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .disk = server->data_disk,
         .scratch = server->scratch,
         .tenants = program->tenants,
+        .forward = &forward,
         .registry = program->registry,
         .conditions = program->conditions,
         .clock = program->clock,
@@ -322,7 +329,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     server->ingester_routes.work = program->work;
     /* Routes exist before the server listens; start_ingester() gives them the ingester. */
     ing_routes(&server->ingester_routes, program->admin);
-    if (open_folder(server, program, err) != FG_OK ||
+    if (ing_forward_targets_read(forward_settings.targets, &server->forward_targets, err) !=
+            FG_OK ||
+        open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         fg_program_start_access(program, server->bucket, single_settings.data, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
@@ -330,6 +339,15 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         start_querier(server, program, err) != FG_OK)
         return err->code;
     return make_compactor(server, program, err);
+}
+
+static enum fg_code start_forwarding(struct server *server, struct fg_program *program,
+                                     struct fg_err *err)
+{
+    return server->forward_targets->n == 0
+               ? FG_OK
+               : ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
+                                      distributor_settings.definition_cache_max, err);
 }
 
 /* Opens the store and starts the services in the background: reading what the last run has left may
@@ -345,7 +363,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        cmp_start(server->compactor, err) != FG_OK)
+        cmp_start(server->compactor, err) != FG_OK ||
+        start_forwarding(server, program, err) != FG_OK)
         return err->code;
     /* Pull mode last: its profiles need a running ingester. */
     return dist_scrape_manager_start(server->scrape_manager, err);
@@ -367,6 +386,7 @@ static void stop(struct fg_program *program)
     if (server == NULL)
         return;
     dist_scrape_manager_stop(server->scrape_manager);
+    ing_stop_forwarding(server->ingester);
     ing_hurry(server->ingester);
     cmp_stop(server->compactor);
     if (server->rpc != NULL)
@@ -385,6 +405,7 @@ static void stop(struct fg_program *program)
     dist_scrape_manager_destroy(server->scrape_manager);
     dist_destroy(server->distributor);
     ing_destroy(server->ingester);
+    ing_forward_targets_destroy(server->forward_targets);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
     fg_program_stop_access(program);
@@ -411,6 +432,7 @@ int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"ingester", ing_fields, ing_n_fields, &ingester_settings},
         {"compactor", cmp_fields, cmp_n_fields, &compactor_settings},
         {"ingester.segments", ing_segments_fields, ing_segments_n_fields, &segments_settings},
+        {"forward", ing_forward_fields, ing_n_forward_fields, &forward_settings},
         {"querier", qry_fields, qry_n_fields, &single_querier},
     };
     const struct fg_program_def def = {

@@ -125,10 +125,10 @@ static void learn(const struct replica_send *send, enum dist_replica_state state
     /* The ingester has lost its dictionary, or retired a part of it. Drop all entries of the
      * service there: which of the others are gone, too, is unknown. */
     if (state == REPLICA_LACKS)
-        dist_definition_cache_forget(common->definition_cache, key);
+        fg_definition_cache_forget(common->definition_cache, key);
     else if (state == REPLICA_STORED && encoded->n_defined > 0)
-        dist_definition_cache_add(common->definition_cache, key, item->start_id, encoded->defined,
-                                  encoded->n_defined);
+        fg_definition_cache_add(common->definition_cache, key, item->start_id, encoded->defined,
+                                encoded->n_defined);
     else if (state == REPLICA_STALE)
         /* Start to read the ring now, so that it is there at the end of the pause before the next
          * round. */
@@ -226,7 +226,7 @@ void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch 
     (void)pthread_mutex_unlock(&delivery->lock);
     /* The cache's own locks are taken without the delivery's lock, which answers need. */
     for (unsigned i = 0; i < n; i++)
-        dist_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
+        fg_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
 }
 
 /* Locked. */
@@ -240,6 +240,7 @@ static struct replica_send *send_create(struct dist_delivery *delivery, unsigned
         .tenant = encoded->tenant,
         .service = encoded->service,
         .batch = encoded->batch,
+        .via = encoded->via,
         .sizes = encoded->sizes,
         .n_sizes = encoded->n_sizes,
         .shard = delivery->shard,

@@ -20,7 +20,7 @@
 #ifndef FG_DISTRIBUTOR_DELIVERY_DELIVERY_H
 #define FG_DISTRIBUTOR_DELIVERY_DELIVERY_H
 
-#include "distributor/delivery/definition_cache.h"
+#include "common/model/definition_cache.h"
 #include "distributor/delivery/delivery_core.h"
 #include "distributor/delivery/encoded_batch.h"
 #include "distributor/delivery/owners.h"
@@ -29,7 +29,7 @@
 /* What all deliveries of a distributor share. */
 struct dist_deliveries {
     struct dist_owners *owners; /* borrowed, as the next two */
-    struct dist_definition_cache *definition_cache;
+    struct fg_definition_cache *definition_cache;
     struct fg_metrics *metrics;
     uint64_t stragglers_max_bytes;
     _Atomic uint64_t straggler_bytes; /* starts at 0 */
@@ -38,7 +38,7 @@ struct dist_deliveries {
 struct dist_delivery;
 
 /*
- * Creates a delivery for one batch. service_key: dist_definition_cache_service_key() of its tenant
+ * Creates a delivery for one batch. service_key: fg_definition_cache_service_key() of its tenant
  * and service. on_round is called once at the end of each round, on any thread; it must not block.
  * Never fails.
  */

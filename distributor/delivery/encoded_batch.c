@@ -33,13 +33,13 @@ static char *put_text(char *out, struct fg_slice text)
 }
 
 struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
-                                                     struct fg_slice service,
+                                                     struct fg_slice service, struct fg_slice via,
                                                      const struct fg_batch *batch,
                                                      const bool *define, struct fg_slice bytes)
 {
-    /* One allocation for the struct and its three parts: an upload may have thousands of batches.
+    /* One allocation for the struct and its parts: an upload may have thousands of batches.
      */
-    size_t size = tenant.len + 1 + service.len + 1 + bytes.len;
+    size_t size = tenant.len + 1 + service.len + 1 + bytes.len + via.len;
     struct dist_encoded_batch *encoded = fg_malloc(sizeof *encoded + size);
     char *rest;
 
@@ -48,6 +48,9 @@ struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
     rest = put_text(encoded->service, service);
     memcpy(rest, bytes.ptr, bytes.len);
     encoded->batch = fg_bytes(rest, bytes.len);
+    if (via.len > 0)
+        memcpy(rest + bytes.len, via.ptr, via.len);
+    encoded->via = fg_bytes(rest + bytes.len, via.len);
     keep_defined(encoded, batch, define);
     keep_sizes(encoded, batch);
     return encoded;

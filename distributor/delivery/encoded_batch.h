@@ -14,12 +14,13 @@ struct dist_encoded_batch {
     _Atomic uint32_t refs;
     size_t bytes;          /* of memory, for stragglers_max_bytes */
     char *service;         /* stored behind the tenant's name */
+    struct fg_slice via;   /* for PushItem.via; behind the batch */
     struct fg_slice batch; /* as fg_batch_encode() makes it */
     struct fg_id *defined; /* [n_defined]: stacks whose definitions it contains */
     uint32_t n_defined;
     uint64_t *sizes; /* [n_sizes], for PushItem.sizes */
     size_t n_sizes;
-    char tenant[]; /* then the service's name, then the batch */
+    char tenant[]; /* then the service's name, then the batch, then via */
 };
 
 /*
@@ -27,7 +28,7 @@ struct dist_encoded_batch {
  * into `bytes`. define: [batch->n_stacks], marks the stacks that `bytes` defines. Never fails.
  */
 struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
-                                                     struct fg_slice service,
+                                                     struct fg_slice service, struct fg_slice via,
                                                      const struct fg_batch *batch,
                                                      const bool *define, struct fg_slice bytes);
 

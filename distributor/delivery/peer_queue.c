@@ -336,6 +336,7 @@ static void put_together(struct peer_message *message, struct fg_buf *head, stru
         items[n].service = item->service;
         items[n].bytes = (uint32_t)item->batch.len; /* it fits a message */
         items[n].shard = item->shard;
+        items[n].via = (ProtobufCBinaryData){item->via.len, (uint8_t *)(uintptr_t)item->via.ptr};
         items[n].sizes = item->sizes;
         items[n].n_sizes = item->n_sizes;
         out.revision = item->revision; /* that of all */

@@ -26,6 +26,7 @@
 struct dist_peer_queue_item {
     char *tenant, *service;
     struct fg_slice batch; /* as fg_batch_encode() makes it */
+    struct fg_slice via;   /* PushItem.via */
     uint64_t *sizes;       /* [n_sizes], as fg_batch_put_sizes() makes them */
     size_t n_sizes;
     uint16_t shard;    /* of all its profiles */

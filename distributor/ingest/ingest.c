@@ -109,7 +109,7 @@ static void respond(struct dist_upload *upload)
 
 void dist_ingest_handle(struct fg_http_request *req, void *distributor)
 {
-    static const struct dist_upload_interface interface = {decode, respond};
+    static const struct dist_upload_interface interface = {.decode = decode, .respond = respond};
     struct dist_ingest *ingest = fg_arena_new(fg_http_arena(req), struct dist_ingest, 1);
     struct fg_err err;
 

@@ -57,8 +57,8 @@ enum fg_code dist_file_discovery_read(const char *path, struct fg_slice text,
     enum fg_code code;
     json_t *doc;
 
-    code = is_json(path) ? dist_document_from_json(text, path, &doc, err)
-                         : dist_document_from_yaml(text, path, &doc, err);
+    code = is_json(path) ? fg_document_from_json(text, path, &doc, err)
+                         : fg_document_from_yaml(text, path, &doc, err);
     if (code != FG_OK)
         return code;
     code = dist_discovered_read_groups(discovered, doc, path, err);

@@ -77,7 +77,7 @@ static enum fg_code put_map(struct pod_reading *reading, json_t *map, const char
 
     json_object_foreach(map, key, value)
     {
-        struct fg_slice text = dist_document_text(value);
+        struct fg_slice text = fg_document_text(value);
         struct fg_slice name = label_name(reading, prefix, key);
         struct fg_slice present = label_name(reading, present_prefix, key);
         struct fg_slice own = label_name(reading, "", key);
@@ -96,7 +96,7 @@ static enum fg_code put_map(struct pod_reading *reading, json_t *map, const char
 
 static struct fg_slice annotation(const struct pod_reading *reading, const char *name)
 {
-    return dist_document_get(reading->annotations, name);
+    return fg_document_get(reading->annotations, name);
 }
 
 static bool is_ready(const struct pod_reading *reading)
@@ -106,8 +106,8 @@ static bool is_ready(const struct pod_reading *reading)
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *condition = json_array_get(conditions, i);
 
-        if (fg_slice_is(dist_document_get(condition, "type"), "Ready"))
-            return fg_slice_is(dist_document_get(condition, "status"), "True");
+        if (fg_slice_is(fg_document_get(condition, "type"), "Ready"))
+            return fg_slice_is(fg_document_get(condition, "status"), "True");
     }
     return false;
 }
@@ -121,25 +121,25 @@ static void put_controller(struct pod_reading *reading)
 
         if (!json_is_true(json_object_get(owner, "controller")))
             continue;
-        put_text(reading, META "pod_controller_kind", dist_document_get(owner, "kind"));
-        put_text(reading, META "pod_controller_name", dist_document_get(owner, "name"));
+        put_text(reading, META "pod_controller_kind", fg_document_get(owner, "kind"));
+        put_text(reading, META "pod_controller_name", fg_document_get(owner, "name"));
         return;
     }
 }
 
 static void put_pod(struct pod_reading *reading)
 {
-    struct fg_slice namespace = dist_document_get(reading->metadata, "namespace");
-    struct fg_slice name = dist_document_get(reading->metadata, "name");
+    struct fg_slice namespace = fg_document_get(reading->metadata, "namespace");
+    struct fg_slice name = fg_document_get(reading->metadata, "name");
 
     put_text(reading, META "namespace", namespace);
     put_text(reading, META "pod_name", name);
-    put_text(reading, META "pod_ip", dist_document_get(reading->status, "podIP"));
-    put_text(reading, META "pod_phase", dist_document_get(reading->status, "phase"));
+    put_text(reading, META "pod_ip", fg_document_get(reading->status, "podIP"));
+    put_text(reading, META "pod_phase", fg_document_get(reading->status, "phase"));
     put_text(reading, META "pod_ready", is_ready(reading) ? FG_LIT("true") : FG_LIT("false"));
-    put_text(reading, META "pod_node_name", dist_document_get(reading->spec, "nodeName"));
-    put_text(reading, META "pod_host_ip", dist_document_get(reading->status, "hostIP"));
-    put_text(reading, META "pod_uid", dist_document_get(reading->metadata, "uid"));
+    put_text(reading, META "pod_node_name", fg_document_get(reading->spec, "nodeName"));
+    put_text(reading, META "pod_host_ip", fg_document_get(reading->status, "hostIP"));
+    put_text(reading, META "pod_uid", fg_document_get(reading->metadata, "uid"));
     put_controller(reading);
 }
 
@@ -152,8 +152,8 @@ static void put_plain(struct pod_reading *reading)
     struct fg_slice service = annotation(reading, PREFIX "service_name");
     char name[64];
 
-    put_text(reading, "namespace", dist_document_get(reading->metadata, "namespace"));
-    put_text(reading, "pod", dist_document_get(reading->metadata, "name"));
+    put_text(reading, "namespace", fg_document_get(reading->metadata, "namespace"));
+    put_text(reading, "pod", fg_document_get(reading->metadata, "name"));
     if (service.len == 0)
         service = annotation(reading, "resource.opentelemetry.io/service.name");
     put_text(reading, FG_LABEL_SERVICE, service);
@@ -198,7 +198,7 @@ static bool is_port(const json_t *port, uint64_t number, struct fg_slice name)
     const json_t *given = json_object_get(port, "containerPort");
 
     if (name.len > 0)
-        return fg_slice_eq(dist_document_get(port, "name"), name);
+        return fg_slice_eq(fg_document_get(port, "name"), name);
     return json_is_integer(given) && (uint64_t)json_integer_value(given) == number;
 }
 
@@ -223,7 +223,7 @@ static enum fg_code put_port(struct pod_reading *reading, struct pod_place *plac
     if (text == NULL)
         return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
     place->port = fg_cstr(text);
-    place->port_name = dist_document_get(port, "name");
+    place->port_name = fg_document_get(port, "name");
     return FG_OK;
 }
 
@@ -283,7 +283,7 @@ static enum fg_code add_kind(struct pod_reading *reading, const struct dist_prof
 
 static enum fg_code put_address(struct pod_reading *reading, const struct pod_place *place)
 {
-    struct fg_slice ip = dist_document_get(reading->status, "podIP");
+    struct fg_slice ip = fg_document_get(reading->status, "podIP");
     bool bracket = fg_slice_find(ip, ':') != SIZE_MAX; /* IPv6 */
     char *address;
 
@@ -324,11 +324,11 @@ static enum fg_code put_kinds(struct pod_reading *reading, const struct pod_plac
 
 static enum fg_code add_target(struct pod_reading *reading, const struct pod_place *place)
 {
-    struct fg_slice container = dist_document_get(place->container, "name");
+    struct fg_slice container = fg_document_get(place->container, "name");
     size_t common = reading->n;
 
     put_text(reading, META "pod_container_name", container);
-    put_text(reading, META "pod_container_image", dist_document_get(place->container, "image"));
+    put_text(reading, META "pod_container_image", fg_document_get(place->container, "image"));
     put_text(reading, META "pod_container_port_number", place->port);
     put_text(reading, META "pod_container_port_name", place->port_name);
     put_text(reading, "container", container);
@@ -343,9 +343,9 @@ static enum fg_code add_target(struct pod_reading *reading, const struct pod_pla
 
 static bool is_running(const struct pod_reading *reading)
 {
-    struct fg_slice phase = dist_document_get(reading->status, "phase");
+    struct fg_slice phase = fg_document_get(reading->status, "phase");
 
-    return dist_document_get(reading->status, "podIP").len > 0 && !fg_slice_is(phase, "Pending") &&
+    return fg_document_get(reading->status, "podIP").len > 0 && !fg_slice_is(phase, "Pending") &&
            !fg_slice_is(phase, "Succeeded") && !fg_slice_is(phase, "Failed");
 }
 
@@ -392,8 +392,8 @@ enum fg_code dist_pod_read(const json_t *pod, const struct dist_profile_kinds *k
 bool dist_pod_name(const json_t *pod, struct fg_buf *out)
 {
     const json_t *metadata = json_object_get(pod, "metadata");
-    struct fg_slice namespace = dist_document_get(metadata, "namespace"),
-                    name = dist_document_get(metadata, "name");
+    struct fg_slice namespace = fg_document_get(metadata, "namespace"),
+                    name = fg_document_get(metadata, "name");
 
     if (namespace.len == 0 || name.len == 0)
         return false;
@@ -411,7 +411,7 @@ static enum fg_code read_object(struct fg_slice text, const char *what, json_t *
 {
     json_t *object;
 
-    if (dist_document_from_json(text, what, &object, err) != FG_OK)
+    if (fg_document_from_json(text, what, &object, err) != FG_OK)
         return fg_fail(err, FG_E_DECODE, "%s: not JSON", what);
     if (!json_is_object(object)) {
         json_decref(object);
@@ -423,7 +423,7 @@ static enum fg_code read_object(struct fg_slice text, const char *what, json_t *
 
 static struct fg_slice version_of(const json_t *object)
 {
-    return dist_document_get(json_object_get(object, "metadata"), "resourceVersion");
+    return fg_document_get(json_object_get(object, "metadata"), "resourceVersion");
 }
 
 /* Reads the name of a pod, and its targets if it has any. */
@@ -477,7 +477,7 @@ static enum fg_code read_list(const json_t *list, const struct dist_profile_kind
         return fg_fail(err, FG_E_DECODE, "list of pods: no resourceVersion or no items");
     if (dist_discovered_copy(page->discovered, version_of(list), &page->version, err) != FG_OK ||
         dist_discovered_copy(page->discovered,
-                             dist_document_get(json_object_get(list, "metadata"), "continue"),
+                             fg_document_get(json_object_get(list, "metadata"), "continue"),
                              &page->next, err) != FG_OK)
         return err->code;
     return read_items(items, kinds, page, err);
@@ -514,7 +514,7 @@ static enum fg_code read_error(const json_t *status, struct dist_pods_event *eve
                                struct fg_err *err)
 {
     struct fg_slice message =
-        fg_slice_sub(dist_document_get(status, "message"), 0, MESSAGE_MAX_BYTES);
+        fg_slice_sub(fg_document_get(status, "message"), 0, MESSAGE_MAX_BYTES);
 
     if (json_integer_value(json_object_get(status, "code")) != STATUS_GONE)
         return fg_fail(err, FG_E_UNAVAILABLE, "watch of pods: %.*s", FG_S(message));
@@ -526,7 +526,7 @@ static enum fg_code read_event(const json_t *object, const struct dist_profile_k
                                struct dist_pods_event *event, struct fg_err *err)
 {
     const json_t *pod = json_object_get(object, "object");
-    struct fg_slice type = dist_document_get(object, "type");
+    struct fg_slice type = fg_document_get(object, "type");
 
     if (fg_slice_is(type, "ERROR"))
         return read_error(pod, event, err);
@@ -578,6 +578,6 @@ void dist_pods_read_status(struct fg_slice text, struct fg_buf *out)
 
     if (read_object(text, "status", &status, &err) != FG_OK)
         return;
-    fg_buf_put(out, fg_slice_sub(dist_document_get(status, "message"), 0, MESSAGE_MAX_BYTES));
+    fg_buf_put(out, fg_slice_sub(fg_document_get(status, "message"), 0, MESSAGE_MAX_BYTES));
     json_decref(status);
 }

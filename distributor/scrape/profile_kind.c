@@ -58,7 +58,7 @@ static const char *keep(struct dist_profile_kinds *kinds, struct fg_slice text)
 static enum fg_code read_bool(const struct kind_parser *parser, json_t *object, const char *kind,
                               const char *key, bool *value)
 {
-    struct fg_slice text = dist_document_get(object, key);
+    struct fg_slice text = fg_document_get(object, key);
 
     if (json_object_get(object, key) == NULL)
         return FG_OK;
@@ -96,7 +96,7 @@ static enum fg_code lacks_path(const struct kind_parser *parser, const char *nam
 static enum fg_code read_path(const struct kind_parser *parser, json_t *object,
                               struct dist_profile_kind *kind)
 {
-    struct fg_slice text = dist_document_get(object, "path");
+    struct fg_slice text = fg_document_get(object, "path");
 
     if (json_object_get(object, "path") == NULL)
         return kind->path != NULL ? FG_OK : lacks_path(parser, kind->name);
@@ -117,7 +117,7 @@ static enum fg_code read_cumulative(const struct kind_parser *parser, json_t *ob
         return refuse(parser, kind->name, "\"cumulative\" is not a list of up to 8 sample types");
     kind->n_cumulative = 0;
     for (size_t i = 0; i < json_array_size(types); i++) {
-        struct fg_slice type = dist_document_text(json_array_get(types, i));
+        struct fg_slice type = fg_document_text(json_array_get(types, i));
 
         if (type.len == 0)
             return refuse(parser, kind->name, "\"cumulative\" lists no sample type");
@@ -171,7 +171,7 @@ static enum fg_code read_kind(const struct kind_parser *parser, const char *name
     if (!json_is_object(object))
         return refuse(parser, name, "is not a map");
     (void)snprintf(what, sizeof what, "%.128s: \"%.50s\"", parser->name, name);
-    if (dist_document_check_keys(object, known, FG_COUNT(known), what, parser->err) != FG_OK)
+    if (fg_document_check_keys(object, known, FG_COUNT(known), what, parser->err) != FG_OK)
         return parser->err->code;
     kind = find_or_add(parser, name);
     if (kind == NULL || read_bool(parser, object, name, "enabled", &kind->enabled) != FG_OK ||
@@ -208,7 +208,7 @@ enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg
     *kinds = (struct dist_profile_kinds){.arena = fg_arena_create(TEXTS_MAX_BYTES),
                                          .n = FG_COUNT(built_in)};
     memcpy(kinds->items, built_in, sizeof built_in);
-    code = dist_document_from_yaml(yaml, name, &doc, err);
+    code = fg_document_from_yaml(yaml, name, &doc, err);
     if (code == FG_OK) {
         code = read_kinds(&parser, doc);
         json_decref(doc);

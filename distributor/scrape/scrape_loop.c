@@ -315,7 +315,7 @@ static void on_stored(struct dist_upload *upload)
 
 static void store(struct flight *flight)
 {
-    static const struct dist_upload_interface interface = {decode, on_stored};
+    static const struct dist_upload_interface interface = {.decode = decode, .respond = on_stored};
     const struct dist_scrape_context *context = flight->scrape->context;
 
     flight->scrape->state = STORE;

@@ -116,7 +116,7 @@ static enum fg_code read_fixed(struct dist_scrape_manager *manager, struct fg_er
     json_t *doc;
 
     manager->fixed = dist_discovered_create();
-    if (dist_document_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
+    if (fg_document_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
         return err->code;
     code = dist_discovered_read_groups(manager->fixed, doc, "scrape.targets", err);
     json_decref(doc);
@@ -151,8 +151,8 @@ static enum fg_code check_fixed(const struct dist_scrape_manager *manager, struc
 
 static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    if (dist_document_from_yaml(fg_cstr(manager->config.settings->files), "scrape.files",
-                                &manager->files, err) != FG_OK)
+    if (fg_document_from_yaml(fg_cstr(manager->config.settings->files), "scrape.files",
+                              &manager->files, err) != FG_OK)
         return err->code;
     if (json_is_null(manager->files))
         return FG_OK;

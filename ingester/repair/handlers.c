@@ -4,7 +4,7 @@
  */
 #include "ingester/repair/handlers.h"
 
-#include "ingester/repair/export.h"
+#include "ingester/export.h"
 #include "ingester/repair/group.h"
 
 enum {
@@ -186,7 +186,9 @@ struct fetch {
     struct ing_query_ids wanted;
     struct ing_head_profile_key place;   /* they are there or behind it */
     struct ing_export_profile *profiles; /* [wanted.n] */
-    bool *found;                         /* [wanted.n] */
+    Fg__Inner__PushItem **items;         /* [n]: the batches of the reply */
+    size_t n_items;
+    bool *found; /* [wanted.n] */
     size_t n;
     uint64_t bytes;
     bool is_full;                     /* there are more */
@@ -266,8 +268,61 @@ static enum fg_code put_next(struct fetch *fetch, Fg__Inner__FetchReply *reply)
     return FG_OK;
 }
 
-static enum fg_code fetch_profiles(struct fetch *fetch, struct ing_catalog_tenant *tenant,
-                                   const struct ing_group_head *from,
+/* Encodes a batch with everything: the asker may know none of its stacks. */
+static enum fg_code put_batch(void *arg, struct fg_batch *batch,
+                              const struct ing_export_profile *profiles,
+                              const struct ing_export_stacks *stacks, struct fg_err *err)
+{
+    struct fetch *fetch = arg;
+    struct ing_query *query = fetch->query;
+    const struct ing_catalog_series *series = profiles[0].series;
+    Fg__Inner__PushItem *item = fg_arena_new(query->arena, Fg__Inner__PushItem, 1);
+    uint64_t *sizes = fg_arena_new(query->arena, uint64_t, 2 * (size_t)batch->n_profiles);
+    bool *define = fg_arena_new(query->arena, bool, batch->n_stacks);
+    size_t before = query->payload.len;
+
+    (void)stacks;
+    if (item == NULL || sizes == NULL || define == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many profiles");
+    memset(define, true, batch->n_stacks * sizeof *define);
+    fg_batch_encode(batch, define, &query->payload);
+    fg_batch_put_sizes(batch, sizes);
+    fg__inner__push_item__init(item);
+    item->tenant = fg_arena_text(query->arena, ing_catalog_tenant_name(series->service->tenant));
+    item->service = fg_arena_text(query->arena, series->service->name);
+    item->bytes = (uint32_t)(query->payload.len - before);
+    item->shard = series->shard;
+    item->sizes = sizes;
+    item->n_sizes = 2 * (size_t)batch->n_profiles;
+    fetch->items[fetch->n_items++] = item;
+    return item->tenant == NULL || item->service == NULL
+               ? fg_fail(err, FG_E_LIMIT, "too many profiles")
+               : FG_OK;
+}
+
+static enum fg_code put_batches(struct fetch *fetch, Fg__Inner__FetchReply *reply)
+{
+    struct ing_query *query = fetch->query;
+    const struct ing_export_from from = {.dicts = query->context->dicts, .arena = query->arena};
+    struct ing_export_profile *profiles = fetch->profiles;
+
+    fetch->items = fg_arena_new(query->arena, Fg__Inner__PushItem *, fetch->n);
+    if (fetch->items == NULL)
+        return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
+    ing_export_sort(query->context->catalog, profiles, fetch->n);
+    for (size_t i = 0, end; i < fetch->n; i = end) {
+        end = ing_export_end(profiles, fetch->n, i);
+        /* An unknown one: its definition is on its way to the disk, so it comes the next time. */
+        if (profiles[i].series != NULL &&
+            ing_export_batch(&from, profiles + i, end - i, put_batch, fetch, fetch->err) != FG_OK)
+            return fetch->err->code;
+    }
+    reply->items = fetch->items;
+    reply->n_items = fetch->n_items;
+    return FG_OK;
+}
+
+static enum fg_code fetch_profiles(struct fetch *fetch, const struct ing_group_head *from,
                                    const struct ing_head_group_key *key,
                                    Fg__Inner__FetchReply *reply)
 {
@@ -282,8 +337,7 @@ static enum fg_code fetch_profiles(struct fetch *fetch, struct ing_catalog_tenan
         fetch->err->code != FG_OK || (fetch->is_full && put_left(fetch, reply) != FG_OK) ||
         (fetch->n > 0 && put_next(fetch, reply) != FG_OK))
         return fetch->err->code;
-    return ing_export_profiles(query, tenant, fetch->profiles, fetch->n, &reply->items,
-                               &reply->n_items, fetch->err);
+    return put_batches(fetch, reply);
 }
 
 static enum fg_code check_fetch(struct fetch *fetch, struct fg_err *err)
@@ -323,7 +377,7 @@ static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
         err->code = FG_OK;
         code = fetch->wanted.items == NULL
                    ? ing_group_each(&from, &key, NULL, false, put_id, fetch, err)
-                   : fetch_profiles(fetch, tenant, &from, &key, &reply);
+                   : fetch_profiles(fetch, &from, &key, &reply);
     }
     if (code == FG_OK)
         ing_query_put_reply(query, &reply.base);

@@ -637,6 +637,12 @@ static bool has_nameless(const struct ing_head_chunks *chunks)
     return false;
 }
 
+/* Eviction asks it for each chunk that is due. */
+static bool pins(void *arg, const struct ing_head_group_key *group)
+{
+    return ing_outbox_pins(arg, group);
+}
+
 static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
 {
     const struct ing_segments_settings *settings = segments->config.settings;
@@ -658,6 +664,8 @@ static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
         .backoff_max_ns = BACKOFF_MAX_NS,
         .chunks_max = CHUNKS_MAX,
         .rules = FG_RULES_ALL,
+        .pins = pins,
+        .pins_arg = segments->config.outbox,
     };
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)

@@ -20,6 +20,7 @@
 #include "common/storage/bucket/bucket.h"
 #include "ingester/committer.h"
 #include "ingester/dedup_index.h"
+#include "ingester/forward/outbox.h"
 #include "ingester/head_writer.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
@@ -50,6 +51,7 @@ struct ing_segments_config {
     struct ing_retire *retire;
     const struct ing_member *member;
     struct ing_dedup *dedup;
+    struct ing_outbox *outbox; /* what it pins stays in the head; NULL: nothing */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;

@@ -95,6 +95,11 @@ struct ing_segments_core_config {
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
     uint32_t chunks_max;
     unsigned rules; /* enum fg_rule */
+    /* Returns true if something else needs the profiles of a group in the head, though they are
+     * committed: then its chunks are not evicted. NULL: nothing does. The answer may become false
+     * at any time, but true only between two steps. */
+    bool (*pins)(void *arg, const struct ing_head_group_key *group);
+    void *pins_arg;
 };
 
 enum { SEGMENTS_TRIES = 3 }; /* of a cut whose chunks are unfit, before any are set aside */

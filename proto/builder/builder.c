@@ -328,8 +328,8 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
 
 /* Hashes the hashes of the locations, leaf first, a buffer at a time. The id depends on content
  * alone: the same stack gets it on every machine and in every upload. */
-static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *locations,
-                             uint32_t depth)
+struct fg_id fg_builder_stack_id(const struct fg_builder *builder, const uint32_t *locations,
+                                 uint32_t depth)
 {
     uint64_t hashes[130]; /* the first two are for the hash of those before */
     struct fg_id id = {0, 0};
@@ -384,7 +384,7 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
         depth = max;
         builder->counts->stacks_cut++;
     }
-    id = stack_id(builder, locations, depth);
+    id = fg_builder_stack_id(builder, locations, depth);
     /* The map has 64 bits of the id, the comparison all 128. */
     for (uint32_t i = fg_map_first(&builder->stacks, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->stacks, &walk)) {

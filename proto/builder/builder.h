@@ -103,6 +103,10 @@ enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice nam
 enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int64_t line,
                              uint32_t *ret_location, struct fg_err *err) fg_must_check;
 
+/* Returns the id of the stack of these locations, leaf first, which have been hashed. */
+struct fg_id fg_builder_stack_id(const struct fg_builder *builder, const uint32_t *locations,
+                                 uint32_t depth);
+
 /* Finds or adds the stack of these locations, leaf first. */
 enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locations, uint32_t depth,
                               uint32_t *ret_stack, struct fg_err *err) fg_must_check;
@@ -144,6 +148,16 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
  */
 enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
                                int64_t period, struct fg_err *err) fg_must_check;
+
+/*
+ * Gives labels, sorted, the form in which they are stored: applies the rules for labels, removes
+ * labels that describe how a profile was sent, and checks what the caller may send and
+ * fg_labels_check(). Changes the array. rules NULL: none. *ret_kept false: a rule drops the
+ * profile. FG_E_INVALID, FG_E_DENIED.
+ */
+enum fg_code fg_labels_settle(struct fg_labels *labels, struct fg_upload_rules *rules,
+                              const struct fg_decode_limits *limits, struct fg_arena *arena,
+                              bool *ret_kept, struct fg_err *err) fg_must_check;
 
 /*
  * Truncates the name of a function or file to the limit and counts that. Keeps the end, which tells

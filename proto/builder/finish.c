@@ -1,15 +1,14 @@
 /* The end: relabelling rules, sample types that stay, and profiles in normal form. */
 #include "proto/builder/impl.h"
 
-/* rules NULL: none. */
-static enum fg_code relabel(struct fg_builder *builder, const struct fg_upload *upload,
-                            const struct fg_relabel *rules, struct fg_labels *labels,
-                            bool *ret_kept, struct fg_err *err)
+/* list NULL: none. */
+static enum fg_code relabel(struct fg_arena *arena, struct fg_upload_rules *rules,
+                            const struct fg_relabel *list, struct fg_labels *labels, bool *ret_kept,
+                            struct fg_err *err)
 {
     *ret_kept = true;
-    return rules == NULL ? FG_OK
-                         : fg_relabel_apply(rules, builder->arena, &upload->rules->work, labels,
-                                            ret_kept, err);
+    return list == NULL ? FG_OK
+                        : fg_relabel_apply(list, arena, &rules->work, labels, ret_kept, err);
 }
 
 static void row_drop(struct fg_builder *builder, uint32_t number)
@@ -42,7 +41,7 @@ static enum fg_code type_keep(struct fg_builder *builder, const struct fg_upload
     labels.items[count] = (struct fg_label){FG_LIT(FG_LABEL_TYPE), type->type};
     labels.items[count + 1] = (struct fg_label){FG_LIT(FG_LABEL_UNIT), type->unit};
     fg_labels_sort(&labels);
-    return relabel(builder, upload, upload->rules->types, &labels, ret_kept, err);
+    return relabel(builder->arena, upload->rules, upload->rules->types, &labels, ret_kept, err);
 }
 
 /* Moves the values of the types that stay together. A row in which only zeros are left is
@@ -143,24 +142,32 @@ static enum fg_code not_demanded(const struct fg_selector *demanded, const struc
     return err->code;
 }
 
+enum fg_code fg_labels_settle(struct fg_labels *labels, struct fg_upload_rules *rules,
+                              const struct fg_decode_limits *limits, struct fg_arena *arena,
+                              bool *ret_kept, struct fg_err *err)
+{
+    const struct fg_selector *demanded = rules == NULL ? NULL : rules->demanded;
+
+    if (relabel(arena, rules, rules == NULL ? NULL : rules->labels, labels, ret_kept, err) != FG_OK)
+        return err->code;
+    if (!*ret_kept)
+        return FG_OK;
+    fg_labels_remove(labels, FG_LIT(FG_LABEL_DELTA));
+    fg_labels_remove(labels, FG_LIT(FG_LABEL_ORDER));
+    if (demanded != NULL && !fg_selector_matches(demanded, labels))
+        return not_demanded(demanded, labels, err);
+    return fg_labels_check(labels, limits, err);
+}
+
 /* Computes the labels with which a group's profile is stored. *ret_kept false: a rule drops it. */
 static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
                                   struct fg_builder_group *group, bool *ret_kept,
                                   struct fg_err *err)
 {
-    const struct fg_relabel *rules = upload->rules == NULL ? NULL : upload->rules->labels;
-
-    if (join_labels(builder, upload, group, err) != FG_OK ||
-        relabel(builder, upload, rules, &group->joined, ret_kept, err) != FG_OK)
-        return err->code;
-    if (!*ret_kept)
-        return FG_OK;
-    fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_DELTA));
-    fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_ORDER));
-    if (upload->rules != NULL && upload->rules->demanded != NULL &&
-        !fg_selector_matches(upload->rules->demanded, &group->joined))
-        return not_demanded(upload->rules->demanded, &group->joined, err);
-    return fg_labels_check(&group->joined, &upload->limits, err);
+    return join_labels(builder, upload, group, err) == FG_OK
+               ? fg_labels_settle(&group->joined, upload->rules, &upload->limits, builder->arena,
+                                  ret_kept, err)
+               : err->code;
 }
 
 /* Finds the first group with the same labels; the group itself if it is the first. */

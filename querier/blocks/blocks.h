@@ -32,6 +32,7 @@
 #include "querier/merge.h"
 #include "querier/query.h"
 #include "querier/selection.h"
+#include "querier/value_totals.h"
 
 struct qry_blocks_config {
     struct fg_bucket *bucket; /* borrowed */
@@ -156,6 +157,12 @@ enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selecti
 enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selection *selection,
                                int64_t step_ns, const char *const *group_by, size_t n_group_by,
                                struct qry_points_list *into, struct fg_err *err) fg_must_check;
+/* Adds the one step of step_ns that ends at both ends of the selection, to the values of a stored
+ * label (not fg_label_is_of_type()). As qry_collect_value_totals(). */
+enum fg_code qry_blocks_value_totals(struct qry_query *query, const struct qry_selection *selection,
+                                     int64_t step_ns, const char *label,
+                                     struct qry_value_totals *into,
+                                     struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_rows(struct qry_query *query, const struct qry_selection *selection,
                              struct fg_profile_rows *into, struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,

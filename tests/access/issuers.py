@@ -86,7 +86,9 @@ def judge_corpus(asking, corpus):
             continue
         status, body = asking.send("GET", "/api/whoami", token)
         judged += 1
-        if (status == 200) != (verdict == "ok") or status not in (200, 401):
+        # A key that is not known may be newer than the keys that are, until these are fetched again.
+        wanted = {"ok": (200,), "denied": (401,), "unknown": (401, 503)}[verdict]
+        if status not in wanted:
             wrong.append("%s: %d %s" % (name, status, body[:200]))
         flamegrid.check(verdict == "ok" or b"alg" not in body and b"signature" not in body, "%s: the answer tells why: %s", name, body)
     flamegrid.check(not wrong, "%s", wrong)

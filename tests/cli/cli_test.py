@@ -32,7 +32,7 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
 SPACE = "memory:alloc_space:bytes::"
 TIMEOUT_S = 60
-ASKING = ("push", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "binding", "session", "login", "whoami",
+ASKING = ("push", "import", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "binding", "session", "login", "whoami",
           "usage", "cost", "audit")  # commands that talk to a server
 RING = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fuzz", "corpus", "ring", "three-undrained")
 
@@ -374,7 +374,7 @@ def case_certificate_of_ones_own(cli):
 
 
 def case_completion(cli):
-    check(cli.lines("completion", "words")[:3] == ["server", "push", "query"], "commands")
+    check(cli.lines("completion", "words")[:3] == ["server", "push", "import"], "commands")
     for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
                         (("bucket", "export"), "--split"), (("ring",), "forget"), (("rules",), "delete"),
                         (("rules", "create"), "--group-by"), (("server",), "--data"),

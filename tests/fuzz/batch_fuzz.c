@@ -1,5 +1,5 @@
 /* A batch off the wire is refused, or every number in it is one of what is there. */
-#include "common/model/batch.h"
+#include "proto/builder/builder.h"
 
 static void look(const struct fg_wire_batch *batch)
 {
@@ -20,6 +20,32 @@ static void look(const struct fg_wire_batch *batch)
     }
 }
 
+/* What another server forwards becomes a batch again, whose stacks are hashed. */
+static void rebuild(const struct fg_wire_batch *wire, struct fg_arena *arena)
+{
+    struct fg_decode_limits limits = {0};
+    struct fg_decode_counts counts = {0};
+    struct fg_builder *builder;
+    struct fg_batch batch;
+    struct fg_err err;
+    uint32_t n_undefined = 0;
+
+    if (!fg_batch_of_wire(wire, arena, &batch))
+        return;
+    builder = fg_builder_create(arena, &limits, &batch, &counts);
+    if (builder == NULL || fg_builder_hash_locations(builder, &err) != FG_OK)
+        return;
+    for (uint32_t i = 0; i < batch.n_stacks; i++) {
+        const struct fg_stack *stack = &batch.stacks[i];
+
+        if (stack->depth == FG_STACK_UNDEFINED)
+            n_undefined++;
+        else
+            (void)fg_builder_stack_id(builder, batch.stack_locations + stack->first, stack->depth);
+    }
+    fg_assert(n_undefined == batch.n_undefined);
+}
+
 /* Numbers that come with a batch are sizes of its profiles, or refused. Here they are bytes of the
  * input. */
 static void give_sizes(struct fg_wire_batch *batch, const uint8_t *data, size_t size)
@@ -32,7 +58,7 @@ static void give_sizes(struct fg_wire_batch *batch, const uint8_t *data, size_t 
     for (size_t i = 0; i < count; i++)
         numbers[i] = fg_cur_varint(&cur);
     if (fg_wire_batch_get_sizes(batch, numbers, count, &err) != FG_OK) {
-        fg_assert(err.code == FG_E_INVALID);
+        fg_assert(err.code == FG_E_CORRUPT);
         return;
     }
     for (uint32_t i = 0; i < batch->n_profiles; i++)
@@ -48,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fg_batch_decode(fg_bytes(data, size), arena, &batch, &err) == FG_OK) {
         look(&batch);
         give_sizes(&batch, data, size);
+        rebuild(&batch, arena);
         fg_wire_batch_done(&batch);
     } else {
         fg_assert(err.code == FG_E_CORRUPT || err.code == FG_E_LIMIT);

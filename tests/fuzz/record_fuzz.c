@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             uint64_t total;
 
             (void)!ing_record_total(&record, t, &total, &err);
+            (void)!ing_record_read(&record, t, false, &columns, &err); /* the columns up to t */
             if (ing_record_read(&record, t, true, &columns, &err) != FG_OK) {
                 fg_assert(err.code == FG_E_CORRUPT);
                 continue;

@@ -33,6 +33,7 @@ struct opening {
     bool owns_bucket;
     int64_t evict_after_ns;           /* of one without a ring */
     const struct head_member *member; /* NULL: there is no ring */
+    const struct ing_forward *forward;
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -137,6 +138,7 @@ static void open_on(struct head *head, const struct opening *opening)
     config.watch = head->watch;
     config.peers = head->peers;
     config.repair = &head->repair;
+    config.forward = opening->forward;
     must(ing_create(&config, &head->ingester, &err), &err);
     ing_serve(head->ingester, head->server);
     if (member != NULL && member->url == NULL)
@@ -146,24 +148,30 @@ static void open_on(struct head *head, const struct opening *opening)
 
 void head_open(struct head *head, struct fg_store *store)
 {
-    open_on(head, &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL});
+    open_on(head, &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL, NULL});
 }
 
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket)
 {
-    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL});
+    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL, NULL});
 }
 
 void head_open_evicting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                         int64_t evict_after_ns)
 {
-    open_on(head, &(struct opening){store, bucket, false, evict_after_ns, NULL});
+    open_on(head, &(struct opening){store, bucket, false, evict_after_ns, NULL, NULL});
+}
+
+void head_open_forwarding(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                          int64_t evict_after_ns, const struct ing_forward *forward)
+{
+    open_on(head, &(struct opening){store, bucket, false, evict_after_ns, NULL, forward});
 }
 
 void head_open_member(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                       const struct head_member *member)
 {
-    open_on(head, &(struct opening){store, bucket, false, 0, member});
+    open_on(head, &(struct opening){store, bucket, false, 0, member, NULL});
 }
 
 void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,

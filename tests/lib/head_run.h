@@ -42,6 +42,9 @@ void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *b
 /* evict_after: how long what is committed stays. */
 void head_open_evicting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                         int64_t evict_after_ns);
+/* ... and forwards to these targets; NULL: nowhere. */
+void head_open_forwarding(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                          int64_t evict_after_ns, const struct ing_forward *forward);
 /* With a seat in the bucket's ring of so many replicas, under this name; it is still to be started:
  * fg_ring_watch_start(). Others call it at "inproc://NAME"; what it lacks of theirs it asks for
  * once, when it has the seat. Nothing of the ring happens by itself, in time. */

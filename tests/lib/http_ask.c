@@ -17,7 +17,8 @@ static int dial(unsigned port)
     return fd;
 }
 
-unsigned http_ask(unsigned port, const char *request, const char *body, struct fg_buf *answer)
+unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body,
+                        struct fg_buf *answer)
 {
     struct fg_buf out;
     char part[4096];
@@ -26,10 +27,10 @@ unsigned http_ask(unsigned port, const char *request, const char *body, struct f
 
     fg_buf_init(&out, (size_t)1 << 20);
     fg_buf_printf(&out, "%s\r\nHost: localhost\r\nConnection: close\r\n", request);
-    if (body != NULL)
-        fg_buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
-    else
-        fg_buf_puts(&out, "\r\n");
+    if (body.ptr != NULL)
+        fg_buf_printf(&out, "Content-Length: %zu\r\n", body.len);
+    fg_buf_puts(&out, "\r\n");
+    fg_buf_put(&out, body);
     fg_assert(send(fd, out.ptr, out.len, MSG_NOSIGNAL) == (ssize_t)out.len);
     fg_buf_done(&out);
     fg_buf_clear(answer);
@@ -39,6 +40,11 @@ unsigned http_ask(unsigned port, const char *request, const char *body, struct f
     fg_buf_putc(answer, '\0');
     fg_assert(answer->len > 12);
     return (unsigned)strtoul((const char *)answer->ptr + 9, NULL, 10);
+}
+
+unsigned http_ask(unsigned port, const char *request, const char *body, struct fg_buf *answer)
+{
+    return http_ask_bytes(port, request, body == NULL ? fg_bytes(NULL, 0) : fg_cstr(body), answer);
 }
 
 const char *http_ask_body(const struct fg_buf *answer)

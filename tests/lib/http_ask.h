@@ -11,6 +11,10 @@
  */
 unsigned http_ask(unsigned port, const char *request, const char *body, struct fg_buf *answer);
 
+/* Does the same with a body of any bytes. */
+unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body,
+                        struct fg_buf *answer);
+
 const char *http_ask_body(const struct fg_buf *answer);
 
 /* Does the head have this text? */

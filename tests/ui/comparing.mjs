@@ -324,6 +324,20 @@ const cases = {
     await picture(page, "compare");
     await isAccessible(page, "compare");
 
+    /* Both of the same time, and they stay so: the time of one side is that of the other. */
+    const same = page.getByRole("button", { name: "Same time" });
+    await same.click();
+    await page.waitForFunction(() => new URL(location.href).searchParams.get("sync") === "1");
+    assert.deepEqual([shown(page).leftFrom, shown(page).leftUntil], [shown(page).rightFrom, shown(page).rightUntil]);
+    const { leftFrom } = shown(page);
+    await page.getByRole("region", { name: "Baseline", exact: true }).getByRole("slider").first().press("ArrowRight");
+    await page.waitForFunction((from) => new URL(location.href).searchParams.get("leftFrom") !== from, leftFrom);
+    assert.deepEqual([shown(page).leftFrom, shown(page).leftUntil], [shown(page).rightFrom, shown(page).rightUntil]);
+    await same.click();
+    await page.waitForFunction(() => !new URL(location.href).searchParams.has("sync"));
+    await page.goto(at("/compare", sides(before, after)));
+    await quiet(page);
+
     await page.getByRole("searchbox").fill("hash");
     await page
       .getByText(/found .* frames/)

@@ -200,12 +200,15 @@ const cases = {
       [{ view: "flame" }, () => flame(page)],
       [{ view: "tree" }, () => page.getByRole("treegrid").getByText("hash")],
       [{ view: "sandwich", fn: "hash" }, () => flame(page, "Callers")],
+      [{ view: "sandwich", fn: "nobody" }, () => page.getByRole("heading", { name: "No stack has it" })],
       [{ view: "sandwich" }, () => page.getByText("Pick a function", { exact: false }).first()],
       [{ q: "work" }, () => page.getByRole("search").getByText(/95\.24/)],
       [{ by: "pod" }, () => page.getByRole("button", { name: "Split by pod" })],
       [{ inv: "1" }, () => page.getByRole("button", { name: "Flame", exact: true }).nth(1)],
       [{ color: "function" }, () => page.getByRole("button", { name: "Colours: Function" })],
       [{ group: "package" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ only: "main" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ show: "all" }, () => summary(page).getByText("functions")],
       [{ group: "recursion", min: "0.01" }, () => flame(page)],
       [{ site: "main\x1fwork" }, () => page.getByRole("button", { name: "only through work" })],
       [{ maxNodes: "3" }, () => summary(page).getByText("folded into")],
@@ -224,6 +227,47 @@ const cases = {
     await page.goto(at("/", { query: `${CPU}{service_name="shop",pod="none"}` }));
     await page.getByRole("button", { name: "remove pod=none" }).click();
     await settled(page);
+    /* Two hours later there is nothing, and the way back is a click. */
+    await page.goto(at("/", { query: SHOP, from: String(until + 3600e3), until: String(until + 7200e3) }));
+    await page.getByRole("heading", { name: "No profile matches" }).waitFor();
+    await isAccessible(page, "nothing in the range");
+    await page.getByRole("button", { name: "Go to the nearest time with profiles" }).click();
+    await settled(page);
+    const { from, until: end } = shown(page);
+    assert.ok(Number(from) < until && Number(end) <= Date.now(), `${from} ${end}`);
+    page.refused = undefined; // an answer of the address before may be cut off
+  },
+
+  /* What answers are worth is said: sums that do not fit, bars that are not exact, and members that did not answer. */
+  async worth(page) {
+    await explore(page);
+    assert.equal(await page.locator(".strip").count(), 0);
+    const range = { from: String(Date.now() - 4 * 3600e3), until: String(Date.now() - 2 * 3600e3) };
+    for (const minutes of [130, 140]) {
+      const seconds = Math.round(Date.now() / 1000) - minutes * 60;
+      const pushed = await page.request.post(at("/ingest", { name: "huge.cpu", from: seconds, until: seconds + 10, format: "folded" }), {
+        data: "main;work 900000000000\n",
+      });
+      assert.equal(pushed.status(), 200);
+    }
+    await page.goto(at("/", { query: `${CPU}{service_name="huge"}`, ...range }));
+    await page.getByText("Too large a sum.").waitFor();
+    await summary(page).getByText(/^too large in/).waitFor();
+    assert.equal(await summary(page).getByText("bars exact to").count(), 0);
+    await isAccessible(page, "a sum that is too large");
+
+    const exactly = await ask(page, "/pyroscope/render", { query: SHOP, from: "now-1h", statistics: "true" });
+    const worse = { ...exactly.statistics, complete: false, missing: "ingester i1 did not answer", exact: false, bound: 20_000_000 };
+    await page.route("**/pyroscope/render?*", (route) => route.fulfill({ json: { ...exactly, statistics: worse } }));
+    await page.goto(at("/", { query: SHOP }));
+    await page.getByText("ingester i1 did not answer; totals may be low.").waitFor();
+    await summary(page).getByText("bars exact to 20 ms").waitFor();
+    await page.goto(at("/compare", { query: SHOP }));
+    await flame(page, "Baseline").waitFor();
+    await page.getByText("bars exact to 20 ms").nth(1).waitFor();
+    await page.getByRole("link", { name: "Status" }).last().click();
+    await page.getByRole("heading", { name: "Tenant anonymous" }).waitFor();
+    await page.unroute("**/pyroscope/render?*");
     page.refused = undefined; // an answer of the address before may be cut off
   },
 
@@ -408,11 +452,17 @@ const cases = {
     const range = { from: String(Date.now() - 3600e3), until: String(Date.now()) };
     const want = await ask(page, "/api/functions", { query: SHOP, ...range });
     await explore(page, range);
-    const pprof = await saved(page, /^pprof/);
-    assert.match(pprof.name, /^shop_cpu_.*\.pb\.gz$/);
-    const made = await (await page.request.post(`${url}/api/adhoc?name=again.pb.gz`, { data: pprof.bytes })).json();
-    const again = await ask(page, `/api/adhoc/${made.id}`, { type: made.type });
-    assert.equal(again.flamebearer.numTicks, want.total);
+    for (const [item, ending] of [
+      [/^pprof \.pb/, "pb.gz"],
+      [/^pprof for go build -pgo/, "pgo"],
+    ]) {
+      const pprof = await saved(page, item);
+      assert.match(pprof.name, /^shop_cpu_.*$/);
+      assert.ok(pprof.name.endsWith(`.${ending}`), pprof.name);
+      const made = await (await page.request.post(`${url}/api/adhoc?name=again.pb.gz`, { data: pprof.bytes })).json();
+      const again = await ask(page, `/api/adhoc/${made.id}`, { type: made.type });
+      assert.equal(again.flamebearer.numTicks, want.total, pprof.name);
+    }
     const folded = await saved(page, /^Folded stacks/);
     const lines = folded.bytes
       .toString()
@@ -448,10 +498,25 @@ const cases = {
 
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
-    await page.getByRole("button", { name: "Export" }).click();
-    await page.getByRole("menuitem", { name: "Copy as command line: stacks" }).click();
-    await page.getByText("Command copied").waitFor();
-    assert.equal(await clipboard(), `flamegrid query '${SHOP}' --from ${range.from} --until ${range.until} --url ${url} --output folded`);
+    const command = async (item) => {
+      await page.evaluate(() => navigator.clipboard.writeText(""));
+      await page.getByRole("button", { name: "Export" }).click();
+      await page.getByRole("menuitem", { name: `Copy as command line: ${item}` }).click();
+      await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
+      await page.getByText("Command copied").waitFor();
+      return clipboard();
+    };
+    const asked = `flamegrid query '${SHOP}' --from ${range.from} --until ${range.until} --url ${url}`;
+    assert.equal(await command("stacks"), `${asked} --output folded`);
+    for (const [item, output, then] of [
+      ["go tool pprof", "pprof", "go tool pprof -http : F"],
+      ["go build -pgo", "goPgo", "go build -pgo=F"],
+    ]) {
+      const line = await command(item);
+      const file = line.match(/ -o (\S+) /)?.[1] ?? "";
+      assert.match(file, /^shop_cpu_/);
+      assert.equal(line, `${asked} --output ${output} -o ${file} && ${then.replace("F", file)}`);
+    }
     await explore(page); // of the last hour, until now
     await page.getByRole("button", { name: "Share" }).click();
     await page.getByRole("menuitem", { name: /these data/ }).click();
@@ -871,6 +936,14 @@ const cases = {
       await page.goto(at(route, parameters));
       await page.locator("main h1, main h2, main dl").first().waitFor();
       if (parameters.query !== undefined) await settled(page);
+      if (parameters.query !== undefined && parameters.view === undefined) {
+        await page.setViewportSize({ width: 320, height: 800 });
+        const names = await card(page)
+          .locator("td.name button")
+          .evaluateAll((all) => all.map((one) => one.clientWidth));
+        assert.ok(names.length > 0 && Math.min(...names) > 20, `names of functions are ${names} px wide on a phone`);
+        await page.setViewportSize({ width: 1440, height: 900 });
+      }
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
       await isAccessible(page, `${route} in the light theme`);
       for (const width of [1024, 390, 320]) {

@@ -63,7 +63,7 @@ const PAGES = [
   ["services", "/", HOUR, "dark"],
   ["single", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR }, "dark"],
   ["single-light", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR, sel: "1768478400000..1768479600000" }, "light"],
-  ["sandwich", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR, view: "sandwich", fn: "encoding/json.Marshal" }, "dark"],
+  ["sandwich", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR, view: "sandwich", fn: "encoding/json.structEncoder.encode" }, "dark"],
   ["tree", "/", { query: `${CPU}{service_name="bench"}`, ...HOUR, view: "tree" }, "light"],
   ["labels", "/labels", { query: ROLLOUT, ...HOUR }, "dark"],
   ["compare", "/compare", { ...SIDES, ...HOUR }, "dark"],

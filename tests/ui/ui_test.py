@@ -178,7 +178,7 @@ WORLDS = {  # settings, what is pushed, cases and their file
                  "labels", "spans", "comparison looks"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
-             ["services", "table", "flame graph", "states", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
+             ["services", "table", "flame graph", "states", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
               "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 

@@ -307,19 +307,19 @@ static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys,
 
 /* A key that we do not have may be a new one. The message is posted under the lock: whoever ends
  * the loop has said so under it before. */
-static enum fg_code want_keys(struct issuer *issuer, struct fg_err *err)
+static enum fg_code want_keys(struct issuer *issuer, struct fg_slice kid, struct fg_err *err)
 {
     bool soon;
 
     (void)pthread_mutex_lock(&issuer->lock);
-    soon =
-        issuer->running && fg_issuer_core_want(&issuer->core, fg_mono_ns(issuer->issuers->clock));
+    soon = issuer->running && fg_issuer_core_want(&issuer->core, fg_hash64_table(kid),
+                                                  fg_mono_ns(issuer->issuers->clock));
     if (soon && !atomic_flag_test_and_set(&issuer->woken))
         fg_loop_post(issuer->issuers->loop, &issuer->wake);
     (void)pthread_mutex_unlock(&issuer->lock);
     if (!soon)
         return fg_fail(err, FG_E_DENIED, "%s has no key with the kid of the token", issuer->name);
-    return fg_fail(err, FG_E_UNAVAILABLE, "the keys of %s are being fetched, try again",
+    return fg_fail(err, FG_E_UNAVAILABLE, "the keys of %s are about to be fetched, try again",
                    issuer->name);
 }
 
@@ -334,7 +334,7 @@ static enum fg_code verify(struct issuer *issuer, const struct fg_jwt *jwt,
     if (take_keys(issuer, &keys, ret_keys_hash, err) != FG_OK)
         return err->code;
     code = fg_jwt_verify(jwt, keys, rules, arena, ret_verified, err);
-    return code == FG_E_NOT_FOUND ? want_keys(issuer, err) : code;
+    return code == FG_E_NOT_FOUND ? want_keys(issuer, jwt->kid, err) : code;
 }
 
 /* The identity of claims under the bindings, those of the issuer's settings among them. */

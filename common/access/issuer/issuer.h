@@ -65,8 +65,8 @@ void fg_issuers_stop(struct fg_issuers *issuers);
  * Verifies a token and finds out what the bindings allow its bearer. bindings: borrowed for the
  * call; a token that was verified under another generation of them gets its roles again.
  * *ret_identity is a reference of the caller's. Does not wait. FG_E_DENIED: the token is not valid;
- * the sentence is for the log. FG_E_UNAVAILABLE: the keys of its issuer are not known, or are being
- * fetched because of its kid. FG_E_LIMIT: it has too many roles.
+ * the sentence is for the log. FG_E_UNAVAILABLE: the keys of its issuer are not known, or are about
+ * to be fetched because of its kid. FG_E_LIMIT: it has too many roles.
  */
 enum fg_code fg_issuers_verify(struct fg_issuers *issuers, struct fg_slice token,
                                const struct fg_bindings *bindings, int64_t now_s,

@@ -43,13 +43,27 @@ void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now
     }
 }
 
-bool fg_issuer_core_want(struct fg_issuer_core *core, int64_t now_mono_ns)
+/* Returns when the kid was seen first, which may be now. It takes the place of the oldest. */
+static int64_t first_seen(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns)
 {
+    for (size_t i = 0; i < FG_MIN(core->n_kids, FG_ISSUER_KIDS_MAX); i++)
+        if (core->kids[i].hash == kid)
+            return core->kids[i].seen_mono_ns;
+    core->kids[core->n_kids++ % FG_ISSUER_KIDS_MAX] =
+        (struct fg_issuer_kid){.hash = kid, .seen_mono_ns = now_mono_ns};
+    return now_mono_ns;
+}
+
+bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns)
+{
+    int64_t seen_mono_ns = first_seen(core, kid, now_mono_ns);
+    int64_t next_mono_ns = FG_MAX(core->begun_mono_ns + UNKNOWN_KID_NS, now_mono_ns);
+
     if (core->fetching || core->due_mono_ns <= now_mono_ns)
         return true;
-    if (now_mono_ns - core->begun_mono_ns < UNKNOWN_KID_NS)
+    if (next_mono_ns > now_mono_ns && core->known && seen_mono_ns < core->succeeded_mono_ns)
         return false;
-    core->due_mono_ns = now_mono_ns;
+    core->due_mono_ns = FG_MIN(core->due_mono_ns, next_mono_ns);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Decides when the keys of an issuer are fetched, and how long they serve. Pure; times are
- * monotonic.
+ * Decides when the keys of an issuer are fetched, how long they serve, and whether a token with an
+ * unknown kid may be right. Pure; times are monotonic.
  *
  *            start                    10 min after a success; 5 s … 60 s after a failure;
  *     NONE --------> FETCHING <------ a token has an unknown kid, at most once a minute
@@ -9,11 +9,24 @@
  *                     KNOWN <----'
  *
  * Keys serve for 24 h after the last success. An issuer that is away longer can vouch for nobody.
+ *
+ * A kid may be of a key that is newer than the last fetch, so its token is refused only after a
+ * fetch that began later than the kid was first seen. Until then its bearer has to try again:
+ * agents drop what gets a 4xx. Strangers can name any kid, so kids cause one fetch a minute, all
+ * together, and the table of those seen has a fixed size. If it overflows, a kid is taken for new
+ * once more, and its bearer tries again in vain.
  */
 #ifndef FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
 #define FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
 
 #include "common/base/time.h"
+
+enum { FG_ISSUER_KIDS_MAX = 64 };
+
+struct fg_issuer_kid {
+    uint64_t hash;
+    int64_t seen_mono_ns; /* for the first time */
+};
 
 struct fg_issuer_core {
     bool fetching, known;
@@ -21,6 +34,8 @@ struct fg_issuer_core {
     int64_t begun_mono_ns;     /* of the last fetch */
     int64_t succeeded_mono_ns; /* the begin of the last fetch that succeeded, if `known` */
     int64_t due_mono_ns;       /* of the next fetch, unless `fetching` */
+    struct fg_issuer_kid kids[FG_ISSUER_KIDS_MAX]; /* unknown ones, in turn */
+    size_t n_kids;                                 /* that there have been */
 };
 
 /* Returns the state at the start: a fetch is due. */
@@ -33,9 +48,10 @@ int64_t fg_issuer_core_due(const struct fg_issuer_core *core);
 void fg_issuer_core_begin(struct fg_issuer_core *core, int64_t now_mono_ns);
 void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now_mono_ns);
 
-/* Asks for a fetch because of an unknown kid. Returns true if one is under way or due now, so that
- * the answer may be another one soon; false if the last one was less than a minute ago. */
-bool fg_issuer_core_want(struct fg_issuer_core *core, int64_t now_mono_ns);
+/* Asks for a fetch because of an unknown kid, given as a hash that strangers cannot predict.
+ * Returns true if the kid may be known after the next fetch; false if the last one, less than a
+ * minute ago, was late enough to have it. */
+bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns);
 
 /* Returns whether the keys that were fetched last still serve. */
 bool fg_issuer_core_serves(const struct fg_issuer_core *core, int64_t now_mono_ns);

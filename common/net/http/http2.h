@@ -32,14 +32,17 @@ struct fg_http2_meter {
     unsigned n_head;
     size_t skip; /* bytes until the next frame's head: payload, or the preface */
     double tokens;
+    uint64_t updates, pings; /* that the peer owes us */
     int64_t refilled_mono_ns;
 };
 
 void fg_http2_meter_init(struct fg_http2_meter *meter, int64_t now_mono_ns);
 /* false: too many cheap frames. */
 bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns);
-/* Something was done that makes the peer's next frames welcome. */
-void fg_http2_meter_earn(struct fg_http2_meter *meter, unsigned frames);
+/* A request was answered: the next one is welcome. */
+void fg_http2_meter_answered(struct fg_http2_meter *meter);
+/* A DATA frame with bytes was given to the peer, which opens windows for it. */
+void fg_http2_meter_sent_data(struct fg_http2_meter *meter);
 
 /* A part of a write: bytes of an answer's body, or of the control buffer (req NULL). */
 struct fg_http2_piece {

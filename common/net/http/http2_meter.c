@@ -6,8 +6,13 @@
  * not know. So frames are counted here, on the wire: each such frame takes a token, and a
  * connection without tokens ends with ENHANCE_YOUR_CALM.
  *
- * Tokens come back with time, with answers that were given, and with DATA that we send, for which a
- * peer sends WINDOW_UPDATE and, if it measures the line as gRPC does, PING.
+ * Tokens come back with time, and with answers that were given.
+ *
+ * What a peer owes us is free: for each DATA that we sent it may open two windows and, if it
+ * measures the line as gRPC does, send a PING. A slow peer may have thousands of small DATA before
+ * it, in buffers on the way, and answer them all at once long after we sent the last of them; so
+ * this has no upper bound but what we sent, and pays for nothing else. Of the other frames that
+ * answer ours there is one, the acknowledgement of our SETTINGS, for which a token is enough.
  */
 #include "common/net/http/http2.h"
 
@@ -16,6 +21,8 @@ enum {
     TOKENS_MAX = 1000,       /* more than any client sends at its start */
     TOKENS_PER_S = 100,      /* sustained, without any request being answered */
     PADDING_MAX_BYTES = 256, /* a DATA frame of padding alone; RFC 9113, 6.1 */
+    UPDATES_FOR_DATA = 2,    /* WINDOW_UPDATEs of the stream and of the connection */
+    PINGS_FOR_DATA = 1,
 };
 
 void fg_http2_meter_init(struct fg_http2_meter *meter, int64_t now_mono_ns)
@@ -40,6 +47,21 @@ static bool is_cheap(const uint8_t head[9])
     if (flags & NGHTTP2_FLAG_END_STREAM)
         return false;
     return len == 0 || ((flags & NGHTTP2_FLAG_PADDED) && len <= PADDING_MAX_BYTES);
+}
+
+/* Returns true if the frame answers DATA of ours. */
+static bool is_owed(struct fg_http2_meter *meter)
+{
+    uint64_t *owed = NULL;
+
+    if (meter->head[3] == NGHTTP2_WINDOW_UPDATE)
+        owed = &meter->updates;
+    else if (meter->head[3] == NGHTTP2_PING && (meter->head[4] & NGHTTP2_FLAG_ACK) == 0)
+        owed = &meter->pings;
+    if (owed == NULL || *owed == 0)
+        return false;
+    --*owed;
+    return true;
 }
 
 static void refill(struct fg_http2_meter *meter, int64_t now_mono_ns)
@@ -68,13 +90,19 @@ bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, i
             continue; /* the input has ended */
         meter->n_head = 0;
         meter->skip = payload_len(meter->head);
-        if (is_cheap(meter->head) && --meter->tokens < 0)
+        if (is_cheap(meter->head) && !is_owed(meter) && --meter->tokens < 0)
             return false;
     }
     return true;
 }
 
-void fg_http2_meter_earn(struct fg_http2_meter *meter, unsigned frames)
+void fg_http2_meter_answered(struct fg_http2_meter *meter)
 {
-    meter->tokens = FG_MIN(meter->tokens + frames, (double)TOKENS_MAX);
+    meter->tokens = FG_MIN(meter->tokens + 1, (double)TOKENS_MAX);
+}
+
+void fg_http2_meter_sent_data(struct fg_http2_meter *meter)
+{
+    meter->updates += UPDATES_FOR_DATA;
+    meter->pings += PINGS_FOR_DATA;
 }

@@ -9,7 +9,6 @@ enum {
     BATCH_MAX_BYTES = 256 * 1024,        /* in one write: 16 frames of bodies */
     CONTROL_MAX_BYTES = 4 * 1024 * 1024, /* a batch, and a head as large as a handler made it */
     CONTROL_KEEP_BYTES = 8 * 1024,       /* of an idle connection */
-    FRAMES_EARNED = 3,                   /* by DATA: two WINDOW_UPDATEs and a PING */
 };
 
 /* --- fields --- */
@@ -124,7 +123,7 @@ static void submit(struct fg_http_request *req, bool has_body)
     /* Fails only when the stream is being closed, and then the request goes with it. */
     (void)nghttp2_submit_response(h2->session, req->h2.stream_id, fields_of(fields),
                                   n_fields(fields), has_body ? &body : NULL);
-    fg_http2_meter_earn(&h2->meter, 1);
+    fg_http2_meter_answered(&h2->meter);
 }
 
 void fg_http2_submit_answer(struct fg_http_request *req)
@@ -187,8 +186,8 @@ static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8
         req->h2.borrowed++;
         *sent += len;
         h2->batch_bytes += len;
+        fg_http2_meter_sent_data(&h2->meter);
     }
-    fg_http2_meter_earn(&h2->meter, FRAMES_EARNED);
     return 0;
 }
 

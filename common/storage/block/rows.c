@@ -36,8 +36,20 @@ struct rows_chunk {
     bool all;
     const struct fg_block_chunk *of;
     uint32_t from, count;
-    uint64_t *numbers; /* [count] */
+    /* Scratch of the page: a page may have thousands of chunks of one row. */
+    uint64_t *numbers;              /* [rows->count] */
+    int64_t *scratch;               /* [rows->count]; NULL: not all */
+    uint64_t *columns, cap_columns; /* [cap_columns] */
 };
+
+static bool scratch_alloc(struct rows_chunk *chunk)
+{
+    chunk->numbers = fg_arena_alloc(chunk->arena, chunk->rows->count * sizeof *chunk->numbers);
+    if (!chunk->all)
+        return chunk->numbers != NULL;
+    chunk->scratch = fg_arena_alloc(chunk->arena, chunk->rows->count * sizeof *chunk->scratch);
+    return chunk->numbers != NULL && chunk->scratch != NULL;
+}
 
 static bool get_times(struct rows_chunk *chunk)
 {
@@ -76,8 +88,9 @@ static void get_steps(struct rows_chunk *chunk, int64_t *out)
     }
 }
 
-static bool get_places(struct rows_chunk *chunk, int64_t *scratch)
+static bool get_places(struct rows_chunk *chunk)
 {
+    int64_t *scratch = chunk->scratch;
     uint64_t wrong = 0;
 
     get_steps(chunk, scratch);
@@ -99,7 +112,7 @@ static bool get_places(struct rows_chunk *chunk, int64_t *scratch)
 }
 
 /* Reads the columns between times and totals, or skips them. */
-static bool get_beside(struct rows_chunk *chunk, int64_t *scratch)
+static bool get_beside(struct rows_chunk *chunk)
 {
     if (!chunk->all) {
         fg_cur_skip_varints(chunk->cur, (uint64_t)COLUMNS_BESIDE * chunk->count);
@@ -107,13 +120,14 @@ static bool get_beside(struct rows_chunk *chunk, int64_t *scratch)
     }
     get_steps(chunk, chunk->rows->durations_ns + chunk->from);
     get_steps(chunk, chunk->rows->periods + chunk->from);
-    return get_places(chunk, scratch);
+    return get_places(chunk);
 }
 
-/* Reads totals, which come type by type, and stores them row by row. columns: [n_types][count]. */
-static bool get_totals(struct rows_chunk *chunk, uint64_t *columns, uint64_t *rows,
-                       uint32_t n_types)
+/* Reads totals, which come type by type, and stores them row by row. */
+static bool get_totals(struct rows_chunk *chunk, uint64_t *rows, uint32_t n_types)
 {
+    uint64_t *columns = chunk->columns; /* [n_types][count] */
+
     for (uint32_t t = 0; t < n_types; t++) {
         uint64_t *values = columns + (size_t)t * chunk->count;
         struct fg_block_column column;
@@ -126,6 +140,8 @@ static bool get_totals(struct rows_chunk *chunk, uint64_t *columns, uint64_t *ro
         } else if (column.kind == FG_BLOCK_COLUMN_MULTIPLE) {
             for (uint32_t i = 0; i < chunk->count; i++)
                 values[i] = column.scale * columns[(size_t)column.earlier * chunk->count + i];
+        } else {
+            memset(values, 0, chunk->count * sizeof *values);
         }
     }
     for (uint32_t i = 0; i < chunk->count; i++) {
@@ -136,24 +152,30 @@ static bool get_totals(struct rows_chunk *chunk, uint64_t *columns, uint64_t *ro
     return !chunk->cur->bad;
 }
 
+/* Makes room for the columns of the chunk. */
+static bool columns_alloc(struct rows_chunk *chunk, uint64_t n)
+{
+    if (n <= chunk->cap_columns)
+        return true;
+    /* Doubling, since what becomes too small stays in the arena. */
+    chunk->cap_columns = FG_MAX(n, chunk->cap_columns * 2);
+    chunk->columns = fg_arena_alloc(chunk->arena, chunk->cap_columns * sizeof *chunk->columns);
+    return chunk->columns != NULL;
+}
+
 static enum fg_code parse_chunk(struct rows_chunk *chunk, struct fg_err *err)
 {
     uint32_t n_types = chunk->index->series[chunk->of->series].schema->n_types;
-    uint64_t *rows = fg_arena_new(chunk->arena, uint64_t, (size_t)chunk->count * n_types);
-    struct fg_arena_mark mark = fg_arena_mark(chunk->arena);
-    uint64_t *columns = fg_arena_new(chunk->arena, uint64_t, (size_t)chunk->count * n_types);
-    int64_t *scratch = fg_arena_new(chunk->arena, int64_t, chunk->count);
-    bool good;
+    uint64_t n = (uint64_t)chunk->count * n_types;
+    uint64_t *rows = fg_arena_alloc(chunk->arena, n * sizeof *rows);
 
-    chunk->numbers = fg_arena_new(chunk->arena, uint64_t, chunk->count);
-    if (rows == NULL || columns == NULL || scratch == NULL || chunk->numbers == NULL)
+    if (rows == NULL || !columns_alloc(chunk, n))
         return fg_block_no_room(err, "profiles");
     for (uint32_t i = 0; i < chunk->count; i++)
         chunk->rows->series[chunk->from + i] = chunk->of->series;
-    good =
-        get_times(chunk) && get_beside(chunk, scratch) && get_totals(chunk, columns, rows, n_types);
-    fg_arena_release(chunk->arena, mark);
-    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", chunk->of->series);
+    if (get_times(chunk) && get_beside(chunk) && get_totals(chunk, rows, n_types))
+        return FG_OK;
+    return fg_fail(err, FG_E_CORRUPT, "profiles of series %u", chunk->of->series);
 }
 
 /* The chunks of the page are known from SER. */
@@ -191,7 +213,7 @@ static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page
     /* Before memory is taken: the count is the file's. */
     if (rows.count > raw.len / ROW_MIN_BYTES)
         (void)fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", rows.count, raw.len);
-    else if (!rows_alloc(&rows, all, arena))
+    else if (!rows_alloc(&rows, all, arena) || !scratch_alloc(&chunk))
         (void)fg_block_no_room(err, "profiles");
     else if (parse_chunks(&chunk, err) == FG_OK) {
         *ret_rows = rows;

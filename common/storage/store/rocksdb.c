@@ -795,11 +795,38 @@ static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_confi
     return open_first(rocks, err);
 }
 
+/* Leaves spare families out if the store has none of them. RocksDB opens a store only with all of
+ * its families. It creates those that are missing, which a disk that takes no writes would not let
+ * it.
+ */
+static void leave_out_spare(struct rocks *rocks, unsigned n_spare)
+{
+    char *errptr = NULL, **found;
+    size_t n_found = 0;
+    bool has = false;
+
+    fg_assert(n_spare < rocks->n_families);
+    if (n_spare == 0)
+        return;
+    /* An error says that there is no store yet, or that it is damaged, which the opening will tell.
+     */
+    found = rocksdb_list_column_families(rocks->options, rocks->dir, &n_found, &errptr);
+    rocksdb_free(errptr);
+    for (size_t i = 0; i < n_found; i++)
+        for (unsigned k = rocks->n_families - n_spare; k < rocks->n_families; k++)
+            has |= strcmp(found[i], rocks->names[k]) == 0;
+    if (found != NULL)
+        rocksdb_list_column_families_destroy(found, n_found);
+    for (; !has && n_spare > 0; n_spare--)
+        free(rocks->names[--rocks->n_families]);
+}
+
 static enum fg_code open_dir(struct rocks *rocks, const struct fg_store_config *config,
                              struct fg_err *err)
 {
     if (lock_dir(rocks, err) != FG_OK || fg_aside_finish(rocks->dir, err) != FG_OK)
         return err->code;
+    leave_out_spare(rocks, config->spare_families);
     if (open_first(rocks, err) == FG_OK)
         return FG_OK;
     return err->code == FG_E_CORRUPT && config->accept_loss != NULL

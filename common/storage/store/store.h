@@ -168,7 +168,11 @@ struct fg_store_config {
     uint64_t cache_bytes;        /* for blocks that were read */
     uint64_t write_buffer_bytes; /* per family, before a flush */
     uint64_t wal_max_bytes;      /* limits what is replayed after a crash */
-    bool sync;                   /* false: the last writes may be lost in a crash (tests) */
+    /* So many of the last families are left out, unless the store has one of them: a store in which
+     * they were never needed can be opened by a version that does not know them. No key of a family
+     * that is left out is read or written. */
+    unsigned spare_families;
+    bool sync; /* false: the last writes may be lost in a crash (tests) */
     /* The id of a damage that the operator accepts, as an error has named it, and the setting that
      * it comes from, for that error. NULL: none is accepted, and errors do not mention it. */
     const char *accept_loss, *accept_loss_setting;

@@ -372,7 +372,8 @@ static void start_many(void *arg)
  * got a batch. */
 static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
 {
-    static const struct dist_upload_interface interface = {decode_many, respond_many};
+    static const struct dist_upload_interface interface = {.decode = decode_many,
+                                                           .respond = respond_many};
     static const struct push_answer full[1 << SPREAD] = {
         {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT},
         {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}};

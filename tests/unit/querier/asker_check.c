@@ -72,6 +72,79 @@ static enum fg_code check_points(struct asker *asker, struct fg_err *err)
     return code;
 }
 
+/* What the model says of one value: the points of all label sets that have it. */
+static int64_t want_of(const struct qry_points_list *want, const char *label, struct fg_slice value)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < want->n; i++)
+        if (value.ptr == NULL || fg_slice_eq(fg_labels_get(&want->items[i].labels, label), value))
+            for (size_t k = 0; k < want->items[i].n; k++)
+                sum += want->items[i].items[k].sum;
+    return sum;
+}
+
+static void assert_same_totals(const struct qry_value_totals *found, const char *label,
+                               const struct qry_points_list *want)
+{
+    assert_true(found->total == want_of(want, label, fg_bytes(NULL, 0)));
+    for (size_t i = 0; i < found->n; i++)
+        assert_true(found->totals[i] == want_of(want, label, found->values[i].text));
+}
+
+/* Values to sum, some of which no profile has, and some of which are left out. */
+static size_t draw_values(struct asker *asker, const struct qry_points_list *want,
+                          const char *label, struct qry_label_value *values)
+{
+    static const char *const others[] = {"a", "none", "zzz"};
+    size_t n = 0;
+
+    for (size_t i = 0; i < want->n + FG_COUNT(others); i++) {
+        struct fg_slice text = i < want->n ? fg_labels_get(&want->items[i].labels, label)
+                                           : fg_cstr(others[i - want->n]);
+        size_t at = n;
+
+        while (at > 0 && fg_slice_cmp(values[at - 1].text, text) > 0)
+            at--;
+        /* A series without the label has no value that could be listed. */
+        if (text.len == 0 || asker_draw(asker, 4) == 0 ||
+            (at > 0 && fg_slice_eq(values[at - 1].text, text)))
+            continue;
+        memmove(values + at + 1, values + at, (n++ - at) * sizeof *values);
+        values[at] = (struct qry_label_value){.text = text};
+    }
+    return n;
+}
+
+static enum fg_code check_value_totals(struct asker *asker, struct fg_err *err)
+{
+    static const char *const labels[] = {"service_name", "pod", "zone", "__profile_type__", "none"};
+    const char *label = labels[asker_draw(asker, FG_COUNT(labels))];
+    struct qry_points_list want;
+    struct qry_value_totals found = {0};
+    struct qry_label_value *values;
+    struct ask ask;
+
+    ask_begin(asker, &ask);
+    /* A step from before the first profile to the end: the model's sums, whatever the grid. */
+    int64_t step_ns = ask.selection.end_ns - ask.selection.start_ns + FG_MS_NS;
+    struct world_query whole = ask.asked;
+    whole.start_ns = whole.end_ns;
+    qry_points_list_init(&want);
+    world_points(&asker->world, &whole, step_ns, &label, 1, ask.query->arena, &want);
+    values = fg_arena_new(ask.query->arena, struct qry_label_value, want.n + 4);
+    found.values = values;
+    found.n = draw_values(asker, &want, label, values);
+    found.totals = fg_arena_new(ask.query->arena, int64_t, found.n);
+    enum fg_code code = asker_whole(
+        ask.query, qry_collect_value_totals(ask.query, &ask.selection, label, &found, err), err);
+    if (code == FG_OK)
+        assert_same_totals(&found, label, &want);
+    qry_points_list_done(&want);
+    ask_end(&ask);
+    return code;
+}
+
 static bool has_set(const struct qry_label_sets *sets, const struct fg_labels *labels)
 {
     for (size_t i = 0; i < sets->n; i++)
@@ -141,7 +214,7 @@ static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *
 
 enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err)
 {
-    switch (asker_draw(asker, 9)) {
+    switch (asker_draw(asker, 10)) {
     case 0:
         return check_points(asker, err);
     case 1:
@@ -156,6 +229,8 @@ enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err
         return asker_check_rows(asker, err);
     case 6:
         return asker_check_labels(asker, err);
+    case 7:
+        return check_value_totals(asker, err);
     default:
         return asker_check_tree(asker, err);
     }

@@ -97,6 +97,9 @@ export function numbers(statistics: Record<string, unknown> | undefined): Statis
     bytes: of("bytes"),
     millis: of("millis"),
     ...(typeof statistics.missing === "string" ? { missing: statistics.missing } : {}),
+    ...(typeof statistics.unit === "string" ? { unit: statistics.unit } : {}),
+    ...(statistics.bound !== undefined ? { bound: of("bound") } : {}),
+    ...(statistics.saturated === true ? { saturated: true } : {}),
   };
 }
 
@@ -196,6 +199,7 @@ export interface SandwichAnswer {
   all: number;
   total: number; // of the function and what it calls
   self: number;
+  statistics: Statistics;
 }
 
 export function useSandwich(query: Query, span: Span, fn: string, maxNodes: number) {
@@ -207,7 +211,7 @@ export function useSandwich(query: Query, span: Span, fn: string, maxNodes: numb
         const answer = await getLong<Sandwich>("api/sandwich", parameters, signal);
         const graph = (flamebearer: Flamebearer): Flame => take({ flamebearer }).flame;
         const { total: all, with_callees: total, self } = answer;
-        return { callees: graph(answer.callees), callers: graph(answer.callers), all, total, self };
+        return { callees: graph(answer.callees), callers: graph(answer.callers), all, total, self, statistics: answer.statistics };
       },
       query.type !== "" && fn !== "",
     ),

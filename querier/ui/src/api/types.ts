@@ -4,6 +4,7 @@ export interface Statistics {
   complete: boolean;
   missing?: string;
   exact: boolean;
+  saturated?: boolean;
   bound?: number;
   unit?: string;
   ranges?: { from: number; until: number }[];

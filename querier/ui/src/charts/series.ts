@@ -57,6 +57,16 @@ export function gridOf(start: number, end: number, step: number): number[] {
   return times;
 }
 
+/* The point with a value that is nearest to a range; null: there is none. */
+export function nearest(times: readonly number[], values: readonly (number | null)[], from: number, until: number): number | null {
+  const away = (ms: number): number => Math.max(from - ms, ms - until, 0);
+  let found: number | null = null;
+  times.forEach((ms, at) => {
+    if (values[at] != null && (found === null || away(ms) < away(found))) found = ms;
+  });
+  return found;
+}
+
 /* A step with at most so many points, of the lengths that clocks have. In milliseconds. */
 export function stepFor(range: number, points: number): number {
   const steps = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];

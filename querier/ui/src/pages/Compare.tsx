@@ -27,7 +27,7 @@ import { SearchField } from "../ui/SearchField";
 import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
 import { POINTS, SIDE_NAMES, SideCard, sharedMost } from "../ui/SideCard";
-import { PartialStrip } from "../ui/Summary";
+import { Bound, WorthStrip } from "../ui/Summary";
 import { copy } from "../ui/toast";
 import { type GivenSides, WithSides } from "./WithSides";
 import "./comparison.css";
@@ -47,7 +47,7 @@ interface Target {
   y: number;
 }
 
-function CompareOf({ sides, setSide }: GivenSides) {
+function CompareOf({ sides, together, moveSide, setTogether }: GivenSides) {
   const { params, set, link } = useRoute();
   const outer = useSpan();
   const queries = { left: useSelection(sides.left.query).query, right: useSelection(sides.right.query).query };
@@ -151,10 +151,10 @@ function CompareOf({ sides, setSide }: GivenSides) {
           label={`Zoom of the ${SIDE_NAMES[name].toLowerCase()}`}
           onZoom={(node) => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) })}
         >
-          {flame !== null && weightOf(flame, focus[name], unit)}
+          {flame !== null && weightOf(flame, focus[name], unit)} <Bound statistics={answer.data?.statistics} />
           {found[name] !== "" && <b> · found {found[name]}</b>}
         </FramePath>
-        <PartialStrip statistics={answer.data?.statistics} />
+        <WorthStrip answers={[answer.data?.statistics, lines[name].data?.statistics, functions[name].data?.statistics]} />
         {answer.isError ? (
           <Problem fault={answer.error} onRetry={() => void answer.refetch()} />
         ) : flame === null ? (
@@ -203,7 +203,8 @@ function CompareOf({ sides, setSide }: GivenSides) {
             most={most}
             total={total(name)}
             withType
-            onChange={(side, done) => setSide(name, side, done)}
+            onChange={(side, done) => moveSide(name, side, done)}
+            {...(name === "right" ? { together: { on: together, set: setTogether } } : {})}
           />
         ))}
       </div>

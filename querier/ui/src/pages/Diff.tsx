@@ -4,6 +4,7 @@ import { useCallback, useMemo, useRef, useState } from "react";
 
 import type { Change, Comparison } from "../api/comparison";
 import { address, send } from "../api/client";
+import type { Statistics } from "../api/types";
 import { useLines } from "../api/queries";
 import { meanBetween } from "../charts/series";
 import type { Mark } from "../charts/timeseries";
@@ -53,7 +54,7 @@ import { ShareMenu } from "../ui/ShareMenu";
 import { useKeys } from "../ui/Shortcuts";
 import { POINTS, SideCard, sharedMost } from "../ui/SideCard";
 import { Split } from "../ui/Split";
-import { PartialStrip, Summary } from "../ui/Summary";
+import { Bound, Summary, WorthStrip } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
 import { type GivenSides, WithSides } from "./WithSides";
 import "./comparison.css";
@@ -70,7 +71,7 @@ export function Diff() {
   return <WithSides what="Diff">{(given) => <DiffOf {...given} />}</WithSides>;
 }
 
-function DiffOf({ sides, setSide }: GivenSides) {
+function DiffOf({ sides, together, moveSide, setBaseline, setTogether }: GivenSides) {
   const { params, set } = useRoute();
   const outer = useSpan();
   const left = useSelection(sides.left.query).query;
@@ -101,7 +102,7 @@ function DiffOf({ sides, setSide }: GivenSides) {
   const onSide =
     (name: SideName) =>
     (side: Side, done: boolean): void =>
-      setSide(name, side, done);
+      moveSide(name, side, done);
   const totals = {
     left: data === undefined ? "" : formatValue(data.a.total, unit),
     right: data === undefined ? "" : formatValue(data.b.total, unit),
@@ -125,6 +126,7 @@ function DiffOf({ sides, setSide }: GivenSides) {
             total={totals[name]}
             withType
             onChange={onSide(name)}
+            {...(name === "right" ? { together: { on: together, set: setTogether } } : {})}
           />
         ))}
       </div>
@@ -162,12 +164,7 @@ function DiffOf({ sides, setSide }: GivenSides) {
           {empty === "baseline" && (
             <div className="row">
               {presetsOf(sides.right.span).map((preset) => (
-                <button
-                  key={preset.key}
-                  type="button"
-                  className="btn"
-                  onClick={() => setSide("left", { ...sides.left, span: preset.left }, true)}
-                >
+                <button key={preset.key} type="button" className="btn" onClick={() => setBaseline(preset.left)}>
                   {preset.text}
                 </button>
               ))}
@@ -186,11 +183,11 @@ function DiffOf({ sides, setSide }: GivenSides) {
             wholes={level ? [meanLeft, meanRight] : [rateOf(data?.a), rateOf(data?.b)]}
             amount={amount}
             sides={sides}
-            onBaseline={(span) => setSide("left", { ...sides.left, span }, true)}
+            onBaseline={setBaseline}
             deploy={deploys.marks.at(-1)}
-            onDeploy={() => set({ ...aroundDeploy(sides, deploys.marks.at(-1)!.time - deploys.step), focus: "" })}
+            onDeploy={() => set({ ...aroundDeploy(sides, deploys.marks.at(-1)!.time - deploys.step), sync: "", focus: "" })}
           />
-          <PartialStrip statistics={flame.data?.statistics ?? data?.statistics} />
+          <WorthStrip answers={[flame.data?.statistics, data?.statistics, lines.left.data?.statistics, lines.right.data?.statistics]} />
           <SlowNote results={[comparison, flame]} />
           {comparison.isError && (
             <section className="card">
@@ -204,7 +201,7 @@ function DiffOf({ sides, setSide }: GivenSides) {
               <Problem fault={flame.error} onRetry={() => void flame.refetch()} />
             </section>
           )}
-          {data !== undefined && <Basis comparison={data} loading={comparison.isFetching} />}
+          {data !== undefined && <Basis comparison={data} drawn={flame.data?.statistics} loading={comparison.isFetching} />}
           {!flame.isError && (
             <DiffCard sides={sides} by={by} unit={unit} comparison={data} amount={amount} difference={difference} maxNodes={maxNodes} />
           )}
@@ -332,7 +329,15 @@ function Facts({
 }
 
 /* What the findings rest on, and what could not have been seen: without that, "nothing changed" says nothing. */
-function Basis({ comparison, loading }: { comparison: Comparison; loading: boolean }) {
+function Basis({
+  comparison,
+  drawn,
+  loading,
+}: {
+  comparison: Comparison;
+  drawn: Statistics | undefined; // of the flame graph
+  loading: boolean;
+}) {
   const { detectable, significant, tests, q, min_share: least } = comparison;
   return (
     <>
@@ -361,6 +366,7 @@ function Basis({ comparison, loading }: { comparison: Comparison; loading: boole
             <b>{percent(detectable.median, false)}</b>
           </span>
         )}
+        <Bound statistics={drawn} />
       </Summary>
     </>
   );

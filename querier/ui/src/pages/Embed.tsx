@@ -16,6 +16,7 @@ import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { titleOf } from "../ui/exports";
 import { useSides } from "../ui/sides";
+import { WorthStrip } from "../ui/Summary";
 
 export function Embed() {
   const { params, link } = useRoute();
@@ -57,6 +58,7 @@ export function Embed() {
         <Skeleton />
       ) : (
         <div className="flame-box">
+          <WorthStrip answers={[isDiff ? difference.flame.data?.statistics : single.data?.statistics]} />
           <FlameGraph
             flame={flame}
             search={params.q}

@@ -21,7 +21,7 @@ import { type Entry, Menu } from "../ui/Menu";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { Scroll } from "../ui/Scroll";
-import { PartialStrip } from "../ui/Summary";
+import { WorthStrip } from "../ui/Summary";
 import { Onboarding } from "./Onboarding";
 import "./labels.css";
 
@@ -70,9 +70,8 @@ export function LabelsPage() {
   return (
     <>
       <h1 className="hidden-text">Labels</h1>
-      <PartialStrip statistics={growth.data.statistics} />
       <SlowNote results={[growth]} />
-      <ByLabel query={query} span={span} labels={names} by={by} />
+      <ByLabel query={query} span={span} growth={growth.data} labels={names} by={by} />
       <Cardinality answer={growth.data} query={query} by={by} stale={growth.isPlaceholderData} />
     </>
   );
@@ -84,7 +83,19 @@ function best(labels: readonly { name: string; values: number }[]): string {
   return [...labels].sort((a, b) => score(a.values) - score(b.values) || (a.name < b.name ? -1 : 1))[0]?.name ?? "";
 }
 
-function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels: GrownLabels["labels"]; by: string }) {
+function ByLabel({
+  query,
+  span,
+  growth,
+  labels,
+  by,
+}: {
+  query: Query;
+  span: Span;
+  growth: GrownLabels;
+  labels: GrownLabels["labels"];
+  by: string;
+}) {
   const { params, set } = useRoute();
   const dark = useDark();
   const [limit, setLimit] = useState(VALUES_PAGE);
@@ -121,90 +132,93 @@ function ByLabel({ query, span, labels, by }: { query: Query; span: Span; labels
   }
 
   return (
-    <section className="card by-label" aria-label="By label">
-      <header>
-        <h2>{typed ? `${rateTitle(type)} by label` : "Series by label"}</h2>
-        <div className="seg" role="group" aria-label="Label">
-          {tabs.map((row) => (
-            <button key={row.name} type="button" aria-pressed={row.name === by} onClick={() => set({ by: row.name })}>
-              {row.name} <span className="of">{formatCount(row.values)}</span>
-            </button>
-          ))}
-        </div>
-        {labels.length > tabs.length && (
-          <Menu
-            className="btn small"
-            align="start"
-            trigger={
-              <>
-                {labels.length - tabs.length} more
-                <Icon name="down" size={13} />
-              </>
-            }
-            entries={labels
-              .filter((row) => !tabs.includes(row))
-              .map((row): Entry => ({ key: row.name, text: row.name, hint: formatCount(row.values), run: () => set({ by: row.name }) }))}
-          />
-        )}
-        {typed && (
-          <div className="push">
-            {sel !== null && (
-              <button
-                type="button"
-                className="btn bare small"
-                onClick={() => set({ from: String(Math.round(sel[0])), until: String(Math.round(sel[1])), sel: "" })}
-              >
-                Zoom to selection
+    <>
+      <WorthStrip answers={[growth.statistics, lines.data?.statistics, all.data?.statistics, values.data?.statistics]} />
+      <section className="card by-label" aria-label="By label">
+        <header>
+          <h2>{typed ? `${rateTitle(type)} by label` : "Series by label"}</h2>
+          <div className="seg" role="group" aria-label="Label">
+            {tabs.map((row) => (
+              <button key={row.name} type="button" aria-pressed={row.name === by} onClick={() => set({ by: row.name })}>
+                {row.name} <span className="of">{formatCount(row.values)}</span>
               </button>
-            )}
-            <TableToggle />
-            <div className="seg" role="group" aria-label="Kind of chart">
-              {CHARTS.map(([one, text]) => (
-                <button key={one} type="button" aria-pressed={mode === one} onClick={() => set({ chart: one })}>
-                  {text}
-                </button>
-              ))}
-            </div>
+            ))}
           </div>
-        )}
-      </header>
-      {!typed && <p className="hint">With a profile type (the list “Profile” above), values over time are shown here.</p>}
-      {typed && lines.isError && <Problem fault={lines.error} onRetry={() => void lines.refetch()} />}
-      {typed && !lines.isError && (
-        <div className={lines.isPlaceholderData ? "stale" : undefined}>
-          {asTable ? (
-            <TimesTable data={data} format={format} />
-          ) : mode === "grid" ? (
-            <Grid data={data} format={format} binary={unitOf(type) === "bytes"} label={rateTitle(type)} />
-          ) : (
-            <Chart
-              data={data}
-              selection={sel === null ? null : { from: sel[0], until: sel[1] }}
-              options={{ height: 190, mode, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} by ${by}` }}
-              onSelect={(range, done) => {
-                if (done) set({ sel: formatSel(range === null ? null : [range.from, range.until]) });
-              }}
+          {labels.length > tabs.length && (
+            <Menu
+              className="btn small"
+              align="start"
+              trigger={
+                <>
+                  {labels.length - tabs.length} more
+                  <Icon name="down" size={13} />
+                </>
+              }
+              entries={labels
+                .filter((row) => !tabs.includes(row))
+                .map((row): Entry => ({ key: row.name, text: row.name, hint: formatCount(row.values), run: () => set({ by: row.name }) }))}
             />
           )}
-        </div>
-      )}
-      {values.isError ? (
-        <Problem fault={values.error} onRetry={() => void values.refetch()} />
-      ) : values.data === undefined ? (
-        <Skeleton rows={6} />
-      ) : (
-        <ValuesTable
-          answer={values.data}
-          by={by}
-          query={query}
-          span={span}
-          numbers={ofValue}
-          colours={colours}
-          stale={values.isPlaceholderData}
-          onMore={values.data.next !== undefined && limit < VALUES_MAX ? () => setLimit(VALUES_MAX) : undefined}
-        />
-      )}
-    </section>
+          {typed && (
+            <div className="push">
+              {sel !== null && (
+                <button
+                  type="button"
+                  className="btn bare small"
+                  onClick={() => set({ from: String(Math.round(sel[0])), until: String(Math.round(sel[1])), sel: "" })}
+                >
+                  Zoom to selection
+                </button>
+              )}
+              <TableToggle />
+              <div className="seg" role="group" aria-label="Kind of chart">
+                {CHARTS.map(([one, text]) => (
+                  <button key={one} type="button" aria-pressed={mode === one} onClick={() => set({ chart: one })}>
+                    {text}
+                  </button>
+                ))}
+              </div>
+            </div>
+          )}
+        </header>
+        {!typed && <p className="hint">With a profile type (the list “Profile” above), values over time are shown here.</p>}
+        {typed && lines.isError && <Problem fault={lines.error} onRetry={() => void lines.refetch()} />}
+        {typed && !lines.isError && (
+          <div className={lines.isPlaceholderData ? "stale" : undefined}>
+            {asTable ? (
+              <TimesTable data={data} format={format} />
+            ) : mode === "grid" ? (
+              <Grid data={data} format={format} binary={unitOf(type) === "bytes"} label={rateTitle(type)} />
+            ) : (
+              <Chart
+                data={data}
+                selection={sel === null ? null : { from: sel[0], until: sel[1] }}
+                options={{ height: 190, mode, format, binary: unitOf(type) === "bytes", label: `${rateTitle(type)} by ${by}` }}
+                onSelect={(range, done) => {
+                  if (done) set({ sel: formatSel(range === null ? null : [range.from, range.until]) });
+                }}
+              />
+            )}
+          </div>
+        )}
+        {values.isError ? (
+          <Problem fault={values.error} onRetry={() => void values.refetch()} />
+        ) : values.data === undefined ? (
+          <Skeleton rows={6} />
+        ) : (
+          <ValuesTable
+            answer={values.data}
+            by={by}
+            query={query}
+            span={span}
+            numbers={ofValue}
+            colours={colours}
+            stale={values.isPlaceholderData}
+            onMore={values.data.next !== undefined && limit < VALUES_MAX ? () => setLimit(VALUES_MAX) : undefined}
+          />
+        )}
+      </section>
+    </>
   );
 }
 

@@ -17,6 +17,7 @@ import { byImportance, formatPoint, meaning } from "../state/types";
 import { Skeleton, SlowNote } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { SearchField } from "../ui/SearchField";
+import { WorthStrip } from "../ui/Summary";
 import { Onboarding } from "./Onboarding";
 
 const POINTS = 60;
@@ -133,6 +134,7 @@ export function Overview() {
           <SearchField label="Search services" value={params.q} onChange={(q) => set({ q }, { replace: true })} />
         </div>
       </div>
+      <WorthStrip answers={lines.map((one) => one.data?.statistics)} />
       {shown.length === 0 ? (
         <section className="card center">
           <h2>No service is called like “{params.q}”</h2>

@@ -98,9 +98,10 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
             group: params.group === "package" ? "package" : "none",
             collapse: params.group === "recursion",
             hide,
+            only: params.only || undefined,
             min: Number(params.min) || 0,
           }),
-    [flame, params.group, params.min, hide],
+    [flame, params.group, params.min, params.only, hide],
   );
   const focus = useMemo(
     () => (shaped === null || params.focus === "" ? 0 : nodeOf(shaped, params.focus.split(SEPARATOR))),
@@ -134,7 +135,13 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
           text: `Search its package ${inPackage}`,
           run: () => searchFor(`^${literal(inPackage)}\\b`),
         },
-        { key: "hide", text: `Hide its package`, run: () => set({ hide: [...hide, inPackage].join(SEPARATOR), focus: "" }) },
+        {
+          key: "only package",
+          text: "Only its package",
+          on: params.only === inPackage,
+          run: () => set({ only: params.only === inPackage ? "" : inPackage, focus: "" }),
+        },
+        { key: "hide", text: "Hide its package", run: () => set({ hide: [...hide, inPackage].join(SEPARATOR), focus: "" }) },
       );
     }
     entries.push("line", { key: "copy", text: "Copy name", run: () => void copy("Name", at.name) });
@@ -258,7 +265,7 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
               <>
                 <Icon name="group" />
                 Group
-                {params.group !== "" || hide.length > 0 || params.min !== "" ? (
+                {params.group !== "" || hide.length > 0 || params.only !== "" || params.min !== "" ? (
                   <span title="Some frames are put together or hidden"> •</span>
                 ) : (
                   ""
@@ -289,6 +296,9 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
                   run: () => set({ min: params.min === min ? "" : min, focus: "" }),
                 }),
               ),
+              ...(params.only === ""
+                ? []
+                : ["line" as const, { key: "only", text: `Only: ${params.only}`, on: true, run: () => set({ only: "", focus: "" }) }]),
               ...(hide.length === 0
                 ? []
                 : [
@@ -412,6 +422,13 @@ function SandwichView({
     );
   if (asked.data === undefined) return asked.fault !== null ? <Problem fault={asked.fault} onRetry={asked.retry} /> : <Skeleton />;
   const { callers, callees, total, all, self } = asked.data;
+  if (total === 0)
+    return (
+      <div className="center">
+        <h2>No stack has it</h2>
+        <p>No profile of this selection and time was in {fn}. Another function, a wider range or fewer filters may have it.</p>
+      </div>
+    );
   const hideRoot = callers.names[callers.name[0]!] !== fn; // the server's begin with "total"
   const pick =
     (flame: Flame) =>

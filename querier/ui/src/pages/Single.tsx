@@ -1,11 +1,23 @@
 /* One selection: its timeline, and the flame graph, the functions, the call tree and the sandwich of the range or a part of it. */
 
-import type { UseQueryResult } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { type UseQueryResult, useMutation } from "@tanstack/react-query";
+import { useMemo } from "react";
 
-import { FUNCTIONS_MAX, FUNCTIONS_PAGE, type Span, useFlame, useFunctions, useLabels, useLines, useSandwich } from "../api/queries";
+import {
+  FUNCTIONS_MAX,
+  FUNCTIONS_PAGE,
+  type Span,
+  askLines,
+  useFlame,
+  useFunctions,
+  useLabels,
+  useLines,
+  useSandwich,
+} from "../api/queries";
+import { nearest } from "../charts/series";
 import { formatCount, formatDuration, formatShare, formatValue, unitOf } from "../flame/units";
-import { useSpan } from "../state/now";
+import { useNow, useSpan } from "../state/now";
+import { DAY_MS, HOUR_MS } from "../state/range";
 import { useRoute } from "../state/route";
 import type { Query } from "../state/selector";
 import { formatQuery, serviceOf, withMatcher } from "../state/selector";
@@ -14,9 +26,10 @@ import { SEPARATOR, defaultOf, formatSel, parseSel } from "../state/url";
 import { ExportMenu } from "../ui/ExportMenu";
 import { ShareMenu } from "../ui/ShareMenu";
 import { SlowNote } from "../ui/Busy";
+import { Icon } from "../ui/Icon";
 import { Problem } from "../ui/Problem";
 import { useDeploys } from "../ui/deploys";
-import { PartialStrip, Summary } from "../ui/Summary";
+import { Summary, WorthStrip } from "../ui/Summary";
 import { TimelineCard } from "../ui/TimelineCard";
 import { Onboarding } from "./Onboarding";
 import { type Asked, ProfileCard } from "./ProfileCard";
@@ -24,6 +37,8 @@ import { type Asked, ProfileCard } from "./ProfileCard";
 const NODES_MAX = 1_048_576; // the server's limit
 const NODES_MORE = 4;
 const POINTS = 120; // of the timeline
+const AROUND_MS = 30 * DAY_MS; // how far the nearest profiles are looked for
+const AROUND_STEP_MS = 2 * HOUR_MS;
 
 /* The share of the total that the node limit has put into bars "other". */
 function foldedShare(flame: { names: readonly string[]; name: Uint32Array; w: Float64Array; total: number; count: number }): number {
@@ -47,7 +62,7 @@ export function Single({ query }: { query: Query }) {
   const callSite = useMemo(() => (params.site === "" ? [] : params.site.split(SEPARATOR)), [params.site]);
   const lines = useLines(query, outer, POINTS, params.by === "" ? [] : [params.by], params.by === "" ? 0 : 10);
   const flame = useFlame(query, span, maxNodes, { callSite });
-  const [allFunctions, setAllFunctions] = useState(false);
+  const allFunctions = params.show === "all";
   const functions = useFunctions(
     query,
     span,
@@ -91,15 +106,15 @@ export function Single({ query }: { query: Query }) {
         onBy={(by) => set({ by })}
         onOnly={(value) => set({ query: formatQuery(withMatcher(query, { name: params.by, op: "=", value })), by: "" })}
       />
-      <PartialStrip statistics={statistics} />
+      <WorthStrip answers={[statistics, lines.data?.statistics, functions.data?.statistics, sandwich.data?.statistics]} />
       <SlowNote results={[flame, functions, sandwich]} />
       {flame.isError && (
         <section className="card">
           <Problem fault={flame.error} onRetry={() => void flame.refetch()} />
         </section>
       )}
-      {!flame.isError && isEmpty && sel === null && query.matchers.length <= 1 && <Onboarding />}
-      {!flame.isError && isEmpty && (sel !== null || query.matchers.length > 1) && <Nothing query={query} sel={sel} span={span} />}
+      {!flame.isError && isEmpty && sel === null && query.matchers.length === 0 && <Onboarding />}
+      {!flame.isError && isEmpty && (sel !== null || query.matchers.length > 0) && <Nothing query={query} sel={sel} span={span} />}
       {!flame.isError && !isEmpty && (
         <>
           <Summary statistics={statistics} loading={flame.isFetching}>
@@ -116,14 +131,14 @@ export function Single({ query }: { query: Query }) {
                 <span>
                   <b>{formatCount(flame.data.flame.count)}</b> stack nodes
                 </span>
+                {functions.data !== undefined && (
+                  <span>
+                    <b>{formatCount(functions.data.count)}</b> functions
+                  </span>
+                )}
                 {statistics !== undefined && (
                   <span>
                     <b>{formatCount(statistics.profiles)}</b> profiles
-                  </span>
-                )}
-                {statistics !== undefined && !statistics.exact && (
-                  <span>
-                    bars exact to <b>{formatValue(statistics.bound ?? 0, unit)}</b>
                   </span>
                 )}
                 {folded > 0 && (
@@ -151,7 +166,7 @@ export function Single({ query }: { query: Query }) {
             unit={unit}
             callSite={callSite}
             functions={asked(functions)}
-            onAllFunctions={functions.data?.next !== undefined && !allFunctions ? () => setAllFunctions(true) : undefined}
+            onAllFunctions={functions.data?.next !== undefined && !allFunctions ? () => set({ show: "all" }) : undefined}
             sandwich={asked(sandwich)}
             onOnly={(path) => (path.length > 0 ? set({ site: path.join(SEPARATOR), focus: "" }) : moreNodes())}
             tools={(view, hasPicture) => (
@@ -170,14 +185,26 @@ export function Single({ query }: { query: Query }) {
 /* Nothing there: each filter that may be why, with a way to do without it. */
 function Nothing({ query, sel, span }: { query: Query; sel: [number, number] | null; span: Span }) {
   const { set } = useRoute();
+  const { nowMs } = useNow();
+  const search = useMutation({
+    mutationFn: async (): Promise<Span | null> => {
+      /* A point stands for the step before it, so that of now is up to a step away. */
+      const around = { from: Math.max(span.from - AROUND_MS, 0), until: Math.min(span.until + AROUND_MS, nowMs + AROUND_STEP_MS) };
+      const { lines, times, step } = await askLines(query, around, (2 * AROUND_MS) / AROUND_STEP_MS, [], 0, new AbortController().signal);
+      const found = nearest(times, lines[0]?.values ?? [], span.from, span.until);
+      if (found === null) return null;
+      return { from: found - Math.max(span.until - span.from, step), until: Math.min(found, nowMs) };
+    },
+    onSuccess: (found) => {
+      if (found !== null) set({ from: String(Math.round(found.from)), until: String(Math.round(found.until)), sel: "" });
+    },
+  });
   return (
     <section className="card problem" role="status">
       <h2>No profile matches</h2>
       <p>
-        {sel === null
-          ? "All filters together leave nothing."
-          : `Nothing was profiled in these ${formatDuration(span.until - span.from)}, or the filters leave nothing.`}{" "}
-        Without one of them:
+        Nothing was profiled in {sel === null ? "this range" : `these ${formatDuration(span.until - span.from)}`}
+        {query.matchers.length > 1 ? ", or the filters together leave nothing" : ""}. Go on with:
       </p>
       <div className="row">
         {sel !== null && (
@@ -185,6 +212,10 @@ function Nothing({ query, sel, span }: { query: Query; sel: [number, number] | n
             the whole range
           </button>
         )}
+        <button type="button" className="btn" disabled={search.isPending} onClick={() => search.mutate()}>
+          <Icon name="search" />
+          {search.isPending ? "Looking …" : "Go to the nearest time with profiles"}
+        </button>
         {query.matchers.map((matcher, index) =>
           matcher.name === "service_name" ? null : (
             <button
@@ -200,6 +231,8 @@ function Nothing({ query, sel, span }: { query: Query; sel: [number, number] | n
           ),
         )}
       </div>
+      {search.isError && <Problem fault={search.error} onRetry={() => search.mutate()} />}
+      {search.data === null && <p>There is none in the 30 days before and after this range either.</p>}
     </section>
   );
 }

@@ -33,7 +33,7 @@ import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
 import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
-import { PartialStrip, Summary } from "../ui/Summary";
+import { Summary, WorthStrip } from "../ui/Summary";
 import { copy, toast } from "../ui/toast";
 import { PickService } from "./PickService";
 import "./labels.css";
@@ -202,7 +202,7 @@ function SpansOf({ query }: { query: Query }) {
           </div>
         )}
       </section>
-      <PartialStrip statistics={heat.data?.statistics} />
+      <WorthStrip answers={[heat.data?.statistics]} />
       <SlowNote results={[heat, boxed]} />
       {isPicked && (
         <PickedCard
@@ -504,6 +504,7 @@ function PickedCard({
           </Summary>
         </div>
       </div>
+      <WorthStrip answers={[statistics]} />
       <FramePath flame={flame} focus={focus} onZoom={zoomTo}>
         {flame !== null &&
           flame.count > 0 &&

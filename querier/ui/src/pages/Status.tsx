@@ -17,7 +17,7 @@ import { useSettings } from "../state/settings";
 import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
-import { PartialStrip } from "../ui/Summary";
+import { WorthStrip } from "../ui/Summary";
 import { withCode } from "../ui/withCode";
 import { NoRead } from "./NoRead";
 import { ServerSettings } from "./ServerSettings";
@@ -273,7 +273,7 @@ function TenantStatus() {
   return (
     <>
       <h1 className="hidden-text">Status</h1>
-      <PartialStrip statistics={statistics} />
+      <WorthStrip answers={[statistics]} />
       <dl className="facts">
         <Fact name="Version">
           {version} <small>{revision}</small>

@@ -48,6 +48,15 @@ export function sidePatch(name: SideName, side: Side): Patch {
     : { rightQuery: side.query, rightFrom: from, rightUntil: until };
 }
 
+/*
+ * One side as it was changed; the other one stays where it is, also if the address did not say so before. together: the other one
+ * has the same time.
+ */
+export function changed(sides: Sides, name: SideName, side: Side, together: boolean): Patch {
+  const other: SideName = name === "left" ? "right" : "left";
+  return { ...sidePatch(other, together ? { ...sides[other], span: side.span } : sides[other]), ...sidePatch(name, side) };
+}
+
 export function swapped({ left, right }: Sides): Patch {
   return { ...sidePatch("left", right), ...sidePatch("right", left) };
 }

@@ -1,6 +1,6 @@
 /* What profile types are called, and what their values are. */
 
-import { formatRate, formatValue, unitOf } from "../flame/units";
+import { formatCount, formatRate, formatValue, unitOf } from "../flame/units";
 
 export interface ProfileType {
   id: string;
@@ -77,6 +77,23 @@ export function isLevel(id: string): boolean {
 /* A point of a timeline: of levels a mean, of everything else a sum per second. */
 export function formatPoint(amount: number, id: string): string {
   return isLevel(id) ? formatValue(amount, unitOf(id)) : formatRate(amount, unitOf(id));
+}
+
+/* Labels that tell instances apart, the most common first, and what they count: the server's default of querier.instance_labels. */
+const INSTANCES: readonly [string, string][] = [
+  ["pod", "pod"],
+  ["instance", "instance"],
+  ["hostname", "host"],
+  ["service_instance_id", "instance"],
+];
+
+/* "12 pods"; "": no label says it. */
+export function instancesOf(labels: readonly { name: string; values: number }[]): string {
+  for (const [label, noun] of INSTANCES) {
+    const values = labels.find((one) => one.name === label)?.values ?? 0;
+    if (values > 0) return `${formatCount(values)} ${noun}${values === 1 ? "" : "s"}`;
+  }
+  return "";
 }
 
 /* What a timeline's head says it shows. */

@@ -18,6 +18,7 @@ const DEFAULTS = {
   color: "package",
   group: "", // how frames are put together
   hide: "", // packages that are not shown
+  only: "", // the one package that is shown
   min: "", // least share
   sort: "", // of tables: a column, with - before it ascending
   maxNodes: "16384",
@@ -28,12 +29,13 @@ const DEFAULTS = {
   rightQuery: "",
   rightFrom: "",
   rightUntil: "",
+  sync: "", // 1: both sides of a comparison are of the same time, and stay so if one of them is moved
   mode: "share",
   pal: "cb",
   id: "", // an ad hoc profile, a token or a binding
   other: "", // the one it is compared with
   type: "", // of several in one file
-  show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, or settings at their default
+  show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, settings at their default, or functions beyond the first page
   noise: "", // 1: changes that are not significant have colours, too
   chart: "lines", // how series by label are drawn
   times: "chart", // table: charts over time are tables
@@ -139,6 +141,7 @@ const CARRIED: readonly Name[] = [
   "rightQuery",
   "rightFrom",
   "rightUntil",
+  "sync",
 ];
 
 export function carried(address: Address): string {

@@ -5,7 +5,17 @@ import type { FlameView } from "../flame/view";
 import { useRoute } from "../state/route";
 import type { Query } from "../state/selector";
 import { useSettings } from "../state/settings";
-import { type ServerFormat, type Shown, commandLine, fileName, savePicture, savePprof, saveFromServer, titleOf } from "./exports";
+import {
+  SERVER_FORMATS,
+  type CommandFormat,
+  type ServerFormat,
+  type Shown,
+  commandLine,
+  fileName,
+  savePicture,
+  saveFromServer,
+  titleOf,
+} from "./exports";
 import { Icon } from "./Icon";
 import { type Entry, Menu } from "./Menu";
 import { homeOf } from "./ShareMenu";
@@ -31,10 +41,10 @@ export function ExportMenu({ query, span, maxNodes, callSite, view, hasPicture }
       (fault: unknown) => toast(`${what}: ${fault instanceof Error ? fault.message : String(fault)}`),
     );
   };
-  const server = (format: ServerFormat, text: string, hint: string): Entry => ({
+  const server = (format: ServerFormat, text: string): Entry => ({
     key: format,
     text,
-    hint,
+    hint: `.${SERVER_FORMATS[format]}`,
     run: () => attempt(text, saveFromServer(shown, format)),
   });
   const picture = (format: "png" | "svg" | "html", text: string, hint: string): Entry => ({
@@ -47,7 +57,7 @@ export function ExportMenu({ query, span, maxNodes, callSite, view, hasPicture }
       attempt(text, savePicture(view.current!, format, title, subtitle, fileName(shown, "x").slice(0, -2)));
     },
   });
-  const command = (output: string, text: string): Entry => ({
+  const command = (output: CommandFormat, text: string): Entry => ({
     key: `cli ${output}`,
     text,
     run: () => void copy("Command", commandLine(shown, homeOf(), params.tenant, output)),
@@ -63,12 +73,13 @@ export function ExportMenu({ query, span, maxNodes, callSite, view, hasPicture }
         </>
       }
       entries={[
-        { key: "pprof", text: "pprof", hint: ".pb.gz", run: () => attempt("pprof", savePprof(shown)) },
-        server("folded", "Folded stacks", ".folded"),
-        server("json", "Flame graph as JSON", ".json"),
-        server("speedscope", "For speedscope.app", ".json"),
-        server("firefox", "For profiler.firefox.com", ".json"),
-        server("dot", "Call graph for Graphviz", ".dot"),
+        server("pprof", "pprof"),
+        server("goPgo", "pprof for go build -pgo"),
+        server("folded", "Folded stacks"),
+        server("json", "Flame graph as JSON"),
+        server("speedscope", "For speedscope.app"),
+        server("firefox", "For profiler.firefox.com"),
+        server("dot", "Call graph for Graphviz"),
         "line",
         picture("png", "Picture", ".png"),
         picture("svg", "Vector picture", ".svg"),
@@ -77,6 +88,7 @@ export function ExportMenu({ query, span, maxNodes, callSite, view, hasPicture }
         command("table", "Copy as command line: functions"),
         command("folded", "Copy as command line: stacks"),
         command("pprof", "Copy as command line: go tool pprof"),
+        command("goPgo", "Copy as command line: go build -pgo"),
       ]}
     />
   );

@@ -37,6 +37,7 @@ interface Props {
   total: string;
   withType: boolean; // a type of its own, or else that of both sides
   onChange: (side: Side, done: boolean) => void;
+  together?: { on: boolean; set: (on: boolean) => void }; // a button for it
 }
 
 /* The end of a value axis that both sides have room on. */
@@ -47,7 +48,22 @@ export function sharedMost(...both: (Lines | undefined)[]): number | null {
   return most > 0 ? most * 1.08 : null;
 }
 
-export function SideCard({ name, side, domain, lines, most, total, withType, onChange }: Props) {
+/* Two selections of the same time, such as two versions or two regions: what moves one side moves the other. */
+function SameTime({ on, set }: { on: boolean; set: (on: boolean) => void }) {
+  return (
+    <button
+      type="button"
+      className="btn bare small"
+      aria-pressed={on}
+      title={on ? "Each side has a time of its own" : "The baseline gets the time of the comparison, and both move together"}
+      onClick={() => set(!on)}
+    >
+      Same time
+    </button>
+  );
+}
+
+export function SideCard({ name, side, domain, lines, most, total, withType, onChange, together }: Props) {
   const { link } = useRoute();
   const { utc } = useSettings();
   const dark = useDark();
@@ -90,6 +106,7 @@ export function SideCard({ name, side, domain, lines, most, total, withType, onC
             {dayApart && until - from <= DAY_MS ? `${moment(from, utc)} – ${clock(until, utc)}` : `${when(from)} – ${when(until)}`}
             {total === "" ? "" : ` · ${total}`}
           </span>
+          {together !== undefined && <SameTime {...together} />}
           <TableToggle />
           <a
             className="btn bare small"

@@ -2,18 +2,22 @@
 
 import * as Popover from "@radix-ui/react-popover";
 import type { ReactNode } from "react";
+import { Link } from "wouter";
 
 import type { Statistics } from "../api/types";
 import { formatCount, formatValue, unitOf } from "../flame/units";
 import { dateTime } from "../state/range";
+import { useRoute } from "../state/route";
 import { useSettings } from "../state/settings";
+import { boundOf, worthOf } from "../state/worth";
 import { Icon } from "./Icon";
 
 function rows(statistics: Statistics, utc: boolean): [string, string][] {
   const unit = unitOf(statistics.unit ?? "");
+  const bound = boundOf(statistics);
   const out: [string, string][] = [
     ["Complete", statistics.complete ? "yes" : `no: ${statistics.missing ?? "something did not answer"}`],
-    ["Exact", statistics.exact ? "yes" : `each bar to ${formatValue(statistics.bound ?? 0, unit)}`],
+    ["Exact", statistics.exact ? "yes" : bound === null ? "no: a sum is too large" : `each bar to ${formatValue(bound, unit)}`],
     ["Profiles", formatCount(statistics.profiles)],
     ["Series", formatCount(statistics.series)],
     ["Read", formatValue(statistics.bytes, "bytes")],
@@ -28,21 +32,37 @@ function rows(statistics: Statistics, utc: boolean): [string, string][] {
   return out;
 }
 
+/* Said wherever there are bars that are not exact; the table always is. */
+export function Bound({ statistics }: { statistics: Statistics | undefined }) {
+  const bound = boundOf(statistics);
+  if (bound === null) return null;
+  return (
+    <span title="The flame graph was cut to its node limit where the data are: a bar may be too small by this, its parent's “other” too large">
+      bars exact to <b>{formatValue(bound, unitOf(statistics!.unit ?? ""))}</b>
+    </span>
+  );
+}
+
+function verdict(statistics: Statistics): string {
+  if (statistics.saturated === true) return "too large";
+  if (!statistics.complete) return "partial";
+  return statistics.exact ? "complete" : "complete, nearly exact";
+}
+
 export function Summary({ children, statistics, loading }: { children: ReactNode; statistics: Statistics | undefined; loading: boolean }) {
   const { utc } = useSettings();
   return (
     <div className="summary" role="group" aria-label="Summary">
       {children}
+      <Bound statistics={statistics} />
       {statistics !== undefined && (
         <Popover.Root>
           <Popover.Trigger
-            className={`btn bare small state ${loading ? "" : statistics.complete ? "ok" : "warn"}`}
+            className={`btn bare small state ${loading ? "" : statistics.complete && statistics.saturated !== true ? "ok" : "warn"}`}
             title="What the answer was made from"
           >
             <span className="dot" />
-            {loading
-              ? "loading …"
-              : `${statistics.complete ? (statistics.exact ? "complete" : "complete, nearly exact") : "partial"} in ${formatCount(Math.max(1, Math.round(statistics.millis)))} ms`}
+            {loading ? "loading …" : `${verdict(statistics)} in ${formatCount(Math.max(1, Math.round(statistics.millis)))} ms`}
           </Popover.Trigger>
           <Popover.Portal>
             <Popover.Content
@@ -70,14 +90,29 @@ export function Summary({ children, statistics, loading }: { children: ReactNode
   );
 }
 
-export function PartialStrip({ statistics }: { statistics: Statistics | undefined }) {
-  if (statistics === undefined || statistics.complete) return null;
+/* What is wrong with the answers of a page, if anything is. */
+export function WorthStrip({ answers }: { answers: readonly (Statistics | null | undefined)[] }) {
+  const { path } = useRoute();
+  const { missing, saturated } = worthOf(answers);
   return (
-    <div className="strip" role="status">
-      <Icon name="warn" />
-      <span>
-        <b>Partial answer.</b> {statistics.missing ?? "Some ingesters did not answer"}; totals may be low.
-      </span>
-    </div>
+    <>
+      {missing.length > 0 && (
+        <div className="strip" role="status">
+          <Icon name="warn" />
+          <span>
+            <b>Partial answer.</b> {missing.join("; ")}; totals may be low. {path !== "/embed" && <Link href="/status">Status</Link>}
+          </span>
+        </div>
+      )}
+      {saturated && (
+        <div className="strip" role="status">
+          <Icon name="warn" />
+          <span>
+            <b>Too large a sum.</b> It does not fit into 64 bits and is shown as 2⁶³ − 1, so values and shares are too low. A shorter range
+            or more filters have sums that fit.
+          </span>
+        </div>
+      )}
+    </>
   );
 }

@@ -11,7 +11,7 @@ import { formatDuration, unitOf } from "../flame/units";
 import { useRoute } from "../state/route";
 import { type Query, formatQuery } from "../state/selector";
 import { useDark, useSettings } from "../state/settings";
-import { formatPoint, rateTitle } from "../state/types";
+import { formatPoint, instancesOf, rateTitle } from "../state/types";
 import { Chart, TableToggle, TimesTable, useAsTable } from "./Chart";
 import { Icon } from "./Icon";
 import { Menu } from "./Menu";
@@ -56,6 +56,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
   const numbers = useMemo(() => (lines.data === undefined ? null : numbersOf(total(lines.data))), [lines.data]);
   /* Without data, an axis of a core, a byte or a piece. */
   const most = numbers !== null && numbers.max > 0 ? null : unitOf(type) === "ns" ? 1e9 : 1;
+  const instances = instancesOf(labels);
   const long = span.until - span.from > DAY_MS;
   const when = (ms: number): string => (long ? moment(ms, utc) : clock(ms, utc, true));
   const before = sel === null ? null : sel[1] - sel[0];
@@ -67,6 +68,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
         {numbers !== null && numbers.count > 0 && (
           <span className="note">
             avg {format(numbers.mean)} · max {format(numbers.max)}
+            {instances !== "" && ` · ${instances}`}
           </span>
         )}
         <div className="push">

@@ -1,7 +1,6 @@
 /* Files of what is shown. What the server has is asked of it, whole; pictures are of what the page draws. */
 
 import { address, send } from "../api/client";
-import { askPprof } from "../api/pprof";
 import { type Part, type Span, renderParameters } from "../api/queries";
 import { type Sheet, toHtml, toPng, toSvg } from "../flame/export";
 import type { FlameView } from "../flame/view";
@@ -17,7 +16,10 @@ export interface Shown {
   utc: boolean;
 }
 
+/* The forms of /pyroscope/render, by its names, and the endings of their files. */
 export const SERVER_FORMATS = {
+  pprof: "pb.gz",
+  goPgo: "pgo",
   folded: "folded",
   json: "json",
   speedscope: "speedscope.json",
@@ -25,6 +27,10 @@ export const SERVER_FORMATS = {
   dot: "dot",
 } as const;
 export type ServerFormat = keyof typeof SERVER_FORMATS;
+export type CommandFormat = "table" | "folded" | "pprof" | "goPgo";
+
+/* The server leaves the compression to HTTP; the tools of Go expect files to be compressed. */
+const COMPRESSED: readonly ServerFormat[] = ["pprof", "goPgo"];
 
 /* "shop_cpu_2026-04-14_1420_1520.EXT" */
 export function fileName(shown: Shown, extension: string): string {
@@ -43,14 +49,16 @@ export function save(content: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-export async function saveFromServer(shown: Shown, format: ServerFormat): Promise<void> {
-  const parameters = renderParameters(shown.query, shown.span, shown.maxNodes, shown.part);
-  const response = await send(address("pyroscope/render", { ...parameters, format }), {});
-  save(await response.blob(), fileName(shown, SERVER_FORMATS[format]));
+/* The node limit is of the picture: only the flame graph is cut to it, files for other programs are whole. */
+export function serverParameters(shown: Shown, format: ServerFormat) {
+  const { "max-nodes": maxNodes, ...parameters } = renderParameters(shown.query, shown.span, shown.maxNodes, shown.part);
+  return { ...parameters, format, ...(format === "json" ? { "max-nodes": maxNodes } : {}) };
 }
 
-export async function savePprof(shown: Shown): Promise<void> {
-  save(await askPprof(shown.query, shown.span, shown.part.callSite ?? []), fileName(shown, "pb.gz"));
+export async function saveFromServer(shown: Shown, format: ServerFormat): Promise<void> {
+  const response = await send(address("pyroscope/render", serverParameters(shown, format)), {});
+  const whole = COMPRESSED.includes(format) ? new Response(response.body!.pipeThrough(new CompressionStream("gzip"))) : response;
+  save(await whole.blob(), fileName(shown, SERVER_FORMATS[format]));
 }
 
 export function titleOf(shown: Shown): { title: string; subtitle: string } {
@@ -109,8 +117,8 @@ function shell(text: string): string {
   return /^[A-Za-z0-9_.:/@=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/* What prints the same in a terminal. */
-export function commandLine(shown: Shown, url: string, tenant: string, output: string): string {
+/* What prints the same in a terminal, or saves the same file and starts the program that it is for. */
+export function commandLine(shown: Shown, url: string, tenant: string, output: CommandFormat): string {
   const parts = [
     "flamegrid",
     "query",
@@ -124,9 +132,12 @@ export function commandLine(shown: Shown, url: string, tenant: string, output: s
   ];
   if (tenant !== "") parts.push("--tenant", shell(tenant));
   const site = shown.part.callSite ?? [];
-  if (site.length > 0 && output !== "pprof" && output !== "table") parts.push("--call-site", shell(site.join(";")));
+  /* The table of functions is of all stacks. */
+  if (site.length > 0 && output !== "table") parts.push("--call-site", shell(site.join(";")));
   parts.push("--output", output);
-  if (output === "pprof")
-    parts.push("-o", shell(fileName(shown, "pb.gz")), "&&", "go", "tool", "pprof", "-http", ":", shell(fileName(shown, "pb.gz")));
+  if (output === "pprof" || output === "goPgo") {
+    const file = shell(fileName(shown, SERVER_FORMATS[output]));
+    parts.push("-o", file, "&&", "go", ...(output === "pprof" ? ["tool", "pprof", "-http", ":", file] : ["build", `-pgo=${file}`]));
+  }
   return parts.join(" ");
 }

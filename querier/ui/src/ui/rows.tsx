@@ -95,7 +95,13 @@ export function RowsTable({ sight, label, className = "", role, widths, head, ro
     );
   return (
     <div className="rows" ref={box} onScroll={sight.onScroll} onMouseLeave={onLeave}>
-      <table className={`functions fixed ${className}`.trimEnd()} role={role} aria-label={label} aria-rowcount={count + 1}>
+      <table
+        className={`functions fixed ${className}`.trimEnd()}
+        role={role}
+        aria-label={label}
+        aria-rowcount={count + 1}
+        style={{ minWidth: `calc(${widths.reduce<number>((sum, width) => sum + (width ?? 0), 0)}px + var(--name, 0px))` }}
+      >
         <colgroup>
           {widths.map((width, index) => (
             <col key={index} style={width === null ? undefined : { width }} />

@@ -10,8 +10,7 @@
 enum { MIB = 1024 * 1024 };
 
 /* 2 MiB a second, 4 MiB at a time. */
-static const struct fg_limit_settings limits = {.ingestion_rate_mb = 2,
-                                                .ingestion_burst_size_mb = 4};
+static const struct fg_rate_limit limits = {2, 4, "ingestion_rate_mb"};
 
 static bool take(struct fg_rates *rates, const char *tenant, double mib, double at_s)
 {
@@ -81,7 +80,7 @@ static void a_clock_that_stands_still_or_goes_back_gives_nothing(void **state)
 static void without_a_rate_everything_is_accepted(void **state)
 {
     struct fg_rates *rates = fg_rates_create(0);
-    const struct fg_limit_settings none = {.ingestion_burst_size_mb = 1};
+    const struct fg_rate_limit none = {.burst_mb = 1};
     struct fg_err err;
     double used;
 
@@ -101,7 +100,7 @@ static void a_refusal_names_limit_value_and_setting(void **state)
     assert_int_equal(fg_rates_take(rates, FG_LIT("a"), &limits, (uint64_t)5 * MIB, 0, &used, &err),
                      FG_E_LIMIT);
     assert_string_equal(err.msg, "push rate limit (2.0 MiB) exceeded while adding 5120.0 KiB "
-                                 "(limits.ingestion_rate_mb, limits.ingestion_burst_size_mb)");
+                                 "(limits.ingestion_rate_mb)");
     fg_rates_destroy(rates);
 }
 
@@ -315,7 +314,7 @@ static void work_in_vain_leaves_a_debt(void **state)
 static void without_a_rate_there_is_no_debt(void **state)
 {
     struct fg_rates *rates = fg_rates_create(0);
-    const struct fg_limit_settings none = {.ingestion_burst_size_mb = 1};
+    const struct fg_rate_limit none = {.burst_mb = 1};
     struct fg_err err;
     int64_t ns;
 

@@ -504,6 +504,39 @@ static void test_continuation_flood(void **state)
     expect_calm_down(state, &client);
 }
 
+/* What was sent pays for the windows that are opened for it, and not for more or for other frames.
+ */
+static void flood_after_data(void **state, unsigned type, size_t len)
+{
+    static const uint8_t payload[8] = {0, 0, 0, 1};
+    struct h2_client client;
+
+    open_client(state, &client);
+    h2_window(&client, 0, 1 << 30);
+    h2_setting(&client, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 30);
+    client.stingy = true;
+    h2_get(&client, 1, "/big?n=10000000"); /* 611 DATA */
+    assert_int_equal(h2_answer(&client, 1)->body.len, 10000000);
+    for (int i = 0; i < FLOOD; i++)
+        h2_frame(&client, type, 0, 0, payload, len);
+    expect_calm_down(state, &client);
+}
+
+static void test_window_flood_after_data(void **state)
+{
+    flood_after_data(state, NGHTTP2_WINDOW_UPDATE, 4);
+}
+
+static void test_ping_flood_after_data(void **state)
+{
+    flood_after_data(state, NGHTTP2_PING, 8);
+}
+
+static void test_settings_flood_after_data(void **state)
+{
+    flood_after_data(state, NGHTTP2_SETTINGS, 0);
+}
+
 /* What well-behaved clients do is far from that. */
 static void test_no_flood(void **state)
 {
@@ -706,6 +739,9 @@ int main(void)
         TEST(test_rapid_reset_at_work),
         TEST(test_made_you_reset),
         TEST(test_continuation_flood),
+        TEST(test_window_flood_after_data),
+        TEST(test_ping_flood_after_data),
+        TEST(test_settings_flood_after_data),
         TEST(test_no_flood),
         TEST(test_hpack_bomb),
         TEST(test_many_continuations),

@@ -749,6 +749,44 @@ static void windows_bound_what_is_unread(void **state)
     h2_close(&client);
 }
 
+/* A peer that reads nothing for a while has thousands of small frames before it. Then it answers
+ * each of them, as clients of gRPC do, faster than tokens of the meter come back. */
+static void slow_readers_may_answer_each_frame(void **state)
+{
+    enum { BACKLOG = 3000, WINDOW = 1 << 30 };
+    static const uint8_t ping[8] = {0};
+    struct http_run *run = *state;
+    struct h2_client client;
+    const struct h2_answer *answer;
+    unsigned n_pings = 0;
+
+    h2_open(&client, run_client(run));
+    h2_window(&client, 0, WINDOW);
+    h2_setting(&client, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW);
+    h2_get(&client, 1, "/hold");
+    run_wait_held(run, 1);
+    assert_true(stream_begin(run, 0));
+    for (unsigned i = 0; i < BACKLOG; i++)
+        while (!stream_put(run, 0, FG_LIT("piece ")))
+            (void)usleep(1000);
+    assert_true(stream_end(run, 0, LAST_BYTES, 'x'));
+    answer = h2_of(&client, 1);
+    for (unsigned heard = 0; !answer->ended; heard = answer->n_frames) {
+        assert_true(h2_hear(&client)); /* and opens both windows */
+        if (answer->n_frames > heard && client.n_pongs == n_pings) {
+            h2_frame(&client, NGHTTP2_PING, 0, 0, ping, sizeof ping);
+            n_pings++;
+        }
+        answer = h2_of(&client, 1);
+    }
+    assert_int_equal(answer->body.len, BACKLOG * strlen("piece ") + LAST_BYTES);
+    assert_true(answer->n_frames > BACKLOG / 2); /* or it would have been no backlog */
+    while (client.n_pongs < n_pings)
+        assert_true(h2_hear(&client));
+    assert_int_equal(client.goaway, H2_STILL_OPEN);
+    h2_close(&client);
+}
+
 static void h2_get_coded(struct h2_client *client, int32_t stream, const char *coding)
 {
     const char *more[] = {"accept-encoding", coding, NULL};
@@ -916,6 +954,7 @@ int main(void)
         TEST(coded_frames_are_readable_at_once),
         TEST(refused_pieces_leave_the_coding_whole),
         TEST(windows_bound_what_is_unread),
+        TEST(slow_readers_may_answer_each_frame),
         TEST(streams_may_be_reset),
         TEST(connections_may_end),
         TEST_HASTY(shut_windows_are_cut_off),

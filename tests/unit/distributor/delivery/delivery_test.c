@@ -23,7 +23,7 @@ FG_METRICS_TABLE(metrics, DISTRIBUTOR_METRICS)
 struct fixture {
     struct push_ring ring;
     struct dist_owners *owners;
-    struct dist_definition_cache *cache;
+    struct fg_definition_cache *cache;
     struct fg_registry *registry;
     struct dist_deliveries deliveries;
     pthread_mutex_t lock;
@@ -66,7 +66,7 @@ static int open_with(void **state, unsigned dead, unsigned messages_max)
         .queue_max_bytes = 1 << 20,
         .messages_max = messages_max,
     });
-    f->cache = dist_definition_cache_create(100000);
+    f->cache = fg_definition_cache_create(100000);
     f->registry = fg_registry_create();
     f->deliveries = (struct dist_deliveries){
         .owners = f->owners,
@@ -112,7 +112,7 @@ static int close_all(void **state)
     assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
     dist_owners_destroy(f->owners);
     push_ring_close(&f->ring);
-    dist_definition_cache_destroy(f->cache);
+    fg_definition_cache_destroy(f->cache);
     fg_registry_destroy(f->registry);
     (void)pthread_cond_destroy(&f->over);
     (void)pthread_mutex_destroy(&f->lock);
@@ -142,8 +142,8 @@ static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
     dist_delivery_define(delivery, &f->batch, define);
     for (unsigned i = 0; i < STACKS; i++)
         n += define[i];
-    encoded = dist_encoded_batch_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define,
-                                        FG_LIT("batch"));
+    encoded = dist_encoded_batch_create(FG_LIT("tenant"), FG_LIT("service"), FG_LIT(""), &f->batch,
+                                        define, FG_LIT("batch"));
     f->n_begun++;
     (void)nanosleep(&pause, NULL);
     dist_delivery_send(delivery, encoded, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
@@ -437,7 +437,7 @@ static void an_ingester_that_lacks_definitions_gets_them(void **state)
 
     assert_int_equal(dist_owners_of(f->owners, 9, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_with_peer; i++) /* as if from earlier pushes */
-        dist_definition_cache_add(f->cache, 77 ^ set.with_peer[i]->key, 1, ids, STACKS);
+        fg_definition_cache_add(f->cache, 77 ^ set.with_peer[i]->key, 1, ids, STACKS);
     dist_owner_set_done(&set);
     assert_int_equal(send_answered(f, delivery, well, lacks), 0);
     expect_round(f, delivery, DELIVERY_LACKS);

@@ -340,7 +340,7 @@ void room_update(struct room *room, const char *group, const char *yaml)
     struct fg_err err;
     json_t *doc;
 
-    assert_int_equal(dist_document_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
+    assert_int_equal(fg_document_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
     assert_int_equal(dist_discovered_read_groups(discovered, doc, group, &err), FG_OK);
     json_decref(doc);
     fg_loop_call(room->loop, update_on_loop, &(struct update){room, group, discovered});

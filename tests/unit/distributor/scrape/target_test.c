@@ -23,10 +23,10 @@ static struct dist_target *make_by(const struct dist_profile_kinds *kinds,
     const char *key;
     json_t *doc, *value;
 
-    assert_int_equal(dist_document_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
+    assert_int_equal(fg_document_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
     json_object_foreach(doc, key, value)
     {
-        items[labels.count++] = (struct fg_label){fg_cstr(key), dist_document_text(value)};
+        items[labels.count++] = (struct fg_label){fg_cstr(key), fg_document_text(value)};
     }
     (void)!dist_target_create(&labels, &config, &target, err);
     json_decref(doc);

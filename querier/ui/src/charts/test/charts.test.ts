@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { heatmapOf, heatStep, niceValues } from "../heatmap";
-import { alone, gridOf, meanBetween, numbersOf, onGrid, type Series, stack, stepFor, styleOf } from "../series";
+import { alone, gridOf, meanBetween, nearest, numbersOf, onGrid, type Series, stack, stepFor, styleOf } from "../series";
 import { sparkline } from "../sparkline";
 import { axisLabels, clock, day, moment } from "../time";
 import { chartRows } from "../timeseries";
@@ -33,6 +33,14 @@ describe("series", () => {
       0,
     ]);
   });
+
+  test.each([
+    ["before the range", [4, null, null, null], 1000],
+    ["behind it", [null, null, null, 4], 4000],
+    ["the nearer one of two", [4, null, null, 4], 4000],
+    ["inside", [4, null, 0, 4], 3000],
+    ["nowhere", [null, null, null, null], null],
+  ])("nearest profiles: %s", (_, values, want) => expect(nearest([1000, 2000, 3000, 4000], values, 2900, 3200)).toBe(want));
 
   test("a point stands for the time that its profiles cover", () => {
     const times = gridOf(0, 150_000, 15_000);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { DAY_MS, HOUR_MS } from "../range";
-import { type Sides, aroundDeploy, domainOf, presetsOf, sidePatch, sidesOf, swapped } from "../sides";
+import { type Sides, aroundDeploy, changed, domainOf, presetsOf, sidePatch, sidesOf, swapped } from "../sides";
 import { type Params, format, formatBox, parse, parseBox, patched } from "../url";
 
 const NOW = Date.UTC(2026, 3, 14, 14, 30);
@@ -55,6 +55,13 @@ describe("sides", () => {
   test("one side's query is the other's if there is nothing else", () => {
     expect(sidesOf(params({ leftQuery: "l" }), NOW, true).right.query).toBe("l");
     expect(sidesOf(params({ rightQuery: "r" }), NOW, true).left.query).toBe("r");
+  });
+
+  test("a side that moves takes the other one along if both are of the same time", () => {
+    const sides = sidesOf(params({ leftQuery: "l", rightQuery: "r", from: "now-1h" }), NOW, true);
+    const moved = { query: "l", span: { from: NOW - 600_000, until: NOW - 300_000 } };
+    expect(reloaded(changed(sides, "left", moved, true))).toEqual({ left: moved, right: { query: "r", span: moved.span } });
+    expect(reloaded(changed(sides, "left", moved, false))).toEqual({ left: moved, right: sides.right });
   });
 
   test("a reload shows the same sides, and swapping twice, too", () => {

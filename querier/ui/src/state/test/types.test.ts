@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byImportance, formatPoint, isLevel, meaning, rateTitle } from "../types";
+import { byImportance, formatPoint, instancesOf, isLevel, meaning, rateTitle } from "../types";
 
 const CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 const INUSE = "memory:inuse_space:bytes:space:bytes";
@@ -16,6 +16,25 @@ describe("profile types", () => {
   it("come with CPU first", () => {
     expect(["z:z:count::", INUSE, "a:a:count::", CPU].sort(byImportance)).toEqual([CPU, INUSE, "a:a:count::", "z:z:count::"]);
   });
+
+  it.each([
+    [
+      [
+        { name: "version", values: 2 },
+        { name: "hostname", values: 3 },
+        { name: "pod", values: 12 },
+      ],
+      "12 pods",
+    ],
+    [[{ name: "hostname", values: 1 }], "1 host"],
+    [
+      [
+        { name: "pod", values: 0 },
+        { name: "version", values: 2 },
+      ],
+      "",
+    ],
+  ])("come from instances: %j", (labels, want) => expect(instancesOf(labels)).toBe(want));
 
   it("are levels or sums per second", () => {
     expect(isLevel(INUSE)).toBe(true);

@@ -67,17 +67,73 @@ static void strangers_cause_one_fetch_a_minute(void **state)
     fetch(&core, true, START_NS);
     for (int64_t ms = 1; ms < 10 * 60 * 1000; ms += 250) {
         int64_t now_ns = START_NS + ms * FG_MS_NS;
-        bool wanted = fg_issuer_core_want(&core, now_ns);
 
-        assert_int_equal(wanted, fg_issuer_core_due(&core) <= now_ns);
-        if (!wanted)
+        /* Each names another kid. */
+        assert_true(fg_issuer_core_want(&core, (uint64_t)ms, now_ns));
+        if (fg_issuer_core_due(&core) > now_ns)
             continue;
         fetch(&core, true, now_ns);
         fetches++;
     }
     assert_int_equal(fetches, 9);
     fg_issuer_core_begin(&core, START_NS + FG_HOUR_NS);
-    assert_true(fg_issuer_core_want(&core, START_NS + FG_HOUR_NS)); /* it will be known soon */
+    assert_true(fg_issuer_core_want(&core, 1, START_NS + FG_HOUR_NS)); /* it will be known soon */
+}
+
+static void a_kid_is_refused_only_after_a_fetch_that_could_have_it(void **state)
+{
+    const int64_t next_ns = START_NS + FG_MINUTE_NS;
+    struct fg_issuer_core core = fg_issuer_core(START_NS);
+
+    (void)state;
+    fetch(&core, true, START_NS);
+    for (int64_t s = 1; s < 60; s++) {
+        assert_true(fg_issuer_core_want(&core, 7, START_NS + s * FG_SECOND_NS));
+        assert_int_equal(fg_issuer_core_due(&core), next_ns);
+    }
+    fg_issuer_core_begin(&core, next_ns);
+    assert_true(fg_issuer_core_want(&core, 7, next_ns + 1));
+    /* What comes while keys are fetched may be newer than they are. */
+    assert_true(fg_issuer_core_want(&core, 8, next_ns + 1));
+    fg_issuer_core_end(&core, true, next_ns + 2);
+    assert_false(fg_issuer_core_want(&core, 7, next_ns + 3));
+    assert_int_equal(fg_issuer_core_due(&core), next_ns + 2 + 10 * FG_MINUTE_NS);
+    assert_true(fg_issuer_core_want(&core, 8, next_ns + 3));
+    assert_int_equal(fg_issuer_core_due(&core), next_ns + FG_MINUTE_NS);
+}
+
+static void a_fetch_that_failed_refuses_no_kid(void **state)
+{
+    struct fg_issuer_core core = fg_issuer_core(START_NS);
+    int64_t now_ns = START_NS + FG_HOUR_NS;
+
+    (void)state;
+    fetch(&core, true, START_NS);
+    assert_true(fg_issuer_core_want(&core, 7, now_ns));
+    for (unsigned i = 0; i < 10; i++) {
+        fetch(&core, false, now_ns);
+        assert_true(fg_issuer_core_want(&core, 7, now_ns));
+        now_ns = fg_issuer_core_due(&core);
+    }
+    fetch(&core, true, now_ns);
+    assert_false(fg_issuer_core_want(&core, 7, now_ns));
+}
+
+static void a_flood_of_kids_refuses_no_honest_one(void **state)
+{
+    struct fg_issuer_core core = fg_issuer_core(START_NS);
+    int64_t now_ns = START_NS + FG_SECOND_NS;
+
+    (void)state;
+    fetch(&core, true, START_NS);
+    assert_true(fg_issuer_core_want(&core, 7, now_ns));
+    for (uint64_t kid = 100; kid < 100 + 2 * FG_ISSUER_KIDS_MAX; kid++)
+        assert_true(fg_issuer_core_want(&core, kid, ++now_ns));
+    fetch(&core, true, START_NS + FG_MINUTE_NS);
+    /* Those that are still remembered are refused; the others are asked to try again. */
+    assert_false(
+        fg_issuer_core_want(&core, 100 + 2 * FG_ISSUER_KIDS_MAX - 1, START_NS + FG_MINUTE_NS + 1));
+    assert_true(fg_issuer_core_want(&core, 7, START_NS + FG_MINUTE_NS + 1));
 }
 
 int main(void)
@@ -87,6 +143,9 @@ int main(void)
         cmocka_unit_test(an_issuer_that_is_away_is_asked_less_and_less),
         cmocka_unit_test(old_keys_serve_for_a_day),
         cmocka_unit_test(strangers_cause_one_fetch_a_minute),
+        cmocka_unit_test(a_kid_is_refused_only_after_a_fetch_that_could_have_it),
+        cmocka_unit_test(a_fetch_that_failed_refuses_no_kid),
+        cmocka_unit_test(a_flood_of_kids_refuses_no_honest_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

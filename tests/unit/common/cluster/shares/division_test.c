@@ -31,8 +31,7 @@ static const int64_t TICK_NS = FG_SECOND_NS / TICKS;
 static const int64_t MIDNIGHT_S = 1795737600;
 
 /* 8 MiB a second, 16 at a time. */
-static const struct fg_limit_settings limits = {.ingestion_rate_mb = 8,
-                                                .ingestion_burst_size_mb = 16};
+static const struct fg_rate_limit limits = {8, 16, "ingestion_rate_mb"};
 
 enum link_state {
     LINK_WELL,

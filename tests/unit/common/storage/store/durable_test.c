@@ -63,6 +63,45 @@ static void a_new_family_can_be_added(void **state)
     fg_store_close(store);
 }
 
+/* An older version opens a store that has no use for a new family, and one that has is opened by
+ * the newer version only. */
+static void spare_family_is_not_created_before_it_is_needed(void **state)
+{
+    const char *const more[] = {"default", "index", "new"};
+    struct fg_store_config config = numbered_config;
+    struct fg_store *store = NULL;
+    struct fg_store_batch batch;
+    struct fg_err err;
+    bool found = false;
+
+    (void)state;
+    config.spare_families = 1;
+    for (unsigned i = 0; i < 2; i++) { /* a new store, and one that is there */
+        assert_int_equal(fg_store_open(numbered_dir, more, 3, &config, &store, &err), FG_OK);
+        assert_int_equal(numbered_write(store, i, 100, &err), FG_OK);
+        fg_store_close(store);
+    }
+    store = numbered_open();
+    expect_nrs(store, 2);
+    fg_store_close(store);
+    config.spare_families = 0;
+    assert_int_equal(fg_store_open(numbered_dir, more, 3, &config, &store, &err), FG_OK);
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, 2, FG_LIT("key"), FG_LIT("value"));
+    assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+    fg_store_close(store);
+    config.spare_families = 1;
+    assert_int_equal(fg_store_open(numbered_dir, more, 3, &config, &store, &err), FG_OK);
+    assert_int_equal(fg_store_contains(store, 2, FG_LIT("key"), &found, &err), FG_OK);
+    assert_true(found);
+    fg_store_close(store);
+    store = NULL;
+    assert_int_not_equal(numbered_try_open(&store, &err), FG_OK);
+    assert_null(store);
+    print_message("  %s\n", err.msg);
+}
+
 /* The writer is this program started again: RocksDB's threads do not survive a fork. */
 static int write_for_ever(const char *in_dir, int out)
 {
@@ -228,6 +267,8 @@ int main(int argc, char **argv)
                                         numbered_tear_down),
         cmocka_unit_test_setup_teardown(a_new_family_can_be_added, numbered_set_up,
                                         numbered_tear_down),
+        cmocka_unit_test_setup_teardown(spare_family_is_not_created_before_it_is_needed,
+                                        numbered_set_up, numbered_tear_down),
         cmocka_unit_test_setup_teardown(data_survives_kill, numbered_set_up, numbered_tear_down),
         cmocka_unit_test_setup_teardown(data_survives_a_torn_log, numbered_set_up,
                                         numbered_tear_down),

@@ -1,0 +1,392 @@
+#include "distributor/forward.h"
+
+#include "common/net/connect.h"
+#include "distributor/upload.h"
+#include "proto/forward.h"
+#include "proto/forward_v1.pb-c.h"
+
+#include <stdlib.h>
+
+/* A request of the largest profiles has a few dozen batches; each takes memory for its answer. */
+enum { BATCHES_MAX = 4096 };
+
+/* What became of a batch so far. */
+struct forward_result {
+    uint32_t stored, known, dropped;
+    bool define;
+    struct fg_err err; /* of what may be sent again; FG_OK: nothing */
+    Forward__V1__Refusal **refused;
+    size_t n_refused;
+};
+
+struct forward_push {
+    struct dist_upload upload;
+    struct fg_http_request *req;
+    struct fg_connect_call call;
+    struct forward_result
+        *results; /* in the arena of the request; NULL: the request was not read */
+    size_t n_results;
+
+    /* Of the decoding that is under way, on a worker. */
+    struct dist_workspace *space;
+};
+
+/* ---- one profile ---- */
+
+/* The sum of any of its values must be one that is stored, as decoders see to. */
+static enum fg_code check_sums(const struct fg_profile *profile, uint32_t n_types,
+                               struct fg_err *err)
+{
+    const int64_t *value = profile->values;
+
+    for (uint32_t t = 0; t < n_types; t++) {
+        int64_t sum = 0;
+
+        for (uint32_t i = 0; i < profile->n_samples; i++)
+            if (__builtin_add_overflow(sum, *value++, &sum))
+                return fg_fail(err, FG_E_INVALID, "the sum of the values of type %u is too large",
+                               t);
+    }
+    return FG_OK;
+}
+
+static enum fg_code check_profile(struct forward_push *push, const struct fg_batch *batch,
+                                  struct fg_profile *profile, bool *ret_kept, struct fg_err *err)
+{
+    struct dist_upload *upload = &push->upload;
+
+    if (profile->duration_ns < 0)
+        return fg_fail(err, FG_E_INVALID, "duration %lld ns", (long long)profile->duration_ns);
+    fg_labels_sort(&profile->labels); /* what is stored is sorted, whoever sent it */
+    if (check_sums(profile, batch->n_types, err) != FG_OK ||
+        dist_upload_check_time(upload, profile, err) != FG_OK)
+        return err->code;
+    return fg_labels_settle(&profile->labels, &upload->rules, &upload->decode_limits,
+                            push->space->arena, ret_kept, err);
+}
+
+static bool refuse_profile(struct forward_push *push, struct forward_result *result,
+                           uint32_t profile, const struct fg_err *err)
+{
+    struct fg_arena *arena = fg_http_arena(push->req);
+    Forward__V1__Refusal *refusal = fg_arena_new(arena, Forward__V1__Refusal, 1);
+    struct fg_slice text = fg_arena_copy(arena, fg_bytes(err->msg, strlen(err->msg) + 1));
+
+    if (refusal == NULL || text.ptr == NULL)
+        return false;
+    forward__v1__refusal__init(refusal);
+    refusal->profile = profile;
+    refusal->code = fg_code_grpc(err->code);
+    refusal->message = (char *)(uintptr_t)text.ptr;
+    result->refused[result->n_refused++] = refusal;
+    return true;
+}
+
+/* Removes the profiles that are not to be stored, and notes why. */
+static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *batch,
+                                  struct forward_result *result, struct fg_err *err)
+{
+    uint32_t n = batch->n_profiles, kept = 0;
+
+    result->dropped = 0; /* by an earlier attempt */
+    result->n_refused = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool keep = true;
+        struct fg_err wrong;
+
+        if (check_profile(push, batch, &batch->profiles[i], &keep, &wrong) == FG_OK) {
+            result->dropped += !keep;
+            if (keep)
+                batch->profiles[kept++] = batch->profiles[i];
+            continue;
+        }
+        if (wrong.code == FG_E_TOO_LARGE || wrong.code == FG_E_LIMIT) {
+            *err = wrong; /* of this program's memory, not of the profile */
+            return err->code;
+        }
+        if (result->refused == NULL)
+            result->refused = fg_arena_new(fg_http_arena(push->req), Forward__V1__Refusal *, n);
+        if (result->refused == NULL || !refuse_profile(push, result, i, &wrong))
+            /* Invalid, so that the sender divides the batch. */
+            return fg_fail(err, FG_E_INVALID, "too many profiles of one request are refused");
+    }
+    batch->n_profiles = kept;
+    return FG_OK;
+}
+
+/* ---- one batch ---- */
+
+/* A stack under the id of another one would be shown in its place for as long as the dictionary of
+ * the service lives. */
+static enum fg_code check_stacks(struct forward_push *push, struct fg_batch *batch,
+                                 struct fg_err *err)
+{
+    struct fg_arena *arena = push->space->arena;
+    struct fg_decode_counts unused = {0};
+    struct fg_builder *builder =
+        fg_builder_create(arena, &push->upload.decode_limits, batch, &unused);
+
+    if (batch->n_undefined == batch->n_stacks)
+        return FG_OK;
+    if (builder == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than decoding may use");
+    if (fg_builder_hash_locations(builder, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        const struct fg_stack *stack = &batch->stacks[i];
+
+        if (stack->depth != FG_STACK_UNDEFINED &&
+            !fg_id_eq(stack->id, fg_builder_stack_id(builder, batch->stack_locations + stack->first,
+                                                     stack->depth)))
+            return fg_fail(err, FG_E_INVALID, "stack %u is not the one that its id names", i);
+    }
+    return FG_OK;
+}
+
+static enum fg_code check_types(const struct forward_push *push, const struct fg_batch *batch,
+                                struct fg_err *err)
+{
+    size_t max = push->upload.decode_limits.label_value_max_bytes;
+
+    for (uint32_t t = 0; t < batch->n_types; t++) {
+        const struct fg_value_type *type = &batch->types[t];
+
+        if (type->type.len == 0 || (max > 0 && (type->type.len > max || type->unit.len > max)))
+            return fg_fail(err, FG_E_INVALID,
+                           "sample type %u has a name of %zu and a unit of %zu bytes", t,
+                           type->type.len, type->unit.len);
+    }
+    return FG_OK;
+}
+
+static enum fg_code send_batch(struct forward_push *push, const struct fg_wire_batch *wire,
+                               struct forward_result *result, struct fg_err *err)
+{
+    struct fg_batch batch;
+
+    if (!fg_batch_of_wire(wire, push->space->arena, &batch))
+        return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than decoding may use");
+    if (check_types(push, &batch, err) != FG_OK || check_stacks(push, &batch, err) != FG_OK ||
+        keep_profiles(push, &batch, result, err) != FG_OK)
+        return err->code;
+    return dist_upload_forward(&push->upload, &batch, err);
+}
+
+static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__Batch *head,
+                                 struct fg_slice bytes, struct forward_result *result,
+                                 struct fg_err *err)
+{
+    struct fg_wire_batch wire;
+    enum fg_code code;
+
+    if (fg_batch_decode(bytes, push->space->arena, &wire, err) != FG_OK)
+        return err->code;
+    code = fg_wire_batch_get_sizes(&wire, head->sizes, head->n_sizes, err);
+    if (code == FG_OK)
+        code = send_batch(push, &wire, result, err);
+    fg_wire_batch_done(&wire);
+    return code;
+}
+
+/* ---- the request (worker) ---- */
+
+/* Refuses what has been here, or at too many servers. */
+static enum fg_code check_via(struct forward_push *push, const Forward__V1__PushRequest *request,
+                              struct fg_err *err)
+{
+    struct dist_upload *upload = &push->upload;
+    uint8_t *via = fg_arena_alloc(push->space->arena, request->n_via * FG_ID_BYTES);
+
+    if (request->n_via == 0 || request->n_via > FG_FORWARD_VIA_MAX || via == NULL)
+        return fg_fail(err, FG_E_INVALID,
+                       "forwarded by %zu servers, not by 1 to %d: do they forward in a circle?",
+                       request->n_via, FG_FORWARD_VIA_MAX);
+    for (size_t i = 0; i < request->n_via; i++) {
+        if (request->via[i].len != FG_ID_BYTES)
+            return fg_fail(err, FG_E_INVALID, "server %zu has an id of %zu bytes, not %d", i,
+                           request->via[i].len, FG_ID_BYTES);
+        memcpy(via + i * FG_ID_BYTES, request->via[i].data, FG_ID_BYTES);
+        if (atomic_load(&upload->distributor->knows_own_store) &&
+            fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->own_store))
+            return fg_fail(err, FG_E_INVALID,
+                           "these profiles come from this server: servers forward in a circle");
+    }
+    upload->via = fg_bytes(via, request->n_via * FG_ID_BYTES);
+    return FG_OK;
+}
+
+static enum fg_code read_request(struct forward_push *push, Forward__V1__PushRequest **ret_request,
+                                 struct fg_slice *ret_payload, struct fg_err *err)
+{
+    const struct dist_settings *settings = push->upload.distributor->settings;
+    struct fg_slice message = {NULL, 0};
+    ProtobufCMessage *parsed = NULL;
+    Forward__V1__PushRequest *request;
+
+    if (dist_workspace_message(push->space, &push->call, settings->body_max_bytes, &message, err) !=
+            FG_OK ||
+        fg_connect_parse(&push->call, message, &forward__v1__push_request__descriptor,
+                         push->space->arena, &parsed, err) != FG_OK)
+        return err->code;
+    request = (Forward__V1__PushRequest *)parsed;
+    if (request->version != FG_FORWARD_VERSION)
+        return fg_fail(err, FG_E_PRECONDITION, "version %u of forward.v1; this server reads %d",
+                       request->version, FG_FORWARD_VERSION);
+    if (request->n_batches == 0 || request->n_batches > BATCHES_MAX)
+        return fg_fail(err, FG_E_INVALID, "%zu batches, not 1 to %d", request->n_batches,
+                       BATCHES_MAX);
+    *ret_request = request;
+    *ret_payload = fg_bytes(request->payload.data, request->payload.len);
+    if (check_via(push, request, err) != FG_OK ||
+        dist_workspace_inflate(push->space, FG_CODING_ZSTD, settings->upload_max_bytes, ret_payload,
+                               err) != FG_OK)
+        return err->code;
+    push->upload.counts.inflated_bytes += ret_payload->len;
+    return dist_upload_admit(&push->upload, ret_payload->len, err);
+}
+
+/* Checks before anything is sent: either all batches have their part of the payload, or none. */
+static enum fg_code check_parts(const Forward__V1__PushRequest *request, size_t payload_bytes,
+                                struct fg_err *err)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < request->n_batches; i++)
+        bytes += request->batches[i]->bytes;
+    return bytes == payload_bytes
+               ? FG_OK
+               : fg_fail(err, FG_E_INVALID, "batches of %llu bytes in a payload of %zu",
+                         (unsigned long long)bytes, payload_bytes);
+}
+
+static enum fg_code make_results(struct forward_push *push, size_t n, struct fg_err *err)
+{
+    if (push->results == NULL) /* else this is another attempt */
+        push->results = fg_arena_new(fg_http_arena(push->req), struct forward_result, n);
+    push->n_results = n;
+    return push->results == NULL
+               ? fg_fail(err, FG_E_LIMIT, "the answer needs more memory than a request may use")
+               : FG_OK;
+}
+
+static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
+                           struct fg_err *err)
+{
+    struct forward_push *push = fg_container(upload, struct forward_push, upload);
+    Forward__V1__PushRequest *request = NULL;
+    struct fg_slice rest = {NULL, 0};
+
+    push->space = space;
+    if (read_request(push, &request, &rest, err) != FG_OK ||
+        check_parts(request, rest.len, err) != FG_OK ||
+        make_results(push, request->n_batches, err) != FG_OK)
+        return err->code;
+    dist_workspace_keep(space);
+    for (size_t i = 0; i < request->n_batches; i++) {
+        const Forward__V1__Batch *head = request->batches[i];
+        struct fg_err wrong;
+
+        dist_workspace_next(space);
+        upload->tag = (uint32_t)i;
+        /* The other batches go on; the sender repeats this one. */
+        if (decode_batch(push, head, fg_slice_sub(rest, 0, head->bytes), &push->results[i],
+                         &wrong) != FG_OK)
+            push->results[i].err = wrong;
+        rest = fg_slice_sub(rest, head->bytes, rest.len);
+    }
+    return FG_OK;
+}
+
+/* ---- the answer (loop) ---- */
+
+static void settled(struct dist_upload *upload, uint32_t tag,
+                    const struct dist_delivery_result *result)
+{
+    struct forward_push *push = fg_container(upload, struct forward_push, upload);
+    struct forward_result *to = &push->results[tag];
+
+    fg_assert(tag < push->n_results);
+    switch (result->state) {
+    case DELIVERY_STORED:
+        to->stored += result->stored;
+        to->known += result->duplicates;
+        return;
+    case DELIVERY_LACKS:
+        to->define = true;
+        return;
+    default:
+        to->err = result->err;
+        return;
+    }
+}
+
+static void put_result(const struct forward_result *from, Forward__V1__Result *to)
+{
+    forward__v1__result__init(to);
+    /* The parts of a batch may go to several shards: those that are stored are known the next time.
+     */
+    if (from->err.code != FG_OK) {
+        to->code = fg_code_grpc(from->err.code);
+        to->message = (char *)(uintptr_t)from->err.msg;
+        return;
+    }
+    if (from->define) {
+        to->define = true;
+        return;
+    }
+    to->stored = from->stored;
+    to->known = from->known;
+    to->dropped = from->dropped;
+    to->refused = from->refused;
+    to->n_refused = from->n_refused;
+}
+
+static void respond(struct dist_upload *upload)
+{
+    struct forward_push *push = fg_container(upload, struct forward_push, upload);
+    Forward__V1__PushResponse response = FORWARD__V1__PUSH_RESPONSE__INIT;
+    Forward__V1__Result *results;
+    struct fg_buf body;
+
+    if (push->results == NULL) {
+        fg_connect_refuse(push->req, &push->call, &upload->err);
+        return;
+    }
+    results = fg_calloc(push->n_results, sizeof *results);
+    response.results = fg_calloc(push->n_results, sizeof(Forward__V1__Result *));
+    response.n_results = push->n_results;
+    for (size_t i = 0; i < push->n_results; i++) {
+        put_result(&push->results[i], &results[i]);
+        response.results[i] = &results[i];
+    }
+    fg_buf_init(&body, SIZE_MAX);
+    fg_connect_write(&push->call, &response.base, NULL, &body);
+    free(response.results);
+    free(results);
+    fg_connect_respond(push->req, &push->call, &body);
+}
+
+void dist_forward_handle(struct fg_http_request *req, void *arg)
+{
+    static const struct dist_upload_interface interface = {
+        .decode = decode, .settled = settled, .respond = respond};
+    struct distributor *distributor = arg;
+    struct forward_push *push = fg_arena_new(fg_http_arena(req), struct forward_push, 1);
+    struct fg_err err;
+
+    fg_assert(push != NULL); /* the first thing in an arena of a MiB */
+    if (!fg_connect_accept(req, fg_mono_ns(distributor->clock),
+                           distributor->settings->push_timeout_ns, &push->call))
+        return;
+    push->upload.interface = &interface;
+    push->upload.distributor = distributor;
+    push->upload.forwards = true;
+    push->req = req;
+    if (dist_upload_from(&push->upload, req, &err) == FG_OK) {
+        dist_upload_start(&push->upload);
+        return;
+    }
+    if (err.code == FG_E_INVALID) /* a tenant's name that is none */
+        err.code = FG_E_NO_TENANT;
+    fg_connect_refuse(req, &push->call, &err);
+}

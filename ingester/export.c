@@ -1,0 +1,300 @@
+/*
+ * Numbers change twice: nodes of the dictionary become places in `nodes`, which are the numbers of
+ * stacks in the batch, and locations move into a small table of only those that are needed.
+ */
+#include "ingester/export.h"
+
+#include <stdlib.h>
+
+/* Profiles of one batch. */
+struct export_run {
+    const struct ing_export_from *from;
+    const struct ing_export_profile *profiles;
+    size_t n;
+    struct ing_dict *dict;
+    struct ing_dict_view view;
+    struct ing_record_columns columns; /* scratch */
+    uint32_t *nodes;                   /* all that are named, ascending, each once */
+    uint32_t n_nodes;
+    struct fg_batch batch;
+    struct fg_err *err;
+};
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "these profiles need more memory than they may use");
+}
+
+#define NEW(run, type, count) fg_arena_new((run)->from->arena, type, (count))
+
+/* ---- which stacks ---- */
+
+static int cmp_nodes(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+static enum fg_code find_nodes(struct export_run *run)
+{
+    size_t most = 0, n = 0;
+
+    for (size_t i = 0; i < run->n; i++)
+        most += run->profiles[i].record.n_samples;
+    run->nodes = NEW(run, uint32_t, most);
+    /* Stacks of a batch have 32-bit numbers. */
+    if (run->nodes == NULL || most > UINT32_MAX)
+        return no_memory(run->err);
+    for (size_t i = 0; i < run->n; i++) {
+        const struct ing_record *record = &run->profiles[i].record;
+
+        if (ing_record_read(record, 0, false, &run->columns, run->err) != FG_OK)
+            return run->err->code;
+        if (record->n_samples > 0)
+            memcpy(run->nodes + n, run->columns.nodes, record->n_samples * sizeof *run->nodes);
+        n += record->n_samples;
+    }
+    if (n > 1)
+        qsort(run->nodes, n, sizeof *run->nodes, cmp_nodes);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || run->nodes[i] != run->nodes[i - 1])
+            run->nodes[run->n_nodes++] = run->nodes[i];
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
+
+static enum fg_code read_values(struct export_run *run, const struct ing_record *record,
+                                struct fg_profile *profile)
+{
+    uint32_t n = record->n_samples;
+
+    for (uint32_t t = 0; t < record->n_types; t++) {
+        /* Links and size once, with the first type. */
+        if (ing_record_read(record, t, t == 0, &run->columns, run->err) != FG_OK)
+            return run->err->code;
+        for (uint32_t i = 0; i < n; i++)
+            profile->values[(size_t)t * n + i] = (int64_t)run->columns.values[i];
+        if (t > 0)
+            continue;
+        profile->size = run->columns.size;
+        profile->n_links = run->columns.n_links;
+        profile->links = NEW(run, struct fg_link, profile->n_links);
+        if (profile->links == NULL)
+            return no_memory(run->err);
+        if (profile->n_links > 0)
+            memcpy(profile->links, run->columns.links, profile->n_links * sizeof *profile->links);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_profile(struct export_run *run, const struct ing_export_profile *from,
+                                 struct fg_profile *profile)
+{
+    const struct ing_record *record = &from->record;
+    uint32_t n = record->n_samples;
+
+    if (record->n_types != run->profiles[0].series->kind->n_types)
+        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: %u types, its series has %u",
+                       record->n_types, run->profiles[0].series->kind->n_types);
+    *profile = (struct fg_profile){
+        .id = from->key.id,
+        .labels = from->series->labels,
+        .time_ns = from->key.time_ns,
+        .duration_ns = record->duration_ns,
+        .period = record->period,
+        .n_samples = n,
+        .stacks = NEW(run, uint32_t, n),
+        .values = NEW(run, int64_t, (size_t)n * record->n_types),
+    };
+    if (profile->stacks == NULL || profile->values == NULL)
+        return no_memory(run->err);
+    if (read_values(run, record, profile) != FG_OK)
+        return run->err->code;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t *node = bsearch(&run->columns.nodes[i], run->nodes, run->n_nodes,
+                                       sizeof *run->nodes, cmp_nodes);
+
+        /* find_nodes() has listed the nodes of the same records. */
+        fg_assert(node != NULL);
+        profile->stacks[i] = (uint32_t)(node - run->nodes);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_profiles(struct export_run *run)
+{
+    run->batch.profiles = NEW(run, struct fg_profile, run->n);
+    if (run->batch.profiles == NULL)
+        return no_memory(run->err);
+    for (size_t i = 0; i < run->n; i++)
+        if (make_profile(run, &run->profiles[i], &run->batch.profiles[i]) != FG_OK)
+            return run->err->code;
+    run->batch.n_profiles = (uint32_t)run->n;
+    return FG_OK;
+}
+
+static enum fg_code make_schema(struct export_run *run)
+{
+    const struct ing_series_kind *kind = run->profiles[0].series->kind;
+    struct fg_batch *batch = &run->batch;
+
+    batch->types = NEW(run, struct fg_value_type, kind->n_types);
+    if (batch->types == NULL)
+        return no_memory(run->err);
+    for (uint32_t t = 0; t < kind->n_types; t++)
+        batch->types[t] =
+            (struct fg_value_type){kind->types[t].parts.type, kind->types[t].parts.unit};
+    batch->n_types = kind->n_types;
+    batch->period_type =
+        (struct fg_value_type){kind->types[0].parts.period_type, kind->types[0].parts.period_unit};
+    return FG_OK;
+}
+
+/* ---- definitions ---- */
+
+static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
+{
+    uint32_t depth = 0;
+
+    for (; node > 0; node = tree->parents[node - 1] + 1) /* FG_TREE_ROOT + 1 is 0 */
+        depth++;
+    return depth;
+}
+
+/* Writes stacks as lists of locations, by the numbers of a small table that has only these. */
+static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tree,
+                                struct fg_symbols *symbols)
+{
+    struct fg_batch *batch = &run->batch;
+    struct fg_symbols_import import;
+    uint64_t depths = 0;
+    uint32_t at = 0;
+
+    if (run->n_nodes > 0 && run->nodes[run->n_nodes - 1] > tree->n_nodes)
+        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: node %u of %u",
+                       run->nodes[run->n_nodes - 1], tree->n_nodes);
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        depths += depth_of(tree, run->nodes[i]);
+    batch->stack_locations = depths > UINT32_MAX ? NULL : NEW(run, uint32_t, depths);
+    if (batch->stack_locations == NULL)
+        return no_memory(run->err);
+    fg_symbols_import_init(&import, symbols, &tree->symbols);
+    for (uint32_t i = 0; i < run->n_nodes; i++) {
+        batch->stacks[i].first = at;
+        for (uint32_t node = run->nodes[i]; node > 0; node = tree->parents[node - 1] + 1)
+            batch->stack_locations[at++] =
+                fg_symbols_import_location(&import, tree->locations[node - 1]);
+        batch->stacks[i].depth = at - batch->stacks[i].first;
+    }
+    batch->n_stack_locations = at;
+    fg_symbols_import_done(&import);
+    return FG_OK;
+}
+
+static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbols)
+{
+    struct fg_batch *batch = &run->batch;
+    struct fg_id *ids = NEW(run, struct fg_id, run->n_nodes);
+
+    batch->stacks = NEW(run, struct fg_stack, run->n_nodes);
+    batch->n_stacks = run->n_nodes;
+    if (ids == NULL || batch->stacks == NULL)
+        return no_memory(run->err);
+    if (!ing_dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
+        return fg_fail(run->err, FG_E_CORRUPT,
+                       "stored profile: a stack is missing from its dictionary");
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        batch->stacks[i].id = ids[i];
+    return make_stacks(run, &run->view.tree, symbols);
+}
+
+/* ---- batches ---- */
+
+static enum fg_code make_batch(struct export_run *run, struct fg_symbols *symbols)
+{
+    if (find_nodes(run) != FG_OK || make_profiles(run) != FG_OK || make_schema(run) != FG_OK ||
+        find_stacks(run, symbols) != FG_OK)
+        return run->err->code;
+    return fg_batch_take_symbols(&run->batch, symbols, run->from->arena) ? FG_OK
+                                                                         : no_memory(run->err);
+}
+
+enum fg_code ing_export_batch(const struct ing_export_from *from,
+                              const struct ing_export_profile *profiles, size_t n,
+                              ing_export_take take, void *arg, struct fg_err *err)
+{
+    struct export_run run = {.from = from, .profiles = profiles, .n = n, .err = err};
+    struct fg_symbols symbols;
+    enum fg_code code;
+
+    if (ing_dict_ref(from->dicts, profiles[0].series->service->number,
+                     profiles[0].record.generation, &run.dict, err) != FG_OK)
+        return err->code;
+    ing_dict_view_begin(run.dict, &run.view);
+    fg_symbols_init(&symbols);
+    code = make_batch(&run, &symbols);
+    if (code == FG_OK)
+        code = take(arg, &run.batch, profiles,
+                    &(struct ing_export_stacks){&run.view.tree, run.nodes}, err);
+    fg_symbols_done(&symbols);
+    ing_dict_view_end(run.dict, &run.view);
+    ing_dict_unref(from->dicts, run.dict);
+    ing_record_columns_done(&run.columns);
+    return code;
+}
+
+/* ---- which profiles go together ---- */
+
+/* A number that is the same for profiles of one batch, and orders the batches. */
+static int cmp_batches(const struct ing_export_profile *a, const struct ing_export_profile *b)
+{
+    const struct ing_catalog_series *x = a->series, *y = b->series;
+
+    if (x == NULL || y == NULL)
+        return (x != NULL) - (y != NULL);
+    if (x->service != y->service) /* of one tenant each */
+        return x->service->number < y->service->number ? -1 : 1;
+    if (a->record.generation != b->record.generation)
+        return a->record.generation < b->record.generation ? -1 : 1;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    return fg_id_cmp(x->kind->id, y->kind->id);
+}
+
+static int cmp_profiles(const void *left, const void *right)
+{
+    const struct ing_export_profile *a = left, *b = right;
+    int batches = cmp_batches(a, b);
+
+    if (batches != 0)
+        return batches;
+    if (a->key.series != b->key.series)
+        return a->key.series < b->key.series ? -1 : 1;
+    return (a->key.time_ns > b->key.time_ns) - (a->key.time_ns < b->key.time_ns);
+}
+
+void ing_export_sort(struct ing_catalog *catalog, struct ing_export_profile *profiles, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t tenant = profiles[i].key.chunk.group.tenant;
+
+        profiles[i].series =
+            ing_catalog_has_tenant(catalog, tenant)
+                ? ing_catalog_find_series(catalog, ing_catalog_tenant_at(catalog, tenant),
+                                          profiles[i].key.series)
+                : NULL;
+    }
+    if (n > 1)
+        qsort(profiles, n, sizeof *profiles, cmp_profiles);
+}
+
+size_t ing_export_end(const struct ing_export_profile *profiles, size_t n, size_t i)
+{
+    size_t end = i + 1;
+
+    while (end < n && cmp_batches(&profiles[i], &profiles[end]) == 0)
+        end++;
+    return end;
+}

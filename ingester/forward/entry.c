@@ -1,0 +1,116 @@
+#include "ingester/forward/entry.h"
+
+enum { VERSION = 1, FLAG_PAUSED = 1 };
+
+void ing_outbox_put_meta_key(struct fg_buf *out, struct fg_slice name)
+{
+    fg_buf_putc(out, OUTBOX_META_PREFIX);
+    fg_buf_put(out, name);
+}
+
+void ing_outbox_put_meta(struct fg_buf *out, const struct ing_outbox_meta *meta)
+{
+    fg_buf_putc(out, VERSION);
+    fg_buf_varint(out, meta->number);
+    fg_buf_varint(out, meta->reserved);
+    fg_buf_putc(out, meta->paused ? FLAG_PAUSED : 0);
+}
+
+bool ing_outbox_get_meta(struct fg_slice in, struct ing_outbox_meta *ret_meta)
+{
+    struct fg_cur cur = fg_cur(in);
+    bool known = fg_cur_u8(&cur) == VERSION;
+    uint64_t number = fg_cur_varint(&cur);
+    uint64_t reserved = fg_cur_varint(&cur);
+    uint8_t flags = fg_cur_u8(&cur);
+
+    if (!known || !fg_cur_end(&cur) || number > UINT16_MAX || (flags & ~FLAG_PAUSED) != 0)
+        return false;
+    *ret_meta = (struct ing_outbox_meta){(uint16_t)number, reserved, flags == FLAG_PAUSED};
+    return true;
+}
+
+void ing_outbox_put_key(struct fg_buf *out, uint16_t target, uint64_t seq)
+{
+    fg_buf_be16(out, target);
+    fg_buf_be64(out, seq);
+}
+
+bool ing_outbox_get_key(struct fg_slice in, uint16_t *ret_target, uint64_t *ret_seq)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint16_t target = fg_cur_be16(&cur);
+    uint64_t seq = fg_cur_be64(&cur);
+
+    if (!fg_cur_end(&cur))
+        return false;
+    *ret_target = target;
+    *ret_seq = seq;
+    return true;
+}
+
+void ing_outbox_put_entry(struct fg_buf *out, const struct ing_outbox_entry *entry)
+{
+    fg_buf_putc(out, VERSION);
+    ing_head_put_profile_key(out, &entry->key);
+    fg_buf_zigzag(out, entry->received_wall_ns);
+    fg_buf_varint(out, entry->bytes);
+    fg_buf_putc(out, entry->via.n);
+    for (uint8_t i = 0; i < entry->via.n; i++) {
+        uint8_t id[FG_ID_BYTES];
+
+        fg_id_put(id, entry->via.stores[i]);
+        fg_buf_append(out, id, sizeof id);
+    }
+}
+
+bool ing_outbox_get_entry(struct fg_slice in, struct ing_outbox_entry *ret_entry)
+{
+    struct ing_outbox_entry entry = {0};
+    struct fg_cur cur = fg_cur(in);
+    bool known = fg_cur_u8(&cur) == VERSION;
+
+    if (!ing_head_get_profile_key(fg_cur_take(&cur, HEAD_PROFILE_KEY_BYTES), &entry.key))
+        return false;
+    entry.received_wall_ns = fg_cur_zigzag(&cur);
+    entry.bytes = fg_cur_varint(&cur);
+    entry.via.n = fg_cur_u8(&cur);
+    if (!known || entry.via.n > OUTBOX_VIA_MAX)
+        return false;
+    for (uint8_t i = 0; i < entry.via.n; i++) {
+        struct fg_slice id = fg_cur_take(&cur, FG_ID_BYTES);
+
+        if (cur.bad)
+            return false;
+        entry.via.stores[i] = fg_id_get(id.ptr);
+    }
+    if (!fg_cur_end(&cur))
+        return false;
+    *ret_entry = entry;
+    return true;
+}
+
+void ing_outbox_put_dead(struct fg_buf *out, int64_t died_wall_ns, struct fg_slice reason,
+                         struct fg_slice entry)
+{
+    fg_buf_putc(out, VERSION);
+    fg_buf_zigzag(out, died_wall_ns);
+    fg_buf_lenbytes(out, fg_slice_sub(reason, 0, OUTBOX_REASON_MAX_BYTES));
+    fg_buf_put(out, entry);
+}
+
+bool ing_outbox_get_dead(struct fg_slice in, int64_t *ret_died_wall_ns, struct fg_slice *ret_reason,
+                         struct fg_slice *ret_entry)
+{
+    struct fg_cur cur = fg_cur(in);
+    bool known = fg_cur_u8(&cur) == VERSION;
+    int64_t died_wall_ns = fg_cur_zigzag(&cur);
+    struct fg_slice reason = fg_cur_lenbytes(&cur);
+
+    if (!known || cur.bad)
+        return false;
+    *ret_died_wall_ns = died_wall_ns;
+    *ret_reason = reason;
+    *ret_entry = fg_cur_take(&cur, cur.left);
+    return true;
+}

@@ -1,0 +1,279 @@
+/*
+ * The outbox: for each target of forwarding, the queue of the profiles that this ingester still has
+ * to send there. The head is the queue. A profile is stored once, and an entry of some 60 bytes for
+ * each target that wants it comes into the store in the same batch, with the same fsync. So an
+ * acknowledged profile is in the queue, and a profile that failed is not.
+ *
+ * Entries have numbers, which ascend and are never given again. In memory a target has only
+ * *spans*: runs of consecutive entries, up to OUTBOX_SPAN_ENTRIES_MAX of them. The sender takes a
+ * span, reads its entries and profiles from the store, sends them, and reports what became of each.
+ *
+ *   a push is written      take()           report()
+ *   ------------------> WAITING ---> TAKEN ----------> deleted, once the store has done it
+ *      the newest one      ^           |
+ *      still grows         `-----------'  entries that are to be sent again; a crash does the same
+ *
+ * Two lanes, so that after an outage current data comes first: *fresh* spans were received in the
+ * last five minutes and are taken newest first; the *backlog* is taken oldest first.
+ *
+ * Always:
+ *   - An entry is deleted only after a report, a drop that is counted, or the end of its target. A
+ *     crash at any moment makes the sender send some profiles again; the receiver finds them by id.
+ *   - A head chunk is not evicted while an entry may name one of its profiles (ing_outbox_pins()).
+ *   - Pending bytes of a target are at most queue_max_bytes, what is taken and one batch of pushes.
+ *
+ * Thread: any, unless a section says otherwise. One lock inside, held for look-ups and copies.
+ */
+#ifndef FG_INGESTER_FORWARD_OUTBOX_H
+#define FG_INGESTER_FORWARD_OUTBOX_H
+
+#include "common/base/arena.h"
+#include "common/model/tenant_limits.h"
+#include "common/runtime/metrics.h"
+#include "ingester/catalog/catalog.h"
+#include "ingester/committer.h"
+#include "ingester/damage.h"
+#include "ingester/forward/entry.h"
+#include "ingester/forward/spans.h"
+#include "ingester/head_writer.h"
+
+struct ing_outbox;
+
+enum {
+    OUTBOX_TARGETS_MAX = 16,     /* bits of a mask; each has connections of its own */
+    OUTBOX_NAME_MAX_BYTES = 128, /* of a target's name */
+    OUTBOX_DEAD_MAX = 10000,     /* entries refused for good that are kept, of a target; further
+                                  * ones are only counted */
+};
+
+/* How long entries that were refused for good are kept for inspection. */
+#define OUTBOX_DEAD_KEPT_NS (24 * FG_HOUR_NS)
+
+enum ing_outbox_when_full {
+    OUTBOX_DROP,   /* the oldest spans that are not taken go, and are counted */
+    OUTBOX_REFUSE, /* pushes of tenants that the target wants get FG_E_LIMIT */
+};
+
+/* A target, as the settings have it. Its number below is its place among them. */
+struct ing_outbox_target {
+    const char *name; /* 1 to OUTBOX_NAME_MAX_BYTES bytes; the queue belongs to it */
+    /* Returns true if profiles of the tenant are to be sent there. Decided when they are stored.
+     * Any thread; must not block or call the outbox. */
+    bool (*wants)(void *arg, struct fg_slice tenant);
+    void *arg;
+    uint64_t queue_max_bytes; /* of records; much more than OUTBOX_SPAN_MAX_BYTES, since spans are
+                               * dropped as a whole */
+    enum ing_outbox_when_full when_full;
+};
+
+/* Settings of forwarding, for struct ing_config. Copied. */
+struct ing_forward {
+    const struct ing_outbox_target *targets;
+    unsigned n_targets; /* up to OUTBOX_TARGETS_MAX, of different names */
+};
+
+/* ---- the sender ---- */
+
+/* A span that was taken. */
+struct ing_outbox_span {
+    unsigned target;
+    uint64_t first, last; /* numbers of entries, inclusive; some in between may be gone */
+    uint32_t count;       /* of entries */
+    uint64_t bytes;       /* of the records of their profiles */
+    int64_t oldest_wall_ns, newest_wall_ns; /* when they were received */
+};
+
+enum ing_outbox_outcome {
+    OUTBOX_AGAIN,   /* it was not sent: it waits again */
+    OUTBOX_DONE,    /* the target has it */
+    OUTBOX_REFUSED, /* the target will never take it: kept with the reason, and counted */
+    /* What ing_outbox_read() finds itself: nothing is to be sent. */
+    OUTBOX_GONE,    /* its profile is no longer in the head: see README.md */
+    OUTBOX_EXPIRED, /* it is older than the tenant keeps profiles */
+    OUTBOX_DAMAGED, /* it cannot be read; kept as a refused one */
+};
+
+struct ing_outbox_item {
+    uint64_t seq;
+    struct ing_outbox_entry entry; /* entry.key: where the profile is now */
+    /* In the arena: the profile's record (ingester/record.h) if there is one to send; of a damaged
+     * entry its bytes. */
+    struct fg_slice record;
+    /* What is reported. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so what
+     * the sender does not decide is sent again. */
+    enum ing_outbox_outcome outcome;
+    const char *reason; /* OUTBOX_REFUSED: a sentence, cut at OUTBOX_REASON_MAX_BYTES */
+};
+
+/* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
+ * written, a pause ended, or a report that put some entries back was written; not after
+ * ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned false
+ * for that target; so ask for both lanes. It runs on a thread of the ingester, must not block and
+ * must not call the outbox. NULL: nobody; after that no call is under way. */
+void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, unsigned target),
+                         void *arg);
+
+/* Takes a span of a lane. Returns false if none waits there, the target is paused, or the store
+ * takes no writes: then no report could be written. Does not block. */
+bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox_lane lane,
+                     struct ing_outbox_span *ret_span) fg_must_check;
+
+/*
+ * Reads the entries of a span that was taken, and their profiles, into an array in the arena. There
+ * may be fewer than span->count. FG_E_LIMIT: the arena is full; about twice the bytes of the span
+ * are enough. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
+ * again later. A thread that may wait for the disk.
+ */
+enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                             struct fg_arena *arena, struct ing_outbox_item **ret_items,
+                             size_t *ret_count, struct fg_err *err) fg_must_check;
+
+/*
+ * Ends the taking of a span: says what became of the items that ing_outbox_read() has returned, all
+ * of them. Those with OUTBOX_AGAIN wait again, as one span; the others are deleted with the next
+ * write, within OUTBOX_TICK_NS. Copies what it needs and does not block. The span is not used any
+ * more.
+ */
+void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                       const struct ing_outbox_item *items, size_t count);
+
+/* Ends the taking of a span without a report: all of it waits again, now. Does not block. */
+void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span);
+
+/* ---- operators ---- */
+
+/* Returns the number of a target, or -1. */
+int ing_outbox_find(const struct ing_outbox *outbox, struct fg_slice name);
+
+/* Returns the number of targets, which are numbered from 0. */
+unsigned ing_outbox_count(const struct ing_outbox *outbox);
+
+/* Returns the name of a target. It lives as long as the outbox. */
+const char *ing_outbox_name(const struct ing_outbox *outbox, unsigned target);
+
+/* Pauses a target, or ends its pause: nothing of it is taken meanwhile. Durable when it returns
+ * FG_OK. FG_E_UNAVAILABLE: it holds now, but not after a restart. A thread that may wait for the
+ * disk. */
+enum fg_code ing_outbox_pause(struct ing_outbox *outbox, unsigned target, bool paused,
+                              struct fg_err *err) fg_must_check;
+
+/* Drops all that is pending of a target, and counts it; what is taken goes when it is reported.
+ * *ret_profiles: how many. Durable when it returns FG_OK. FG_E_UNAVAILABLE: after a restart they
+ * may be pending again. A thread that may wait for the disk. */
+enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_t *ret_profiles,
+                             struct fg_err *err) fg_must_check;
+
+enum ing_outbox_reason {
+    OUTBOX_BY_FULL,     /* queue_max_bytes */
+    OUTBOX_BY_REFUSED,  /* by the target, or damaged */
+    OUTBOX_BY_EXPIRED,  /* older than the tenant keeps profiles */
+    OUTBOX_BY_GONE,     /* its profile was no longer in the head */
+    OUTBOX_BY_OPERATOR, /* ing_outbox_drop() */
+    OUTBOX_REASONS,
+};
+
+/* Names of the reasons, for the label of a metric. */
+extern const char *const ing_outbox_reasons[OUTBOX_REASONS];
+
+struct ing_outbox_numbers {
+    uint64_t pending_profiles, pending_bytes; /* with those that are taken */
+    uint64_t taken_profiles;
+    int64_t oldest_wall_ns; /* when the oldest pending one was received; 0: there is none */
+    uint64_t done;          /* since the start */
+    uint64_t dropped[OUTBOX_REASONS]; /* since the start */
+    uint64_t refused_pushes;          /* since the start: when_full is OUTBOX_REFUSE */
+    uint64_t dead;                    /* kept for inspection */
+    uint64_t queue_max_bytes;
+    uint32_t spans; /* in memory */
+    bool paused;
+};
+
+/* Returns the numbers of a target. */
+struct ing_outbox_numbers ing_outbox_numbers(struct ing_outbox *outbox, unsigned target);
+
+/* An entry that was refused for good. */
+struct ing_outbox_dead {
+    uint64_t seq;
+    int64_t died_wall_ns;
+    struct fg_slice reason; /* in the arena */
+    bool readable;          /* else: the entry was damaged, and is not set */
+    struct ing_outbox_entry entry;
+};
+
+/* Reads up to max dead entries of a target from a number on into an array in the arena. FG_E_LIMIT:
+ * the arena is full. FG_E_UNAVAILABLE, FG_E_CORRUPT. A thread that may wait for the disk. */
+enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, uint64_t from,
+                                  size_t max, struct fg_arena *arena,
+                                  struct ing_outbox_dead **ret_dead, size_t *ret_count,
+                                  struct fg_err *err) fg_must_check;
+
+/* ---- the ingester: life ---- */
+
+struct ing_outbox_config {
+    const struct ing_forward *forward; /* NULL: no targets */
+    struct fg_store *store;            /* all below are borrowed */
+    struct ing_head_writer *writer;
+    struct ing_catalog *catalog;
+    struct fg_tenants *tenants;
+    struct ing_damage *damage; /* of the start */
+    struct fg_clock *clock;
+};
+
+/*
+ * Reads the queues of all targets. Deletes those of targets that the settings do not have any more,
+ * moves entries that cannot be read to the dead ones, and logs how many. Without targets in the
+ * settings and in the store *ret_outbox is NULL: forwarding costs nothing then, and the families of
+ * the outbox are not touched. A store that takes no writes does not fail the start.
+ * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read. FG_E_LIMIT: targets were added and
+ * removed 65535 times.
+ */
+enum fg_code ing_outbox_create(const struct ing_outbox_config *config,
+                               struct ing_outbox **ret_outbox, struct fg_err *err) fg_must_check;
+
+/* How long a report may wait for others that share its write. */
+#define OUTBOX_TICK_NS (FG_SECOND_NS / 5)
+
+/* Starts the thread that has reports written. The committer outlives it (ing_outbox_stop()).
+ * FG_E_LIMIT: no more threads. Accepts NULL. */
+enum fg_code ing_outbox_start(struct ing_outbox *outbox, struct ing_committer *committer,
+                              struct fg_err *err) fg_must_check;
+
+/* Ends the thread and has the last reports written. The sender has stopped. Call it before the
+ * committer ends. Accepts NULL. */
+void ing_outbox_stop(struct ing_outbox *outbox);
+
+/* Destroys the outbox; call it after the committer has ended. Accepts NULL. */
+void ing_outbox_destroy(struct ing_outbox *outbox);
+
+/* ---- the ingester: pushes; each accepts NULL, which wants and pins nothing ---- */
+
+/* Returns FG_OK if a push of the tenant may be taken. FG_E_LIMIT: the queue of a target that wants
+ * it is full, and its when_full is OUTBOX_REFUSE; the refusal is counted. */
+enum fg_code ing_outbox_admits(struct ing_outbox *outbox, struct fg_slice tenant,
+                               struct fg_err *err) fg_must_check;
+
+/* Returns which targets want profiles of the tenant, as bits. */
+uint32_t ing_outbox_wants(const struct ing_outbox *outbox, struct fg_slice tenant);
+
+/* Adds an entry for each of these targets to a batch, and its delete to the undo batch. key: with
+ * the number of the chunk; bytes: of the record. The committer's thread. */
+void ing_outbox_add(struct ing_outbox *outbox, uint32_t targets,
+                    const struct ing_head_profile_key *key, size_t bytes,
+                    const struct ing_outbox_via *via, struct fg_store_batch *batch,
+                    struct fg_store_batch *undo);
+
+/* Returns how many entries were added since ing_outbox_end(). The committer's thread. */
+uint32_t ing_outbox_added(const struct ing_outbox *outbox);
+
+/* Ends a batch: if it was written, its entries wait from now on. The committer's thread, before the
+ * next step of segments. */
+void ing_outbox_end(struct ing_outbox *outbox, bool written);
+
+/* Returns true if an entry may name a profile of the group, so that its chunks have to stay. */
+bool ing_outbox_pins(struct ing_outbox *outbox, const struct ing_head_group_key *group);
+
+/* Writes reports that a failed write has left. Call it after each group of pushes. The committer's
+ * thread. */
+void ing_outbox_settle(struct ing_outbox *outbox);
+
+#endif

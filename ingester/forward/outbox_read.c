@@ -1,0 +1,272 @@
+/*
+ * Reads entries and their profiles. No lock: an iterator shows the store as it was when it was
+ * made.
+ *
+ * A comparison with the bucket may move a profile to another chunk of its group while this looks
+ * for it. One iterator sees it in exactly one of them, so a profile that it finds in no chunk of
+ * the group is gone.
+ */
+#include "common/base/time.h"
+#include "ingester/forward/outbox_impl.h"
+
+struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_head_family family,
+                                      unsigned target, uint64_t first, uint64_t last)
+{
+    uint16_t number = outbox->targets[target].number;
+    struct fg_store_iter *iter;
+    struct fg_buf from, to;
+
+    fg_buf_init(&from, OUTBOX_KEY_BYTES);
+    fg_buf_init(&to, OUTBOX_KEY_BYTES);
+    ing_outbox_put_key(&from, number, first);
+    ing_outbox_put_key(&to, number, last + 1);
+    iter =
+        fg_store_iter_create(outbox->config.store, family, fg_buf_slice(&from), fg_buf_slice(&to));
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+    return iter;
+}
+
+struct outbox_reading {
+    struct ing_outbox *outbox;
+    struct fg_arena *arena;
+    struct fg_store_iter *profiles; /* over all */
+    struct fg_buf key;              /* scratch */
+    int64_t wall_ns;
+    /* Of the tenant at hand. */
+    bool has_tenant;
+    uint32_t tenant;
+    int64_t retention_ns; /* 0: it keeps profiles forever */
+    struct fg_err *err;
+};
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the entries of a span need more memory than there is");
+}
+
+static bool copy(struct fg_arena *arena, struct fg_slice bytes, struct fg_slice *ret_copy)
+{
+    uint8_t *to = fg_arena_alloc(arena, bytes.len);
+
+    if (to == NULL)
+        return false;
+    if (bytes.len > 0)
+        memcpy(to, bytes.ptr, bytes.len);
+    *ret_copy = fg_bytes(to, bytes.len);
+    return true;
+}
+
+/* ---- profiles ---- */
+
+/* Returns true if the iterator stands on this profile. */
+static bool seek_profile(struct outbox_reading *reading, const struct ing_head_profile_key *key)
+{
+    fg_buf_clear(&reading->key);
+    ing_head_put_profile_key(&reading->key, key);
+    fg_store_iter_seek(reading->profiles, fg_buf_slice(&reading->key));
+    return reading->profiles->valid &&
+           fg_slice_eq(reading->profiles->key, fg_buf_slice(&reading->key));
+}
+
+/* Returns true if the group has a chunk with this number or a greater one that has profiles, and
+ * which. */
+static bool seek_chunk(struct outbox_reading *reading, const struct ing_head_chunk_key *from,
+                       uint32_t *ret_number)
+{
+    struct ing_head_profile_key found;
+
+    fg_buf_clear(&reading->key);
+    ing_head_put_chunk_key(&reading->key, from);
+    fg_store_iter_seek(reading->profiles, fg_buf_slice(&reading->key));
+    if (!reading->profiles->valid || !ing_head_get_profile_key(reading->profiles->key, &found) ||
+        !ing_head_same_group(&found.chunk.group, &from->group))
+        return false;
+    *ret_number = found.chunk.number;
+    return true;
+}
+
+/* Returns true if the iterator stands on the profile, in whatever chunk of its group; key->chunk is
+ * that one then. */
+static bool find_profile(struct outbox_reading *reading, struct ing_head_profile_key *key)
+{
+    struct ing_head_profile_key at = *key;
+
+    if (seek_profile(reading, key)) /* nearly always */
+        return true;
+    at.chunk.number = 0;
+    while (seek_chunk(reading, &at.chunk, &at.chunk.number)) {
+        if (seek_profile(reading, &at)) {
+            *key = at;
+            return true;
+        }
+        if (at.chunk.number++ == UINT32_MAX)
+            break;
+    }
+    return false;
+}
+
+/* ---- entries ---- */
+
+static int64_t retention_of(struct outbox_reading *reading, uint32_t tenant)
+{
+    struct ing_catalog *catalog = reading->outbox->config.catalog;
+    struct fg_limits *limits;
+
+    if (reading->has_tenant && reading->tenant == tenant)
+        return reading->retention_ns;
+    reading->has_tenant = true;
+    reading->tenant = tenant;
+    reading->retention_ns = 0;
+    if (!ing_catalog_has_tenant(catalog, tenant)) /* set aside (ingester/README.md) */
+        return 0;
+    /* Tenants stay while the ingester runs. */
+    limits = fg_tenants_limits(reading->outbox->config.tenants,
+                               ing_catalog_tenant_name(ing_catalog_tenant_at(catalog, tenant)));
+    reading->retention_ns = limits->values.retention_period_ns;
+    fg_limits_unref(limits);
+    return reading->retention_ns;
+}
+
+static bool is_expired(struct outbox_reading *reading, const struct ing_head_group_key *group)
+{
+    int64_t retention_ns = retention_of(reading, group->tenant);
+
+    return retention_ns > 0 &&
+           fg_time_add(ing_head_window_end_ns(group->window), retention_ns) < reading->wall_ns;
+}
+
+/* Reads the entry on which the iterator stands, and its profile. */
+static enum fg_code read_item(struct outbox_reading *reading, const struct fg_store_iter *entries,
+                              struct ing_outbox_item *item)
+{
+    uint16_t number;
+
+    /* The iterator has keys of this form only: those between two of them that are as long. A longer
+     * one counts as damaged with the number that it begins with. */
+    if (!ing_outbox_get_key(fg_slice_sub(entries->key, 0, OUTBOX_KEY_BYTES), &number, &item->seq) ||
+        !ing_outbox_get_entry(entries->value, &item->entry)) {
+        item->outcome = OUTBOX_DAMAGED;
+        return copy(reading->arena, entries->value, &item->record) ? FG_OK
+                                                                   : no_memory(reading->err);
+    }
+    if (is_expired(reading, &item->entry.key.chunk.group)) {
+        item->outcome = OUTBOX_EXPIRED;
+        return FG_OK;
+    }
+    if (find_profile(reading, &item->entry.key)) {
+        item->outcome = OUTBOX_AGAIN;
+        return copy(reading->arena, reading->profiles->value, &item->record)
+                   ? FG_OK
+                   : no_memory(reading->err);
+    }
+    if (reading->profiles->err.code != FG_OK) {
+        *reading->err = reading->profiles->err;
+        return fg_wrap(reading->err, "profile to forward");
+    }
+    item->outcome = OUTBOX_GONE;
+    return FG_OK;
+}
+
+static enum fg_code check_iter(const struct fg_store_iter *iter, struct fg_err *err)
+{
+    if (iter->err.code == FG_OK)
+        return FG_OK;
+    *err = iter->err;
+    return fg_wrap(err, "entries to forward");
+}
+
+/* Counts what is left of an iterator, at most `max`. */
+static size_t count_left(struct fg_store_iter *iter, size_t max)
+{
+    size_t n = 0;
+
+    for (; iter->valid && n < max; fg_store_iter_next(iter))
+        n++;
+    return n;
+}
+
+static void seek_first(struct fg_store_iter *iter, uint16_t number, uint64_t first)
+{
+    struct fg_buf key;
+
+    fg_buf_init(&key, OUTBOX_KEY_BYTES);
+    ing_outbox_put_key(&key, number, first);
+    fg_store_iter_seek(iter, fg_buf_slice(&key));
+    fg_buf_done(&key);
+}
+
+enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                             struct fg_arena *arena, struct ing_outbox_item **ret_items,
+                             size_t *ret_count, struct fg_err *err)
+{
+    struct outbox_reading reading = {
+        .outbox = outbox, .arena = arena, .wall_ns = fg_wall_ns(outbox->config.clock), .err = err};
+    fg_auto(fg_store_iter) *entries =
+        ing_outbox_iter(outbox, HEAD_OUTBOX, span->target, span->first, span->last);
+    /* After that of the entries: whatever they name is there by then. */
+    fg_auto(fg_store_iter) *profiles =
+        fg_store_iter_create(outbox->config.store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    size_t n = count_left(entries, SIZE_MAX), read = 0;
+    struct ing_outbox_item *items;
+    enum fg_code code = check_iter(entries, err);
+
+    if (code != FG_OK)
+        return code;
+    items = fg_arena_new(arena, struct ing_outbox_item, n);
+    if (items == NULL)
+        return no_memory(err);
+    reading.profiles = profiles;
+    fg_buf_init(&reading.key, HEAD_PROFILE_KEY_BYTES);
+    seek_first(entries, outbox->targets[span->target].number, span->first);
+    for (; code == FG_OK && entries->valid && read < n; fg_store_iter_next(entries))
+        code = read_item(&reading, entries, &items[read++]);
+    fg_buf_done(&reading.key);
+    if (code != FG_OK || check_iter(entries, err) != FG_OK)
+        return err->code;
+    *ret_items = items;
+    *ret_count = read;
+    return FG_OK;
+}
+
+/* ---- dead entries ---- */
+
+static bool read_dead(const struct fg_store_iter *iter, struct fg_arena *arena,
+                      struct ing_outbox_dead *dead)
+{
+    struct fg_slice reason, entry;
+    uint16_t number;
+
+    if (!ing_outbox_get_key(fg_slice_sub(iter->key, 0, OUTBOX_KEY_BYTES), &number, &dead->seq) ||
+        !ing_outbox_get_dead(iter->value, &dead->died_wall_ns, &reason, &entry)) {
+        dead->reason = FG_LIT("the dead entry cannot be read");
+        return true;
+    }
+    dead->readable = ing_outbox_get_entry(entry, &dead->entry);
+    return copy(arena, reason, &dead->reason);
+}
+
+enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, uint64_t from,
+                                  size_t max, struct fg_arena *arena,
+                                  struct ing_outbox_dead **ret_dead, size_t *ret_count,
+                                  struct fg_err *err)
+{
+    fg_auto(fg_store_iter) *iter =
+        ing_outbox_iter(outbox, HEAD_OUTBOX_DEAD, target, from, UINT64_MAX - 1);
+    size_t n = count_left(iter, max), read = 0;
+    struct ing_outbox_dead *dead = fg_arena_new(arena, struct ing_outbox_dead, n);
+
+    if (check_iter(iter, err) != FG_OK)
+        return err->code;
+    if (dead == NULL)
+        return no_memory(err);
+    seek_first(iter, outbox->targets[target].number, from);
+    for (; iter->valid && read < n; fg_store_iter_next(iter))
+        if (!read_dead(iter, arena, &dead[read++]))
+            return no_memory(err);
+    if (check_iter(iter, err) != FG_OK)
+        return err->code;
+    *ret_dead = dead;
+    *ret_count = read;
+    return FG_OK;
+}

@@ -1,0 +1,90 @@
+/*
+ * A parcel: the profiles of one span (outbox.h) on their way to one target. It takes one or more
+ * rounds, each of which is a request:
+ *
+ *   build   reads what is still to be sent, as batches or as a pprof
+ *   answer  takes what the target says of each profile: it is there, it is refused for good, its
+ *           stacks are to be defined, or it is to be sent again later
+ *
+ * A request has profiles of one tenant. What a target refuses as a whole is divided, until the
+ * profile that is at fault is alone. A span is reported when nothing more can be done for now.
+ *
+ * Thread: one at a time; build and answer on a worker.
+ */
+#ifndef FG_INGESTER_FORWARD_PARCEL_H
+#define FG_INGESTER_FORWARD_PARCEL_H
+
+#include "common/model/definition_cache.h"
+#include "ingester/export.h"
+#include "ingester/forward/outbox.h"
+#include "ingester/forward/sender_core.h"
+#include "ingester/forward/targets.h"
+
+/* What all parcels of a sender share. Borrowed. */
+struct ing_parcel_common {
+    struct ing_outbox *outbox;
+    struct ing_catalog *catalog;
+    struct ing_dict_table *dicts;
+    struct fg_definition_cache *definition_cache; /* stacks that targets have */
+    struct fg_id store;                           /* this server, for `via` */
+    bool several;                                 /* tenants, which have names then */
+};
+
+struct ing_parcel_item;
+struct ing_parcel_batch;
+
+/* Created by ing_parcel_create(); the sender reads the upper part. */
+struct ing_parcel {
+    struct ing_outbox_span span;
+    struct fg_slice tenant; /* of the round; empty: the target has no tenants */
+    struct fg_buf body;     /* of the round */
+    struct fg_buf login;    /* "user:password" in base64 if the target wants that */
+    uint64_t n_filtered;    /* profiles that the target does not want */
+    uint64_t n_stored, n_known;
+    bool push; /* by push.v1 instead of forward.v1 */
+
+    /* Internal to parcel.c. */
+    const struct ing_parcel_common *common;
+    const struct ing_forward_target *target;
+    uint64_t cache_key; /* of the target */
+    struct fg_arena *arena, *round_arena;
+    struct ing_outbox_item *outbox_items;
+    struct ing_parcel_item *items;
+    size_t n_items;
+    size_t round_max; /* profiles of a round */
+    struct ing_parcel_batch *batches;
+    size_t n_batches, n_sent;
+    struct fg_forward_message *message;
+    uint64_t work; /* left for rules */
+};
+
+/* Creates a parcel for a span that was taken. cache_key: a number of the target. */
+struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
+                                     const struct ing_forward_target *target, uint64_t cache_key,
+                                     const struct ing_outbox_span *span);
+
+/* Builds the next round. *ret_more false: nothing is left to send. FG_E_UNAVAILABLE, FG_E_CORRUPT,
+ * FG_E_LIMIT: the store cannot be read now; nothing of the span is lost. */
+enum fg_code ing_parcel_build(struct ing_parcel *parcel, bool *ret_more,
+                              struct fg_err *err) fg_must_check;
+
+/* An answer, or what became of the request. */
+struct ing_parcel_answer {
+    bool came;
+    unsigned status;
+    struct fg_slice body;
+};
+
+/*
+ * Takes the answer to a round. SENDER_TAKEN: go on with the next round, which may have nothing to
+ * send. Otherwise end the parcel: what is left waits again. err says why, for operators.
+ * *ret_unknown: the target has no forward.v1, or another version of it.
+ */
+enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
+                                         const struct ing_parcel_answer *answer, bool *ret_unknown,
+                                         struct fg_err *err);
+
+/* Reports the span and frees the parcel. */
+void ing_parcel_end(struct ing_parcel *parcel);
+
+#endif

@@ -1,0 +1,76 @@
+#include "ingester/forward/pins.h"
+
+#include <stdlib.h>
+
+enum { PINS_MIN = 64 };
+
+void ing_pins_done(struct ing_pins *pins)
+{
+    free(pins->items);
+    fg_map_done(&pins->map);
+    *pins = (struct ing_pins){0};
+}
+
+static uint64_t hash_of(const struct ing_head_group_key *group)
+{
+    return fg_mix64(fg_mix64((uint64_t)group->tenant << 32 | group->window) ^ group->shard);
+}
+
+static bool is_live(const struct ing_pin *pin, const struct ing_spans *const *spans)
+{
+    return ing_spans_meet(spans[pin->target], pin->first, pin->last);
+}
+
+/* Forgets pins of which nothing is pending. Makes room for as many as are left, so it is rare. */
+static void sweep(struct ing_pins *pins, const struct ing_spans *const *spans)
+{
+    uint32_t kept = 0;
+
+    fg_map_clear(&pins->map);
+    for (uint32_t i = 0; i < pins->n; i++)
+        if (is_live(&pins->items[i], spans)) {
+            pins->items[kept] = pins->items[i];
+            fg_map_add(&pins->map, hash_of(&pins->items[kept].group), kept);
+            kept++;
+        }
+    pins->n = kept;
+    if (pins->n <= pins->cap / 2 && pins->cap > 0)
+        return;
+    pins->cap = FG_MAX(PINS_MIN, 2 * pins->cap);
+    pins->items = fg_realloc(pins->items, pins->cap * sizeof *pins->items);
+}
+
+void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group, unsigned target,
+                  uint64_t seq, const struct ing_spans *const *spans)
+{
+    uint64_t hash = hash_of(group);
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&pins->map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&pins->map, &walk)) {
+        struct ing_pin *pin = &pins->items[i];
+
+        if (pin->target != target || !ing_head_same_group(&pin->group, group))
+            continue;
+        if (!is_live(pin, spans)) /* what it was about is gone */
+            pin->first = seq;
+        pin->last = seq;
+        return;
+    }
+    if (pins->n == pins->cap)
+        sweep(pins, spans);
+    pins->items[pins->n] = (struct ing_pin){*group, target, seq, seq};
+    fg_map_add(&pins->map, hash, pins->n++);
+}
+
+bool ing_pins_has(const struct ing_pins *pins, const struct ing_head_group_key *group,
+                  const struct ing_spans *const *spans)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&pins->map, hash_of(group), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&pins->map, &walk))
+        if (ing_head_same_group(&pins->items[i].group, group) && is_live(&pins->items[i], spans))
+            return true;
+    return false;
+}

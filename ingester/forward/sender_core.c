@@ -1,0 +1,102 @@
+#include "ingester/forward/sender_core.h"
+
+#include "common/base/hash.h"
+
+#include <math.h>
+
+static const int64_t PAUSE_MIN_NS = FG_SECOND_NS / 5, PAUSE_MAX_NS = 30 * FG_SECOND_NS;
+static const int64_t DENIED_PAUSE_NS = FG_MINUTE_NS;
+/* A target cannot make us wait longer than this: its clock or its arithmetic may be wrong. */
+static const int64_t RETRY_AFTER_MAX_NS = 10 * FG_MINUTE_NS;
+
+void ing_sender_core_init(struct ing_sender_core *core, const struct ing_sender_core_config *config,
+                          uint64_t seed)
+{
+    *core = (struct ing_sender_core){.config = *config, .random = seed, .allowed = 1};
+}
+
+bool ing_sender_core_may_begin(const struct ing_sender_core *core, int64_t now_mono_ns,
+                               int64_t *ret_mono_ns)
+{
+    /* After a failure a single request finds out whether it is over. */
+    unsigned most = core->failures > 0 ? 1 : (unsigned)core->allowed;
+
+    *ret_mono_ns = core->running >= most ? INT64_MAX : core->not_before_mono_ns;
+    return core->running < most && now_mono_ns >= core->not_before_mono_ns;
+}
+
+enum ing_outbox_lane ing_sender_core_lane(const struct ing_sender_core *core)
+{
+    double share = core->config.fresh_share * floor(core->allowed);
+
+    /* The first request is a fresh one unless that lane has no share at all; with a single
+     * connection the lanes then take turns by the jitter's numbers. */
+    if (core->allowed < 2)
+        return (double)(core->random >> 11) * 0x1p-53 < core->config.fresh_share ? OUTBOX_FRESH
+                                                                                 : OUTBOX_BACKLOG;
+    return (double)core->running_fresh < share ? OUTBOX_FRESH : OUTBOX_BACKLOG;
+}
+
+static double draw(struct ing_sender_core *core)
+{
+    core->random = fg_mix64(core->random + UINT64_C(0x9e3779b97f4a7c15));
+    return (double)(core->random >> 11) * 0x1p-53;
+}
+
+void ing_sender_core_begin(struct ing_sender_core *core, enum ing_outbox_lane lane)
+{
+    core->running++;
+    core->running_fresh += lane == OUTBOX_FRESH;
+    (void)draw(core); /* for the next lane */
+}
+
+void ing_sender_core_sent(struct ing_sender_core *core, uint64_t bytes, int64_t now_mono_ns)
+{
+    double seconds;
+
+    if (core->config.rate_max_bytes == 0)
+        return;
+    seconds = (double)bytes / (double)core->config.rate_max_bytes;
+    core->not_before_mono_ns = fg_time_add(FG_MAX(core->not_before_mono_ns, now_mono_ns),
+                                           (int64_t)(FG_MIN(seconds, 3600.0) * 1e9));
+}
+
+static void pause_until(struct ing_sender_core *core, int64_t until_mono_ns)
+{
+    core->not_before_mono_ns = FG_MAX(core->not_before_mono_ns, until_mono_ns);
+}
+
+static int64_t pause_of(struct ing_sender_core *core, enum ing_sender_result result,
+                        int64_t retry_after_ns)
+{
+    int64_t most_ns = PAUSE_MIN_NS << FG_MIN(core->failures, 10), drawn_ns;
+
+    if (result == SENDER_DENIED)
+        return DENIED_PAUSE_NS;
+    drawn_ns = (int64_t)(draw(core) * (double)FG_MIN(most_ns, PAUSE_MAX_NS));
+    /* Added to what the target asks for, so that senders do not come back together. */
+    return FG_MAX(drawn_ns, PAUSE_MIN_NS / 2) + FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+}
+
+void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
+                         enum ing_sender_result result, int64_t began_mono_ns,
+                         int64_t retry_after_ns, int64_t now_mono_ns)
+{
+    fg_assert(core->running > 0 && (lane != OUTBOX_FRESH || core->running_fresh > 0));
+    core->running--;
+    core->running_fresh -= lane == OUTBOX_FRESH;
+    if (result == SENDER_TAKEN) {
+        core->failures = 0;
+        core->denied = false;
+        core->allowed = FG_MIN(core->allowed + 1 / core->allowed, (double)core->config.connections);
+        return;
+    }
+    core->denied = result == SENDER_DENIED;
+    /* Requests that were under way together fail together: one fault, one step back. */
+    if (began_mono_ns < core->failed_mono_ns)
+        return;
+    core->failures++;
+    core->failed_mono_ns = now_mono_ns;
+    core->allowed = FG_MAX(core->allowed / 2, 1.0);
+    pause_until(core, fg_time_add(now_mono_ns, pause_of(core, result, retry_after_ns)));
+}

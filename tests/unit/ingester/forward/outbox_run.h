@@ -1,0 +1,67 @@
+/*
+ * An outbox over any store, with a committer's thread, a clock that the test moves, and pushes that
+ * are a record and its entries. The store outlives it, so that a test can restart.
+ */
+#ifndef FG_TESTS_UNIT_INGESTER_FORWARD_OUTBOX_RUN_H
+#define FG_TESTS_UNIT_INGESTER_FORWARD_OUTBOX_RUN_H
+
+#include "ingester/forward/outbox.h"
+
+#include <stdatomic.h>
+
+/* Moves only as told; any thread may read it. */
+struct outbox_clock {
+    struct fg_clock clock;
+    _Atomic int64_t wall_ns, mono_ns;
+};
+void outbox_clock_init(struct outbox_clock *clock);
+void outbox_clock_advance(struct outbox_clock *clock, int64_t by_ns);
+
+/* The tenant keeps profiles so long. */
+#define OUTBOX_RUN_KEPT_NS (30 * 24 * FG_HOUR_NS)
+
+struct outbox_run {
+    struct fg_store *store; /* borrowed */
+    struct outbox_clock *clock;
+    struct fg_registry *registry;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
+    struct ing_catalog *catalog;
+    struct ing_head_chunks *chunks;
+    struct ing_head_writer *writer;
+    struct ing_committer *committer;
+    struct ing_damage damage;
+    struct ing_outbox *outbox;
+};
+
+/* A target that wants every tenant. */
+struct ing_outbox_target outbox_target(const char *name);
+
+/* Opens an outbox with these targets. */
+void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct outbox_clock *clock,
+                     const struct ing_outbox_target *targets, unsigned n_targets);
+void outbox_run_close(struct outbox_run *run);
+
+/* The key of the n-th profile: 20 profiles are of one group. */
+struct ing_head_profile_key outbox_key(const struct outbox_run *run, uint64_t n);
+
+/* Stores profiles n, n + 1, ... in one write, with entries for these targets. bytes: of the record
+ * of each. */
+enum fg_code outbox_run_push(struct outbox_run *run, uint32_t targets, uint64_t n, unsigned count,
+                             size_t bytes);
+
+/* Runs on the committer's thread and waits for it. */
+void outbox_run_visit(struct outbox_run *run, void (*visit)(void *arg), void *arg);
+
+/* Waits until all reports are written, however often that fails. */
+void outbox_run_settle(struct outbox_run *run);
+
+/* Takes spans of a target in both lanes and reports every entry as this, until nothing waits.
+ * seen[n] counts how often the n-th profile came. Returns how many entries came. */
+uint64_t outbox_run_drain(struct outbox_run *run, unsigned target, enum ing_outbox_outcome outcome,
+                          unsigned *seen);
+
+/* Counts entries in the store: of a family, of all targets. */
+uint64_t outbox_count(struct fg_store *store, enum ing_head_family family);
+
+#endif
