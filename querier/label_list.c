@@ -1,6 +1,5 @@
 #include "querier/label_list.h"
 
-#include "common/base/search.h"
 #include "common/base/str.h"
 #include "querier/collect.h"
 #include "querier/function_match.h"
