@@ -16,7 +16,8 @@
 enum {
     LIST_MAX_BYTES = 1024 * 1024 * 1024, /* label sets of an hour */
     AROUND_MS = 100, /* looked at before and after a window; a row of units is far shorter */
-    LOOKS_MAX = 3,   /* at a series that changes meanwhile */
+    WINDOW_MINUTES = CLI_IMPORT_WINDOW_MS / 60000,
+    LOOKS_MAX = 3,            /* at a series that changes meanwhile */
     FAULTS_IN_A_ROW_MAX = 20, /* then it is no longer about single profiles */
     FAULTS_SHOWN_MAX = 20,
 };
@@ -38,8 +39,9 @@ struct importing {
     struct cli_import_state state;
     FILE *state_file;
     struct cli_import_report *report;
-    struct fg_map series_map; /* ids of all series so far */
-    struct cli_progress progress;
+    struct fg_map series_map;     /* ids of all series so far */
+    size_t n_series;              /* of the window that are done */
+    struct cli_progress progress; /* in minutes of the range */
 };
 
 /* A thread with its link. */
@@ -352,6 +354,17 @@ static void write_done(struct importing *all, const struct cli_import_done *done
     fg_buf_done(&line);
 }
 
+/* Moves the line of progress on, with the lock. */
+static void step_series(struct importing *all)
+{
+    size_t n = all->list->count;
+    uint64_t before = cli_import_minutes(&all->window, all->n_series, n);
+
+    all->n_series++;
+    cli_progress_step(&all->progress, cli_import_minutes(&all->window, all->n_series, n) - before,
+                      0);
+}
+
 static void count(struct import_worker *worker)
 {
     struct importing *all = worker->all;
@@ -374,6 +387,7 @@ static void count(struct import_worker *worker)
         write_done(all, done);
     else
         all->window_good = false;
+    step_series(all);
     unlock(all);
 }
 
@@ -386,8 +400,10 @@ static const struct cli_import_series *take_series(struct importing *all)
     lock(all);
     while (series == NULL && all->next < all->list->count && !atomic_load(&all->traffic.stop)) {
         series = &all->list->items[all->next++];
-        if (cli_import_state_has(&all->state, all->window.start_ms, series->id))
+        if (cli_import_state_has(&all->state, all->window.start_ms, series->id)) {
+            step_series(all);
             series = NULL;
+        }
     }
     unlock(all);
     return series;
@@ -474,7 +490,10 @@ static enum fg_code import_window(struct import_worker *workers, unsigned n_work
         return err->code;
     all->list = &list;
     all->next = 0;
+    all->n_series = 0;
     all->window_good = true;
+    if (list.count == 0)
+        cli_progress_step(&all->progress, cli_import_minutes(&all->window, 0, 0), 0);
     share(workers, n_workers);
     all->list = NULL;
     if (atomic_load(&all->traffic.stop)) {
@@ -482,7 +501,6 @@ static enum fg_code import_window(struct import_worker *workers, unsigned n_work
         return err->code;
     }
     cli_import_state_end(&all->state, &all->window, all->window_good);
-    cli_progress_step(&all->progress, 1, 0);
     return save_state(all, err);
 }
 
@@ -562,12 +580,13 @@ static enum fg_code run(struct importing *all, struct fg_err *err)
 {
     unsigned n = all->job->connections;
     struct import_worker *workers = fg_calloc(n, sizeof *workers);
-    uint64_t windows = cli_import_windows(&all->state.range, all->state.next_ms);
+    const struct cli_selection_range left = {all->state.next_ms, all->state.range.end_ms};
     enum fg_code code = FG_OK;
 
     for (unsigned i = 0; i < n && code == FG_OK; i++)
         code = open_worker(&workers[i], all, err);
-    cli_progress_start(&all->progress, "hours", windows + all->state.n_open);
+    cli_progress_start(&all->progress, "minutes of profiles",
+                       cli_import_minutes(&left, 0, 0) + all->state.n_open * WINDOW_MINUTES);
     if (code == FG_OK)
         code = import_windows(workers, n, err);
     cli_progress_clear(&all->progress);
