@@ -13,7 +13,7 @@ enum {
     WORKERS = 2, /* a build may wait for the disk while an answer is taken */
     ANSWER_MAX_BYTES = 4 * 1024 * 1024,
     HEADERS_MAX = 6,
-    HEADER_MAX_BYTES = 1024,
+    HEADER_MAX_BYTES = 2048, /* user of 256 bytes and password of 1024, in base64 */
     URL_MAX_BYTES = 4200,
     METRIC_NAME_MAX_BYTES = 320, /* a target's name, with every byte escaped */
 };
