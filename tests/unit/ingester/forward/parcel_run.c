@@ -199,7 +199,7 @@ enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Re
                                          size_t n)
 {
     Forward__V1__PushResponse response = FORWARD__V1__PUSH_RESPONSE__INIT;
-    Forward__V1__Result **pointers = fg_calloc(n + 1, sizeof *pointers);
+    Forward__V1__Result **pointers = fg_calloc(n + 1, sizeof(Forward__V1__Result *));
     enum ing_sender_result result;
     struct fg_buf body;
     bool unknown;
