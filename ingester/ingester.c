@@ -487,16 +487,21 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
  * enough that a dashboard of the target is current. */
 static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;
 
+struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
+{
+    return (struct ing_parcel_common){.outbox = ingester->outbox,
+                                      .catalog = ingester->catalog,
+                                      .dicts = ingester->dicts,
+                                      .store = ingester->member.store,
+                                      .several = fg_tenants_are_several(ingester->tenants)};
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
                                   struct fg_err *err)
 {
     ingester->sender = ing_sender_create(&(struct ing_sender_config){
-        .common = {.outbox = ingester->outbox,
-                   .catalog = ingester->catalog,
-                   .dicts = ingester->dicts,
-                   .store = ingester->member.store,
-                   .several = fg_tenants_are_several(ingester->tenants)},
+        .common = ing_parcel_common(ingester),
         .targets = targets,
         .bodies = bodies,
         .registry = ingester->registry,

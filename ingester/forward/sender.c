@@ -13,7 +13,7 @@ enum {
     WORKERS = 2, /* a build may wait for the disk while an answer is taken */
     ANSWER_MAX_BYTES = 4 * 1024 * 1024,
     HEADERS_MAX = 6,
-    HEADER_MAX_BYTES = 1024,
+    HEADER_MAX_BYTES = 2048, /* user of 256 bytes and password of 1024, in base64 */
     URL_MAX_BYTES = 4200,
     METRIC_NAME_MAX_BYTES = 320, /* a target's name, with every byte escaped */
 };
@@ -261,29 +261,40 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
 /* The target has no forward.v1. If it may be any server, the parcel goes on by push.v1. */
 static void on_unknown(struct forward_sending *sending)
 {
-    struct forward_sender_target *target = sending->target;
-
-    if (target->conf->settings.protocol != FORWARD_AUTO) {
+    if (sending->target->conf->settings.protocol != FORWARD_AUTO) {
         finish(sending);
         return;
     }
-    fg_log_info("the target has no forward.v1, forwarding by push.v1",
-                fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
-    target->pushes = true;
-    target->ask_again_mono_ns = fg_time_add(now_mono(target->sender), ASK_AGAIN_NS);
     sending->parcel->push = true;
     build(sending);
+}
+
+/* Notes that a target without forward.v1 takes push.v1. Not before: a proxy whose server restarts
+ * knows neither, and then an hour of push.v1 would give up what counts each profile once. */
+static void note_push(struct forward_sending *sending)
+{
+    struct forward_sender_target *target = sending->target;
+
+    if (!sending->parcel->push || target->conf->settings.protocol != FORWARD_AUTO)
+        return;
+    if (target->pushes)
+        return;
+    fg_log_info("the target has no forward.v1, forwarding by push.v1",
+                fg_ls("target", target->conf->settings.name));
+    target->pushes = true;
+    target->ask_again_mono_ns = fg_time_add(now_mono(target->sender), ASK_AGAIN_NS);
 }
 
 static void on_answered(struct fg_job *job)
 {
     struct forward_sending *sending = fg_container(job, struct forward_sending, job);
+    bool stopping = sending->target->sender->stopping;
 
-    if (sending->target->sender->stopping)
-        finish(sending);
-    else if (sending->unknown)
+    if (!sending->unknown && sending->result == SENDER_TAKEN)
+        note_push(sending);
+    if (!stopping && sending->unknown)
         on_unknown(sending);
-    else if (sending->result == SENDER_TAKEN)
+    else if (!stopping && sending->result == SENDER_TAKEN)
         build(sending);
     else
         finish(sending);
