@@ -6,7 +6,7 @@
  * doubles with each attempt. Full jitter (0 to the pause), since writers that collided once
  * would collide again after equal pauses. */
 #define EDIT_PAUSE_MIN_NS (50 * FG_MS_NS)
-#define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS)
+#define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS) /* a pass comes every 30 s */
 
 void cmp_edit_init(struct cmp_edit *edit, const struct cmp_edit_task *task, uint64_t seed)
 {

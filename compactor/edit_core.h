@@ -46,7 +46,7 @@ struct cmp_edit_task {
 
 enum cmp_edit_state { EDIT_READING, EDIT_SWAPPING, EDIT_DONE, EDIT_LOST, EDIT_FAILED };
 
-enum { EDIT_ATTEMPTS_MAX = 10 };
+enum { EDIT_ATTEMPTS_MAX = 10 }; /* a quarter of a minute; the next pass plans again */
 
 struct cmp_edit {
     enum cmp_edit_state state;

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 enum {
-    PIECE_BYTES = 8 * 1024 * 1024,
-    PIECES = 4, /* under way at a time */
-    PATH_MAX_BYTES = 4096,
-    DIRECTORY_ARENA_BYTES = 256 * 1024 * 1024,
+    PIECE_BYTES = 8 * 1024 * 1024, /* long enough that the latency of a request does not matter */
+    PIECES = 4,                    /* under way at a time */
+    PATH_MAX_BYTES = 4096,         /* PATH_MAX of Linux */
+    DIRECTORY_ARENA_BYTES = 256 * 1024 * 1024, /* bounds what a damaged one asks for */
 };
 
 /* ---- the folder ---- */

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 enum {
-    ARENA_BYTES = 64 * 1024 * 1024,
-    PATH_MAX_BYTES = 4096,
-    SPANS_MAX = 2048,   /* of one job: some years of days */
-    BLOCKS_MAX = 16384, /* the first second of 1970 to the last of 2262, by 28 days */
+    ARENA_BYTES = 64 * 1024 * 1024, /* what it remembers of its sources, not their data */
+    PATH_MAX_BYTES = 4096,          /* PATH_MAX of Linux */
+    SPANS_MAX = 2048,               /* of one job: some years of days */
+    BLOCKS_MAX = 16384,             /* the first second of 1970 to the last of 2262, by 28 days */
 };
 
 /* A job on its way. */

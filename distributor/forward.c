@@ -208,7 +208,7 @@ static enum fg_code check_via(struct forward_push *push, const Forward__V1__Push
         memcpy(via + i * FG_ID_BYTES, request->via[i].data, FG_ID_BYTES);
         if (atomic_load(&upload->distributor->knows_own_store) &&
             fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->own_store))
-            return fg_fail(err, FG_E_INVALID,
+            return fg_fail(err, FG_E_EXISTS,
                            "these profiles come from this server: servers forward in a circle");
     }
     upload->via = fg_bytes(via, request->n_via * FG_ID_BYTES);

@@ -3,7 +3,7 @@
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 
-enum { SESSION_BYTES = 8 };
+enum { SESSION_BYTES = 8 }; /* SDKs write a random number of 64 bits */
 
 static enum fg_code too_large(struct fg_err *err)
 {

@@ -13,7 +13,7 @@ typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfiles
 typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesPartialSuccess
     PartialSuccess;
 
-enum { ANSWER_MAX_BYTES = 4096 };
+enum { ANSWER_MAX_BYTES = 4096 }; /* a status and one message, which is cut */
 
 struct otlp {
     struct dist_upload upload;

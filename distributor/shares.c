@@ -25,7 +25,7 @@ enum {
 FG_METRICS_ENUM(shares_metric, SHARES_METRICS)
 FG_METRICS_TABLE(shares_metrics, SHARES_METRICS)
 
-static const int64_t EVERY_NS = 2 * FG_SECOND_NS;
+static const int64_t EVERY_NS = 2 * FG_SECOND_NS; /* shares follow the demand this fast */
 static const int64_t TIMEOUT_NS = FG_SECOND_NS;
 
 /* What this process says in a round, and hears. */

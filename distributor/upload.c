@@ -26,7 +26,7 @@
 
 enum {
     UPLOAD_MAGIC = 0x75706c64,
-    ATTEMPTS_MAX = 4,
+    ATTEMPTS_MAX = 4,  /* with an ingester that lacks definitions; the second sends all of them */
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
     FORWARDS_QUEUED_MAX =
         16,           /* as many as four servers with four connections each have in flight */

@@ -38,7 +38,7 @@ struct dist_workspace *dist_workspace_take(struct dist_workspaces *workspaces)
  * largest upload it ever had. */
 static void shrink(struct fg_buf *buf)
 {
-    enum { KEEP_MAX_BYTES = 1024 * 1024 };
+    enum { KEEP_MAX_BYTES = 1024 * 1024 }; /* usual uploads have a few 100 KiB */
 
     if (buf->cap > KEEP_MAX_BYTES)
         fg_buf_done(buf);

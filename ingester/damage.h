@@ -15,7 +15,7 @@
 
 #include "common/base/slice.h"
 
-enum { DAMAGE_TEXT_MAX_BYTES = 256 };
+enum { DAMAGE_TEXT_MAX_BYTES = 256 }; /* one line for the log and /ready */
 
 struct ing_damage {
     uint64_t repaired, set_aside;      /* records */

@@ -14,6 +14,7 @@
 #include "ingester/dedup_index.h"
 
 #include "common/base/arena.h"
+#include "common/base/search.h"
 #include "common/cluster/manifest/snapshot.h"
 #include "common/storage/block/reader.h"
 #include "common/storage/bucket/damage.h"
@@ -386,32 +387,12 @@ static uint64_t order_of_group(const struct dedup_cached *groups, uint32_t numbe
 static uint32_t seek_group(const struct fg_block_part *part, const struct dedup_cached *groups,
                            uint32_t first, uint64_t order)
 {
-    uint32_t low = first, high = part->n_groups;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (order_of_group(groups, middle) < order)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, first, part->n_groups, order_of_group(groups, i) < order);
 }
 
 static size_t seek_query(const struct search *search, size_t first, uint64_t order)
 {
-    size_t low = first, high = search->n_queries;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (order_of_query(search->queries[middle]) < order)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, first, search->n_queries, order_of_query(search->queries[i]) < order);
 }
 
 static enum fg_code add_all(const struct search *search, const struct dedup_cached *cached,

@@ -3,7 +3,7 @@
 #include "common/cluster/manifest/manifest.h"
 #include "common/cluster/ring/ring.h"
 
-static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS;
+static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS; /* at the start a bucket may be slow */
 
 /* An object that exists only if something was committed. */
 struct trace {

@@ -7,7 +7,7 @@
 
 #include <openssl/rand.h>
 
-enum { RECORD_MAX_BYTES = 16 * 1024 };
+enum { RECORD_MAX_BYTES = 16 * 1024 }; /* a wrapped key has at most 4 KiB */
 
 #define OWNER FG_LIT("head of an ingester") /* no name of a tenant: it has blanks */
 

@@ -80,6 +80,10 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
 FG_METRICS_TABLE(ingester_metrics, INGESTER_METRICS)
 
+/* Groups that are only there to be forwarded get half of what chunks may take, a quarter of the
+ * catalog; and chunks are in memory twice, here and in the core of segments. */
+enum { PINNED_PART = 8 };
+
 struct ingester {
     struct fg_store *store;
     struct ing_damage damage; /* found at the start */
@@ -316,6 +320,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
                 .tenants = config->tenants,
                 .damage = &ingester->damage,
                 .clock = config->clock,
+                .groups_max = (uint32_t)FG_MIN(settings->catalog_max_bytes / PINNED_PART /
+                                                   sizeof(struct ing_head_chunk),
+                                               UINT32_MAX),
             },
             &ingester->outbox, err) != FG_OK)
         return err->code;

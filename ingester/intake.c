@@ -17,7 +17,7 @@ enum { WHY_MAX_BYTES = 1024 };
 /* With the pause of head_writer.c: pushes are taken within five seconds after the disk works again.
  */
 static const int64_t TICK_NS = FG_SECOND_NS;
-static const int64_t REPORT_NS = 30 * FG_SECOND_NS;
+static const int64_t REPORT_NS = 30 * FG_SECOND_NS; /* between two lines of the log */
 
 /* clang-format off */
 #define INTAKE_METRICS(M)                                                                          \

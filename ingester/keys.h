@@ -57,7 +57,7 @@ enum {
     HEAD_PROFILE_KEY_BYTES = HEAD_CHUNK_KEY_BYTES + 4 + 8 + FG_ID_BYTES,
 };
 
-#define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
+#define HEAD_WINDOW_NS (10 * FG_MINUTE_NS) /* stored: common/cluster/README.md#words */
 
 /* The key of META under which the version of the format is. */
 #define HEAD_FORMAT_KEY FG_LIT("format")

@@ -11,7 +11,7 @@
 
 enum { USES_MAX = 1024 }; /* of one call */
 
-static const int64_t SAVE_NS = 10 * FG_SECOND_NS;
+static const int64_t SAVE_NS = 10 * FG_SECOND_NS; /* what a crash may lose of the counts */
 
 /* Who meets. Apart, since their counts are of other limits, and each divides among its own kind. */
 enum meeting_kind { DISTRIBUTORS, QUERIERS, MEETING_KINDS };

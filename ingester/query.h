@@ -33,7 +33,7 @@ struct ing_query_context {
     uint64_t memory_max_bytes;   /* of one query */
 };
 
-enum { QUERY_LACKS_BYTES = 160 };
+enum { QUERY_LACKS_BYTES = 160 }; /* one header line that names what is missing */
 
 /* A query. The function of its kind fills the two buffers. */
 struct ing_query {

@@ -4,6 +4,7 @@
  * compared with the first and last time of a series, and of a chunk. SERIES covers the shards whose
  * data is asked for, since lists of replicas unite; STATS covers all asked for in any way.
  */
+#include "common/base/search.h"
 #include "common/model/label_index.h"
 #include "ingester/query.h"
 
@@ -63,17 +64,9 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
 /* Returns true if the shard of the series has a group in the range. Groups are sorted by shard. */
 static bool shard_has_data(const struct ing_query_scope *scope, uint16_t shard)
 {
-    size_t low = 0, high = scope->n_chunks;
+    size_t at = fg_lower_bound(i, 0, scope->n_chunks, scope->chunks[i].key.group.shard < shard);
 
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if (scope->chunks[mid].key.group.shard < shard)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < scope->n_chunks && scope->chunks[low].key.group.shard == shard;
+    return at < scope->n_chunks && scope->chunks[at].key.group.shard == shard;
 }
 
 static void write_sets(const struct sets *sets, struct fg_buf *out)

@@ -10,7 +10,7 @@
 
 enum {
     ROWS_DEFAULT = 100,
-    ROWS_MAX = 10000,
+    ROWS_MAX = 10000,       /* an answer of a MiB */
     LABEL_MAX_BYTES = 4096, /* of a label's name, which is copied into requests */
 };
 

@@ -10,8 +10,8 @@
 #define PATH "/api/profiles/"
 
 enum {
-    LIMIT_DEFAULT = 100,
-    LIMIT_MAX = 10000,
+    LIMIT_DEFAULT = 100, /* a page of a table */
+    LIMIT_MAX = 10000,   /* an answer of a few MiB */
     ID_DIGITS = 2 * FG_ID_BYTES,
     PAGE_MAX_BYTES = 80, /* a number of 64 bits, '-', an id */
 };

@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 enum {
-    EVENT_EVERY_MS = 200,
-    EVENT_MAX_BYTES = 1024,
+    EVENT_EVERY_MS = 200,   /* people see a smooth bar */
+    EVENT_MAX_BYTES = 1024, /* a handful of numbers as JSON */
     /* Proxies close what is silent for long: an event is sent although nothing has changed. */
     SILENT_MAX_EVENTS = 50,
 };

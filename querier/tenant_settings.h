@@ -13,8 +13,8 @@
 #include "proto/settings_v1.pb-c.h"
 
 enum {
-    SETTINGS_MAX = 1000,
-    SETTING_NAME_MAX_BYTES = 256,
+    SETTINGS_MAX = 1000,          /* all are one object, which each change reads and writes */
+    SETTING_NAME_MAX_BYTES = 256, /* names are words of apps */
     SETTING_VALUE_MAX_BYTES = 256 * 1024, /* apps keep JSON of some kilobytes */
     SETTINGS_MAX_BYTES = 8 * 1024 * 1024, /* all of a tenant */
 };

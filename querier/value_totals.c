@@ -1,20 +1,13 @@
 #include "querier/value_totals.h"
 
+#include "common/base/search.h"
 #include "common/base/value.h"
 
 /* Returns the first value of [from, to) that is not before the text. */
 static size_t search(const struct qry_value_totals *totals, struct fg_slice text, size_t from,
                      size_t to)
 {
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-
-        if (fg_slice_cmp(totals->values[mid].text, text) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, from, to, fg_slice_cmp(totals->values[i].text, text) < 0);
 }
 
 /* Returns the first value from `at` on that is not before the text; value `at` is before it. */

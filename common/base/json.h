@@ -17,7 +17,7 @@
 #include "common/base/cursor.h"
 #include "common/base/err.h"
 
-enum { FG_JSON_DEPTH_MAX = 128 };
+enum { FG_JSON_DEPTH_MAX = 128 }; /* a bit for each level; what we read has less than ten */
 
 enum fg_json_token {
     FG_JSON_BAD,

@@ -22,7 +22,7 @@
 
 #include "common/base/buf.h"
 
-enum { FG_JSON_WRITER_DEPTH_MAX = 64 };
+enum { FG_JSON_WRITER_DEPTH_MAX = 64 }; /* the bits of `objects` */
 
 /* Private. */
 struct fg_json_writer {

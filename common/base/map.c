@@ -1,6 +1,6 @@
 #include "common/base/map.h"
 
-enum { MAP_MIN_SLOTS = 16 };
+enum { MAP_MIN_SLOTS = 16 }; /* most maps of a request stay small */
 
 void fg_map_init(struct fg_map *map)
 {

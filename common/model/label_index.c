@@ -1,6 +1,7 @@
 #include "common/model/label_index.h"
 
 #include "common/base/cursor.h"
+#include "common/base/search.h"
 
 enum {
     VALUE_MIN_BYTES = 2,   /* of an encoded value: its length, and how many series it has */
@@ -56,17 +57,7 @@ static int label_cmp(struct fg_slice name, struct fg_slice value, struct fg_slic
 uint32_t fg_label_posting_find(const struct fg_label_posting *postings, uint32_t n,
                                struct fg_slice name, struct fg_slice value)
 {
-    uint32_t from = 0, to = n;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (label_cmp(postings[mid].name, postings[mid].value, name, value) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, n, label_cmp(postings[i].name, postings[i].value, name, value) < 0);
 }
 
 /* ---- making one ---- */

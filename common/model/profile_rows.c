@@ -1,5 +1,6 @@
 #include "common/model/profile_rows.h"
 
+#include "common/base/search.h"
 #include "common/base/time.h"
 #include "common/base/value.h"
 
@@ -232,20 +233,11 @@ uint32_t fg_profile_rows_group(const struct fg_profile_rows *rows, const struct 
 const struct fg_profile_row *fg_profile_rows_find(const struct fg_profile_rows *rows,
                                                   uint32_t group, uint64_t step)
 {
-    size_t low = 0, high = rows->n;
+    const struct fg_profile_row *items = rows->items;
+    size_t at = fg_lower_bound(
+        i, 0, rows->n, items[i].group < group || (items[i].group == group && items[i].step < step));
 
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct fg_profile_row *row = &rows->items[mid];
-
-        if (row->group == group && row->step == step)
-            return row;
-        if (row->group < group || (row->group == group && row->step < step))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return NULL;
+    return at < rows->n && items[at].group == group && items[at].step == step ? &items[at] : NULL;
 }
 
 /* ---- life ---- */

@@ -16,7 +16,7 @@
 #include "common/base/err.h"
 #include "common/model/tenant_id.h"
 
-enum { FG_QUOTA_TENANTS_MAX = 65536 };
+enum { FG_QUOTA_TENANTS_MAX = 65536 }; /* with a limit; a few hundred bytes each */
 
 enum fg_quota_period { FG_QUOTA_HOUR, FG_QUOTA_DAY, FG_QUOTA_WEEK, FG_QUOTA_MONTH };
 /* Their names, in this order, as settings have them. */

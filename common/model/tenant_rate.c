@@ -35,7 +35,7 @@ struct fg_rates {
 };
 
 enum {
-    SWEEP_MIN = 64,
+    SWEEP_MIN = 64, /* fewer tenants need no sweep */
     /* Demand below this part of an equal share is not reported: all of it together takes at most
      * 3 % more than the rate. */
     LITTLE = 32,

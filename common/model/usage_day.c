@@ -1,6 +1,7 @@
 #include "common/model/usage_day.h"
 
 #include "common/base/envelope.h"
+#include "common/base/search.h"
 
 #include <time.h>
 
@@ -92,17 +93,7 @@ bool fg_usage_day_is_empty(const struct fg_usage_day *day)
 /* Returns the number of the first row whose service is not before this one. */
 static uint32_t place_of(const struct fg_usage_day *day, struct fg_slice service)
 {
-    uint32_t from = 0, to = day->n_rows;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (fg_slice_cmp(day->rows[mid].service, service) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, day->n_rows, fg_slice_cmp(day->rows[i].service, service) < 0);
 }
 
 struct fg_usage_row *fg_usage_day_row(struct fg_usage_day *day, struct fg_slice service,

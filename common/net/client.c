@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-    HEAD_MAX_BYTES = 64 * 1024,
+    HEAD_MAX_BYTES = 64 * 1024,  /* of an answer; servers and proxies send less than 16 KiB */
     TOKEN_MAX_BYTES = 16 * 1024, /* a service account's has one or two thousand */
     URL_SHOWN_MAX_BYTES = 200,   /* in errors, so that the reason still fits */
     CA_CACHE_S = 600,            /* how long a file of CAs is not read again */

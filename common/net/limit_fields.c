@@ -1,7 +1,7 @@
 #include "common/net/limit_fields.h"
 
 enum {
-    LINE_MAX_BYTES = 512,
+    LINE_MAX_BYTES = 512, /* a handful of limits with their numbers */
     /* A client that waits for longer would not notice that the limit was raised. */
     RETRY_MAX_S = 3600,
 };

@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 
 enum {
-    TEXT_MAX_BYTES = 64 * 1024 * 1024,
-    GZIP_LEVEL = 5,        /* as for other answers */
-    GZIP_MIN_BYTES = 1400, /* a smaller text fits one packet */
+    TEXT_MAX_BYTES = 64 * 1024 * 1024, /* hundreds of thousands of series; usually 100 KiB */
+    GZIP_LEVEL = 5,                    /* as for other answers */
+    GZIP_MIN_BYTES = 1400,             /* a smaller text fits one packet */
 };
 
 #define FRESH_NS FG_SECOND_NS

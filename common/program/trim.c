@@ -5,10 +5,10 @@
 #include <malloc.h>
 
 enum {
-    EVERY_MS = 1000,
+    EVERY_MS = 1000,                   /* looks at three counters */
     PEAK_MIN_BYTES = 32 * 1024 * 1024, /* malloc may keep less than that */
     FALL = 4,                          /* little is a quarter of the peak */
-    CALM_TICKS = 5,
+    CALM_TICKS = 5,                    /* bursts of uploads follow one another by seconds */
 };
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)

@@ -18,7 +18,7 @@
 #include "common/runtime/metrics.h"
 
 enum {
-    FG_CONDITION_NAME_MAX_BYTES = 48,
+    FG_CONDITION_NAME_MAX_BYTES = 48,   /* names are literals of two or three words */
     FG_CONDITION_TEXT_MAX_BYTES = 1024, /* of a sentence; a longer one is cut */
 };
 

@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { HOST_MAX_BYTES = 256 };
+enum { HOST_MAX_BYTES = 256 }; /* a DNS name has at most 253 characters */
 
 static enum fg_code set_defaults(struct fg_conf *conf, struct fg_err *err)
 {
@@ -27,7 +27,7 @@ static enum fg_code set_defaults(struct fg_conf *conf, struct fg_err *err)
     return FG_OK;
 }
 
-enum { READ_BYTES = 4096 };
+enum { READ_BYTES = 4096 }; /* a page: most files of settings are smaller */
 
 static enum fg_code read_all(int fd, const char *path, struct fg_buf *out, struct fg_err *err)
 {

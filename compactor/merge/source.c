@@ -19,20 +19,11 @@ struct fg_slice cmp_merge_part_page(const struct cmp_merge_part *part, uint32_t 
 uint32_t cmp_merge_part_page_of(const struct cmp_merge_part *part, uint32_t kind, uint32_t profile)
 {
     const struct fg_block_pages *pages = &part->index.pages[kind];
-    uint32_t from = 0, to = pages->count;
+    uint32_t at = fg_block_page_of(pages, profile);
 
-    while (to - from > 1) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (pages->pages[mid].first <= profile)
-            from = mid;
-        else
-            to = mid;
-    }
     /* The parser has checked that pages cover all profiles without gaps. */
-    fg_assert(from < pages->count && pages->pages[from].first <= profile &&
-              profile - pages->pages[from].first < pages->pages[from].items);
-    return from;
+    fg_assert(at < pages->count && pages->pages[at].first <= profile);
+    return at;
 }
 
 enum fg_code cmp_merge_part_wrap(const struct cmp_merge_part *part, struct fg_err *err)

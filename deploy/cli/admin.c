@@ -5,7 +5,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
 
-enum { PATH_MAX_BYTES = 4096 };
+enum { PATH_MAX_BYTES = 4096 }; /* of a URL: an id and a few parameters */
 
 /* ---- requests ---- */
 

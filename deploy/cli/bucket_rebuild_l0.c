@@ -11,6 +11,7 @@
  * Profiles that a deletion took must not come back: the ended deletions that a tenant's manifest
  * remembers are applied to every segment from before their end.
  */
+#include "common/base/search.h"
 #include "common/base/str.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/bucket/kept.h"
@@ -615,20 +616,11 @@ static enum fg_code look_at_segments(struct l0_rebuild *rebuild, enum known whic
 /* A binary search: the survey sorts segments by id. */
 static bool is_listed(const struct cli_survey *survey, const struct fg_segment_id *id)
 {
-    size_t low = 0, high = survey->n_segments;
+    size_t at = fg_lower_bound(i, 0, survey->n_segments,
+                               fg_segment_id_cmp(&survey->segments[i].name.segment, id) < 0);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = fg_segment_id_cmp(&survey->segments[middle].name.segment, id);
-
-        if (order == 0)
-            return true;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    return at < survey->n_segments &&
+           fg_segment_id_cmp(&survey->segments[at].name.segment, id) == 0;
 }
 
 /* Finds segments that are live in some version, not covered, and not in the bucket. */

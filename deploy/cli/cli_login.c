@@ -23,9 +23,9 @@
 enum {
     INTERVAL_DEFAULT_S = 5, /* RFC 8628, 3.2 */
     INTERVAL_MAX_S = 60,
-    SLOW_DOWN_S = 5, /* 3.5 */
-    WAIT_MAX_S = 3600,
-    REQUEST_TIMEOUT_S = 30,
+    SLOW_DOWN_S = 5,        /* 3.5 */
+    WAIT_MAX_S = 3600,      /* whatever lifetime the provider names for the code */
+    REQUEST_TIMEOUT_S = 30, /* people wait at the terminal */
     FORM_MAX_BYTES = 64 * 1024,
 };
 

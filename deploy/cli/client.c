@@ -9,7 +9,7 @@
 #include <openssl/x509_vfy.h>
 
 enum {
-    CONNECT_TIMEOUT_S = 10,
+    CONNECT_TIMEOUT_S = 10,  /* people wait at the terminal */
     REQUEST_TIMEOUT_S = 300, /* large queries take long; the server has limits of its own */
     REPLY_MAX_BYTES = 1024 * 1024 * 1024, /* bounds memory; a pprof of everything is smaller */
     MISSING_MAX_BYTES = 1100,

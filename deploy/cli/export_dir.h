@@ -13,7 +13,7 @@
 #include "deploy/cli/progress.h"
 #include "querier/export.h"
 
-enum { EXPORT_PATH_MAX_BYTES = 4096 };
+enum { EXPORT_PATH_MAX_BYTES = 4096 }; /* PATH_MAX of Linux */
 
 struct cli_export_dir {
     const char *path; /* borrowed; made when it is not there */

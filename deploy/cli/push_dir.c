@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 
 enum {
-    PATH_MAX_BYTES = 4096,
-    DEPTH_MAX = 32,
-    SERVICE_MAX_BYTES = 256,
+    PATH_MAX_BYTES = 4096,                /* PATH_MAX of Linux */
+    DEPTH_MAX = 32,                       /* ends a circle of links */
+    SERVICE_MAX_BYTES = 256,              /* a folder: NAME_MAX of Linux */
     LABELS_MAX_BYTES = 256 * 1024 * 1024, /* of all series of the folder */
     FAILURES_SHOWN_MAX = 100,
 };

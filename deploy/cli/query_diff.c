@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { OUTPUT_MAX_BYTES = 256 * 1024 * 1024 };
+enum { OUTPUT_MAX_BYTES = 256 * 1024 * 1024 }; /* the default of querier.answer_max_bytes */
 
 /* A function on both sides; shares of each side's total, 0 to 1. */
 struct diff_row {

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-enum { PATH_MAX_BYTES = 4096 };
+enum { PATH_MAX_BYTES = 4096 }; /* of a URL: tenant, range and a few parameters */
 
 static enum fg_code put_time(struct fg_buf *path, const char *option, const char *name,
                              const char *text, struct fg_err *err)

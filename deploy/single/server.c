@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-    PATH_MAX_BYTES = 4096,
+    PATH_MAX_BYTES = 4096, /* PATH_MAX of Linux */
     QUERY_CALLS_MAX = 64,  /* calls of the querier in flight */
     TRANSPORT_THREADS = 2, /* calls stay in the process: copies of memory, no network */
 };

@@ -9,7 +9,7 @@
 #include "common/base/str.h"
 #include "distributor/labels.h"
 
-enum { NAME_MAX_BYTES = 64 * 1024 };
+enum { NAME_MAX_BYTES = 64 * 1024 }; /* a service and its labels have a few hundred */
 
 struct name_parser {
     struct fg_arena *arena;

@@ -8,7 +8,7 @@
 
 #define GROUP_PREFIX "file:"
 
-enum { FILES_MAX = 1000 };
+enum { FILES_MAX = 1000 }; /* a stat() of each at every check */
 
 /* A file as it was at the last check. */
 struct file {

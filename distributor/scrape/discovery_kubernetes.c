@@ -20,12 +20,12 @@
 enum {
     PAGE_PODS = 50, /* of about 10 KiB each; fewer if a page gets too large */
     PAGE_MAX_BYTES = 2 * 1024 * 1024,
-    EVENT_MAX_BYTES = 1024 * 1024,
+    EVENT_MAX_BYTES = 1024 * 1024, /* one pod; etcd stores no larger object by default */
     WATCH_S = 240, /* up to twice as long; then another API server may get the watch */
     WATCH_GRACE_S = 30,
-    URL_MAX_BYTES = 16 * 1024,
-    PATH_MAX_BYTES = 4096,
-    VERSION_MAX_BYTES = 4096,
+    URL_MAX_BYTES = 16 * 1024, /* the API, VERSION and a selector of 2,000, escaped */
+    PATH_MAX_BYTES = 4096,     /* PATH_MAX of Linux */
+    VERSION_MAX_BYTES = 4096,  /* of a list to go on with, a token of about 100 bytes */
     STATUS_OK = 200,
     STATUS_GONE = 410,
 };
@@ -83,7 +83,7 @@ static void set_text(struct fg_buf *buf, struct fg_slice text)
 
 int64_t dist_kubernetes_discovery_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random)
 {
-    enum { DOUBLINGS_MAX = 5 };
+    enum { DOUBLINGS_MAX = 5 }; /* up to 32 times the first pause: half a minute */
     int64_t longest_ns = pause_ns << FG_MIN(failures, (unsigned)DOUBLINGS_MAX);
 
     /* Half of it is jitter: when the API comes back, not all distributors may ask at once. */

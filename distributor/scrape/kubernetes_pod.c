@@ -6,8 +6,8 @@
 #define META   "__meta_kubernetes_"
 
 enum {
-    NAME_MAX_BYTES = 1024,
-    MESSAGE_MAX_BYTES = 300,
+    NAME_MAX_BYTES = 1024,       /* namespace, pod, container and port have less than 500 */
+    MESSAGE_MAX_BYTES = 300,     /* of the API, in our log */
     STATUS_GONE = 410,           /* of HTTP: the version is too old */
     ANNOTATION_MAX_BYTES = 1024, /* longer ones are state of tools, as kubectl's last-applied */
     FIXED_LABELS_MAX = 40,       /* all that do not come from the pod's labels and annotations */

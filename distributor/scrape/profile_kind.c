@@ -6,7 +6,7 @@
 enum {
     TEXTS_MAX_BYTES = 2 * 1024 * 1024, /* the document has at most 1 MiB; the rest is the arena's */
     PATH_MAX_BYTES = 1024,
-    NAME_MAX_BYTES = 64,
+    NAME_MAX_BYTES = 64, /* kinds are words such as godeltaprof_memory */
 };
 
 /* Profiles of godeltaprof are differences since the last fetch already, so nothing of them is

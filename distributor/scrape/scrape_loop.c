@@ -25,8 +25,8 @@
 #include "proto/pprof/pprof.h"
 
 enum {
-    STORE_TRIES_MAX = 4,
-    ANSWER_SHOWN_MAX_BYTES = 160,
+    STORE_TRIES_MAX = 4,          /* over 3.5 s, see STORE_PAUSE_NS of the manager */
+    ANSWER_SHOWN_MAX_BYTES = 160, /* of an error page of a target, in our log */
 };
 
 enum state { REST, QUEUED, FETCH, STORE, PAUSE, GONE };

@@ -74,9 +74,9 @@ const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_f
 /* clang-format on */
 
 enum {
-    PATTERNS_MAX = 100,
-    LIST_MAX_BYTES = 64 * 1024 * 1024,
-    API_MAX_BYTES = 1100,
+    PATTERNS_MAX = 100,                /* each is a glob() at every check */
+    LIST_MAX_BYTES = 64 * 1024 * 1024, /* targets_max of a few hundred bytes each */
+    API_MAX_BYTES = 1100,              /* of `api`, or built of an address and a port */
 };
 
 /* Before the first of three retries of a push: 0.5, 1 and 2 s, in which an ingester restarts. */

@@ -1,5 +1,6 @@
 #include "distributor/scrape/scrape_pool.h"
 
+#include "common/base/search.h"
 #include "common/runtime/log.h"
 
 enum {
@@ -67,32 +68,12 @@ static void close_room(void *array_ptr, size_t *n, size_t at)
 /* Returns the position at which the hash is or would be. */
 static size_t find_active(const struct dist_scrape_pool *targets, uint64_t hash)
 {
-    size_t low = 0, high = targets->n_active;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (targets->active[middle]->target->hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, 0, targets->n_active, targets->active[i]->target->hash < hash);
 }
 
 static size_t find_group(const struct dist_scrape_pool *targets, const char *name)
 {
-    size_t low = 0, high = targets->n_groups;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (strcmp(targets->groups[middle]->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, 0, targets->n_groups, strcmp(targets->groups[i]->name, name) < 0);
 }
 
 static bool is_group_at(const struct dist_scrape_pool *targets, size_t at, const char *name)

@@ -8,7 +8,7 @@
 enum {
     ARENA_MAX_BYTES = 1024 * 1024, /* a pod's annotations may have 256 KiB */
     URL_MAX_BYTES = 8192,
-    HOST_MAX_BYTES = 300,
+    HOST_MAX_BYTES = 300, /* a DNS name has at most 253 characters; then the port */
 };
 
 static const int64_t INTERVAL_MIN_NS = FG_SECOND_NS / 10, INTERVAL_MAX_NS = 24 * FG_HOUR_NS;

@@ -712,6 +712,14 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
     return worst;
 }
 
+/* The target has forwarded these profiles itself. */
+static void refuse_all(struct ing_parcel *parcel, const char *reason)
+{
+    for (size_t i = 0; i < parcel->n_batches; i++)
+        for (uint32_t k = 0; k < parcel->batches[i].n; k++)
+            refuse_item(parcel, parcel->batches[i].items[k], reason);
+}
+
 static void take_all(struct ing_parcel *parcel)
 {
     for (size_t i = 0; i < parcel->n_batches; i++)
@@ -755,6 +763,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_BUSY;
     if (answer->status == 408 || answer->status < 400 || answer->status >= 500)
         return SENDER_AWAY;
-    divide_round(parcel, err->msg);
+    if (answer->status == 409 && fg_slice_search(answer->body, "already_exists") != SIZE_MAX)
+        refuse_all(parcel, err->msg);
+    else
+        divide_round(parcel, err->msg);
     return SENDER_TAKEN;
 }

@@ -1,5 +1,7 @@
 #include "ingester/forward/spans.h"
 
+#include "common/base/search.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,19 +47,9 @@ static struct ing_span *append(struct ing_spans *spans)
 }
 
 /* Returns the place of the first span that ends at or after this number. */
-static uint32_t lower_bound(const struct ing_spans *spans, uint64_t seq)
+static uint32_t place_of(const struct ing_spans *spans, uint64_t seq)
 {
-    uint32_t low = spans->start, high = spans->end;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (spans->items[middle].last < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, spans->start, spans->end, spans->items[i].last < seq);
 }
 
 static bool is_waiting(const struct ing_span *span)
@@ -155,7 +147,7 @@ const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_l
 
 struct ing_span *ing_spans_find(struct ing_spans *spans, uint64_t first)
 {
-    struct ing_span *span = &spans->items[lower_bound(spans, first)];
+    struct ing_span *span = &spans->items[place_of(spans, first)];
 
     fg_assert(span < spans->items + spans->end && span->first == first &&
               (span->state == SPAN_TAKEN || span->state == SPAN_ENDING));
@@ -249,8 +241,7 @@ void ing_spans_drop_taken(struct ing_spans *spans)
 
 bool ing_spans_meet(const struct ing_spans *spans, uint64_t first, uint64_t last)
 {
-    for (uint32_t i = lower_bound(spans, first); i < spans->end && spans->items[i].first <= last;
-         i++)
+    for (uint32_t i = place_of(spans, first); i < spans->end && spans->items[i].first <= last; i++)
         if (spans->items[i].state != SPAN_REMOVED)
             return true;
     return false;

@@ -8,7 +8,7 @@
 #include "ingester/repair/group.h"
 
 enum {
-    GROUPS_PAGE = 4096,
+    GROUPS_PAGE = 4096,              /* keeps an answer small; the rest comes with the next page */
     RECORDS_MAX_BYTES = 1024 * 1024, /* of one answer to FETCH; they are several times that there */
 };
 

@@ -41,8 +41,8 @@ FG_METRICS_TABLE(repair_metrics, REPAIR_METRICS)
 /* A call that takes longer fails the pass with this owner; the next pass begins again. A reply is
  * about a megabyte of records (handlers.c), several times that with definitions. */
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
-static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;
-static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20;
+static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;       /* while this member joins */
+static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20; /* far above what is said there */
 
 struct ing_repair {
     struct ing_repair_config config;

@@ -20,7 +20,7 @@
 enum {
     /* Keys and groups of the chunks of one segment, and its parts in the manifest. */
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
-    PATH_MAX_BYTES = 4096,
+    PATH_MAX_BYTES = 4096, /* PATH_MAX of Linux */
 };
 
 /* Building a segment may use half of the disk's reserve, which pushes may not touch: the head gets

@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 enum {
-    ENTRIES_MAX = 256,
-    WHY_MAX_BYTES = 160,
+    ENTRIES_MAX = 256,   /* what an answer can name; the metrics count all */
+    WHY_MAX_BYTES = 160, /* of an error, as one line of the page */
 };
 
 #define WHOLE UINT32_MAX /* in place of the number of a part */

@@ -1,5 +1,6 @@
 #include "querier/blocks/objects.h"
 
+#include "common/base/search.h"
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
@@ -148,20 +149,11 @@ static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, i
 struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t tenant,
                                      struct fg_id id)
 {
-    uint32_t from = objects->blocks[tenant], to = objects->blocks[tenant + 1];
+    uint32_t end = objects->blocks[tenant + 1];
+    uint32_t at = fg_lower_bound(i, objects->blocks[tenant], end,
+                                 fg_id_cmp(objects->items[i].block_id, id) < 0);
 
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        int order = fg_id_cmp(objects->items[middle].block_id, id);
-
-        if (order == 0)
-            return &objects->items[middle];
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return NULL;
+    return at < end && fg_id_eq(objects->items[at].block_id, id) ? &objects->items[at] : NULL;
 }
 
 /* Returns true if a derived block was made of all that another one was made of, and of more. */
@@ -186,22 +178,13 @@ static bool is_within(const struct fg_blocks_entry *derived, const struct fg_blo
 bool qry_objects_is_child(const struct qry_object *object, const struct qry_object *parent)
 {
     const struct fg_blocks_entry *derived = parent->derived;
-    uint32_t from = 0, to = derived == NULL ? 0 : derived->n_from_blocks;
+    uint32_t n = derived == NULL ? 0 : derived->n_from_blocks;
+    uint32_t at;
 
     if (object->derived != NULL)
         return derived != NULL && is_within(object->derived, derived);
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        int order = fg_id_cmp(derived->from_blocks[middle], object->block_id);
-
-        if (order == 0)
-            return true;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return false;
+    at = fg_lower_bound(i, 0, n, fg_id_cmp(derived->from_blocks[i], object->block_id) < 0);
+    return at < n && fg_id_eq(derived->from_blocks[at], object->block_id);
 }
 
 static void close_children(struct qry_objects *objects, uint32_t tenant)

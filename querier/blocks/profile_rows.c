@@ -2,6 +2,7 @@
  * ROWS: single profiles, from the rows of IDX and the ids of PID; with spans also from EXM. A
  * part's pages are collected first, then its spans of profiles are walked.
  */
+#include "common/base/search.h"
 #include "common/base/value.h"
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/cached_objects.h"
@@ -140,17 +141,7 @@ static int link_order(const void *left, const void *right)
 /* Finds the first link of a profile or of a later one. */
 static uint32_t first_link(const struct fg_block_exemplars *links, uint32_t profile)
 {
-    uint32_t low = 0, high = links->count;
-
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (links->items[mid].profile < profile)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return fg_lower_bound(i, 0, links->count, links->items[i].profile < profile);
 }
 
 /* Adds a row for each span and trace of a profile, with the sum of its samples. Items of a page are

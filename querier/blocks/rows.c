@@ -1,22 +1,14 @@
 #include "querier/blocks/rows.h"
 
+#include "common/base/search.h"
 #include "querier/blocks/cached_objects.h"
 
 /* Returns the first span that ends after this profile. Spans ascend and do not overlap once they
  * are settled. */
 static uint32_t span_after(const struct qry_part *part, uint32_t profile)
 {
-    uint32_t low = 0, high = part->n_spans;
-
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (part->spans[mid].first + part->spans[mid].count <= profile)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return fg_lower_bound(i, 0, part->n_spans,
+                          part->spans[i].first + part->spans[i].count <= profile);
 }
 
 uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t count,

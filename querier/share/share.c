@@ -11,11 +11,11 @@
 #include <sys/random.h>
 
 enum {
-    PEERS_MAX = 1024,
-    THREADS = 2, /* they wait for the disk only; a page of the bucket comes by a callback */
+    PEERS_MAX = 1024, /* as a ring has members */
+    THREADS = 2,      /* they wait for the disk only; a page of the bucket comes by a callback */
 };
 
-static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
+static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS; /* dashboards ask every minute or so */
 
 #define CONF(field) FG_CONF_AT(struct qry_share_settings, field)
 

@@ -3,8 +3,8 @@
 #include "common/net/pbjson.h"
 
 enum {
-    ANSWER_MAX_BYTES = 64 * 1024 * 1024,
-    ARENA_MAX_BYTES = 8 * 1024 * 1024,
+    ANSWER_MAX_BYTES = 64 * 1024 * 1024, /* 65,536 tokens of a KiB */
+    ARENA_MAX_BYTES = 8 * 1024 * 1024,   /* a body of a MiB, as JSON and as messages */
 };
 
 #define SWAP_TIMEOUT_NS (20 * FG_SECOND_NS)

@@ -16,8 +16,8 @@
 #include "common/base/json_writer.h"
 
 enum {
-    FG_ADMIN_BODY_MAX_BYTES = 1024 * 1024,
-    FG_ADMIN_WHO_MAX_BYTES = 256,
+    FG_ADMIN_BODY_MAX_BYTES = 1024 * 1024, /* a limit may be 64 KiB of rules */
+    FG_ADMIN_WHO_MAX_BYTES = 256,          /* kind and id of the caller, for the registry; cut */
 };
 
 #define FG_ADMIN_DAY_NS (24 * FG_HOUR_NS)

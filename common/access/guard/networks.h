@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/base/slice.h"
 
-enum { FG_NETWORKS_MAX = 64 };
+enum { FG_NETWORKS_MAX = 64 }; /* compared one after another with each request */
 
 struct fg_networks {
     struct fg_network {

@@ -24,7 +24,7 @@ enum {
     CLIENT_WAITING_MAX = 256,
 };
 
-static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;
+static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS; /* two retries of SYN */
 static const int64_t TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t AWAY_AFTER_NS = 30 * FG_MINUTE_NS; /* three fetches failed */
 

@@ -24,7 +24,7 @@
 #include "common/runtime/condition.h"
 #include "common/runtime/metrics.h"
 
-enum { FG_ISSUERS_MAX = 16 };
+enum { FG_ISSUERS_MAX = 16 }; /* each has a connection and a list of keys */
 
 /* Texts; "": none. */
 struct fg_issuer_config {

@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 
 enum {
-    FG_DISCOVERY_MAX_BYTES = 64 * 1024,
+    FG_DISCOVERY_MAX_BYTES = 64 * 1024,     /* providers publish 1 to 6 KiB */
     FG_DISCOVERY_ARENA_BYTES = 1024 * 1024, /* always enough for one document */
     FG_ACCESS_URL_MAX_BYTES = 2048,
 };

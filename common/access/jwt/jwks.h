@@ -29,8 +29,8 @@
 #include <openssl/evp.h>
 
 enum {
-    FG_JWKS_MAX_BYTES = 64 * 1024,
-    FG_JWKS_KEYS_MAX = 64, /* in the text, also those that are skipped */
+    FG_JWKS_MAX_BYTES = 64 * 1024, /* providers publish 1 to 6 KiB */
+    FG_JWKS_KEYS_MAX = 64,         /* in the text, also those that are skipped */
     FG_JWK_ID_MAX_BYTES = 256,
 };
 

@@ -26,7 +26,7 @@
 #include "common/base/arena.h"
 
 enum {
-    FG_JWT_MAX_BYTES = 8 * 1024,
+    FG_JWT_MAX_BYTES = 8 * 1024,     /* what proxies pass on in a header line */
     FG_JWT_HEADER_MAX_BYTES = 1024,  /* decoded */
     FG_JWT_LEEWAY_S = 60,            /* clocks differ */
     FG_JWT_SUBJECT_MAX_BYTES = 512,  /* OpenID Connect allows 255 characters */

@@ -4,8 +4,8 @@
 #include <openssl/evp.h>
 
 enum {
-    ANSWER_MAX_BYTES = 64 * 1024,
-    ARENA_MAX_BYTES = 512 * 1024,
+    ANSWER_MAX_BYTES = 64 * 1024, /* a wrapped key has less than 4 KiB */
+    ARENA_MAX_BYTES = 512 * 1024, /* the answer as JSON */
     WHY_MAX_BYTES = 400,
 };
 

@@ -12,7 +12,7 @@
 enum {
     FG_BINDING_ID_CHARS = 16,
     FG_SUBJECT_MAX_BYTES = 1024,
-    FG_REVOKED_SESSIONS_MAX = 4096,
+    FG_REVOKED_SESSIONS_MAX = 4096, /* an entry goes after a day, with the sessions */
 };
 
 /* Writes the id of a binding, a hash of what it says. */

@@ -34,13 +34,13 @@
 enum {
     FG_COOKIE_MAX_BYTES = 3584, /* browsers take 4,096 with name and attributes (RFC 6265, 6.1) */
     FG_COOKIE_NONCE_BYTES = FG_SEAL_NONCE_BYTES,
-    FG_COOKIE_KEYS_MAX = 2,
-    FG_SESSION_CSRF_BYTES = 16,
-    FG_LOGIN_RANDOM_BYTES = 16,
+    FG_COOKIE_KEYS_MAX = 2,       /* this week's and the one before it */
+    FG_SESSION_CSRF_BYTES = 16,   /* 128 random bits cannot be guessed */
+    FG_LOGIN_RANDOM_BYTES = 16,   /* likewise */
     FG_LOGIN_VERIFIER_BYTES = 32, /* 43 characters in base64url, the least of RFC 7636 */
     FG_LOGIN_RETURN_MAX_BYTES = 1024,
-    FG_SESSION_IDLE_MAX_S = 8 * 3600,
-    FG_SESSION_MAX_S = 24 * 3600,
+    FG_SESSION_IDLE_MAX_S = 8 * 3600, /* a working day */
+    FG_SESSION_MAX_S = 24 * 3600,     /* then the provider says again who it is */
     FG_SESSION_RENEW_S = 300,
     FG_LOGIN_MAX_S = 600,     /* time for typing a password and a second factor */
     FG_SESSION_LEEWAY_S = 60, /* clocks of servers differ */

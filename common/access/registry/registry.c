@@ -10,10 +10,10 @@
 #include "common/net/pbjson.h"
 
 enum {
-    TOKENS_MAX = 65536,
-    LIMITS_MAX = 100, /* of a tenant; there are about forty */
+    TOKENS_MAX = 65536, /* every process reads all of them, every few seconds */
+    LIMITS_MAX = 100,   /* of a tenant; there are about forty */
     LIMIT_VALUE_MAX_BYTES = 64 * 1024,
-    MATCHERS_MAX_BYTES = 4096,
+    MATCHERS_MAX_BYTES = 4096, /* as a selector that people can still read */
 };
 
 /* Tokens that ended so long ago are forgotten when another one is created. */

@@ -1,5 +1,6 @@
 #include "common/access/registry/tenant_keys.h"
 
+#include "common/base/search.h"
 #include "common/model/tenant_id.h"
 
 static int cmp(const Access__TenantKey *key, struct fg_slice tenant, uint32_t version)
@@ -12,17 +13,7 @@ static int cmp(const Access__TenantKey *key, struct fg_slice tenant, uint32_t ve
 size_t fg_tenant_key_place(const Access__Registry *message, struct fg_slice tenant,
                            uint32_t version)
 {
-    size_t from = 0, to = message->n_keys;
-
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-
-        if (cmp(message->keys[mid], tenant, version) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, message->n_keys, cmp(message->keys[i], tenant, version) < 0);
 }
 
 const Access__TenantKey *fg_tenant_key_find(const Access__Registry *message, struct fg_slice tenant,

@@ -1,6 +1,7 @@
 #include "common/access/registry/token_uses.h"
 
 #include "common/base/hash.h"
+#include "common/base/search.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -209,18 +210,9 @@ enum fg_code fg_token_uses_check(const Access__TokenUses *message, struct fg_err
 
 int64_t fg_token_uses_last_ms(const Access__TokenUses *message, const char *id)
 {
-    size_t from = 0, to = message->n_uses;
+    size_t at = fg_lower_bound(i, 0, message->n_uses, strcmp(message->uses[i]->token, id) < 0);
 
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = strcmp(id, message->uses[middle]->token);
-
-        if (order == 0)
-            return message->uses[middle]->hour * FG_TOKEN_USE_PRECISION_MS;
-        if (order < 0)
-            to = middle;
-        else
-            from = middle + 1;
-    }
-    return 0;
+    if (at == message->n_uses || strcmp(message->uses[at]->token, id) != 0)
+        return 0;
+    return message->uses[at]->hour * FG_TOKEN_USE_PRECISION_MS;
 }

@@ -25,17 +25,17 @@
 #include "common/model/deletion.h"
 
 enum {
-    FG_BLOCKS_MAX = 65536,
+    FG_BLOCKS_MAX = 65536, /* daily blocks of a century, of fewer years if they are split */
     FG_BLOCKS_COVERED_MAX = FG_L0_SEGMENTS_MAX,
-    FG_BLOCKS_FROM_MAX = 4096, /* of one block */
-    FG_BLOCKS_GONE_MAX = 65536,
+    FG_BLOCKS_FROM_MAX = 4096,  /* of one block */
+    FG_BLOCKS_GONE_MAX = 65536, /* as many as there can be blocks */
     FG_BLOCKS_TOMBSTONES_MAX =
         FG_DELETIONS_MAX - 1, /* readers add what the tenant's retention says */
     FG_BLOCKS_SELECTOR_MAX_BYTES = 64 * 1024,
     FG_BLOCKS_ENDED_MAX = 64, /* deletions that were carried out: people look for the last ones */
     FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES = 1024,
-    FG_BLOCKS_LOST_MAX = 4096,
-    FG_BLOCKS_WHY_MAX_BYTES = 512,
+    FG_BLOCKS_LOST_MAX = 4096,               /* objects that people gave up, one by one */
+    FG_BLOCKS_WHY_MAX_BYTES = 512,           /* as an error has */
     FG_BLOCKS_SERVICE_MAX_BYTES = 64 * 1024, /* as a block's directory allows */
 };
 

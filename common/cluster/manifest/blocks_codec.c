@@ -29,6 +29,8 @@
 
 static const struct fg_envelope envelope = {"manifest", "FGTM", 1, FG_MANIFEST_MAX_BYTES};
 
+/* The least bytes that elements take. fg_envelope_list() refuses a count that the rest of the
+ * input has no room for. */
 enum {
     COVERED_MIN_BYTES = 1,
     BLOCK_MIN_BYTES = 1 + 48,

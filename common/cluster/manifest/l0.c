@@ -1,5 +1,7 @@
 #include "common/cluster/manifest/l0.h"
 
+#include "common/base/search.h"
+
 #include <stdlib.h>
 
 struct fg_l0 fg_l0_none(void)
@@ -12,17 +14,7 @@ struct fg_l0 fg_l0_none(void)
 /* Returns the index of the name, or the index where it belongs. */
 static uint32_t tenant_place(const struct fg_l0 *l0, struct fg_slice tenant)
 {
-    uint32_t low = 0, high = l0->n_tenants;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (fg_slice_cmp(l0->tenants[middle].name, tenant) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, 0, l0->n_tenants, fg_slice_cmp(l0->tenants[i].name, tenant) < 0);
 }
 
 uint32_t fg_l0_tenant(const struct fg_l0 *l0, struct fg_slice tenant)
@@ -34,17 +26,7 @@ uint32_t fg_l0_tenant(const struct fg_l0 *l0, struct fg_slice tenant)
 
 static uint32_t writer_place(const struct fg_l0 *l0, struct fg_id id)
 {
-    uint32_t low = 0, high = l0->n_writers;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (fg_id_cmp(l0->writers[middle].id, id) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return fg_lower_bound(i, 0, l0->n_writers, fg_id_cmp(l0->writers[i].id, id) < 0);
 }
 
 const struct fg_l0_writer *fg_l0_writer(const struct fg_l0 *l0, struct fg_id id)
@@ -56,34 +38,18 @@ const struct fg_l0_writer *fg_l0_writer(const struct fg_l0 *l0, struct fg_id id)
 
 const struct fg_l0_segment *fg_l0_segment(const struct fg_l0 *l0, uint64_t generation)
 {
-    uint32_t low = 0, high = l0->n_segments;
+    uint32_t at = fg_lower_bound(i, 0, l0->n_segments, l0->segments[i].generation < generation);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (l0->segments[middle].generation < generation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < l0->n_segments && l0->segments[low].generation == generation ? &l0->segments[low]
-                                                                              : NULL;
+    return at < l0->n_segments && l0->segments[at].generation == generation ? &l0->segments[at]
+                                                                            : NULL;
 }
 
 const struct fg_l0_part *fg_l0_part(const struct fg_l0_segment *segment, uint32_t tenant)
 {
-    uint32_t low = 0, high = segment->n_parts;
+    uint32_t at = fg_lower_bound(i, 0, segment->n_parts, segment->parts[i].tenant < tenant);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (segment->parts[middle].tenant < tenant)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < segment->n_parts && segment->parts[low].tenant == tenant ? &segment->parts[low]
-                                                                          : NULL;
+    return at < segment->n_parts && segment->parts[at].tenant == tenant ? &segment->parts[at]
+                                                                        : NULL;
 }
 
 /* A walk over all: only the sweep for orphans asks, a few times in a page. */

@@ -27,11 +27,11 @@
 #include "common/model/usage.h"
 
 enum {
-    FG_L0_SEGMENTS_MAX = 16384,
-    FG_L0_PARTS_MAX = 1 << 20, /* tenants of all segments, summed */
-    FG_L0_TENANTS_MAX = 65536,
-    FG_L0_WRITERS_MAX = 4096,
-    FG_L0_GONE_MAX = 65536,
+    FG_L0_SEGMENTS_MAX = 16384, /* a day of 100 ingesters, if no compactor runs */
+    FG_L0_PARTS_MAX = 1 << 20,  /* tenants of all segments, summed */
+    FG_L0_TENANTS_MAX = 65536,  /* as the registry of access and the limits can tell apart */
+    FG_L0_WRITERS_MAX = 4096,   /* four times the members of a ring */
+    FG_L0_GONE_MAX = 65536,     /* four times the live segments */
     FG_MANIFEST_MAX_BYTES = 32 * 1024 * 1024,    /* of an object, either kind of manifest */
     FG_MANIFEST_ARENA_BYTES = 128 * 1024 * 1024, /* enough for a manifest of that size */
 };

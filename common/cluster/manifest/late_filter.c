@@ -1,26 +1,23 @@
 #include "common/cluster/manifest/late_filter.h"
 
+#include "common/base/search.h"
+
 #include <stdlib.h>
 
 bool fg_late_filter_has(const struct fg_late_filter *filter, uint16_t shard, uint32_t window)
 {
-    uint32_t low = 0, high = filter->n_runs;
+    const struct fg_late_filter_run *runs = filter->runs;
+    uint32_t at;
 
     /* Outside of the exact windows the answer is "yes", which costs a look and no more. A wrong
      * "no" would store a profile twice. */
     if (window < filter->below || window >= filter->above)
         return true;
-    while (low < high) { /* the first run that does not end before it */
-        uint32_t middle = low + (high - low) / 2;
-        const struct fg_late_filter_run *run = &filter->runs[middle];
-
-        if (run->window < window || (run->window == window && run->last < shard))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < filter->n_runs && filter->runs[low].window == window &&
-           filter->runs[low].first <= shard;
+    /* The first run that does not end before it. */
+    at = fg_lower_bound(i, 0, filter->n_runs,
+                        runs[i].window < window ||
+                            (runs[i].window == window && runs[i].last < shard));
+    return at < filter->n_runs && runs[at].window == window && runs[at].first <= shard;
 }
 
 static int compare(const void *left, const void *right)

@@ -34,7 +34,7 @@
 #include "common/cluster/membership/name.h"
 
 enum {
-    FG_MEMBERS_MAX = 256,
+    FG_MEMBERS_MAX = 256, /* all of them write one object, so more would collide all the time */
     FG_MEMBER_LIST_MAX_BYTES = 256 * 1024, /* 256 members with the longest names and all their
                                               notices take 184,000 */
     FG_MEMBER_LIST_ARENA_BYTES = 4 * FG_MEMBER_LIST_MAX_BYTES,

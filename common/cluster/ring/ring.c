@@ -1,5 +1,7 @@
 #include "common/cluster/ring/ring.h"
 
+#include "common/base/search.h"
+
 struct fg_ring fg_ring_none(void)
 {
     return (struct fg_ring){0};
@@ -12,54 +14,30 @@ uint64_t fg_ring_newest(const struct fg_ring *ring)
 
 uint32_t fg_ring_find(const struct fg_ring *ring, struct fg_slice name)
 {
-    uint32_t low = 0, high = ring->n_members;
+    uint32_t at =
+        fg_lower_bound(i, 0, ring->n_members, fg_slice_cmp(ring->members[i].name, name) < 0);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (fg_slice_cmp(ring->members[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < ring->n_members && fg_slice_eq(ring->members[low].name, name) ? low
-                                                                               : FG_RING_NO_MEMBER;
+    return at < ring->n_members && fg_slice_eq(ring->members[at].name, name) ? at
+                                                                             : FG_RING_NO_MEMBER;
 }
 
 const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revision,
                                              uint32_t member)
 {
-    uint32_t low = 0, high = revision->n_places;
+    uint32_t at = fg_lower_bound(i, 0, revision->n_places, revision->places[i].member < member);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (revision->places[middle].member < member)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < revision->n_places && revision->places[low].member == member
-               ? &revision->places[low]
-               : NULL;
+    return at < revision->n_places && revision->places[at].member == member ? &revision->places[at]
+                                                                            : NULL;
 }
 
 uint32_t fg_ring_shard_factor_place(const struct fg_ring *ring, struct fg_slice tenant,
                                     bool *ret_there)
 {
-    uint32_t low = 0, high = ring->n_shard_factors;
+    uint32_t at = fg_lower_bound(i, 0, ring->n_shard_factors,
+                                 fg_slice_cmp(ring->shard_factors[i].tenant, tenant) < 0);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (fg_slice_cmp(ring->shard_factors[middle].tenant, tenant) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *ret_there =
-        low < ring->n_shard_factors && fg_slice_eq(ring->shard_factors[low].tenant, tenant);
-    return low;
+    *ret_there = at < ring->n_shard_factors && fg_slice_eq(ring->shard_factors[at].tenant, tenant);
+    return at;
 }
 
 unsigned fg_ring_shard_factor_at(const struct fg_ring *ring, struct fg_slice tenant,

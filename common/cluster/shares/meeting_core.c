@@ -12,7 +12,7 @@ enum {
 };
 
 static const int64_t SWEEP_NS = FG_MINUTE_NS;
-static const double DEMAND_MAX = 1e15;
+static const double DEMAND_MAX = 1e15; /* bytes per second: sums stay exact */
 
 static const struct fg_envelope envelope = {
     .what = "counts of tenants", .magic = "FGLC", .version = 1, .max_bytes = FG_MEETING_MAX_BYTES};

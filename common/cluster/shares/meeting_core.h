@@ -28,13 +28,13 @@
 #include "common/model/tenant_quota.h"
 
 enum {
-    FG_MEETING_TENANTS_MAX = 65536,
-    FG_MEETING_PROCESSES_MAX = 1024,
+    FG_MEETING_TENANTS_MAX = 65536,  /* as FG_QUOTA_TENANTS_MAX */
+    FG_MEETING_PROCESSES_MAX = 1024, /* as a ring has members */
     FG_MEETING_COUNTS_MAX = 64, /* of a tenant; then those of processes that are gone become one */
     FG_MEETING_MAX_BYTES = 32 * 1024 * 1024, /* of the stored value */
 };
 
-#define FG_MEETING_SILENT_NS (15 * FG_SECOND_NS)
+#define FG_MEETING_SILENT_NS (15 * FG_SECOND_NS) /* seven rounds of two seconds were missed */
 
 struct fg_meeting;
 

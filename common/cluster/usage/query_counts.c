@@ -1,6 +1,7 @@
 #include "common/cluster/usage/query_counts.h"
 
 #include "common/base/envelope.h"
+#include "common/base/search.h"
 #include "common/model/tenant_id.h"
 
 static const struct fg_envelope envelope = {"query counts", "FGUQ", 1, FG_QUERY_COUNTS_MAX_BYTES};
@@ -10,17 +11,7 @@ enum { COUNT_MIN_BYTES = 1 + 5 };
 /* Returns the number of the first item whose tenant is not before this one. */
 static uint32_t place_of(const struct fg_query_counts *counts, struct fg_slice tenant)
 {
-    uint32_t from = 0, to = counts->count;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (fg_slice_cmp(counts->items[mid].tenant, tenant) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, counts->count, fg_slice_cmp(counts->items[i].tenant, tenant) < 0);
 }
 
 const struct fg_query_count *fg_query_counts_find(const struct fg_query_counts *counts,

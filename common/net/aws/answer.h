@@ -6,7 +6,7 @@
 #include "common/base/err.h"
 #include "common/net/aws/sign.h"
 
-enum { FG_AWS_CODE_BYTES = 64 };
+enum { FG_AWS_CODE_BYTES = 64 }; /* codes are one word, such as NoSuchKey */
 
 /* <Error><Code>NoSuchKey</Code><Message>…</Message></Error>; STS puts it into an <ErrorResponse>.
  */

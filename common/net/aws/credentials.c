@@ -10,15 +10,15 @@
 #include <openssl/crypto.h>
 
 enum {
-    STS_TRIES = 3,
-    ANSWER_MAX_BYTES = 64 * 1024,
-    KEY_FILE_MAX_BYTES = 16 * 1024,
+    STS_TRIES = 3,                  /* a fault of seconds; after it AGAIN_NS */
+    ANSWER_MAX_BYTES = 64 * 1024,   /* the answer of AssumeRoleWithWebIdentity has about 2 KiB */
+    KEY_FILE_MAX_BYTES = 16 * 1024, /* a session token has 1 or 2 KiB */
     URL_MAX_BYTES = 512,
 };
 
-static const int64_t FILES_EVERY_NS = 30 * FG_SECOND_NS;
-static const int64_t AGAIN_NS = 5 * FG_SECOND_NS; /* after a failure */
-static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS; /* of the keys' end */
+static const int64_t FILES_EVERY_NS = 30 * FG_SECOND_NS; /* rotated keys overlap for minutes */
+static const int64_t AGAIN_NS = 5 * FG_SECOND_NS;        /* after a failure */
+static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS;        /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
 

@@ -5,7 +5,7 @@ enum {
     BODY_FIRST_BYTES = 4096, /* room for the first piece of a body of unknown length */
 };
 
-#define BODY_GRACE_NS (5 * FG_SECOND_NS)
+#define BODY_GRACE_NS (5 * FG_SECOND_NS) /* a slow start of TCP is no slow sender */
 
 static enum fg_http_refusal check_expectation(struct fg_http_request *req)
 {

@@ -7,7 +7,7 @@
  */
 #include "common/net/http/impl.h"
 
-#define LINGER_NS (2 * FG_SECOND_NS)
+#define LINGER_NS (2 * FG_SECOND_NS) /* a few round trips, for the peer to read the answer */
 
 void fg_http_conn_init(struct fg_http_conn *conn, struct fg_http_loop *owner,
                        const struct fg_http_io *io, int64_t now_mono_ns)

@@ -7,9 +7,9 @@
 enum {
     BACKLOG = 1024,          /* the kernel cuts it to net.core.somaxconn */
     REFUSALS_AT_A_TIME = 64, /* connections over the limit that still get an answer */
-    TICK_MIN_MS = 5,
-    TICK_MAX_MS = 500,
-    TICK_DRAIN_MS = 20,
+    TICK_MIN_MS = 5,         /* with time limits of 20 ms or less */
+    TICK_MAX_MS = 500,       /* how late a time limit of seconds may be noticed */
+    TICK_DRAIN_MS = 20,      /* a shutdown ends as soon as the last request has */
 };
 
 /* --- the list --- */

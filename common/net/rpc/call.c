@@ -34,8 +34,8 @@ struct fg_rpc_frame fg_call_frame(const struct fg_call *call, uint64_t cluster)
 
 /* --- how a peer does --- */
 
-enum { BAD_FAILURES = 3 };
-static const int64_t BAD_NS = 10 * FG_SECOND_NS;
+enum { BAD_FAILURES = 3 };                       /* in a row: one or two may be a lost packet */
+static const int64_t BAD_NS = 10 * FG_SECOND_NS; /* then it is asked again */
 
 static void note_answer(const struct fg_call *call)
 {

@@ -15,7 +15,7 @@ enum {
     ANSWERS_MAX_BYTES = 256 * 1024 * 1024,  /* as the default above */
     REQUESTS_MAX_BYTES = 512 * 1024 * 1024, /* a single server, which calls only itself */
     REQUESTS_LEAST_BYTES = 16 * 1024 * 1024,
-    CONNECTIONS_MAX = 256,
+    CONNECTIONS_MAX = 256, /* as of memory_max_bytes of 4 GiB */
     CONNECTIONS_LEAST = 32,
     CONNECTIONS_MOST = 4096, /* descriptors are counted, too */
     SHARE = 8,               /* of memory_max_bytes: an eighth for each of both */

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 enum {
-    CHECK_MS = 250,
+    CHECK_MS = 250,      /* how late a connection is noticed to be missing */
     QUICK_CHECKS = 4,    /* a second: more than a round trip, a name and a handshake take */
     PATIENT_CHECKS = 60, /* a quarter of a minute: more than two name servers take */
     RECONNECT_MIN_MS = 20,

@@ -21,7 +21,7 @@
 #include "common/net/pem.h"
 
 enum {
-    FG_SECRETS_MAX = 4,
+    FG_SECRETS_MAX = 4,       /* a rotation needs two; each is tried in a handshake */
     FG_SECRET_MIN_BYTES = 32, /* "openssl rand -hex 32" has 64 */
     FG_SECRET_KEY_BYTES = 32,
     FG_SECRET_IDENTITY_BYTES = 17, /* with its NUL */

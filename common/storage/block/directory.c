@@ -3,6 +3,7 @@
  * said where it is written (writer.c).
  */
 #include "common/base/crc32c.h"
+#include "common/base/search.h"
 #include "common/storage/block/reader_impl.h"
 
 enum {
@@ -337,17 +338,8 @@ enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes
 uint32_t fg_block_part_find(const struct fg_block_directory *directory, struct fg_slice tenant,
                             struct fg_slice service)
 {
-    uint32_t from = 0, to = directory->n_parts;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (name_cmp(&directory->parts[mid], tenant, service) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, directory->n_parts,
+                          name_cmp(&directory->parts[i], tenant, service) < 0);
 }
 
 /* ---- sections of a part ---- */

@@ -1,20 +1,12 @@
 /* Which pages to fetch. */
+#include "common/base/search.h"
 #include "common/storage/block/reader_impl.h"
 
 uint32_t fg_block_page_of(const struct fg_block_pages *pages, uint32_t profile)
 {
-    uint32_t from = 0, to = pages->count;
-
     /* The first page that ends behind the profile; pages ascend without gaps. */
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (pages->pages[mid].first + pages->pages[mid].items <= profile)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, pages->count,
+                          pages->pages[i].first + pages->pages[i].items <= profile);
 }
 
 void fg_block_pages_mark(const struct fg_block_pages *pages, uint32_t first, uint32_t count,

@@ -2,6 +2,7 @@
  * A part's page table, labels and series. What is stored is said where it is written (writer.c,
  * write_series.c).
  */
+#include "common/base/search.h"
 #include "common/storage/block/reader_impl.h"
 
 enum {
@@ -600,18 +601,9 @@ uint64_t fg_block_guess_chunks(const struct fg_block_part *part)
 
 uint32_t fg_block_chunk_of(const struct fg_block_index *index, uint32_t profile)
 {
-    uint32_t from = 0, to = index->n_chunks;
-
     fg_assert(profile < index->part->n_profiles);
-    while (to - from > 1) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (index->chunks[mid].first <= profile)
-            from = mid;
-        else
-            to = mid;
-    }
-    return from;
+    /* Before the first chunk that begins behind the profile; the first begins at 0. */
+    return fg_lower_bound(i, 1, index->n_chunks, index->chunks[i].first <= profile) - 1;
 }
 
 struct fg_profile_type fg_block_profile_type(const struct fg_block_series_row *series,

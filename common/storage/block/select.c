@@ -3,6 +3,7 @@
  * each value instead of once for each series; what it says of the labels made from the type is
  * asked once for each row of series with the same schema and name, which are adjacent.
  */
+#include "common/base/search.h"
 #include "common/storage/block/reader_impl.h"
 
 #define TYPE_LABELS                                                                                \
@@ -26,17 +27,7 @@ static bool is_of_type(const struct fg_matcher *matcher)
 /* The first posting whose name is not before `name`. */
 static uint32_t posting_of(const struct fg_block_index *index, struct fg_slice name)
 {
-    uint32_t from = 0, to = index->n_postings;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (fg_slice_cmp(index->postings[mid].name, name) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 0, index->n_postings, fg_slice_cmp(index->postings[i].name, name) < 0);
 }
 
 /* Takes out of `live` the series that do not match. A series without the label has the value "". */

@@ -6,6 +6,7 @@
 #include "common/storage/block/verify.h"
 
 #include "common/base/crc32c.h"
+#include "common/base/search.h"
 #include "common/storage/block/reader_impl.h"
 
 /* A part on its way. */
@@ -201,19 +202,12 @@ static struct fg_block_group *find_group(struct fg_block_group *groups, uint32_t
                                          uint16_t shard, uint32_t window)
 {
     uint64_t wanted = (uint64_t)shard << 32 | window;
-    uint32_t from = 0, to = count;
+    uint32_t at =
+        fg_lower_bound(i, 0, count, ((uint64_t)groups[i].shard << 32 | groups[i].window) < wanted);
 
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (((uint64_t)groups[mid].shard << 32 | groups[mid].window) < wanted)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    if (from == count || groups[from].shard != shard || groups[from].window != window)
+    if (at == count || groups[at].shard != shard || groups[at].window != window)
         return NULL;
-    return &groups[from];
+    return &groups[at];
 }
 
 /* Takes every profile out of its group. If count and digest of all groups end at zero, they were

@@ -9,6 +9,7 @@
  *         varint n; n times: varint rank - that before, le64 span, trace 16 bytes, varint value of
  *         each type
  */
+#include "common/base/search.h"
 #include "common/storage/block/numbers.h"
 #include "common/storage/block/writer_impl.h"
 
@@ -76,17 +77,7 @@ static int by_uses(const void *a, const void *b)
  */
 static uint32_t class_of(const uint32_t *sorted, uint32_t count, uint32_t uses)
 {
-    uint32_t from = 0, to = count;
-
-    while (to - from > 1) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (sorted[mid] >= uses)
-            from = mid;
-        else
-            to = mid;
-    }
-    return from;
+    return fg_lower_bound(i, 1, count, sorted[i] >= uses) - 1;
 }
 
 /* Distinct numbers of uses into sorted, descending; the ranks at which they begin into firsts. */
@@ -333,17 +324,9 @@ static int by_link(const void *a, const void *b, void *arg)
 
 static bool has_rank(const struct fg_block_set *set, uint32_t rank)
 {
-    uint32_t from = 0, to = set->count;
+    uint32_t at = fg_lower_bound(i, 0, set->count, set->ranks[i] < rank);
 
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (set->ranks[mid] < rank)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from < set->count && set->ranks[from] == rank;
+    return at < set->count && set->ranks[at] == rank;
 }
 
 static enum fg_code rank_links(struct fg_block_writer *writer,

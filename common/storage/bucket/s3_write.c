@@ -20,14 +20,14 @@
 enum {
     ARENA_BYTES = 2 * 1024 * 1024, /* names, tags, the list of 10,000 parts */
     MD5_BYTES = 16,
-    MD5_TEXT_BYTES = 25,
-    TAG_TEXT_BYTES = 2 * FG_ID_BYTES + 1,
-    PARTS_MAX = 10000, /* S3's limit */
-    UPLOADS_MAX = 3,   /* a whole upload from its start, when the store gives it up */
-    PAGES_MAX = 1000,  /* of unfinished uploads; to end some day whatever the store says */
+    MD5_TEXT_BYTES = 25,                  /* base64 of 16 bytes, and a NUL */
+    TAG_TEXT_BYTES = 2 * FG_ID_BYTES + 1, /* hexadecimal, and a NUL */
+    PARTS_MAX = 10000,                    /* S3's limit */
+    UPLOADS_MAX = 3,  /* a whole upload from its start, when the store gives it up */
+    PAGES_MAX = 1000, /* of unfinished uploads; to end some day whatever the store says */
 };
 
-static const int64_t ABORT_TIMEOUT_NS = 10 * FG_SECOND_NS;
+static const int64_t ABORT_TIMEOUT_NS = 10 * FG_SECOND_NS; /* else a sweep ends it */
 static const int64_t SETTLE_TIMEOUT_NS = 5 * FG_SECOND_NS; /* where there is no deadline */
 static const int64_t STALE_NS = 24 * FG_HOUR_NS;
 

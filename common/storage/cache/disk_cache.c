@@ -28,12 +28,12 @@
 #include <unistd.h>
 
 enum {
-    PATH_MAX_BYTES = 4096,
+    PATH_MAX_BYTES = 4096,         /* PATH_MAX of Linux */
     NAME_MAX_BYTES = 64,           /* of a file in the folder */
     FILES_WANTED = 64,             /* what goes at a time is a 64th of all */
     ENTRY_LEAST_BYTES = 16 * 1024, /* on average, so that the index has an end */
     ENTRIES_MIN = 1024,
-    ENTRIES_MAX = 1024 * 1024,
+    ENTRIES_MAX = 1024 * 1024,          /* bounds the memory of the index */
     QUEUE_MAX_BYTES = 32 * 1024 * 1024, /* as much as one question has under way */
     NONE = 0,                           /* no entry; entries[0] is not used */
 };

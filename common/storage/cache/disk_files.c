@@ -19,7 +19,7 @@ enum {
     MAGIC = 0x63644746, /* "FGdc" */
     CHECKED_FROM = 8,   /* bytes of an entry that its checksum is of */
     NUMBER_DIGITS = 16,
-    PATH_MAX_BYTES = 4096,
+    PATH_MAX_BYTES = 4096, /* PATH_MAX of Linux */
 };
 
 /* ---- entries ---- */

@@ -2,6 +2,7 @@
  * The plan of all sources. Those made of others stand above them: of each such, either itself is
  * read, or the best of what is below it; what is below but not among the sources cannot be read.
  */
+#include "common/base/search.h"
 #include "common/storage/rollup/plan_impl.h"
 
 /* A derived source, which can be read in place of its children. */
@@ -103,23 +104,14 @@ static enum fg_code find_grounds(struct rollup_planning *planning, struct fg_err
 /* Finds a source with profiles, or a missing one. NULL: the id is that of a derived source. */
 static struct ground *find_ground(const struct rollup_planning *planning, struct fg_id id)
 {
-    uint32_t from = 0, to = planning->n_grounds;
+    struct ground *grounds = planning->grounds;
+    uint32_t at = fg_lower_bound(i, 0, planning->n_grounds, fg_id_cmp(grounds[i].id, id) < 0);
 
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        struct ground *ground = &planning->grounds[middle];
-        int order = fg_id_cmp(ground->id, id);
-
-        if (order == 0)
-            return ground->source != FG_MAP_NONE && is_derived(&planning->sources[ground->source])
-                       ? NULL
-                       : ground;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return NULL;
+    if (at == planning->n_grounds || !fg_id_eq(grounds[at].id, id))
+        return NULL;
+    return grounds[at].source != FG_MAP_NONE && is_derived(&planning->sources[grounds[at].source])
+               ? NULL
+               : &grounds[at];
 }
 
 static enum fg_code prepare(struct rollup_planning *planning, struct fg_err *err)

@@ -1,4 +1,5 @@
 /* Finds what a source has for a query: spans of time, keys, and the rows that can be used. */
+#include "common/base/search.h"
 #include "common/storage/rollup/plan_impl.h"
 
 enum { DEPTH_MAX = 16 }; /* of spans in each other; deeper ones are not used */
@@ -92,20 +93,9 @@ static void make_spans(struct fg_plan_work *work, uint32_t first, uint32_t end)
 /* Returns the number of a span; FG_MAP_NONE: it crossed another one. */
 static uint32_t find_span(const struct fg_plan_work *work, const struct fg_plan_span *span)
 {
-    uint32_t from = 0, to = work->n_spans;
+    uint32_t at = fg_lower_bound(i, 0, work->n_spans, compare_spans(&work->spans[i], span) < 0);
 
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        int order = compare_spans(&work->spans[middle], span);
-
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return FG_MAP_NONE;
+    return at < work->n_spans && compare_spans(&work->spans[at], span) == 0 ? at : FG_MAP_NONE;
 }
 
 /* ---- keys ---- */
@@ -324,18 +314,11 @@ static void make_entries(struct fg_plan_work *work, uint32_t first, uint32_t end
 /* Finds the first entry of a key over this span or one after it; n_entries: there is none. */
 static uint32_t find_entry(const struct fg_plan_work *work, uint32_t span, uint32_t key)
 {
-    uint32_t from = 0, to = work->n_entries;
+    const struct fg_plan_entry *entries = work->entries;
 
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        const struct fg_plan_entry *entry = &work->entries[middle];
-
-        if (entry->key < key || (entry->key == key && entry->span < span))
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
+    return fg_lower_bound(i, 0, work->n_entries,
+                          entries[i].key < key ||
+                              (entries[i].key == key && entries[i].span < span));
 }
 
 const struct fg_rollup_row *fg_plan_find_row(const struct fg_plan_work *work, uint32_t span,

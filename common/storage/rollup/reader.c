@@ -4,6 +4,8 @@
 #include "common/base/crc32c.h"
 #include "common/storage/block/pack.h"
 
+/* The least bytes that elements take: a count that the rest of the section has no room for is
+ * refused. */
 enum {
     TYPE_MIN_BYTES = 5,
     LABEL_MIN_BYTES = 2,

@@ -32,7 +32,7 @@ SERVICES = ("api", "shop")
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 WAIT_S = 60
 SETTINGS = ["--multitenancy_enabled", "true", "--compactor.hour_delay", "0s", "--compactor.day_delay", "7d",
-            "--compactor.retire_after", "0s", "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s",
+            "--compactor.retire_after", "0s", "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s",
             "--querier.manifest_age", "1s"]
 
 

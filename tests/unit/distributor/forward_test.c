@@ -421,7 +421,7 @@ static void circles_are_refused(void **state)
     struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
 
     put(f, &batch, true);
-    assert_int_equal(forward_by(f, circle, FG_COUNT(circle)), 400);
+    assert_int_equal(forward_by(f, circle, FG_COUNT(circle)), 409);
     assert_body_has(f, "servers forward in a circle");
     put(f, &batch, true);
     assert_int_equal(forward_by(f, chain, 0), 400);

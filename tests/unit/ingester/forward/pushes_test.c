@@ -185,7 +185,7 @@ static void full_queue_refuses_pushes_of_its_tenants_only(void **state)
 /* Returns how many chunks were evicted. */
 static uint64_t count_evicted(struct head *head)
 {
-    static const char name[] = "flamegrid_ingester_rounds_forgotten_total ";
+    static const char name[] = "flamegrid_ingester_head_chunks_evicted_total ";
     struct fg_slice text;
     struct fg_buf out;
     uint64_t count = 0;
