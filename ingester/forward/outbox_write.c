@@ -210,6 +210,10 @@ static bool write_all(struct ing_outbox *outbox)
             outbox->failures++;
         (void)pthread_cond_broadcast(&outbox->moved);
     }
+    if (code == FG_OK) { /* nothing is left to write: who asked for it need not wait any more */
+        outbox->written = outbox->writing.number;
+        (void)pthread_cond_broadcast(&outbox->moved);
+    }
     (void)pthread_mutex_unlock(&outbox->lock);
     fg_store_batch_done(&batch);
     /* The writer tells of the fault itself (head_writer.h); this says what follows from it. */

@@ -602,6 +602,9 @@ static void drop_takes_what_waits_and_later_what_is_taken(void **state)
     assert_int_equal(numbers(f, 0).done, 1);
     assert_int_equal(numbers(f, 0).pending_profiles, 0);
     assert_int_equal(numbers(f, 1).pending_profiles, 50);
+    /* With nothing to drop there is nothing to wait for. */
+    assert_int_equal(ing_outbox_drop(f->run.outbox, 0, &profiles, &err), FG_OK);
+    assert_int_equal(profiles, 0);
     restart(f);
     assert_true(nothing_waits(f, 0));
 }
