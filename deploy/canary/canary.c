@@ -44,7 +44,10 @@ static void make_journal(struct canary *canary)
     };
 
     canary->start_mono_ns = canary_now_ns();
-    canary->journal = canary_journal_create(&shape, KEPT_MAX, PENDING_MAX);
+    /* Those that are on their way count, too. */
+    canary->journal = canary_journal_create(
+        &shape, KEPT_MAX,
+        PENDING_MAX + (uint32_t)(config->lag_ns / FG_MS_NS / config->interval_ms));
     (void)snprintf(canary->run, sizeof canary->run, "%016llx", (unsigned long long)shape.seed);
 }
 
@@ -233,7 +236,8 @@ struct canary_sums canary_sums(struct canary *canary)
 
     (void)pthread_mutex_lock(&canary->lock);
     /* Metrics are atomic; the journal needs its lock. */
-    sums.pending = canary_journal_n_pending(canary->journal);
+    sums.pending =
+        canary_journal_n_pending(canary->journal) - canary_journal_n_on_their_way(canary->journal);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;
 }

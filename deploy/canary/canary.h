@@ -21,6 +21,7 @@ struct canary_config {
     int64_t interval_ms;      /* between two profiles */
     int64_t read_interval_ns; /* between two queries of one asker */
     int64_t window_ns;        /* queries go back so far; 0: to the beginning */
+    int64_t lag_ns; /* answers may lack what was acknowledged since so long; 0: they may not */
     unsigned senders, askers;
     struct fg_registry *registry; /* borrowed */
 };

@@ -10,8 +10,9 @@ enum {
 
 struct pending {
     uint64_t number;
-    int64_t retry_mono_ns; /* INT64_MAX: it is being sent */
+    int64_t retry_mono_ns; /* INT64_MAX: it is being sent, or was acknowledged */
     uint32_t attempts;
+    int64_t settled_mono_ns; /* it was acknowledged, and is settled then; 0: it was not */
 };
 
 struct unseen {
@@ -28,7 +29,7 @@ struct canary_journal {
     int64_t *sums;     /* [cells] of what is before kept */
     uint64_t n_settled;
     struct pending *pending;
-    uint32_t n_pending, pending_max;
+    uint32_t n_pending, pending_max, n_on_their_way;
     struct unseen unseen[UNSEEN_MAX];
     uint32_t n_unseen;
 };
@@ -140,7 +141,8 @@ bool canary_journal_issue(struct canary_journal *journal, uint64_t number)
         return false;
     fold(journal, number + 1);
     journal->next = number + 1;
-    journal->pending[journal->n_pending++] = (struct pending){number, INT64_MAX, 0};
+    journal->pending[journal->n_pending++] =
+        (struct pending){.number = number, .retry_mono_ns = INT64_MAX};
     fg_assert(journal->kept < journal->next && journal->n_pending <= journal->pending_max);
     return true;
 }
@@ -156,9 +158,9 @@ static uint32_t find_pending(const struct canary_journal *journal, uint64_t numb
     return at;
 }
 
-void canary_journal_settle(struct canary_journal *journal, uint64_t number, int64_t mono_ns)
+static void settle_at(struct canary_journal *journal, uint32_t at, int64_t mono_ns)
 {
-    uint32_t at = find_pending(journal, number);
+    uint64_t number = journal->pending[at].number;
 
     /* Pending profiles are in no order. */
     journal->pending[at] = journal->pending[--journal->n_pending];
@@ -171,6 +173,34 @@ void canary_journal_settle(struct canary_journal *journal, uint64_t number, int6
     fg_bits_set(journal->settled, number % journal->kept_max);
     if (journal->n_unseen < UNSEEN_MAX)
         journal->unseen[journal->n_unseen++] = (struct unseen){number, mono_ns};
+}
+
+void canary_journal_settle(struct canary_journal *journal, uint64_t number, int64_t mono_ns)
+{
+    settle_at(journal, find_pending(journal, number), mono_ns);
+}
+
+void canary_journal_settle_later(struct canary_journal *journal, uint64_t number,
+                                 int64_t settled_mono_ns)
+{
+    journal->pending[find_pending(journal, number)].settled_mono_ns = settled_mono_ns;
+    journal->n_on_their_way++;
+}
+
+bool canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns)
+{
+    bool ripe = false;
+
+    for (uint32_t i = journal->n_pending; i-- > 0;) {
+        int64_t settled_mono_ns = journal->pending[i].settled_mono_ns;
+
+        if (settled_mono_ns == 0 || settled_mono_ns > mono_ns)
+            continue;
+        settle_at(journal, i, settled_mono_ns);
+        journal->n_on_their_way--;
+        ripe = true;
+    }
+    return ripe;
 }
 
 void canary_journal_postpone(struct canary_journal *journal, uint64_t number, int64_t retry_mono_ns)
@@ -204,6 +234,11 @@ bool canary_journal_retry(struct canary_journal *journal, int64_t mono_ns, uint6
 uint32_t canary_journal_n_pending(const struct canary_journal *journal)
 {
     return journal->n_pending;
+}
+
+uint32_t canary_journal_n_on_their_way(const struct canary_journal *journal)
+{
+    return journal->n_on_their_way;
 }
 
 uint64_t canary_journal_n_settled(const struct canary_journal *journal)
@@ -281,7 +316,7 @@ static int by_cell(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-/* Lists profiles without an acknowledgement: the server may have stored them or not. */
+/* Lists profiles that are pending: the server that is asked may have stored them or not. */
 static void expect_maybes(const struct canary_journal *journal,
                           struct canary_journal_expected *expected)
 {

@@ -12,6 +12,9 @@
  *               '---'                    settled: every answer has to have it, once.
  *       refused, or no answer
  *
+ * Where one server is sent to and another one asked, a profile stays pending for a while after its
+ * 2xx: it is on its way.
+ *
  * Pure: no clock, no lock, no socket. Thread: one at a time. Memory: bounded by the arguments of
  * canary_journal_create(). Settled numbers older than kept_max become sums, so only ranges since
  * the beginning can include them.
@@ -75,6 +78,14 @@ bool canary_journal_issue(struct canary_journal *journal, uint64_t number) fg_mu
 /* Notes that the profile was acknowledged at that time. */
 void canary_journal_settle(struct canary_journal *journal, uint64_t number, int64_t mono_ns);
 
+/* Notes that the profile was acknowledged, and counts as settled from that time on: when
+ * canary_journal_ripen() is called. */
+void canary_journal_settle_later(struct canary_journal *journal, uint64_t number,
+                                 int64_t settled_mono_ns);
+
+/* Settles all profiles whose time has come. Returns true if there were any. */
+bool canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns);
+
 /* Notes that the profile was refused or not answered: it is sent again from that time on. */
 void canary_journal_postpone(struct canary_journal *journal, uint64_t number,
                              int64_t retry_mono_ns);
@@ -84,7 +95,10 @@ void canary_journal_postpone(struct canary_journal *journal, uint64_t number,
 bool canary_journal_retry(struct canary_journal *journal, int64_t mono_ns, uint64_t *ret_number,
                           uint32_t *ret_attempts) fg_must_check;
 
+/* Return how many profiles are pending, and how many of them were acknowledged. */
 uint32_t canary_journal_n_pending(const struct canary_journal *journal);
+uint32_t canary_journal_n_on_their_way(const struct canary_journal *journal);
+
 uint64_t canary_journal_n_settled(const struct canary_journal *journal);
 
 /* ---- asking ---- */

@@ -54,6 +54,8 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
 
     (void)pthread_mutex_lock(&canary->lock);
     while (!canary->stopped && !found) {
+        if (canary_journal_ripen(canary->journal, canary_now_ns()))
+            (void)pthread_cond_broadcast(&canary->woken); /* for canary_settle() */
         found = canary_journal_retry(canary->journal, canary_now_ns(), &ret_sending->number,
                                      &ret_sending->attempts) ||
                 issue(canary, ret_sending);
@@ -110,7 +112,11 @@ static void acknowledged(struct canary *canary, const struct canary_sending *sen
     fg_metric_add(canary->metrics, CANARY_ACKNOWLEDGED, 1);
     fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
     (void)pthread_mutex_lock(&canary->lock);
-    canary_journal_settle(canary->journal, sending->number, canary_now_ns());
+    if (canary->config.lag_ns == 0)
+        canary_journal_settle(canary->journal, sending->number, canary_now_ns());
+    else
+        canary_journal_settle_later(canary->journal, sending->number,
+                                    fg_time_add(canary_now_ns(), canary->config.lag_ns));
     /* For canary_settle(), and for senders if the journal was full. */
     (void)pthread_cond_broadcast(&canary->woken);
     (void)pthread_mutex_unlock(&canary->lock);

@@ -13,13 +13,14 @@ enum {
     RATE_MAX = 500, /* of each kind, a second */
     SERVICES_MAX = 16,
     PODS_MAX = 64,
-    PUSH_TIMEOUT_S = 10, /* as agents have it */
+    LAG_PROFILES_MAX = 1000000, /* 32 MB of them */
+    PUSH_TIMEOUT_S = 10,        /* as agents have it */
     QUERY_TIMEOUT_S = 30,
 };
 
 struct canary_command {
     struct canary_config canary;
-    const char *query_url, *rate, *reads, *lasts, *settle, *window, *listen;
+    const char *query_url, *rate, *reads, *lasts, *settle, *window, *lag, *listen;
     uint64_t services, pods;
     int64_t lasts_ns, settle_ns;
     bool json;
@@ -48,6 +49,7 @@ static const char notes[] =
     "examples:\n"
     "  flamegrid canary --for 1m\n"
     "  flamegrid canary --url http://distributor:4040 --query-url http://querier:4040\n"
+    "  flamegrid canary --url http://node:4040 --query-url http://cluster:4040 --lag 10s\n"
     "  flamegrid canary --window 12h --listen :9090\n";
 
 /* ---- the command line ---- */
@@ -91,9 +93,14 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
         read_rate("reads", command->reads, &canary->read_interval_ns, err) != FG_OK ||
         read_duration("for", command->lasts, &command->lasts_ns, err) != FG_OK ||
         read_duration("settle", command->settle, &command->settle_ns, err) != FG_OK ||
-        read_duration("window", command->window, &canary->window_ns, err) != FG_OK)
+        read_duration("window", command->window, &canary->window_ns, err) != FG_OK ||
+        read_duration("lag", command->lag, &canary->lag_ns, err) != FG_OK)
         return err->code;
     canary->interval_ms = interval_ns / FG_MS_NS;
+    if (canary->lag_ns / interval_ns > LAG_PROFILES_MAX)
+        return fg_fail(err, FG_E_INVALID, "--lag of %lld profiles at this --rate, at most %d",
+                       (long long)(canary->lag_ns / interval_ns), LAG_PROFILES_MAX);
+    command->settle_ns = fg_time_add(command->settle_ns, canary->lag_ns);
     /* Each asker keeps the interval; together they have the rate. */
     canary->read_interval_ns *= ASKERS;
     canary->services = (uint32_t)command->services;
@@ -206,6 +213,7 @@ int cli_canary(int argc, char **argv)
         {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "send profiles of N services; default 2", 1, SERVICES_MAX},
         {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "send N series for each service; default 4", 1, PODS_MAX},
         {"window",    0,   ARGS_TEXT,   &command.window,    "DURATION", "query no further back than this; default to the beginning", 0, 0},
+        {"lag",       0,   ARGS_TEXT,   &command.lag,       "DURATION", "answers may lack what was acknowledged so recently, as behind a server that forwards; default 0", 0, 0},
         {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "wait this long for acknowledgements at the end; default 30s", 0, 0},
         {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "serve GET /metrics at this address, such as :9090", 0, 0},
         CLIENT_OPTIONS(command.canary.push),

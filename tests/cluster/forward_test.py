@@ -19,6 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
+from canary import Canary  # noqa: E402
 from ledger import CPU, START_S, Clients, Ledger, send_again, verify  # noqa: E402
 from link import ANSWERS_HELD, CUT, HELD, OPEN, SILENT, Link  # noqa: E402
 
@@ -104,6 +105,24 @@ def kills_and_cuts(seed, seconds, *settings):
         is_whole(there, ledger)
         flamegrid.check(metric(node, "flamegrid_forward_dropped_profiles_total") == 0, "profiles were dropped")
         print("     %d rounds, %d pushes" % (rounds, len(ledger.pushes)))
+
+
+def canary_through(seed):
+    """The canary sends to the node and asks the target, which is cut off meanwhile."""
+    rng = random.Random(seed)
+    with pair() as (node, link, there):
+        with Canary("http://127.0.0.1:%d" % node.port, "--for", "15s", "--lag", "20s", "--rate", "40/s",
+                    query_url="http://127.0.0.1:%d" % there.port) as canary:
+            canary.wait_started()
+            for _ in range(2):
+                time.sleep(rng.uniform(1, 3))
+                link.set(rng.choice([CUT, HELD, SILENT]))
+                time.sleep(rng.uniform(1, 3))
+                link.set(OPEN)
+            code, counts = canary.finish()
+            flamegrid.check(code == 0, "%d %s\n%s", code, counts, canary.errors())
+        flamegrid.check(counts["reads"] > 10 and counts["acknowledged"] == counts["pushed"] > 300, "%s", counts)
+        flamegrid.check(counts["lost"] + counts["double"] + counts["foreign"] + counts["unknown"] == 0, "%s", counts)
 
 
 def away_at_the_start(seed):
@@ -372,6 +391,7 @@ def main():
     seed = arguments.seed
     tally.run("forward: kills and cuts", kills_and_cuts, seed, arguments.seconds)
     tally.run("forward: kills and cuts while segments are made", kills_and_cuts, seed, arguments.seconds, *COMMITTING)
+    tally.run("forward: a canary through the node", canary_through, seed)
     tally.run("forward: the target comes later", away_at_the_start, seed)
     tally.run("forward: one of two targets is dead", two_targets, seed)
     tally.run("forward: a target is removed", removed_target, seed)

@@ -212,9 +212,45 @@ static void each_profile_becomes_visible_once(void **state)
     canary_journal_destroy(journal);
 }
 
+/* Profiles on their way may be missing from an answer; once they are settled, they may not. */
+static void profiles_on_their_way_are_settled_later(void **state)
+{
+    struct canary_journal *journal = canary_journal_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_journal_range range;
+    struct canary_journal_expected expected;
+    uint64_t number;
+    uint32_t attempts;
+
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(canary_journal_issue(journal, i));
+    canary_journal_settle_later(journal, 0, 100);
+    canary_journal_settle_later(journal, 2, 50);
+    assert_int_equal(canary_journal_n_pending(journal), 3);
+    assert_int_equal(canary_journal_n_on_their_way(journal), 2);
+    assert_false(canary_journal_retry(journal, 1000, &number, &attempts));
+    assert_false(canary_journal_ripen(journal, 49));
+    range = whole(journal);
+    canary_journal_expect(journal, &range, &expected);
+    assert_int_equal(total(&expected), 0);
+    assert_int_equal(expected.n_maybes, 3);
+    canary_journal_expected_done(&expected);
+    assert_true(canary_journal_ripen(journal, 50));
+    assert_true(canary_journal_ripen(journal, 100));
+    assert_int_equal(canary_journal_n_pending(journal), 1);
+    assert_int_equal(canary_journal_n_on_their_way(journal), 0);
+    assert_int_equal(canary_journal_n_settled(journal), 2);
+    canary_journal_expect(journal, &range, &expected);
+    assert_int_equal(total(&expected), value(0) + value(2));
+    assert_int_equal(expected.n_maybes, 1);
+    canary_journal_expected_done(&expected);
+    canary_journal_destroy(journal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(profiles_on_their_way_are_settled_later),
         cmocka_unit_test(consecutive_numbers_visit_every_cell),
         cmocka_unit_test(settled_profiles_are_expected),
         cmocka_unit_test(ranges_select_by_time_service_and_series),
