@@ -116,6 +116,12 @@ static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *ba
 
 /* ---- one batch ---- */
 
+/* Invalid for the sender, which divides the batch; what comes again as it is fails again. */
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "the batch needs more memory than decoding may use");
+}
+
 /* A stack under the id of another one would be shown in its place for as long as the dictionary of
  * the service lives. */
 static enum fg_code check_stacks(struct forward_push *push, struct fg_batch *batch,
@@ -129,7 +135,7 @@ static enum fg_code check_stacks(struct forward_push *push, struct fg_batch *bat
     if (batch->n_undefined == batch->n_stacks)
         return FG_OK;
     if (builder == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than decoding may use");
+        return too_large(err);
     if (fg_builder_hash_locations(builder, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
@@ -165,7 +171,7 @@ static enum fg_code send_batch(struct forward_push *push, const struct fg_wire_b
     struct fg_batch batch;
 
     if (!fg_batch_of_wire(wire, push->space->arena, &batch))
-        return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than decoding may use");
+        return too_large(err);
     if (check_types(push, &batch, err) != FG_OK || check_stacks(push, &batch, err) != FG_OK ||
         keep_profiles(push, &batch, result, err) != FG_OK)
         return err->code;
@@ -179,10 +185,14 @@ static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__B
     struct fg_wire_batch wire;
     enum fg_code code;
 
-    if (fg_batch_decode(bytes, push->space->arena, &wire, err) != FG_OK)
-        return err->code;
-    code = fg_wire_batch_get_sizes(&wire, head->sizes, head->n_sizes, err);
-    if (code == FG_OK)
+    code = fg_batch_decode(bytes, push->space->arena, &wire, err);
+    if (code == FG_E_LIMIT)
+        return too_large(err);
+    if (code != FG_OK)
+        return err->code = FG_E_INVALID; /* data_loss would be ours */
+    if (fg_wire_batch_get_sizes(&wire, head->sizes, head->n_sizes, err) != FG_OK)
+        code = err->code = FG_E_INVALID;
+    else
         code = send_batch(push, &wire, result, err);
     fg_wire_batch_done(&wire);
     return code;
@@ -208,7 +218,7 @@ static enum fg_code check_via(struct forward_push *push, const Forward__V1__Push
         memcpy(via + i * FG_ID_BYTES, request->via[i].data, FG_ID_BYTES);
         if (atomic_load(&upload->distributor->knows_own_store) &&
             fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->own_store))
-            return fg_fail(err, FG_E_INVALID,
+            return fg_fail(err, FG_E_EXISTS,
                            "these profiles come from this server: servers forward in a circle");
     }
     upload->via = fg_bytes(via, request->n_via * FG_ID_BYTES);

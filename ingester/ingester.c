@@ -80,6 +80,10 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
 FG_METRICS_TABLE(ingester_metrics, INGESTER_METRICS)
 
+/* Groups that are only there to be forwarded get half of what chunks may take, a quarter of the
+ * catalog; and chunks are in memory twice, here and in the core of segments. */
+enum { PINNED_PART = 8 };
+
 struct ingester {
     struct fg_store *store;
     struct ing_damage damage; /* found at the start */
@@ -316,6 +320,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
                 .tenants = config->tenants,
                 .damage = &ingester->damage,
                 .clock = config->clock,
+                .groups_max = (uint32_t)FG_MIN(settings->catalog_max_bytes / PINNED_PART /
+                                                   sizeof(struct ing_head_chunk),
+                                               UINT32_MAX),
             },
             &ingester->outbox, err) != FG_OK)
         return err->code;
@@ -480,16 +487,21 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
  * enough that a dashboard of the target is current. */
 static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;
 
+struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
+{
+    return (struct ing_parcel_common){.outbox = ingester->outbox,
+                                      .catalog = ingester->catalog,
+                                      .dicts = ingester->dicts,
+                                      .store = ingester->member.store,
+                                      .several = fg_tenants_are_several(ingester->tenants)};
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
                                   struct fg_err *err)
 {
     ingester->sender = ing_sender_create(&(struct ing_sender_config){
-        .common = {.outbox = ingester->outbox,
-                   .catalog = ingester->catalog,
-                   .dicts = ingester->dicts,
-                   .store = ingester->member.store,
-                   .several = fg_tenants_are_several(ingester->tenants)},
+        .common = ing_parcel_common(ingester),
         .targets = targets,
         .bodies = bodies,
         .registry = ingester->registry,

@@ -107,6 +107,10 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
  * the ingester. */
 struct ing_outbox *ing_outbox(struct ingester *ingester);
 
+/* Returns what parcels of this ingester share (forward/parcel.h), without a definition cache. There
+ * are targets. */
+struct ing_parcel_common ing_parcel_common(struct ingester *ingester);
+
 /*
  * Starts to forward. targets: those of config->forward, in the same order; borrowed, as `bodies`,
  * the budget for answers. definition_cache_max: stacks that are remembered of all targets. Once.

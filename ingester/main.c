@@ -45,7 +45,10 @@ static const struct fg_conf_field place_fields[] = {
             "a restart and keeps its place in the ring and its data."},
 };
 
-enum { PATH_MAX_BYTES = 4096 }; /* PATH_MAX of Linux */
+enum {
+    PATH_MAX_BYTES = 4096,            /* PATH_MAX of Linux */
+    SETTINGS_MAX_BYTES = 1024 * 1024, /* some hundred settings; the longest are lists of rules */
+};
 
 /* Repair asks every minute, so its connections stay open. */
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
@@ -161,6 +164,15 @@ static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err
     return ing_head_seal(&service->store, service->keys, err);
 }
 
+static void handle_settings(struct fg_rpc_request *req, void *routes)
+{
+    struct fg_buf settings_text;
+
+    fg_buf_init(&settings_text, SETTINGS_MAX_BYTES);
+    fg_program_routes_write_settings(routes, &settings_text);
+    fg_rpc_reply_take(req, fg_bytes(NULL, 0), &settings_text);
+}
+
 /* Reading what the last run left may take a while. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
@@ -195,6 +207,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         return err->code;
     service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
     ing_serve(service->ingester, service->server);
+    fg_rpc_server_handle(service->server, FG_RPC_SETTINGS, handle_settings, &program->routes);
     /* From here on operators can flush; before, the routes answer 503. */
     atomic_store(&service->routes.ingester, service->ingester);
     return join(service, err);

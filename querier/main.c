@@ -4,6 +4,7 @@
 #include "common/storage/bucket/settings.h"
 #include "querier/adhoc/adhoc.h"
 #include "querier/limit_use.h"
+#include "querier/member_settings.h"
 #include "querier/querier.h"
 #include "querier/share/share.h"
 
@@ -129,6 +130,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
     fg_access_routes(program->access, program->http);
+    program->routes.put_members = qry_put_members;
+    program->routes.ask_member = qry_member_settings;
+    program->routes.members_arg = service->querier;
     fg_program_routes_add_settings(&program->routes);
     return FG_OK;
 }

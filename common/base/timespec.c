@@ -58,13 +58,14 @@ static bool parse_number(struct fg_slice text, int64_t *ret_ns)
         return false;
     if (text.len == 8 && parse_date(number, ret_ns))
         return true;
-    /* Seconds, milliseconds, microseconds or nanoseconds, told apart by the number of digits, as
-     * Pyroscope does. */
-    if (text.len == 13)
+    /* Seconds, milliseconds, microseconds or nanoseconds, told apart by the number of digits.
+     * Pyroscope takes 13, 16 and 19; a digit less are times between 1973 and 2001, since as
+     * seconds, or as the larger unit, they do not fit 64 bits. */
+    if (text.len == 12 || text.len == 13)
         unit_ns = FG_MS_NS;
-    else if (text.len == 16)
+    else if (text.len == 15 || text.len == 16)
         unit_ns = 1000;
-    else if (text.len == 19)
+    else if (text.len == 18 || text.len == 19)
         unit_ns = 1;
     /* Nanoseconds in 64 bits end in the year 2262. */
     if (__builtin_mul_overflow(number, unit_ns, &ns))

@@ -8,7 +8,7 @@
 /*
  * Parses a time. It drops spaces, '_' and ',' first, and reads the rest as:
  *   20230401 (8 digits that are a date after 1900)   that day, 00:00 UTC
- *   13, 16, 19 digits                                unix milliseconds, microseconds, nanoseconds
+ *   12 or 13, 15 or 16, 18 or 19 digits              unix milliseconds, microseconds, nanoseconds
  *   other digits                                     unix seconds
  *   X, X-1h30min, X+2d                               now and an offset; the word X does not matter
  * Units by prefix, in this order: s; mon or M (30 d); min or m; h; d; w; y (365 d); other units

@@ -134,13 +134,28 @@ static void put_setting(void *arg, const struct fg_conf_setting *setting)
     fg_json_end(json);
 }
 
+void fg_program_routes_write_settings(const struct fg_program_routes *routes, struct fg_buf *out)
+{
+    struct fg_json_writer json = fg_json_writer(out);
+
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "program", routes->program);
+    fg_json_begin_array(&json, "settings");
+    fg_conf_each(routes->conf, put_setting, &json);
+    fg_json_end(&json);
+    if (routes->put_members != NULL)
+        routes->put_members(routes->members_arg, &json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
+}
+
 /* Settings name files, addresses and tenants, so they are for admins. A gateway in front of the
  * mode header says which tenant calls and never who is an admin. */
 static void get_settings(struct fg_http_request *req, void *arg)
 {
     const struct fg_program_routes *routes = arg;
+    struct fg_slice member = fg_http_param(req, "member");
     struct fg_buf body;
-    struct fg_json_writer json = fg_json_writer(&body);
     struct fg_err err;
 
     if (fg_access_mode(routes->access) == FG_ACCESS_HEADER) {
@@ -150,15 +165,18 @@ static void get_settings(struct fg_http_request *req, void *arg)
         fg_http_respond_error(req, &err);
         return;
     }
-    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_json_begin_object(&json, NULL);
-    fg_json_put_cstr(&json, "program", routes->program);
-    fg_json_begin_array(&json, "settings");
-    fg_conf_each(routes->conf, put_setting, &json);
-    fg_json_end(&json);
-    fg_json_end(&json);
-    fg_buf_putc(&body, '\n');
     fg_http_add_header(req, "Cache-Control", "no-store");
+    if (member.len > 0) {
+        if (routes->ask_member != NULL) {
+            routes->ask_member(routes->members_arg, member, req);
+            return;
+        }
+        (void)fg_fail(&err, FG_E_NOT_FOUND, "this program is the only member");
+        fg_http_respond_error(req, &err);
+        return;
+    }
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_program_routes_write_settings(routes, &body);
     fg_http_respond(req, 200, "application/json", &body);
 }
 

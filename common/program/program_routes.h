@@ -7,6 +7,7 @@
 #define FG_COMMON_PROGRAM_PROGRAM_ROUTES_H
 
 #include "common/access/access.h"
+#include "common/base/json_writer.h"
 #include "common/net/http.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -23,12 +24,21 @@ struct fg_program_routes {
     /* Set by fg_program_routes_add(); GET /routes lists their routes. */
     struct fg_http_server *clients;
     const struct fg_http_server *operators;
+    /* Of GET /api/settings: puts the names of the other members that can be asked, as an array, and
+     * answers ?member=NAME with what that member says. On a loop; must not block. NULL: the program
+     * knows no others. Set before the servers start. */
+    void (*put_members)(void *arg, struct fg_json_writer *json);
+    void (*ask_member)(void *arg, struct fg_slice name, struct fg_http_request *req);
+    void *members_arg;
 };
 
 /* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config and /routes to
  * that of the operators. */
 void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_server *clients,
                            struct fg_http_server *operators);
+
+/* Appends the settings in force as GET /api/settings has them, secrets masked. Any thread. */
+void fg_program_routes_write_settings(const struct fg_program_routes *routes, struct fg_buf *out);
 
 /* Adds GET /api/settings, for the page, to the server for clients: of programs that serve the page.
  * After fg_program_routes_add(). */

@@ -7,6 +7,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/importing.h"
 #include "deploy/cli/json_out.h"
+#include "deploy/cli/show.h"
 #include "deploy/cli/times.h"
 
 #include <math.h>
@@ -86,7 +87,7 @@ static enum fg_code check_range(struct import_command *command, struct fg_err *e
         if (cli_time_parse("--from", command->from, now_ns, &from_ns, err) != FG_OK)
             return err->code;
         job->range.start_ms = from_ns / FG_MS_NS;
-    } else if (cli_import_oldest(&job->source, &job->range.start_ms, err) != FG_OK) {
+    } else if (cli_import_oldest(job, &job->range.start_ms, err) != FG_OK) {
         return err->code == FG_E_NOT_FOUND ? fg_fail(err, FG_E_INVALID, "%s; --from does", err->msg)
                                            : err->code;
     }
@@ -190,11 +191,20 @@ static void print_json(const struct import_command *command, const struct cli_im
 
 static void print_types(const struct cli_import_report *report)
 {
+    struct fg_buf name;
+
+    fg_buf_init(&name, SIZE_MAX);
     if (report->n_types > 0)
         printf("%12s  %8s  %s\n", "profiles", "series", "type");
-    for (size_t i = 0; i < report->n_types; i++)
-        printf("%12llu  %8llu  %s\n", (unsigned long long)report->types[i].profiles,
-               (unsigned long long)report->types[i].series, report->types[i].id);
+    for (size_t i = 0; i < report->n_types; i++) {
+        const struct cli_import_type *type = &report->types[i];
+
+        fg_buf_clear(&name);
+        cli_show_text(fg_cstr(type->id), &name);
+        printf("%12llu  %8llu  %.*s\n", (unsigned long long)type->profiles,
+               (unsigned long long)type->series, FG_S(fg_buf_slice(&name)));
+    }
+    fg_buf_done(&name);
 }
 
 static void print_total(const struct import_command *command,
@@ -303,7 +313,7 @@ int cli_import(int argc, char **argv)
     struct cli_client_config *source = &job->source;
     /* clang-format off */
     const struct cli_args_option options[] = {
-        {"selector",    's', ARGS_TEXT,   &job->selector,        "SELECTOR", "import these series only: '{namespace=\"shop\"}'", 0, 0},
+        {"selector",    's', ARGS_TEXT,   &job->selector,        "SEL", "import these series only: '{namespace=\"shop\"}'", 0, 0},
         {"from",        0,   ARGS_TEXT,   &command.from,         "TIME",   "import profiles from this time on", 0, 0},
         {"until",       0,   ARGS_TEXT,   &command.until,        "TIME",   "import profiles before this time; default now", 0, 0},
         {"step",        0,   ARGS_NUMBER, &command.step_s,       "S",      "make one profile of all within S seconds", 1, HOUR_S},

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { MINUTE_MS = 60 * 1000 };
+
 /* ---- windows ---- */
 
 /* Rounds down, also before 1970. */
@@ -24,14 +26,11 @@ struct cli_selection_range cli_import_window(const struct cli_selection_range *r
         FG_MIN(range->end_ms, floor_to(start_ms, CLI_IMPORT_WINDOW_MS) + CLI_IMPORT_WINDOW_MS)};
 }
 
-uint64_t cli_import_windows(const struct cli_selection_range *range, int64_t start_ms)
+uint64_t cli_import_minutes(const struct cli_selection_range *window, size_t n_done, size_t n)
 {
-    if (start_ms >= range->end_ms)
-        return 0;
-    return (uint64_t)(floor_to(range->end_ms - 1, CLI_IMPORT_WINDOW_MS) -
-                      floor_to(start_ms, CLI_IMPORT_WINDOW_MS)) /
-               CLI_IMPORT_WINDOW_MS +
-           1;
+    uint64_t minutes = (uint64_t)(window->end_ms - window->start_ms) / MINUTE_MS;
+
+    return n == 0 ? minutes : minutes * n_done / n;
 }
 
 struct cli_selection_range cli_import_align(const struct cli_selection_range *range,

@@ -29,8 +29,9 @@ enum { CLI_IMPORT_WINDOW_MS = 3600 * 1000 };
 struct cli_selection_range cli_import_window(const struct cli_selection_range *range,
                                              int64_t start_ms);
 
-/* Returns how many windows the range has from start_ms on. */
-uint64_t cli_import_windows(const struct cli_selection_range *range, int64_t start_ms);
+/* Returns how many minutes of a window are done, for a line of progress, when so many of its series
+ * are. */
+uint64_t cli_import_minutes(const struct cli_selection_range *window, size_t n_done, size_t n);
 
 /* Returns the range with both ends moved back to a step: a step is imported whole or not at all. */
 struct cli_selection_range cli_import_align(const struct cli_selection_range *range,

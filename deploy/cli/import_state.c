@@ -1,6 +1,7 @@
 #include "deploy/cli/import_state.h"
 
 #include "common/base/str.h"
+#include "common/base/time.h"
 
 static const char title[] = "flamegrid import pyroscope 1";
 
@@ -49,51 +50,65 @@ static struct fg_slice take_word(struct fg_slice *line)
     return word;
 }
 
-/* ids are in the order of their bytes. */
-static bool read_series(struct fg_slice line, struct cli_import_done *done)
+/* Takes the key that the line has to begin with. */
+static bool take_key(struct fg_slice *line, const char *key)
 {
-    uint8_t id[FG_ID_BYTES];
+    return fg_slice_is(take_word(line), key);
+}
 
-    if (!fg_parse_i64(take_word(&line), &done->window_ms) ||
-        !fg_parse_hex(take_word(&line), id, sizeof id) ||
-        !fg_parse_u64(take_word(&line), &done->profiles) ||
-        !fg_parse_u64(take_word(&line), &done->bytes))
+static bool take_ms(struct fg_slice *line, int64_t *ms)
+{
+    return fg_parse_i64(take_word(line), ms) && *ms >= 0 && *ms <= INT64_MAX / FG_MS_NS;
+}
+
+static bool take_u64(struct fg_slice *line, uint64_t *number)
+{
+    return fg_parse_u64(take_word(line), number);
+}
+
+static bool read_range(struct cli_import_state *state, struct fg_slice line)
+{
+    return take_key(&line, "range") && take_ms(&line, &state->range.start_ms) &&
+           take_ms(&line, &state->range.end_ms) && line.len == 0 &&
+           state->range.start_ms < state->range.end_ms;
+}
+
+/* A window of another place would make the import skip what was never imported. */
+static bool read_next(struct cli_import_state *state, struct fg_slice line)
+{
+    return take_key(&line, "next") && take_ms(&line, &state->next_ms) && line.len == 0 &&
+           state->next_ms >= state->range.start_ms && state->next_ms <= state->range.end_ms;
+}
+
+static bool read_sent(struct cli_import_state *state, struct fg_slice line)
+{
+    return take_key(&line, "sent") && take_u64(&line, &state->profiles) &&
+           take_u64(&line, &state->bytes) && line.len == 0;
+}
+
+static bool read_open(struct cli_import_state *state, struct fg_slice line)
+{
+    int64_t open_ms;
+
+    if (!take_key(&line, "open") || !take_ms(&line, &open_ms) || line.len > 0 ||
+        open_ms < state->range.start_ms || open_ms >= state->next_ms)
         return false;
-    done->series = fg_id_get(id);
+    add_open(state, open_ms);
     return true;
 }
 
-/* A window ends in the range; a line of another place would make the import skip what was never
- * imported. */
-static bool is_inside(const struct cli_import_state *state, int64_t ms)
+static bool read_series(struct cli_import_state *state, struct fg_slice line)
 {
-    return ms >= state->range.start_ms && ms <= state->range.end_ms;
-}
+    struct cli_import_done done;
+    uint8_t id[FG_ID_BYTES];
 
-static bool read_line(struct cli_import_state *state, struct fg_slice line)
-{
-    struct fg_slice key = take_word(&line);
-    struct cli_import_done done = {0};
-    int64_t open_ms;
-
-    if (fg_slice_is(key, "range"))
-        return fg_parse_i64(take_word(&line), &state->range.start_ms) &&
-               fg_parse_i64(take_word(&line), &state->range.end_ms) &&
-               state->range.start_ms < state->range.end_ms;
-    if (fg_slice_is(key, "next"))
-        return fg_parse_i64(take_word(&line), &state->next_ms) && is_inside(state, state->next_ms);
-    if (fg_slice_is(key, "sent"))
-        return fg_parse_u64(take_word(&line), &state->profiles) &&
-               fg_parse_u64(take_word(&line), &state->bytes);
-    if (fg_slice_is(key, "open") && fg_parse_i64(take_word(&line), &open_ms)) {
-        add_open(state, open_ms);
-        return is_inside(state, open_ms) && open_ms < state->next_ms;
-    }
-    if (fg_slice_is(key, "series") && read_series(line, &done)) {
-        cli_import_state_note(state, &done);
-        return true;
-    }
-    return false;
+    if (!take_key(&line, "series") || !take_ms(&line, &done.window_ms) ||
+        !fg_parse_hex(take_word(&line), id, sizeof id) || !take_u64(&line, &done.profiles) ||
+        !take_u64(&line, &done.bytes) || line.len > 0)
+        return false;
+    done.series = fg_id_get(id);
+    cli_import_state_note(state, &done);
+    return true;
 }
 
 /* Takes the next whole line. Returns false if there is none. */
@@ -111,6 +126,8 @@ static bool take_line(struct fg_slice *text, struct fg_slice *ret_line)
 enum fg_code cli_import_state_read(struct cli_import_state *state, struct fg_slice text,
                                    struct fg_err *err)
 {
+    static bool (*const head[])(struct cli_import_state *,
+                                struct fg_slice) = {read_range, read_next, read_sent};
     struct cli_import_state read = {0};
     struct fg_slice line;
     bool good = true;
@@ -122,11 +139,14 @@ enum fg_code cli_import_state_read(struct cli_import_state *state, struct fg_sli
         return fg_fail(err, FG_E_INVALID,
                        "is of an import with other options; repeat those, or name another file");
     cli_import_state_init(&read, fg_buf_slice(&state->job), &state->range);
+    for (size_t i = 0; good && i < FG_COUNT(head); i++)
+        good = take_line(&text, &line) && head[i](&read, line);
     while (good && take_line(&text, &line))
-        good = read_line(&read, line);
+        good = read_open(&read, line) || read_series(&read, line);
     if (!good) {
         cli_import_state_done(&read);
-        return fg_fail(err, FG_E_INVALID, "has a line that cannot be read: %.*s", FG_S(line));
+        return fg_fail(err, FG_E_INVALID,
+                       "ends too early or has a line that cannot be read, after: %.*s", FG_S(line));
     }
     cli_import_state_done(state);
     *state = read;

@@ -52,9 +52,9 @@ struct cli_import_report {
     int64_t oldest_ms, newest_ms;  /* of what there was; 0: there was nothing */
 };
 
-/* Finds the beginning of what the source has. FG_E_NOT_FOUND: it does not say. Other errors as
- * those of the client. */
-enum fg_code cli_import_oldest(const struct cli_client_config *source, int64_t *ret_oldest_ms,
+/* Finds the beginning of what the source of the job has. FG_E_NOT_FOUND: it does not say. Other
+ * errors as in import_link.h. */
+enum fg_code cli_import_oldest(const struct cli_import_job *job, int64_t *ret_oldest_ms,
                                struct fg_err *err) fg_must_check;
 
 /*

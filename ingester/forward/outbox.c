@@ -97,14 +97,15 @@ enum fg_code ing_outbox_admits(struct ing_outbox *outbox, struct fg_slice tenant
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         struct outbox_target *target = &outbox->targets[i];
 
-        if (target->config.when_full != OUTBOX_REFUSE || !atomic_load(&target->full) ||
+        const char *why = atomic_load(&target->full);
+
+        if (target->config.when_full != OUTBOX_REFUSE || why == NULL ||
             !target->config.wants(target->config.arg, tenant))
             continue;
         (void)atomic_fetch_add(&target->refused_pushes, 1);
         return fg_fail(err, FG_E_LIMIT,
-                       "the queue of forward target %s is full (forward.targets: queue_max_bytes), "
-                       "try again later",
-                       target->name);
+                       "the queue of forward target %s is full (%s), try again later", target->name,
+                       why);
     }
     return FG_OK;
 }
@@ -183,10 +184,9 @@ static void apply_added(struct ing_outbox *outbox)
         touched |= UINT32_C(1) << added->target;
     }
     for (unsigned i = 0; i < outbox->n_targets; i++)
-        if ((touched >> i & 1) != 0) {
-            ing_outbox_bound(outbox, i);
+        if ((touched >> i & 1) != 0)
             note_ready(&outbox->targets[i]);
-        }
+    ing_outbox_bound(outbox);
 }
 
 void ing_outbox_end(struct ing_outbox *outbox, bool written)
@@ -239,16 +239,20 @@ static void delete_run(struct ing_outbox *outbox, unsigned target, struct drop_r
     run->any = false;
 }
 
-/* Drops spans that wait, the oldest first, until no more than `left` bytes are pending. Returns how
- * many profiles. Locked. */
-static uint64_t drop_down_to(struct ing_outbox *outbox, unsigned target, uint64_t left)
+/* What is to be left of a target's spans: no more than that is pending, or nothing waits. */
+struct drop_limit {
+    uint64_t bytes, profiles;
+};
+
+/* Drops spans that wait, the oldest first. Returns how many profiles. Locked. */
+static uint64_t drop_down_to(struct ing_outbox *outbox, unsigned target, struct drop_limit left)
 {
     struct ing_spans *spans = &outbox->targets[target].spans;
     struct drop_run run = {0};
     uint64_t profiles = 0;
     struct ing_span span;
 
-    while (spans->count > spans->taken_count && (left == 0 || spans->bytes > left) &&
+    while ((spans->bytes > left.bytes || spans->count > left.profiles) &&
            ing_spans_drop_first(spans, &span)) {
         if (run.any && ing_spans_meet(spans, run.last, span.first))
             delete_run(outbox, target, &run); /* a taken span is in between */
@@ -261,13 +265,67 @@ static uint64_t drop_down_to(struct ing_outbox *outbox, unsigned target, uint64_
     return profiles;
 }
 
-void ing_outbox_bound(struct ing_outbox *outbox, unsigned target)
+static void bound_bytes(struct ing_outbox *outbox, unsigned target)
 {
     struct outbox_target *at = &outbox->targets[target];
+    const struct drop_limit left = {at->config.queue_max_bytes, UINT64_MAX};
 
-    if (at->config.when_full == OUTBOX_DROP && at->spans.bytes > at->config.queue_max_bytes)
-        at->dropped[OUTBOX_BY_FULL] += drop_down_to(outbox, target, at->config.queue_max_bytes);
-    atomic_store(&at->full, at->spans.bytes >= at->config.queue_max_bytes);
+    if (at->config.when_full == OUTBOX_DROP)
+        at->dropped[OUTBOX_BY_FULL] += drop_down_to(outbox, target, left);
+}
+
+/* Drops a sixteenth of the target that has waited for longest. Returns false if none drops
+ * anything. */
+static bool drop_some(struct ing_outbox *outbox)
+{
+    struct outbox_target *oldest = NULL;
+    struct drop_limit left = {.bytes = UINT64_MAX};
+
+    for (unsigned i = 0; i < outbox->n_targets; i++) {
+        struct outbox_target *at = &outbox->targets[i];
+
+        if (at->config.when_full == OUTBOX_DROP && at->spans.count > at->spans.taken_count &&
+            (oldest == NULL ||
+             ing_spans_oldest_wall_ns(&at->spans) < ing_spans_oldest_wall_ns(&oldest->spans)))
+            oldest = at;
+    }
+    if (oldest == NULL)
+        return false;
+    left.profiles = oldest->spans.count - oldest->spans.count / 16 - 1;
+    oldest->dropped[OUTBOX_BY_FULL] +=
+        drop_down_to(outbox, (unsigned)(oldest - outbox->targets), left);
+    return true;
+}
+
+/* Returns true if too many groups are pinned and nothing can be dropped. */
+static bool bound_groups(struct ing_outbox *outbox)
+{
+    /* A sixteenth of all comes before the next sweep, which takes time for each pin. */
+    const uint32_t max = outbox->config.groups_max, enough = max - max / 16;
+
+    if (outbox->pins.n <= max && !outbox->crowded)
+        return false;
+    ing_pins_sweep(&outbox->pins, outbox->spans);
+    while (outbox->pins.n > enough && drop_some(outbox))
+        ing_pins_sweep(&outbox->pins, outbox->spans);
+    return outbox->pins.n > enough;
+}
+
+void ing_outbox_bound(struct ing_outbox *outbox)
+{
+    for (unsigned i = 0; i < outbox->n_targets; i++)
+        bound_bytes(outbox, i);
+    outbox->crowded = bound_groups(outbox);
+    for (unsigned i = 0; i < outbox->n_targets; i++) {
+        struct outbox_target *at = &outbox->targets[i];
+        const char *why = NULL;
+
+        if (outbox->crowded && at->spans.count > 0)
+            why = "ingester.catalog_max_bytes";
+        if (at->spans.bytes >= at->config.queue_max_bytes)
+            why = "forward.targets: queue_max_bytes";
+        atomic_store(&at->full, why);
+    }
 }
 
 /* ---- the sender ---- */
@@ -326,7 +384,7 @@ void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span
         const struct ing_span left = *taken;
 
         ing_spans_put_back(&target->spans, taken, &left);
-        ing_outbox_bound(outbox, span->target);
+        ing_outbox_bound(outbox);
     }
     (void)pthread_mutex_unlock(&outbox->lock);
 }
@@ -435,7 +493,7 @@ void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *
     }
     if (left.count == count && count > 0) { /* nothing to write */
         ing_spans_put_back(&target->spans, taken, &left);
-        ing_outbox_bound(outbox, span->target);
+        ing_outbox_bound(outbox);
     } else {
         delete_ended(outbox, span, taken, items, count, left.count == 0);
         ing_outbox_write_end(outbox, span->target, span->first, &left);
@@ -494,10 +552,10 @@ enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_
 
     fg_assert(target < outbox->n_targets);
     (void)pthread_mutex_lock(&outbox->lock);
-    profiles = drop_down_to(outbox, target, 0);
+    profiles = drop_down_to(outbox, target, (struct drop_limit){0});
     at->dropped[OUTBOX_BY_OPERATOR] += profiles;
     ing_spans_drop_taken(&at->spans);
-    ing_outbox_bound(outbox, target);
+    ing_outbox_bound(outbox);
     code = ing_outbox_write_wait(outbox, err);
     (void)pthread_mutex_unlock(&outbox->lock);
     if (code == FG_OK)

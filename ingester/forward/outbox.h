@@ -102,14 +102,15 @@ struct ing_outbox_item {
     /* What is reported. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so what
      * the sender does not decide is sent again. */
     enum ing_outbox_outcome outcome;
-    const char *reason; /* OUTBOX_REFUSED: a sentence, cut at OUTBOX_REASON_MAX_BYTES */
+    const char *reason; /* OUTBOX_REFUSED: a sentence, not NULL; cut at OUTBOX_REASON_MAX_BYTES */
 };
 
 /* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
  * written, a pause ended, or a report that put some entries back was written; not after
  * ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned false
- * for that target; so ask for both lanes. It runs on a thread of the ingester, must not block and
- * must not call the outbox. NULL: nobody; after that no call is under way. */
+ * for that target; so ask for both lanes. It may run on any thread, also in this call, must not
+ * block and must not call the outbox. A fresh span that becomes backlog is not told. NULL: nobody;
+ * after that no call is under way. */
 void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, unsigned target),
                          void *arg);
 
@@ -120,8 +121,9 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
 
 /*
  * Reads the entries of a span that was taken, and their profiles, into an array in the arena. There
- * may be fewer than span->count. FG_E_LIMIT: the arena is full; about twice the bytes of the span
- * are enough. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
+ * may be fewer than span->count. FG_E_LIMIT: the arena is full; the bytes of the span and 64 KiB
+ * are enough. The tenant of an entry may have lost its name: ask ing_catalog_has_tenant().
+ * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; put the span back and try
  * again later. A thread that may wait for the disk.
  */
 enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_span *span,
@@ -164,7 +166,7 @@ enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_
                              struct fg_err *err) fg_must_check;
 
 enum ing_outbox_reason {
-    OUTBOX_BY_FULL,     /* queue_max_bytes */
+    OUTBOX_BY_FULL,     /* queue_max_bytes or groups_max */
     OUTBOX_BY_REFUSED,  /* by the target, or damaged */
     OUTBOX_BY_EXPIRED,  /* older than the tenant keeps profiles */
     OUTBOX_BY_GONE,     /* its profile was no longer in the head */
@@ -217,6 +219,10 @@ struct ing_outbox_config {
     struct fg_tenants *tenants;
     struct ing_damage *damage; /* of the start */
     struct fg_clock *clock;
+    /* Groups of the head that may be pinned, counted for each target: beyond that queues are full,
+     * whatever their bytes. Else a target that is away would fill the head's table of chunks, and
+     * agents would get 429. */
+    uint32_t groups_max;
 };
 
 /*
@@ -248,7 +254,8 @@ void ing_outbox_destroy(struct ing_outbox *outbox);
 /* ---- the ingester: pushes; each accepts NULL, which wants and pins nothing ---- */
 
 /* Returns FG_OK if a push of the tenant may be taken. FG_E_LIMIT: the queue of a target that wants
- * it is full, and its when_full is OUTBOX_REFUSE; the refusal is counted. */
+ * it is full, and its when_full is OUTBOX_REFUSE; the error names target and setting, and the
+ * refusal is counted. */
 enum fg_code ing_outbox_admits(struct ing_outbox *outbox, struct fg_slice tenant,
                                struct fg_err *err) fg_must_check;
 

@@ -27,7 +27,9 @@ struct outbox_target {
     uint64_t reserved;       /* what META says for certain: numbers below it may be given */
     uint64_t batch_reserved; /* ... once the batch is written that is being made */
 
-    atomic_bool full; /* set under the lock */
+    _Atomic(const char *) full; /* the setting because of which it is; NULL: not. Set under the
+                                 * lock */
+                                /* set under the lock */
     _Atomic uint64_t refused_pushes;
 
     /* Under the lock. */
@@ -88,6 +90,7 @@ struct ing_outbox {
     pthread_mutex_t lock;     /* of all below, and of targets as they say; held for memory only */
     struct fg_ticker *ticker; /* NULL: not started, or stopped */
     struct ing_pins pins;
+    bool crowded; /* too many groups are pinned, and nothing can be dropped */
     struct outbox_writes filling;
     uint64_t written;     /* number of the last write that was done */
     uint64_t failures;    /* so many have failed */
@@ -106,8 +109,8 @@ enum fg_code ing_outbox_load(struct ing_outbox *outbox, bool *ret_any,
 
 /* ---- outbox.c ---- */
 
-/* Updates what follows from the sum of a target's bytes: drops spans, or refuses pushes. Locked. */
-void ing_outbox_bound(struct ing_outbox *outbox, unsigned target);
+/* Updates what follows from the sums of all targets: drops spans, or refuses pushes. Locked. */
+void ing_outbox_bound(struct ing_outbox *outbox);
 
 /* Calls on_ready for targets that are to be told. Not locked. */
 void ing_outbox_tell(struct ing_outbox *outbox);

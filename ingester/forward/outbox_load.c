@@ -309,8 +309,7 @@ static enum fg_code load(struct outbox_loading *loading, const struct ing_forwar
         return loading->err->code;
     forget_removed(loading);
     flush(loading);
-    for (unsigned i = 0; i < outbox->n_targets; i++)
-        ing_outbox_bound(outbox, i);
+    ing_outbox_bound(outbox);
     tell(loading);
     return FG_OK;
 }

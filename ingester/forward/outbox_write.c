@@ -182,10 +182,9 @@ static void apply_write(struct ing_outbox *outbox, const uint64_t meta_changes[O
 
     for (uint32_t i = 0; i < writing->n_ends; i++)
         apply_end(outbox, &writing->ends[i]);
-    for (unsigned i = 0; i < outbox->n_targets; i++) {
+    for (unsigned i = 0; i < outbox->n_targets; i++)
         outbox->targets[i].meta_written = meta_changes[i];
-        ing_outbox_bound(outbox, i);
-    }
+    ing_outbox_bound(outbox);
     outbox->written = writing->number;
     writing->n_ends = 0;
     fg_store_batch_clear(&writing->batch);
@@ -194,7 +193,7 @@ static void apply_write(struct ing_outbox *outbox, const uint64_t meta_changes[O
 /* Writes all that was collected. Returns false if a write failed. */
 static bool write_all(struct ing_outbox *outbox)
 {
-    uint64_t meta_changes[OUTBOX_TARGETS_MAX];
+    uint64_t meta_changes[OUTBOX_TARGETS_MAX] = {0};
     enum fg_code code = FG_OK;
     struct fg_store_batch batch;
     struct fg_err err;
@@ -209,6 +208,10 @@ static bool write_all(struct ing_outbox *outbox)
             apply_write(outbox, meta_changes);
         else
             outbox->failures++;
+        (void)pthread_cond_broadcast(&outbox->moved);
+    }
+    if (code == FG_OK) { /* nothing is left to write: who asked for it need not wait any more */
+        outbox->written = outbox->writing.number;
         (void)pthread_cond_broadcast(&outbox->moved);
     }
     (void)pthread_mutex_unlock(&outbox->lock);

@@ -17,6 +17,9 @@ enum {
     ITEMS_MAX_BYTES = 64 * 1024 * 1024,
     ROUND_MAX_BYTES = 256 * 1024 * 1024,
     BODY_MAX_BYTES = 32 * 1024 * 1024, /* distributor.body_max_bytes, as it is by default */
+    PASSWORD_MAX_BYTES = 1024,
+    PASSWORD_FILE_MAX_BYTES = 16384,                    /* fg_conf_read_file() wants room */
+    LOGIN_MAX_BYTES = 256 + 1 + PASSWORD_MAX_BYTES + 1, /* the longest username, and a NUL */
 };
 
 /* What is to become of a profile in this parcel. */
@@ -69,6 +72,8 @@ void ing_parcel_end(struct ing_parcel *parcel)
     fg_forward_done(parcel->message);
     free(parcel->message);
     fg_buf_done(&parcel->body);
+    if (parcel->login.ptr != NULL)
+        OPENSSL_cleanse(parcel->login.ptr, parcel->login.cap);
     fg_buf_done(&parcel->login);
     fg_arena_destroy(parcel->round_arena);
     fg_arena_destroy(parcel->arena);
@@ -129,10 +134,9 @@ static bool same_way(const struct ing_parcel_item *a, const struct ing_parcel_it
 }
 
 /* Chooses the profiles of the round: open ones of one tenant and way. */
-static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profiles,
-                     const struct ing_parcel_item **ret_first)
+static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profiles)
 {
-    const struct ing_parcel_item *first = NULL;
+    struct ing_parcel_item *first = NULL;
     size_t n = 0;
 
     for (size_t i = 0; i < parcel->n_items && n < parcel->round_max; i++) {
@@ -142,6 +146,10 @@ static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profi
         if (item->state != ITEM_OPEN ||
             (first != NULL && (tenant_of(item) != tenant_of(first) || !same_way(item, first))))
             continue;
+        if (!ing_catalog_has_tenant(parcel->common->catalog, tenant_of(item))) {
+            refuse_item(parcel, item, "the record of its tenant is lost");
+            continue;
+        }
         if (ing_record_open(item->outbox->record, &profiles[n].record, &err) != FG_OK) {
             refuse_item(parcel, item, err.msg);
             continue;
@@ -151,7 +159,7 @@ static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profi
         profiles[n].owner = item;
         n++;
     }
-    *ret_first = first;
+    parcel->first = first;
     return n;
 }
 
@@ -459,10 +467,9 @@ static size_t end_of(const struct ing_export_profile *profiles, size_t n, size_t
     return end;
 }
 
-static enum fg_code write_message(struct ing_parcel *parcel, const struct ing_parcel_item *first,
-                                  struct fg_err *err)
+static enum fg_code write_message(struct ing_parcel *parcel, struct fg_err *err)
 {
-    const struct ing_outbox_via *way = &first->outbox->entry.via;
+    const struct ing_outbox_via *way = &parcel->first->outbox->entry.via;
     uint8_t via[(OUTBOX_VIA_MAX + 1) * FG_ID_BYTES];
     size_t len = 0;
 
@@ -472,15 +479,15 @@ static enum fg_code write_message(struct ing_parcel *parcel, const struct ing_pa
     return fg_forward_write(parcel->message, fg_bytes(via, len + FG_ID_BYTES), &parcel->body, err);
 }
 
-static void name_tenant(struct ing_parcel *parcel, const struct ing_parcel_item *first)
+static void name_tenant(struct ing_parcel *parcel)
 {
     const struct ing_parcel_common *common = parcel->common;
 
     if (parcel->target->settings.tenant[0] != '\0')
         parcel->tenant = fg_cstr(parcel->target->settings.tenant);
     else if (common->several)
-        parcel->tenant =
-            ing_catalog_tenant_name(ing_catalog_tenant_at(common->catalog, tenant_of(first)));
+        parcel->tenant = ing_catalog_tenant_name(
+            ing_catalog_tenant_at(common->catalog, tenant_of(parcel->first)));
     else
         parcel->tenant = FG_LIT("");
 }
@@ -489,8 +496,7 @@ static void name_tenant(struct ing_parcel *parcel, const struct ing_parcel_item 
 static bool is_circle(struct ing_parcel *parcel, const struct ing_export_profile *profiles,
                       size_t n)
 {
-    if (((const struct ing_parcel_item *)profiles[0].owner)->outbox->entry.via.n <
-        FG_FORWARD_VIA_MAX)
+    if (parcel->first->outbox->entry.via.n < FG_FORWARD_VIA_MAX)
         return false;
     for (size_t i = 0; i < n; i++)
         refuse_item(parcel, profiles[i].owner,
@@ -499,32 +505,31 @@ static bool is_circle(struct ing_parcel *parcel, const struct ing_export_profile
 }
 
 static enum fg_code make_round(struct ing_parcel *parcel, struct ing_export_profile *profiles,
-                               size_t n, const struct ing_parcel_item *first, struct fg_err *err)
+                               size_t n, struct fg_err *err)
 {
     if (is_circle(parcel, profiles, n))
         return FG_OK;
     parcel->batches = fg_arena_new(parcel->round_arena, struct ing_parcel_batch, n);
     if (parcel->batches == NULL)
         return fg_fail(err, FG_E_LIMIT, "batches of a request");
-    name_tenant(parcel, first);
+    name_tenant(parcel);
     ing_export_sort(parcel->common->catalog, profiles, n);
     for (size_t i = 0, end; i < n; i = end) {
         end = end_of(profiles, n, i);
         if (make_batch(parcel, profiles + i, end - i, err) != FG_OK)
             return err->code;
     }
-    return parcel->push || parcel->n_batches == 0 ? FG_OK : write_message(parcel, first, err);
+    return parcel->push || parcel->n_batches == 0 ? FG_OK : write_message(parcel, err);
 }
 
 static enum fg_code build_round(struct ing_parcel *parcel, bool *ret_more, struct fg_err *err)
 {
-    const struct ing_parcel_item *first = NULL;
     struct ing_export_profile *profiles;
     size_t n;
 
     fg_arena_destroy(fg_take(parcel->round_arena));
     parcel->round_arena = fg_arena_create(ROUND_MAX_BYTES);
-    parcel->n_batches = parcel->n_sent = 0;
+    parcel->n_batches = parcel->n_sent = parcel->n_chosen = 0;
     parcel->work = FG_RELABEL_WORK_MAX;
     fg_forward_clear(parcel->message);
     fg_buf_clear(&parcel->body);
@@ -533,55 +538,70 @@ static enum fg_code build_round(struct ing_parcel *parcel, bool *ret_more, struc
     profiles = fg_arena_new(parcel->round_arena, struct ing_export_profile, parcel->n_items);
     if (profiles == NULL)
         return fg_fail(err, FG_E_LIMIT, "profiles of a request");
-    n = choose(parcel, profiles, &first);
+    n = choose(parcel, profiles);
+    parcel->n_chosen = n;
     *ret_more = n > 0;
-    return n > 0 ? make_round(parcel, profiles, n, first, err) : FG_OK;
+    return n > 0 ? make_round(parcel, profiles, n, err) : FG_OK;
+}
+
+/* "user:password" in base64. */
+static void put_login(struct ing_parcel *parcel, struct fg_slice password)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, LOGIN_MAX_BYTES);
+    fg_buf_printf(&text, "%s:%.*s", parcel->target->settings.username, FG_S(password));
+    fg_assert(!text.full && fg_buf_reserve(&parcel->login, (text.len + 2) / 3 * 4 + 1));
+    parcel->login.len = (size_t)EVP_EncodeBlock(parcel->login.ptr, text.ptr, (int)text.len);
+    OPENSSL_cleanse(text.ptr, text.cap);
+    fg_buf_done(&text);
 }
 
 /* For each round: the password may have changed. */
 static enum fg_code read_login(struct ing_parcel *parcel, struct fg_err *err)
 {
     const struct ing_target_settings *settings = &parcel->target->settings;
-    struct fg_buf text, password;
+    struct fg_slice password;
+    struct fg_buf content;
     enum fg_code code;
 
     fg_buf_clear(&parcel->login);
     if (settings->username[0] == '\0')
         return FG_OK;
-    fg_buf_init(&text, 2048);
-    fg_buf_init(&password, 1024);
-    code = fg_conf_read_file(settings->password_file, &password, err);
-    if (code == FG_OK) {
-        fg_buf_printf(&text, "%s:%.*s", settings->username, FG_S(fg_trim(fg_buf_slice(&password))));
-        if (fg_buf_reserve(&parcel->login, (text.len + 2) / 3 * 4 + 1))
-            parcel->login.len = (size_t)EVP_EncodeBlock(parcel->login.ptr, text.ptr, (int)text.len);
-        OPENSSL_cleanse(text.ptr, text.len);
-        OPENSSL_cleanse(password.ptr, password.len);
-    }
-    fg_buf_done(&password);
-    fg_buf_done(&text);
+    fg_buf_init(&content, PASSWORD_FILE_MAX_BYTES);
+    code = fg_conf_read_file(settings->password_file, &content, err);
+    password = fg_trim(fg_buf_slice(&content));
+    if (code == FG_OK && (password.len == 0 || password.len > PASSWORD_MAX_BYTES))
+        code = fg_fail(err, FG_E_INVALID, "%s: a password of %zu bytes, not 1 to %d",
+                       settings->password_file, password.len, PASSWORD_MAX_BYTES);
+    if (code == FG_OK)
+        put_login(parcel, password);
+    if (content.ptr != NULL)
+        OPENSSL_cleanse(content.ptr, content.cap);
+    fg_buf_done(&content);
     return code;
 }
 
-/* The round as a whole cannot be sent, or is refused for a reason that will not pass: sends less at
- * a time. */
+/* The round is refused for a reason that will not pass: sends less at a time. */
 static void divide_round(struct ing_parcel *parcel, const char *reason)
 {
-    if (parcel->n_sent > 1) {
+    if (parcel->n_sent > 1)
         parcel->round_max = parcel->n_sent / 2;
-        return;
-    }
-    for (size_t i = 0; i < parcel->n_batches; i++)
-        refuse_item(parcel, parcel->batches[i].items[0], reason);
+    else
+        refuse_item(parcel, parcel->batches[0].items[0], reason);
 }
 
-/* Builds a round of less if one of all does not fit a message. */
+/* Builds a round of less if one of all does not fit a message or the memory of a round. */
 static enum fg_code build_fitting(struct ing_parcel *parcel, bool *ret_more, struct fg_err *err)
 {
     enum fg_code code;
 
-    while ((code = build_round(parcel, ret_more, err)) == FG_E_LIMIT && parcel->n_sent > 0)
-        divide_round(parcel, err->msg);
+    while ((code = build_round(parcel, ret_more, err)) == FG_E_LIMIT && parcel->n_chosen > 0) {
+        if (parcel->n_chosen > 1)
+            parcel->round_max = parcel->n_chosen / 2;
+        else
+            refuse_item(parcel, parcel->first, err->msg);
+    }
     return code;
 }
 
@@ -602,11 +622,11 @@ enum fg_code ing_parcel_build(struct ing_parcel *parcel, bool *ret_more, struct 
 
 /* ---- answers ---- */
 
-/* Codes of gRPC that say that the same bytes will be refused again. */
+/* The code of gRPC that says that the same bytes will be refused again. Others may be trouble of
+ * the target's own, such as data_loss of one of its disks. */
 static bool is_final(uint32_t code)
 {
-    return code == fg_code_grpc(FG_E_INVALID) || code == fg_code_grpc(FG_E_CORRUPT) ||
-           code == fg_code_grpc(FG_E_PRECONDITION) || code == fg_code_grpc(FG_E_NOT_FOUND);
+    return code == fg_code_grpc(FG_E_INVALID);
 }
 
 /* The batch as a whole is refused: its only profile, or one of them, is at fault. */
@@ -621,10 +641,13 @@ static void divide_batch(struct ing_parcel *parcel, struct ing_parcel_batch *bat
     }
 }
 
+/* Also what a part of an answer has refused of which another part makes no sense. */
 static void put_off(struct ing_parcel_batch *batch)
 {
-    for (uint32_t i = 0; i < batch->n; i++)
+    for (uint32_t i = 0; i < batch->n; i++) {
+        batch->items[i]->outbox->outcome = OUTBOX_AGAIN;
         batch->items[i]->state = ITEM_LATER;
+    }
 }
 
 /* Returns false if the target asks again for what it has just got. */
@@ -712,6 +735,14 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
     return worst;
 }
 
+/* The target has forwarded these profiles itself. */
+static void refuse_all(struct ing_parcel *parcel, const char *reason)
+{
+    for (size_t i = 0; i < parcel->n_batches; i++)
+        for (uint32_t k = 0; k < parcel->batches[i].n; k++)
+            refuse_item(parcel, parcel->batches[i].items[k], reason);
+}
+
 static void take_all(struct ing_parcel *parcel)
 {
     for (size_t i = 0; i < parcel->n_batches; i++)
@@ -745,8 +776,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_TAKEN;
     }
     (void)fg_fail(err, FG_E_UNAVAILABLE, "status %u: %.*s", answer->status, FG_S(text));
-    if (!parcel->push && is_unknown(answer)) {
-        *ret_unknown = true;
+    /* A proxy whose server is away may say so, too: no reason to give up a profile. */
+    if (is_unknown(answer) && (!parcel->push || answer->status != 400)) {
+        *ret_unknown = !parcel->push;
         return SENDER_AWAY;
     }
     if (answer->status == 401 || answer->status == 403)
@@ -755,6 +787,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_BUSY;
     if (answer->status == 408 || answer->status < 400 || answer->status >= 500)
         return SENDER_AWAY;
-    divide_round(parcel, err->msg);
+    if (answer->status == 409 && fg_slice_search(answer->body, "already_exists") != SIZE_MAX)
+        refuse_all(parcel, err->msg);
+    else
+        divide_round(parcel, err->msg);
     return SENDER_TAKEN;
 }

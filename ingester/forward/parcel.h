@@ -54,6 +54,8 @@ struct ing_parcel {
     size_t round_max; /* profiles of a round */
     struct ing_parcel_batch *batches;
     size_t n_batches, n_sent;
+    size_t n_chosen;               /* for the round, with those that the target does not want */
+    struct ing_parcel_item *first; /* of them */
     struct fg_forward_message *message;
     uint64_t work; /* left for rules */
 };

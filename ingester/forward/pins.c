@@ -21,8 +21,7 @@ static bool is_live(const struct ing_pin *pin, const struct ing_spans *const *sp
     return ing_spans_meet(spans[pin->target], pin->first, pin->last);
 }
 
-/* Forgets pins of which nothing is pending. Makes room for as many as are left, so it is rare. */
-static void sweep(struct ing_pins *pins, const struct ing_spans *const *spans)
+void ing_pins_sweep(struct ing_pins *pins, const struct ing_spans *const *spans)
 {
     uint32_t kept = 0;
 
@@ -34,6 +33,12 @@ static void sweep(struct ing_pins *pins, const struct ing_spans *const *spans)
             kept++;
         }
     pins->n = kept;
+}
+
+/* Makes room for one more. The array grows if half of it is needed, so sweeps are rare. */
+static void make_room(struct ing_pins *pins, const struct ing_spans *const *spans)
+{
+    ing_pins_sweep(pins, spans);
     if (pins->n <= pins->cap / 2 && pins->cap > 0)
         return;
     pins->cap = FG_MAX(PINS_MIN, 2 * pins->cap);
@@ -58,7 +63,7 @@ void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group,
         return;
     }
     if (pins->n == pins->cap)
-        sweep(pins, spans);
+        make_room(pins, spans);
     pins->items[pins->n] = (struct ing_pin){*group, target, seq, seq};
     fg_map_add(&pins->map, hash, pins->n++);
 }

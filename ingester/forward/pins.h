@@ -26,7 +26,7 @@ struct ing_pin {
 /* A zeroed one is empty. */
 struct ing_pins {
     struct ing_pin *items;
-    uint32_t n, cap;
+    uint32_t n, cap;   /* n: with those of which nothing is pending, until a sweep */
     struct fg_map map; /* from the group to places in items */
 };
 
@@ -36,6 +36,9 @@ void ing_pins_done(struct ing_pins *pins);
 /* Notes that an entry of a target names a profile of the group. spans: [target], as below. */
 void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group, unsigned target,
                   uint64_t seq, const struct ing_spans *const *spans);
+
+/* Forgets pins of which nothing is pending: pins->n is exact then. Takes time for each pin. */
+void ing_pins_sweep(struct ing_pins *pins, const struct ing_spans *const *spans);
 
 /* Returns true if a span of a target may have an entry that names the group. spans: [target]. */
 bool ing_pins_has(const struct ing_pins *pins, const struct ing_head_group_key *group,

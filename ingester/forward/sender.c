@@ -13,12 +13,14 @@ enum {
     WORKERS = 2, /* a build may wait for the disk while an answer is taken */
     ANSWER_MAX_BYTES = 4 * 1024 * 1024,
     HEADERS_MAX = 6,
-    HEADER_MAX_BYTES = 1024,
+    HEADER_MAX_BYTES = 2048, /* user of 256 bytes and password of 1024, in base64 */
     URL_MAX_BYTES = 4200,
     METRIC_NAME_MAX_BYTES = 320, /* a target's name, with every byte escaped */
 };
 
 static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;
+/* A span that turned from fresh to backlog between two looks is announced by nobody. */
+static const int64_t LOOK_NS = 10 * FG_SECOND_NS;
 /* After that long a target that had no forward.v1 is asked for it again: it may be a newer one. */
 static const int64_t ASK_AGAIN_NS = FG_HOUR_NS;
 /* A target that fails is named in the log once in so long. */
@@ -116,21 +118,26 @@ static int64_t now_mono(const struct ing_sender *sender)
 
 /* ---- what pages show ---- */
 
-static void show(struct forward_sender_target *target, const struct fg_err *err)
+static void show(struct forward_sender_target *target)
 {
     (void)pthread_mutex_lock(&target->lock);
-    (void)snprintf(target->error, sizeof target->error, "%s", err == NULL ? "" : err->msg);
-    target->error_wall_ns = err == NULL ? 0 : fg_wall_ns(target->sender->config.clock);
     target->shows_push = target->pushes;
     target->shows_denied = target->core.denied;
     target->shows_running = target->core.running;
     (void)pthread_mutex_unlock(&target->lock);
 }
 
+static bool is_failure(enum ing_sender_result result)
+{
+    return result != SENDER_UNASKED && result != SENDER_TAKEN;
+}
+
 static void tell(struct forward_sender_target *target, const struct forward_sending *sending)
 {
     int64_t now_ns = now_mono(target->sender);
 
+    if (sending->result == SENDER_UNASKED)
+        return;
     if (sending->result == SENDER_TAKEN) {
         if (target->logged_mono_ns != 0)
             fg_log_info("forwarding goes on", fg_ls("target", target->conf->settings.name));
@@ -144,6 +151,18 @@ static void tell(struct forward_sender_target *target, const struct forward_send
                     ? "forwarding waits: the target refuses our credentials"
                     : "forwarding waits for the target",
                 fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
+}
+
+static void show_error(struct forward_sender_target *target, const struct forward_sending *sending)
+{
+    bool failed = is_failure(sending->result);
+
+    if (sending->result == SENDER_UNASKED)
+        return;
+    (void)pthread_mutex_lock(&target->lock);
+    (void)snprintf(target->error, sizeof target->error, "%s", failed ? sending->err.msg : "");
+    target->error_wall_ns = failed ? fg_wall_ns(target->sender->config.clock) : 0;
+    (void)pthread_mutex_unlock(&target->lock);
 }
 
 /* ---- the end of a parcel (loop) ---- */
@@ -165,7 +184,7 @@ static void count(const struct forward_sender_target *target, const struct forwa
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
-    if (sending->result != SENDER_TAKEN)
+    if (is_failure(sending->result))
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
 
@@ -174,10 +193,9 @@ static int64_t retry_after_ns(const struct forward_sending *sending)
     uint64_t seconds;
 
     /* Seconds only: dates are allowed, but nobody sends them. */
-    return fg_parse_u64(fg_trim(fg_client_header(&sending->request, "Retry-After")), &seconds) &&
-                   seconds < FG_HOUR_NS / FG_SECOND_NS
-               ? (int64_t)seconds * FG_SECOND_NS
-               : 0;
+    if (!fg_parse_u64(fg_trim(fg_client_header(&sending->request, "Retry-After")), &seconds))
+        return 0;
+    return (int64_t)FG_MIN(seconds, (uint64_t)(FG_HOUR_NS / FG_SECOND_NS)) * FG_SECOND_NS;
 }
 
 static void unlink_sending(struct forward_sending *sending)
@@ -198,9 +216,10 @@ static void finish(struct forward_sending *sending)
                         retry_after_ns(sending), now_mono(sender));
     count(target, sending);
     tell(target, sending);
-    show(target, sending->result == SENDER_TAKEN ? NULL : &sending->err);
+    show_error(target, sending);
+    show(target);
     /* What was put back waits, and nobody says so. */
-    target->ready |= sending->result != SENDER_TAKEN;
+    target->ready |= is_failure(sending->result);
     ing_parcel_end(sending->parcel);
     fg_client_clear(&sending->request);
     unlink_sending(sending);
@@ -242,29 +261,40 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
 /* The target has no forward.v1. If it may be any server, the parcel goes on by push.v1. */
 static void on_unknown(struct forward_sending *sending)
 {
-    struct forward_sender_target *target = sending->target;
-
-    if (target->conf->settings.protocol != FORWARD_AUTO) {
+    if (sending->target->conf->settings.protocol != FORWARD_AUTO) {
         finish(sending);
         return;
     }
-    fg_log_info("the target has no forward.v1, forwarding by push.v1",
-                fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
-    target->pushes = true;
-    target->ask_again_mono_ns = fg_time_add(now_mono(target->sender), ASK_AGAIN_NS);
     sending->parcel->push = true;
     build(sending);
+}
+
+/* Notes that a target without forward.v1 takes push.v1. Not before: a proxy whose server restarts
+ * knows neither, and then an hour of push.v1 would give up what counts each profile once. */
+static void note_push(struct forward_sending *sending)
+{
+    struct forward_sender_target *target = sending->target;
+
+    if (!sending->parcel->push || target->conf->settings.protocol != FORWARD_AUTO)
+        return;
+    if (target->pushes)
+        return;
+    fg_log_info("the target has no forward.v1, forwarding by push.v1",
+                fg_ls("target", target->conf->settings.name));
+    target->pushes = true;
+    target->ask_again_mono_ns = fg_time_add(now_mono(target->sender), ASK_AGAIN_NS);
 }
 
 static void on_answered(struct fg_job *job)
 {
     struct forward_sending *sending = fg_container(job, struct forward_sending, job);
+    bool stopping = sending->target->sender->stopping;
 
-    if (sending->target->sender->stopping)
-        finish(sending);
-    else if (sending->unknown)
+    if (!sending->unknown && sending->result == SENDER_TAKEN)
+        note_push(sending);
+    if (!stopping && sending->unknown)
         on_unknown(sending);
-    else if (sending->result == SENDER_TAKEN)
+    else if (!stopping && sending->result == SENDER_TAKEN)
         build(sending);
     else
         finish(sending);
@@ -366,7 +396,7 @@ static void on_built(struct fg_job *job)
     if (job->code != FG_OK)
         finish_with(sending, SENDER_AWAY, &job->err);
     else if (sending->target->sender->stopping || !sending->more)
-        finish_with(sending, SENDER_TAKEN, NULL);
+        finish(sending); /* with what the last answer was, if there was one */
     else
         send_parcel(sending);
 }
@@ -397,6 +427,7 @@ static void start_parcel(struct forward_sender_target *target, const struct ing_
     target->sendings = sending;
     sender->n_sendings++;
     ing_sender_core_begin(&target->core, lane);
+    show(target);
     build(sending);
 }
 
@@ -414,7 +445,10 @@ static bool take(struct forward_sender_target *target, struct ing_outbox_span *s
 
 static void on_timer(uv_timer_t *timer)
 {
-    pump(fg_container(timer, struct forward_sender_target, timer));
+    struct forward_sender_target *target = fg_container(timer, struct forward_sender_target, timer);
+
+    target->ready = true;
+    pump(target);
 }
 
 static void wake_at(struct forward_sender_target *target, int64_t mono_ns)
@@ -444,10 +478,12 @@ static void pump(struct forward_sender_target *target)
                 wake_at(target, when_ns);
             return;
         }
-        if (!take(target, &span, &lane))
+        if (!take(target, &span, &lane)) {
             target->ready = false; /* until on_ready() */
-        else
+            wake_at(target, fg_time_add(now_ns, LOOK_NS));
+        } else {
             start_parcel(target, &span, lane);
+        }
     }
 }
 

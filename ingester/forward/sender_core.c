@@ -28,13 +28,11 @@ bool ing_sender_core_may_begin(const struct ing_sender_core *core, int64_t now_m
 enum ing_outbox_lane ing_sender_core_lane(const struct ing_sender_core *core)
 {
     double share = core->config.fresh_share * floor(core->allowed);
+    double drawn = (double)(core->random >> 11) * 0x1p-53;
 
-    /* The first request is a fresh one unless that lane has no share at all; with a single
-     * connection the lanes then take turns by the jitter's numbers. */
-    if (core->allowed < 2)
-        return (double)(core->random >> 11) * 0x1p-53 < core->config.fresh_share ? OUTBOX_FRESH
-                                                                                 : OUTBOX_BACKLOG;
-    return (double)core->running_fresh < share ? OUTBOX_FRESH : OUTBOX_BACKLOG;
+    /* What is left of a share beyond whole connections is a chance: rounded up, a share of 0.9 of
+     * four connections would leave none to the backlog. */
+    return (double)core->running_fresh + drawn < share ? OUTBOX_FRESH : OUTBOX_BACKLOG;
 }
 
 static double draw(struct ing_sender_core *core)
@@ -66,37 +64,45 @@ static void pause_until(struct ing_sender_core *core, int64_t until_mono_ns)
     core->not_before_mono_ns = FG_MAX(core->not_before_mono_ns, until_mono_ns);
 }
 
-static int64_t pause_of(struct ing_sender_core *core, enum ing_sender_result result,
-                        int64_t retry_after_ns)
+/* What the target asks for, if it does. */
+static int64_t asked_pause(enum ing_sender_result result, int64_t retry_after_ns)
 {
-    int64_t most_ns = PAUSE_MIN_NS << FG_MIN(core->failures, 10), drawn_ns;
+    return result == SENDER_DENIED ? DENIED_PAUSE_NS : FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+}
 
-    if (result == SENDER_DENIED)
-        return DENIED_PAUSE_NS;
-    drawn_ns = (int64_t)(draw(core) * (double)FG_MIN(most_ns, PAUSE_MAX_NS));
-    /* Added to what the target asks for, so that senders do not come back together. */
-    return FG_MAX(drawn_ns, PAUSE_MIN_NS / 2) + FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+/* Our own part, which is added, so that senders do not come back together. */
+static int64_t drawn_pause(struct ing_sender_core *core)
+{
+    int64_t most_ns = FG_MIN(PAUSE_MIN_NS << FG_MIN(core->failures - 1, 10U), PAUSE_MAX_NS);
+    int64_t drawn_ns = (int64_t)(draw(core) * (double)most_ns);
+
+    return FG_MAX(drawn_ns, PAUSE_MIN_NS / 2);
 }
 
 void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
                          enum ing_sender_result result, int64_t began_mono_ns,
                          int64_t retry_after_ns, int64_t now_mono_ns)
 {
+    int64_t pause_ns = asked_pause(result, retry_after_ns);
+
     fg_assert(core->running > 0 && (lane != OUTBOX_FRESH || core->running_fresh > 0));
     core->running--;
     core->running_fresh -= lane == OUTBOX_FRESH;
+    if (result == SENDER_UNASKED)
+        return;
+    core->denied = result == SENDER_DENIED;
     if (result == SENDER_TAKEN) {
         core->failures = 0;
-        core->denied = false;
         core->allowed = FG_MIN(core->allowed + 1 / core->allowed, (double)core->config.connections);
         return;
     }
-    core->denied = result == SENDER_DENIED;
-    /* Requests that were under way together fail together: one fault, one step back. */
-    if (began_mono_ns < core->failed_mono_ns)
-        return;
-    core->failures++;
-    core->failed_mono_ns = now_mono_ns;
-    core->allowed = FG_MAX(core->allowed / 2, 1.0);
-    pause_until(core, fg_time_add(now_mono_ns, pause_of(core, result, retry_after_ns)));
+    /* Requests that were under way together fail together: one fault, one step back. What each of
+     * them asks for holds all the same. */
+    if (began_mono_ns >= core->failed_mono_ns) {
+        core->failures++;
+        core->failed_mono_ns = now_mono_ns;
+        core->allowed = FG_MAX(core->allowed / 2, 1.0);
+        pause_ns += drawn_pause(core);
+    }
+    pause_until(core, fg_time_add(now_mono_ns, pause_ns));
 }

@@ -4,8 +4,8 @@
  *
  *   - Requests at a time adapt: one more after as many good answers as are allowed, half after one
  *     that was refused or did not come (additive increase, multiplicative decrease).
- *   - A target that cannot be reached is asked after a pause that doubles, from 0.2 to 30 s, with
- *     full jitter; never given up. Retry-After is obeyed.
+ *   - A target that cannot be reached is asked after a pause with full jitter, whose bound doubles
+ *     from 0.2 to 30 s; it is never given up. Retry-After is obeyed, up to ten minutes.
  *   - A target that does not know us (401, 403) is asked again every minute: a new token file
  *     heals it.
  *   - Both lanes get their share of the connections while profiles wait in both.
@@ -35,10 +35,11 @@ struct ing_sender_core {
 };
 
 enum ing_sender_result {
-    SENDER_TAKEN,  /* answered: each profile is stored, known or refused */
-    SENDER_BUSY,   /* the target has too much to do, now */
-    SENDER_AWAY,   /* no answer, or none that makes sense */
-    SENDER_DENIED, /* 401 or 403 */
+    SENDER_UNASKED, /* no answer was needed: it says nothing about the target */
+    SENDER_TAKEN,   /* answered: each profile is stored, known or refused */
+    SENDER_BUSY,    /* the target has too much to do, now */
+    SENDER_AWAY,    /* no answer, or none that makes sense */
+    SENDER_DENIED,  /* 401 or 403 */
 };
 
 /* Begins without requests. seed: for jitter. */

@@ -1,5 +1,6 @@
 #include "ingester/forward/targets.h"
 
+#include "common/model/tenant_id.h"
 #include "common/runtime/document.h"
 
 #include <stdlib.h>
@@ -71,21 +72,40 @@ static struct fg_conf_section section_of(struct ing_target_settings *settings)
     return (struct fg_conf_section){"", ing_target_fields, FG_COUNT(ing_target_fields), settings};
 }
 
-static bool is_url(const char *url)
+/* Returns what follows http:// or https://, or NULL. */
+static const char *after_scheme(const char *url)
 {
-    return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    if (strncmp(url, "http://", 7) == 0)
+        return url + 7;
+    return strncmp(url, "https://", 8) == 0 ? url + 8 : NULL;
+}
+
+static enum fg_code check_url(const char *url, struct fg_err *err)
+{
+    const char *host = after_scheme(url);
+
+    if (host == NULL)
+        return fg_fail(err, FG_E_INVALID, "url \"%.200s\" does not begin with http:// or https://",
+                       url);
+    if (host[0] == '\0' || host[0] == '/')
+        return fg_fail(err, FG_E_INVALID, "url \"%.200s\" has no host", url);
+    for (const char *at = host; *at != '\0'; at++)
+        if ((unsigned char)*at <= ' ' || *at == '?' || *at == '#')
+            return fg_fail(err, FG_E_INVALID, "url \"%.200s\" has a query, a fragment or a space",
+                           url);
+    return FG_OK;
 }
 
 static enum fg_code check_settings(const struct ing_target_settings *settings, struct fg_err *err)
 {
     if (settings->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "no name");
-    if (!is_url(settings->url))
-        return fg_fail(err, FG_E_INVALID, "url \"%.200s\" does not begin with http:// or https://",
-                       settings->url);
-    if (strpbrk(settings->url, " ?#") != NULL)
-        return fg_fail(err, FG_E_INVALID, "url \"%.200s\" has a query, a fragment or a space",
-                       settings->url);
+    if (check_url(settings->url, err) != FG_OK)
+        return err->code;
+    if (settings->tenant[0] != '\0' && fg_tenant_check(fg_cstr(settings->tenant), err) != FG_OK)
+        return fg_wrap(err, "tenant");
+    if (strchr(settings->username, ':') != NULL) /* RFC 7617 2: the password begins there */
+        return fg_fail(err, FG_E_INVALID, "username has a colon");
     if ((settings->username[0] == '\0') != (settings->password_file[0] == '\0'))
         return fg_fail(err, FG_E_INVALID, "username and password_file go together");
     if (settings->username[0] != '\0' && settings->token_file[0] != '\0')

@@ -13,9 +13,11 @@ enum { NO_GROUP = UINT32_MAX };
 
 /* Stacks with the same suffix. */
 struct suffix_group {
-    uint32_t first, count; /* of completion.order */
-    uint32_t above;        /* the group that has what this one lacks; NO_GROUP: it lacks nothing */
-    uint32_t shift;        /* so many locations nearer to the root */
+    uint32_t last;  /* of its stacks; completion.before has the others */
+    uint32_t stack; /* the deepest, of equal ones the first: most likely has what others lack */
+    uint32_t count;
+    uint32_t above; /* the group that has what this one lacks; NO_GROUP: it lacks nothing */
+    uint32_t shift; /* so many locations nearer to the root */
 };
 
 /* Where a token is furthest away from the root. */
@@ -26,11 +28,12 @@ struct token {
 
 struct completion {
     struct fg_go_stack *stacks;
-    uint32_t *order; /* of stacks that are deep enough: by suffix, the deepest first */
-    struct suffix_group *groups;
+    uint32_t *before;            /* [stack]: the one before it in its group */
+    struct suffix_group *groups; /* ascending by suffix */
     struct token *tokens;
-    uint32_t n_order, n_groups, n_tokens;
-    struct fg_map map; /* hash of a token -> its number */
+    uint32_t n_groups, n_tokens;
+    struct fg_map by_suffix; /* hash of a suffix -> group, before they are sorted */
+    struct fg_map map;       /* hash of a token -> its number */
     struct fg_arena *arena;
 };
 
@@ -72,62 +75,79 @@ static const uint32_t *last(const struct fg_go_stack *stack, uint32_t n)
 
 /* ---- groups ---- */
 
-static int compare_suffixes(const uint32_t *a, const uint32_t *b)
+static const uint32_t *suffix_of(const struct completion *completion,
+                                 const struct suffix_group *group)
 {
-    for (uint32_t i = 0; i < FG_GO_SUFFIX; i++) {
-        uint64_t left = __builtin_bswap64((uint64_t)a[i] + 1);
-        uint64_t right = __builtin_bswap64((uint64_t)b[i] + 1);
+    return last(&completion->stacks[group->stack], FG_GO_SUFFIX);
+}
 
-        if (left != right)
-            return left < right ? -1 : 1;
+/* Orders by ids, which are the locations' numbers plus one, as little-endian bytes. */
+static int compare_groups(const void *a, const void *b, void *arg)
+{
+    const uint32_t *left = suffix_of(arg, a), *right = suffix_of(arg, b);
+
+    for (uint32_t i = 0; i < FG_GO_SUFFIX; i++) {
+        uint64_t x = __builtin_bswap64((uint64_t)left[i] + 1);
+        uint64_t y = __builtin_bswap64((uint64_t)right[i] + 1);
+
+        if (x != y)
+            return x < y ? -1 : 1;
     }
     return 0;
 }
 
-static int compare_stacks(const void *a, const void *b, void *arg)
+/* Returns the group of a stack, which is added if it is new. */
+static struct suffix_group *group_of(struct completion *completion, uint32_t stack)
 {
-    const struct fg_go_stack *stacks = arg;
-    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    int order =
-        compare_suffixes(last(&stacks[left], FG_GO_SUFFIX), last(&stacks[right], FG_GO_SUFFIX));
+    const uint32_t *suffix = last(&completion->stacks[stack], FG_GO_SUFFIX);
+    uint64_t hash = fg_hash64_table(fg_bytes(suffix, FG_GO_SUFFIX * sizeof *suffix));
+    struct fg_map_walk walk;
 
-    if (order == 0) /* the deepest one is most likely to have what others lack */
-        order =
-            (stacks[left].depth < stacks[right].depth) - (stacks[left].depth > stacks[right].depth);
-    return order != 0 ? order : (left > right) - (left < right);
+    for (uint32_t i = fg_map_first(&completion->by_suffix, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&completion->by_suffix, &walk))
+        if (memcmp(suffix_of(completion, &completion->groups[i]), suffix,
+                   FG_GO_SUFFIX * sizeof *suffix) == 0)
+            return &completion->groups[i];
+    /* Cannot fail: there is room for all of them. */
+    fg_assert(fg_map_add_in(&completion->by_suffix, completion->arena, hash, completion->n_groups));
+    completion->groups[completion->n_groups] =
+        (struct suffix_group){.stack = stack, .above = NO_GROUP};
+    return &completion->groups[completion->n_groups++];
 }
 
+/* Stacks are grouped before groups are sorted: of hundreds of stacks most have the suffix of
+ * another one, and to compare these takes longest. */
 static bool make_groups(struct completion *completion, uint32_t count)
 {
-    struct fg_go_stack *stacks = completion->stacks;
-    const uint32_t *before = NULL;
+    const struct fg_go_stack *stacks = completion->stacks;
 
-    completion->order = fg_arena_new(completion->arena, uint32_t, count);
-    if (completion->order == NULL)
+    completion->before = fg_arena_new(completion->arena, uint32_t, count);
+    completion->groups = fg_arena_new(completion->arena, struct suffix_group, count);
+    if (completion->before == NULL || completion->groups == NULL ||
+        !fg_map_reserve_in(&completion->by_suffix, completion->arena, count))
         return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (stacks[i].depth >= FG_GO_SUFFIX)
-            completion->order[completion->n_order++] = i;
-    qsort_r(completion->order, completion->n_order, sizeof *completion->order, compare_stacks,
-            stacks);
-    completion->groups = fg_arena_new(completion->arena, struct suffix_group, completion->n_order);
-    if (completion->groups == NULL)
-        return false;
-    for (uint32_t i = 0; i < completion->n_order; i++) {
-        const uint32_t *suffix = last(&stacks[completion->order[i]], FG_GO_SUFFIX);
+    for (uint32_t i = 0; i < count; i++) {
+        struct suffix_group *group;
 
-        if (before == NULL || compare_suffixes(before, suffix) != 0)
-            completion->groups[completion->n_groups++] = (struct suffix_group){i, 0, NO_GROUP, 0};
-        completion->groups[completion->n_groups - 1].count++;
-        before = suffix;
+        if (stacks[i].depth < FG_GO_SUFFIX)
+            continue;
+        group = group_of(completion, i);
+        completion->before[i] = group->last;
+        group->last = i;
+        group->count++;
+        if (stacks[i].depth > stacks[group->stack].depth)
+            group->stack = i;
     }
+    if (completion->n_groups > 1)
+        qsort_r(completion->groups, completion->n_groups, sizeof *completion->groups,
+                compare_groups, completion);
     return true;
 }
 
-/* The first stack of a group: all have its suffix. */
+/* The stack that stands for a group: all have its suffix. */
 static const struct fg_go_stack *stack_of(const struct completion *completion, uint32_t group)
 {
-    return &completion->stacks[completion->order[completion->groups[group].first]];
+    return &completion->stacks[completion->groups[group].stack];
 }
 
 /* ---- what a group lacks ---- */
@@ -193,8 +213,8 @@ static bool find_above(struct completion *completion)
 static bool lengthen(struct completion *completion, const struct suffix_group *group,
                      const uint32_t *more, uint32_t n)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        struct fg_go_stack *stack = &completion->stacks[completion->order[group->first + i]];
+    for (uint32_t i = 0, at = group->last; i < group->count; i++, at = completion->before[at]) {
+        struct fg_go_stack *stack = &completion->stacks[at];
         uint32_t *longer = fg_arena_new(completion->arena, uint32_t, stack->depth + n);
 
         if (longer == NULL)

@@ -734,13 +734,28 @@ static enum fg_code find_group(struct pprof_reader *reader, struct fg_labels *la
     return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
+static enum fg_code take_stack(struct pprof_reader *reader, struct fg_go_stack stack,
+                               struct fg_err *err)
+{
+    if (!fg_arena_grow(reader->arena, &reader->stack, 0, stack.depth, &reader->cap_stack,
+                       sizeof *reader->stack))
+        return too_large(err);
+    memcpy(reader->stack, stack.locations, stack.depth * sizeof *reader->stack);
+    reader->depth = stack.depth;
+    return FG_OK;
+}
+
+/* stack: its locations, if they were read before; depth 0: they were not, or there are none. */
 static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
-                                uint32_t *ret_n_values, struct fg_err *err)
+                                struct fg_go_stack stack, uint32_t *ret_n_values,
+                                struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
 
     *ret_n_values = 0;
     reader->depth = 0;
+    if (stack.depth > 0 && take_stack(reader, stack, err) != FG_OK)
+        return err->code;
     reader->n_labels = 0;
     reader->lost = false;
     while (fg_cur_more(&cur)) {
@@ -750,7 +765,10 @@ static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
         switch (tag) {
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
-            code = add_frames(reader, fg_pb_varints(&cur, tag), err);
+            if (stack.depth > 0)
+                fg_pb_skip(&cur, tag);
+            else
+                code = add_frames(reader, fg_pb_varints(&cur, tag), err);
             break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
@@ -842,6 +860,7 @@ static bool may_be_cut(const struct pprof_reader *reader)
 static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *err)
 {
     const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    const struct fg_go_stack none = {NULL, 0};
     uint32_t n_values, n_completed;
 
     reader->completed = fg_arena_new(reader->arena, struct fg_go_stack, table->count);
@@ -850,7 +869,7 @@ static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *
     for (uint32_t i = 0; i < table->count; i++) {
         uint32_t *copy;
 
-        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK)
+        if (read_sample(reader, table->entries[i], none, &n_values, err) != FG_OK)
             return fg_wrap(err, "sample %u", i);
         if (reader->lost || reader->depth == 0)
             continue;
@@ -866,25 +885,11 @@ static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *
     return FG_OK;
 }
 
-/* Adds what was missing of the stack of sample number i. */
-static enum fg_code complete_stack(struct pprof_reader *reader, uint32_t i, struct fg_err *err)
-{
-    const struct fg_go_stack *whole = &reader->completed[i];
-
-    if (whole->depth <= reader->depth)
-        return FG_OK;
-    if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, whole->depth - reader->depth,
-                       &reader->cap_stack, sizeof *reader->stack))
-        return too_large(err);
-    memcpy(reader->stack, whole->locations, whole->depth * sizeof *reader->stack);
-    reader->depth = whole->depth;
-    return FG_OK;
-}
-
 static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err)
 {
     const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
     uint32_t max = reader->request->upload.limits.samples_max;
+    const struct fg_go_stack none = {NULL, 0};
     uint32_t n_values, n_lost = 0;
 
     if (max != 0 && table->count > max)
@@ -895,8 +900,9 @@ static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err
     if (may_be_cut(reader) && complete_stacks(reader, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < table->count; i++) {
-        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK ||
-            (reader->completed != NULL && complete_stack(reader, i, err) != FG_OK))
+        struct fg_go_stack stack = reader->completed == NULL ? none : reader->completed[i];
+
+        if (read_sample(reader, table->entries[i], stack, &n_values, err) != FG_OK)
             return fg_wrap(err, "sample %u", i);
         if (reader->lost)
             n_lost++;

@@ -173,6 +173,7 @@ def case_settings_are_for_admins_and_without_secrets():
         mode = settings["access.mode"]
         check((mode["value"], mode["default"], mode["differs"]) == ("token", "auto", True) and mode["meaning"], "%s", mode)
         check(not settings["limits.max_query_length"]["differs"], "a default differs")
+        check(server.govern.send("GET", "/api/settings?member=nobody")[0] == 404, "a member of a single server")
         status, yaml = server.operate("GET", "/config")
         check(status == 200 and yaml.count(b": ") >= len(settings), "/config has other settings")
         for caller in (server.caller(["tenant-admin", "read"]), server.caller(["metrics"], ["*"])):

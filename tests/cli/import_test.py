@@ -521,6 +521,11 @@ def case_each_side_gets_what_is_meant_for_it(seed):
             run = Run(before.url, behind.url, *span.options(), "--source-tenant", "a", "--retries", "0", env=mine)
             run.bad()
             check("--ca-file" in run.said, "%s", run.said)
+            run = Run(before.url, behind.url, *span.options(), "--source-ca-file", paper.path("ca.pem"), env=mine)
+            run.bad()
+            shown = [name for _, headers in before.requests for name in headers if name in ("Authorization", "X-Scope-OrgID")]
+            check(before.requests and not shown, "the source got %s", shown)
+            del before.requests[:]
             trusted = (*span.options(), "--source-ca-file", paper.path("ca.pem"))
             report = Run(before.url, behind.url, *trusted, "--source-tenant", "a", "--source-user", "me:secret", env=mine).good()
             check(report["profiles"] == 2, "%s", report)

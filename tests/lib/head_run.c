@@ -328,6 +328,7 @@ void head_call_push_under(struct head_call *call, const struct head_profile *pro
     item.service = service;
     item.bytes = (uint32_t)batch.len;
     item.shard = head_shard(profile);
+    item.via = (ProtobufCBinaryData){profile->via.len, (uint8_t *)(uintptr_t)profile->via.ptr};
     message.items = items;
     message.n_items = FG_COUNT(items);
     message.revision = revision;

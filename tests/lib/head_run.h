@@ -80,6 +80,7 @@ struct head_profile {
     int64_t time_ns, duration_ns;
     const struct head_sample *samples;
     uint32_t n_samples;
+    struct fg_slice via; /* stores that have forwarded it, FG_ID_BYTES each */
     bool
         narrow; /* sent before the tenant's spread became HEAD_SPREAD: to the service's one shard */
 };
@@ -104,7 +105,7 @@ struct head_pushed head_push(struct head *head, const struct head_profile *profi
 /* Fills a call; head_call_done() when it was answered. */
 struct head_call {
     struct fg_call call;
-    uint8_t bytes[256];
+    uint8_t bytes[320];
 };
 void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch);

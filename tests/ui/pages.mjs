@@ -802,6 +802,33 @@ const cases = {
     page.refused = undefined; // requests that were ended
   },
 
+  /* Admins see the settings of the ingesters, too; one that does not answer is named, and does not keep the others away. */
+  async "settings of a cluster"(page) {
+    const { ingesters } = JSON.parse(process.env.CLUSTER);
+    const settings = page.getByRole("region", { name: "Settings", exact: true });
+    process.kill(ingesters[1], "SIGSTOP");
+    try {
+      await page.goto(at("/status", { show: "all" }));
+      await settings.getByText("Without answer:").waitFor();
+      const silent = await settings.getByRole("status").textContent();
+      assert.ok(silent.includes("ingester-2") && !silent.includes("ingester-1") && !silent.includes("ingester-3"), silent);
+      await isAccessible(page, "a member that does not answer");
+    } finally {
+      process.kill(ingesters[1], "SIGCONT");
+    }
+    await settings.getByRole("button", { name: "Settings of: This program" }).click();
+    await page.getByRole("menuitemcheckbox", { name: /^ingester-1/ }).click();
+    await settings.getByText("of flamegrid-ingester;").waitFor();
+    await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
+    assert.equal(shown(page).member, "ingester-1");
+    await page.reload();
+    await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
+    await picture(page, "settings-of-a-cluster");
+    const unknown = await page.request.get(at("/api/settings", { member: "nobody" }));
+    assert.equal(unknown.status(), 404, await unknown.text());
+    page.refused = undefined; // what the silent one did not answer
+  },
+
   /* Names from outside are text, wherever they are shown. */
   async "names from outside"(page) {
     await page.addInitScript(() => {

@@ -199,7 +199,7 @@ def governed(browser):
 
 
 PERSON = "a person"  # at a provider of identities
-SLOW = ["progress of a cluster"]  # cases of a cluster whose ingesters a case may stop
+SLOW = ["progress of a cluster", "settings of a cluster"]  # cases of a cluster whose ingesters a case may stop
 
 
 def prepare_slow(slow, browser):

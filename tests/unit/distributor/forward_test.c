@@ -352,6 +352,27 @@ static void stack_under_the_id_of_another_is_refused(void **state)
     assert_int_equal(f->memory.n_profiles, 0);
 }
 
+/* Not data_loss, which would be a fault of this server: it would be sent again for ever. */
+static void batch_that_cannot_be_read_costs_no_other(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch shop = make(f, "shop", NOW_NS, two, 2);
+    struct fg_batch cart = make(f, "cart", NOW_NS, two, 2);
+
+    put(f, &shop, true);
+    put(f, &cart, true);
+    f->message.payload.ptr[0] = 99; /* the version of the first one */
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->code, fg_code_grpc(FG_E_INVALID));
+    assert_string_equal(result(f, 0)->message, "batch: version 99");
+    assert_int_equal(result(f, 1)->stored, 1);
+    put(f, &shop, true);
+    f->message.batches[0].sizes[0] = UINT64_MAX; /* more than there can be */
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->code, fg_code_grpc(FG_E_INVALID));
+    assert_int_equal(f->memory.n_profiles, 1);
+}
+
 static void bad_profiles_are_refused_one_by_one(void **state)
 {
     struct fixture *f = *state;
@@ -421,7 +442,7 @@ static void circles_are_refused(void **state)
     struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
 
     put(f, &batch, true);
-    assert_int_equal(forward_by(f, circle, FG_COUNT(circle)), 400);
+    assert_int_equal(forward_by(f, circle, FG_COUNT(circle)), 409);
     assert_body_has(f, "servers forward in a circle");
     put(f, &batch, true);
     assert_int_equal(forward_by(f, chain, 0), 400);
@@ -528,6 +549,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(unknown_stacks_are_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(stack_under_the_id_of_another_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(batch_that_cannot_be_read_costs_no_other, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_profiles_are_refused_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_do_not_fit_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waited_for_a_month_is_taken, setup_recent, teardown),

@@ -598,6 +598,51 @@ static void nothing_is_evicted_while_the_bucket_is_unreachable(void **state)
     run_end(&run);
 }
 
+static bool is_pinned(void *arg, const struct ing_head_group_key *group)
+{
+    const struct ing_head_group_key *pinned = arg;
+
+    return ing_head_same_group(pinned, group);
+}
+
+/* Something else needs it in the head. Readers and pushes see no difference to a chunk whose time
+ * has not come. */
+static void pinned_chunk_is_not_evicted_until_it_is_pinned_no_more(void **state)
+{
+    struct ing_segments_core_config config = run_config;
+    struct ing_head_group_key pinned = group_of(999);
+    const struct ing_segments_effect *evict;
+    struct run run;
+    uint32_t chunk;
+    uint64_t least;
+
+    (void)state;
+    config.pins = is_pinned;
+    config.pins_arg = &pinned;
+    run = (struct run){.core = ing_segments_core_create(&config, 0, 0),
+                       .arena = fg_arena_create(1 << 20),
+                       .l0 = fg_l0_none()};
+    run_tick(&run, 0);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(run_push(&run, 999, 1), SEGMENTS_ADMIT);
+    run_wait(&run, 10 * FG_MINUTE_NS);
+    run_commit(&run, 999);
+    for (int i = 0; i < 10; i++) {
+        run_wait(&run, 10 * FG_MINUTE_NS);
+        assert_null(run_wants(&run, SEGMENTS_EVICT));
+    }
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_SERVE);
+    assert_int_equal(run_admit(run.core, &pinned, 0, &chunk), SEGMENTS_ADMIT);
+    pinned = group_of(998);
+    run_tick(&run, FG_SECOND_NS);
+    evict = run_wants(&run, SEGMENTS_EVICT);
+    assert_non_null(evict);
+    assert_int_equal(evict->n_chunks, 1);
+    assert_int_equal(evict->chunks[0]->group.window, 999);
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
+    run_end(&run);
+}
+
 /* A start knows nothing of what it finds. */
 static void restored_chunks_are_not_reported_clean(void **state)
 {
@@ -635,6 +680,7 @@ int main(void)
         cmocka_unit_test(no_busy_loop_while_effects_fail),
         cmocka_unit_test(clean_era_is_reported),
         cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_unreachable),
+        cmocka_unit_test(pinned_chunk_is_not_evicted_until_it_is_pinned_no_more),
         cmocka_unit_test(restored_chunks_are_not_reported_clean),
     };
 

@@ -14,7 +14,8 @@ const UNIT_MS: Record<string, number> = {
   M: 30 * DAY_MS,
   y: 365 * DAY_MS,
 };
-const FIRST_MS_EPOCH = 1e11; // smaller numbers are seconds: until the year 5138
+/* Units per millisecond by the number of digits, as the server has it (common/base/timespec.h); all else are seconds. */
+const EPOCH_PER_MS: Record<number, number> = { 12: 1, 13: 1, 15: 1e3, 16: 1e3, 18: 1e6, 19: 1e6 };
 
 export interface Range {
   from: string;
@@ -35,6 +36,17 @@ export const PRESETS: readonly { from: string; label: string }[] = [
   { from: "now-30d", label: "Last 30 days" },
 ];
 
+/* Eight digits are a date if the calendar has it. */
+function epochMs(text: string): number {
+  const date = /^(\d{4})(\d\d)(\d\d)$/.exec(text);
+  if (date !== null && Number(date[1]) > 1900) {
+    const [year, month, day] = date.slice(1).map(Number) as [number, number, number];
+    const ms = Date.UTC(year, month - 1, day);
+    if (new Date(ms).getUTCMonth() === month - 1 && new Date(ms).getUTCDate() === day) return ms;
+  }
+  return Math.round(Number(text) / (EPOCH_PER_MS[text.split(".")[0]!.length] ?? 1e-3));
+}
+
 /* Returns milliseconds, or NaN. Local text such as "2026-04-14 14:20" is read in the zone of the page. */
 export function toMs(text: string, nowMs: number, utc = false): number {
   const trimmed = text.trim();
@@ -44,10 +56,7 @@ export function toMs(text: string, nowMs: number, utc = false): number {
     if (sign === undefined) return nowMs;
     return Math.round(nowMs + (sign === "-" ? -1 : 1) * Number(amount) * UNIT_MS[unit!]!);
   }
-  if (/^\d{8,}(\.\d+)?$/.test(trimmed)) {
-    const number = Number(trimmed);
-    return Math.round(number < FIRST_MS_EPOCH ? number * 1000 : number > 1e16 ? number / 1e6 : number);
-  }
+  if (/^\d{8,}(\.\d+)?$/.test(trimmed)) return epochMs(trimmed);
   const local = /^(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?$/.exec(trimmed);
   if (local !== null) {
     const [year, month, day, hour, minute, second] = local.slice(1).map((part) => Number(part ?? 0)) as number[];

@@ -48,6 +48,7 @@ const DEFAULTS = {
   form: "", // what is being made or changed: the dialog that is open; reader: that of a new token, which reads
   who: "", // whose records of the audit
   record: "", // of which kind
+  member: "", // of the ring, whose settings are shown; "": those of the program that answers
   rows: "", // of usage: service; "" is days
   idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days

@@ -30,13 +30,22 @@ static void windows_end_at_full_hours(void **state)
     for (size_t i = 0; i < FG_COUNT(want); i++) {
         struct cli_selection_range window = cli_import_window(&range, at_ms);
 
-        assert_int_equal(cli_import_windows(&range, at_ms), FG_COUNT(want) - i);
         assert_int_equal(window.start_ms, want[i].start_ms);
         assert_int_equal(window.end_ms, want[i].end_ms);
         at_ms = window.end_ms;
     }
     assert_int_equal(at_ms, range.end_ms);
-    assert_int_equal(cli_import_windows(&range, at_ms), 0);
+}
+
+static void series_share_the_minutes_of_their_window(void **state)
+{
+    static const struct cli_selection_range window = {10 * HOUR, 11 * HOUR};
+
+    (void)state;
+    assert_int_equal(cli_import_minutes(&window, 0, 0), 60); /* none: it is done */
+    assert_int_equal(cli_import_minutes(&window, 0, 7), 0);
+    assert_int_equal(cli_import_minutes(&window, 1, 7), 8);
+    assert_int_equal(cli_import_minutes(&window, 7, 7), 60);
 }
 
 static void a_range_has_whole_steps(void **state)
@@ -389,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_end_at_full_hours),
+        cmocka_unit_test(series_share_the_minutes_of_their_window),
         cmocka_unit_test(a_range_has_whole_steps),
         cmocka_unit_test(a_selector_matches_its_series_alone),
         cmocka_unit_test(labels_that_servers_make_are_not_pushed),

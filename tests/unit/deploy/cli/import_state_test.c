@@ -149,10 +149,14 @@ static void other_texts_are_refused(void **unused)
         "flamegrid import pyroscope 1\njob another\n",
         "flamegrid import pyroscope 1\njob " JOB "\nrange 5 5\n",
         "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 10\n",
-        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 7\nopen 8\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 7\nsent 1 1\nopen 8\n",
         "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nsent 1\n",
-        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nseries 5 12 1 1\n",
-        "flamegrid import pyroscope 1\njob " JOB "\nwhat\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 7\nsent 1 1\nseries 5 12 1 1\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 6\nsent 1 1\nwhat\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nnext 6\nsent 1 1 1\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange -5 9\nnext 6\nsent 1 1\n",
+        "flamegrid import pyroscope 1\njob " JOB "\nrange 5 9\nsent 1 1\n",
+        "flamegrid import pyroscope 1\njob " JOB "\n",
     };
     struct cli_import_state state;
     struct fg_err err;

@@ -142,7 +142,7 @@ static void removed_target_leaves_nothing_and_its_number_is_not_given_again(void
     {
         fg_auto(fg_store_iter) *iter =
             fg_store_iter_create(f->inner, HEAD_OUTBOX, FG_LIT(""), FG_LIT(""));
-        uint16_t number;
+        uint16_t number = 0;
         uint64_t seq;
 
         assert_true(iter->valid && ing_outbox_get_key(iter->key, &number, &seq));
@@ -270,7 +270,8 @@ static void unreadable_store_fails_the_start(void **state)
                                                                    .catalog = f->run.catalog,
                                                                    .tenants = f->run.tenants,
                                                                    .damage = &f->run.damage,
-                                                                   .clock = &f->clock.clock},
+                                                                   .clock = &f->clock.clock,
+                                                                   .groups_max = 1},
                                        &outbox, &err),
                      FG_E_UNAVAILABLE);
     assert_null(outbox);

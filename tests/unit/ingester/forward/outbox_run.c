@@ -40,6 +40,8 @@ void outbox_clock_advance(struct outbox_clock *clock, int64_t by_ns)
 
 /* ---- life ---- */
 
+uint32_t outbox_run_groups_max = UINT32_MAX;
+
 static void must(enum fg_code code, const struct fg_err *err)
 {
     if (code != FG_OK)
@@ -101,7 +103,8 @@ void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct outb
                                                        .catalog = run->catalog,
                                                        .tenants = run->tenants,
                                                        .damage = &run->damage,
-                                                       .clock = &clock->clock},
+                                                       .clock = &clock->clock,
+                                                       .groups_max = outbox_run_groups_max},
                            &run->outbox, &err),
          &err);
     must(ing_committer_create(&(struct ing_committer_config){.commit = commit_nothing,

@@ -34,6 +34,9 @@ struct outbox_run {
     struct ing_outbox *outbox;
 };
 
+/* Groups that may be pinned in the next runs: a test may set it and has to set it back. */
+extern uint32_t outbox_run_groups_max;
+
 /* A target that wants every tenant. */
 struct ing_outbox_target outbox_target(const char *name);
 

@@ -602,6 +602,9 @@ static void drop_takes_what_waits_and_later_what_is_taken(void **state)
     assert_int_equal(numbers(f, 0).done, 1);
     assert_int_equal(numbers(f, 0).pending_profiles, 0);
     assert_int_equal(numbers(f, 1).pending_profiles, 50);
+    /* With nothing to drop there is nothing to wait for. */
+    assert_int_equal(ing_outbox_drop(f->run.outbox, 0, &profiles, &err), FG_OK);
+    assert_int_equal(profiles, 0);
     restart(f);
     assert_true(nothing_waits(f, 0));
 }
@@ -672,6 +675,61 @@ static void full_queue_refuses_pushes_of_its_tenants_until_it_has_room(void **st
     outbox_run_settle(&f->run);
     assert_int_equal(ing_outbox_admits(f->run.outbox, FG_LIT("tenant"), &err), FG_OK);
     assert_int_equal(numbers(f, 0).dropped[OUTBOX_BY_FULL], 0);
+}
+
+/* Each group that is pinned takes memory of the head: a target that is away must not use it up. */
+static void too_many_groups_drop_the_oldest(void **state)
+{
+    enum { GROUPS = 100, OF_GROUP = 20, GROUPS_MAX = 32 };
+    struct fixture *f = *state;
+    unsigned seen[GROUPS * OF_GROUP] = {0};
+
+    outbox_run_groups_max = GROUPS_MAX;
+    restart(f);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        push(f, 1, (uint64_t)i * OF_GROUP, OF_GROUP);
+        outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+        assert_true(numbers(f, 0).pending_profiles <= (uint64_t)GROUPS_MAX * OF_GROUP);
+    }
+    assert_true(numbers(f, 0).pending_profiles >= (uint64_t)GROUPS_MAX / 2 * OF_GROUP);
+    assert_int_equal(numbers(f, 0).dropped[OUTBOX_BY_FULL] + numbers(f, 0).pending_profiles,
+                     GROUPS * OF_GROUP);
+    /* Another start with less room drops more. */
+    outbox_run_groups_max = GROUPS_MAX / 2;
+    restart(f);
+    assert_true(numbers(f, 0).pending_profiles <= (uint64_t)GROUPS_MAX / 2 * OF_GROUP);
+    (void)outbox_run_drain(&f->run, 0, OUTBOX_DONE, seen);
+    for (unsigned n = 1; n < GROUPS * OF_GROUP; n++)
+        assert_true(seen[n - 1] <= seen[n]); /* the newest are there */
+    assert_int_equal(seen[GROUPS * OF_GROUP - 1], 1);
+    outbox_run_groups_max = UINT32_MAX;
+}
+
+static void too_many_groups_refuse_pushes_only_if_nothing_may_be_dropped(void **state)
+{
+    enum { OF_GROUP = 20, GROUPS_MAX = 32 };
+    struct fixture *f = *state;
+    struct fg_err err;
+    uint64_t n = 0;
+
+    outbox_run_groups_max = GROUPS_MAX;
+    f->targets[0].when_full = OUTBOX_REFUSE;
+    restart(f);
+    while (ing_outbox_admits(f->run.outbox, FG_LIT("tenant"), &err) == FG_OK) {
+        push(f, 3, n, OF_GROUP);
+        outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+        n += OF_GROUP;
+    }
+    assert_non_null(strstr(err.msg, "ingester.catalog_max_bytes"));
+    /* All of the other target went first. */
+    assert_int_equal(numbers(f, 0).dropped[OUTBOX_BY_FULL], 0);
+    assert_int_equal(numbers(f, 0).pending_profiles, n);
+    assert_int_equal(numbers(f, 1).pending_profiles, 0);
+    assert_true(n >= (uint64_t)(GROUPS_MAX - 4) * OF_GROUP);
+    assert_int_equal(outbox_run_drain(&f->run, 0, OUTBOX_DONE, NULL), n);
+    outbox_run_settle(&f->run);
+    assert_int_equal(ing_outbox_admits(f->run.outbox, FG_LIT("tenant"), &err), FG_OK);
+    outbox_run_groups_max = UINT32_MAX;
 }
 
 static void no_outbox_wants_and_pins_nothing(void **state)
@@ -808,6 +866,8 @@ int main(void)
         TEST(drop_takes_what_waits_and_later_what_is_taken),
         TEST(full_queue_drops_the_oldest_that_are_not_taken),
         TEST(full_queue_refuses_pushes_of_its_tenants_until_it_has_room),
+        TEST(too_many_groups_drop_the_oldest),
+        TEST(too_many_groups_refuse_pushes_only_if_nothing_may_be_dropped),
         TEST(each_profile_is_done_once_by_whatever_thread),
         cmocka_unit_test(no_outbox_wants_and_pins_nothing),
     };

@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""Servers that forward to others, killed and cut off: what a node acknowledged is at its target exactly once.
+
+    forward_test.py [-k REGEX] [--seconds N] [--seed N]
+
+Clients push to a node and keep a ledger (tests/lib/ledger.py). The node forwards to a target through a link that the test cuts.
+"""
+
+import contextlib
+import http.server
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+from ledger import CPU, START_S, Clients, Ledger, send_again, verify  # noqa: E402
+from link import ANSWERS_HELD, CUT, HELD, OPEN, SILENT, Link  # noqa: E402
+
+LIFE_S = (0.4, 2.0)  # of a server that will be killed
+EMPTY_TIMEOUT_S = 90
+# Chunks are committed and evicted at once, so that what waits is what keeps them.
+COMMITTING = ["--ingester.segments.cut_bytes", "64KiB", "--ingester.segments.grace", "0s", "--ingester.segments.linger", "0s",
+              "--ingester.segments.evict_after", "0s", "--ingester.segments.poll", "1s"]
+
+
+def targets(*items):
+    """Returns the flag for targets, each a map of settings."""
+    maps = ("{%s}" % ", ".join("%s: %s" % item for item in target.items()) for target in items)
+    return ["--forward.targets", "[%s]" % ", ".join(maps)]
+
+
+def target(port, name="central", **settings):
+    return dict({"name": name, "url": "'http://127.0.0.1:%d'" % port, "timeout": "3s"}, **settings)
+
+
+def metric(server, name, **labels):
+    """Returns the sum of a metric over the rows that have these labels."""
+    rows = []
+    for line in server.metrics().splitlines():
+        row, _, value = line.rpartition(" ")
+        if row.split("{")[0] == name and all('%s="%s"' % item in row for item in labels.items()):
+            rows.append(float(value))
+    flamegrid.check(rows, "no metric %s %s", name, labels)
+    return sum(rows)
+
+
+def wait_until(what, condition, timeout_s=EMPTY_TIMEOUT_S):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        flamegrid.check(time.monotonic() < end, "not within %d s: %s", timeout_s, what)
+        time.sleep(0.1)
+
+
+def wait_sent(server, name="central"):
+    wait_until("%s has everything" % name, lambda: metric(server, "flamegrid_forward_pending_profiles", target=name) == 0)
+
+
+def is_whole(central, ledger):
+    """Pushes that the node has acknowledged are there once; the node may have others as well, which it forwards, too."""
+    verify(central.port, ledger)
+
+
+@contextlib.contextmanager
+def pair(*settings, central=(), **keys):
+    """A target and a node that forwards to it through a link."""
+    with flamegrid.Server(*central) as there:
+        there.start().wait_ready()
+        link = Link(there.port)
+        try:
+            with flamegrid.Server(*targets(target(link.port, **keys)), *settings) as node:
+                node.start().wait_ready()
+                yield node, link, there
+        finally:
+            link.close()
+
+
+def kills_and_cuts(seed, seconds, *settings):
+    """Kills either side, cuts and stops the link, again and again."""
+    ledger, rng = Ledger(seed), random.Random(seed + 1)
+    end, rounds = time.monotonic() + seconds, 0
+    with pair(*settings, central=settings) as (node, link, there):
+        while time.monotonic() < end:
+            with Clients(node.port, ledger, 0.002) as clients:
+                link.set(rng.choice([OPEN, OPEN, CUT, HELD, ANSWERS_HELD, SILENT]))
+                time.sleep(rng.uniform(*LIFE_S))
+                victim = rng.choice([node, there, None])
+                if victim is not None:
+                    flamegrid.check(victim.alive(), "a server ended by itself:\n%s", victim.log_tail())
+                    victim.kill()
+            flamegrid.check(not clients.faults, "%s", clients.faults[:3])
+            if victim is not None:
+                victim.start().wait_ready()
+            rounds += 1
+        link.set(OPEN)
+        send_again(node.port, ledger)
+        wait_sent(node)
+        verify(node.port, ledger)
+        is_whole(there, ledger)
+        flamegrid.check(metric(node, "flamegrid_forward_dropped_profiles_total") == 0, "profiles were dropped")
+        print("     %d rounds, %d pushes" % (rounds, len(ledger.pushes)))
+
+
+def away_at_the_start(seed):
+    """The target comes later, at last; the node has restarted meanwhile, and has committed what waits."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there, \
+            flamegrid.Server(*targets(target(there.port)), *COMMITTING) as node:
+        node.start().wait_ready()
+        for _ in range(2):
+            with Clients(node.port, ledger, 0.002):
+                time.sleep(2)
+            flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+            node.start().wait_ready()
+        pending = metric(node, "flamegrid_forward_pending_profiles")
+        flamegrid.check(pending == len(ledger.pushes), "%d of %d are pending", pending, len(ledger.pushes))
+        status, _ = node.operate("POST", "/ingester/flush", 30)
+        flamegrid.check(status == 200, "flush: %d", status)
+        verify(node.port, ledger)
+        evicted = metric(node, "flamegrid_ingester_head_chunks_evicted_total")
+        flamegrid.check(evicted == 0, "%d chunks with pending profiles were evicted", evicted)
+        there.start().wait_ready()
+        wait_sent(node)
+        is_whole(there, ledger)
+        # What was kept for the target alone is evicted now.
+        wait_until("the head is evicted", lambda: metric(node, "flamegrid_ingester_head_chunks_evicted_total") > 0)
+
+
+def two_targets(seed):
+    """One of two targets never answers: the other has everything at once."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there:
+        there.start().wait_ready()
+        silent = Link(there.port)
+        silent.set(SILENT)
+        both = targets(target(there.port), target(silent.port, name="silent"))
+        with flamegrid.Server(*both) as node:
+            node.start().wait_ready()
+            with Clients(node.port, ledger, 0.005):
+                time.sleep(3)
+            wait_sent(node)
+            is_whole(there, ledger)
+            waiting = metric(node, "flamegrid_forward_pending_profiles", target="silent")
+            flamegrid.check(waiting == len(ledger.pushes), "%d wait for the silent one", waiting)
+            silent.set(OPEN)  # the same server: it knows them all
+            wait_sent(node, "silent")
+            known = metric(node, "flamegrid_forward_known_total", target="silent")
+            flamegrid.check(known == len(ledger.pushes), "%d were known", known)
+            is_whole(there, ledger)
+        silent.close()
+
+
+def removed_target(seed):
+    """What waited for a target that the settings do not have any more is deleted, and the log says how much."""
+    ledger = Ledger(seed)
+    port = flamegrid.free_port()  # nobody listens
+    with flamegrid.Server(*targets(target(port))) as node:
+        node.start().wait_ready()
+        with Clients(node.port, ledger, 0.01):
+            time.sleep(1)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.arguments = ()
+        node.start().wait_ready()
+        flamegrid.check("central" in node.log_tail(), "the log does not name the target:\n%s", node.log_tail())
+        flamegrid.check("flamegrid_forward_pending_profiles" not in node.metrics(), "there is still a queue")
+        verify(node.port, ledger)
+
+
+def full_queue(seed, when_full):
+    """A queue that is full drops its oldest profiles and counts them, or refuses pushes with 429."""
+    ledger = Ledger(seed)
+    port = flamegrid.free_port()
+    with flamegrid.Server(*targets(target(port, queue_max_bytes="1MiB", when_full=when_full))) as node:
+        node.start().wait_ready()
+        client = flamegrid.Client(node.port)
+        statuses = []
+        for i in range(90):
+            stacks = {("main", "f%d" % (i * 5000 + k)): (1, i * 5000 + k + 1) for k in range(5000)}
+            status, _ = client.send("POST", "/ingest?name=big&format=pprof&from=%d&until=%d" % (START_S + i, START_S + i + 10),
+                                    pprof.make(stacks, (START_S + i) * 10**9))
+            statuses.append(status)
+        dropped = metric(node, "flamegrid_forward_dropped_profiles_total", reason="full")
+        pending = metric(node, "flamegrid_forward_pending_profiles")
+        if when_full == "drop":
+            flamegrid.check(set(statuses) == {200}, "%s", set(statuses))
+            flamegrid.check(dropped > 0 and dropped + pending == len(statuses), "%d dropped, %d pending", dropped, pending)
+        else:
+            flamegrid.check(set(statuses) == {200, 429} and dropped == 0, "%s, %d dropped", set(statuses), dropped)
+            flamegrid.check(pending == statuses.count(200), "%d pending, %d stored", pending, statuses.count(200))
+            flamegrid.check(metric(node, "flamegrid_forward_pending_bytes") < 1.5 * 2**20, "the queue is too long")
+    flamegrid.check(not ledger.pushes, "the ledger is not used")
+
+
+def selection(seed):
+    """Selector, rules, sample types and tenant of a target."""
+    rules = "[{source_labels: [pod], regex: '2', action: drop}, {target_label: site, replacement: berlin}]"
+    types = "[{source_labels: [__type__], regex: cpu, action: keep}]"
+    with pair(central=["--multitenancy_enabled", "true"], selector="'{team=\"a\"}'", relabel=rules,
+              sample_types=types, tenant="north") as (node, _, there):
+        client = flamegrid.Client(node.port)
+        for team in "ab":
+            for pod in range(3):
+                body = pprof.make({("main", "work"): (10 + pod, 100 + pod)}, START_S * 10**9 + pod)
+                status, answer = client.send("POST", "/ingest?name=shop%%7Bteam%%3D%s%%2Cpod%%3D%d%%7D&format=pprof" % (team, pod), body)
+                flamegrid.check(status == 200, "%d %s", status, answer)
+        wait_sent(node)
+        north = flamegrid.Client(there.port, headers={"X-Scope-OrgID": "north"})
+        window = ((START_S - 100) * 1000, (START_S + 100) * 1000)
+        flamegrid.check(north.flame_total(CPU, '{site="berlin"}', *window) == 201, "cpu is not what was to be forwarded")
+        counts = north.flame_total("process_cpu:samples:count::", "{}", *window)
+        flamegrid.check(counts == 0, "%d samples of a type that was to be left out", counts)
+        filtered = metric(node, "flamegrid_forward_filtered_total")
+        flamegrid.check(filtered == 4, "%d were left out", filtered)
+    flamegrid.check(seed is not None, "the seed is not used")
+
+
+def circle(seed):
+    """Two servers forward to each other: profiles are at both, once, and the circle ends."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as first, flamegrid.Server() as second:
+        first.arguments, second.arguments = targets(target(second.port, "second")), targets(target(first.port, "first"))
+        first.start().wait_ready()
+        second.start().wait_ready()
+        with Clients(first.port, ledger, 0.01):
+            time.sleep(2)
+        wait_sent(first, "second")
+        wait_sent(second, "first")
+        verify(first.port, ledger)
+        verify(second.port, ledger)
+        back = metric(second, "flamegrid_forward_dropped_profiles_total", reason="refused")
+        flamegrid.check(back == len(ledger.pushes), "%d of %d came back and were refused", back, len(ledger.pushes))
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """A server that has push.v1 only, as Pyroscope has, and keeps what it gets; and one that answers nonsense first."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        owner = self.server.owner
+        status, answer = 200, b""
+        with owner.lock:
+            owner.requests += 1
+            if self.path == "/forward.v1.ForwardService/Push" and not owner.garbage:
+                status = 404
+            elif owner.requests <= owner.garbage:
+                answer = b"<html>200, but from a proxy</html>"
+            elif owner.requests % owner.fails_every == 1:
+                status = 503
+            else:
+                owner.bodies.append(body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+class Double:
+    def __init__(self, garbage=0, fails_every=7):
+        self.garbage, self.fails_every, self.requests, self.bodies = garbage, fails_every, 0, []
+        self.lock = threading.Lock()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+        self.server.owner = self
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def members(message, number):
+    return [value for field, _, value in pprof.fields(message) if field == number]
+
+
+def read_pushes(bodies):
+    """Returns {labels: folded stacks of its pprof} of requests of push.v1."""
+    read = {}
+    for body in bodies:
+        for series in members(body, 1):
+            labels = [(members(label, 1)[0].decode(), members(label, 2)[0].decode()) for label in members(series, 1)]
+            profiles = [members(sample, 1)[0] for sample in members(series, 2)]
+            flamegrid.check(len(profiles) == 1, "%d profiles in one request", len(profiles))
+            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(profiles[0]))
+    return read
+
+
+def other_server(seed):
+    """A target without forward.v1 gets each profile by push.v1, as a pprof with all types; 503 loses nothing."""
+    double = Double()
+    try:
+        with flamegrid.Server(*targets(target(double.port))) as node:
+            node.start().wait_ready()
+            client = flamegrid.Client(node.port)
+            sent = {}
+            for pod in range(20):
+                stacks = {("main", "shared", "f%d" % pod): (1 + pod, 10 * (pod + 1)), ("main", "g"): (2, 20)}
+                body = pprof.make(stacks, START_S * 10**9 + pod)
+                status, answer = client.send("POST", "/ingest?name=shop%%7Bpod%%3D%d%%7D&format=pprof" % pod, body)
+                flamegrid.check(status == 200, "%d %s", status, answer)
+                sent[str(pod)] = pprof.folded(body)
+            wait_sent(node)
+            got = read_pushes(double.bodies)
+            flamegrid.check(len(got) == len(sent), "%d series of %d", len(got), len(sent))
+            for labels, profiles in got.items():
+                flamegrid.check(profiles == [sent[dict(labels)["pod"]]], "%s: %s", labels, profiles)
+                flamegrid.check(dict(labels)["service_name"] == "shop", "%s", labels)
+            flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="busy") > 0, "no request was refused")
+    finally:
+        double.close()
+    flamegrid.check(seed is not None, "the seed is not used")
+
+
+def nonsense(seed):
+    """A target that answers 200 with something else than an answer has stored nothing."""
+    double = Double(garbage=3)
+    try:
+        with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
+            node.start().wait_ready()
+            status, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
+            flamegrid.check(status == 200, "%d", status)
+            wait_until("it is tried again", lambda: double.requests >= 3)
+            flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "the profile does not wait any more")
+            flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
+    finally:
+        double.close()
+    flamegrid.check(seed is not None, "the seed is not used")
+
+
+def wrong_token(seed):
+    """A target that refuses the token is asked again with the file's new one, and nothing is lost."""
+    ledger = Ledger(seed)
+    with flamegrid.Server("--access.mode", "token") as there:
+        os.makedirs(there.data, exist_ok=True)
+        made = subprocess.run([flamegrid.binary(), "access", "init", "--data", there.data], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=True, timeout=60)
+        admin = made.stdout.strip()
+        there.start().wait_ready()
+        client = flamegrid.Client(there.port, headers={"Authorization": "Bearer " + admin})
+        status, body = client.send("POST", "/api/tokens", json.dumps({"name": "node", "scopes": ["forward"], "tenants": ["*"]}),
+                                   {"Content-Type": "application/json"})
+        flamegrid.check(status == 200, "token: %d %s", status, body)
+        path = os.path.join(there.folder, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("fg_wrong\n")
+        with flamegrid.Server(*targets(target(there.port, token_file=path))) as node:
+            node.start().wait_ready()
+            with Clients(node.port, ledger, 0.05):
+                time.sleep(1)
+            wait_until("the target refuses", lambda: metric(node, "flamegrid_forward_paused") == 1)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(json.loads(body)["token"] + "\n")
+            flamegrid.check(node.terminate() == 0, "%s", node.log_tail())  # a restart need not wait for the minute
+            node.start().wait_ready()
+            wait_sent(node)
+        flamegrid.check(metric(there, "flamegrid_ingester_profiles_stored_total") == len(ledger.pushes), "some are missing")
+
+
+def main():
+    parser = flamegrid.arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20, help="of each loop of kills and cuts")
+    arguments, tally = flamegrid.parse_seeded(parser)
+    seed = arguments.seed
+    tally.run("forward: kills and cuts", kills_and_cuts, seed, arguments.seconds)
+    tally.run("forward: kills and cuts while segments are made", kills_and_cuts, seed, arguments.seconds, *COMMITTING)
+    tally.run("forward: the target comes later", away_at_the_start, seed)
+    tally.run("forward: one of two targets is dead", two_targets, seed)
+    tally.run("forward: a target is removed", removed_target, seed)
+    tally.run("forward: a full queue drops", full_queue, seed, "drop")
+    tally.run("forward: a full queue refuses", full_queue, seed, "refuse")
+    tally.run("forward: selector, rules, sample types, tenant", selection, seed)
+    tally.run("forward: two servers in a circle", circle, seed)
+    tally.run("forward: a server without forward.v1", other_server, seed)
+    tally.run("forward: 200 with nonsense", nonsense, seed)
+    tally.run("forward: a token that is refused", wrong_token, seed)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
