@@ -167,7 +167,7 @@ static const char *copy_headers(struct fg_http_request *req, struct fg_slice hea
 
 #define EVENT_STREAM "text/event-stream"
 
-/* Passes an event of progress on. What the client has no room for is left out. */
+/* Passes an event of progress on. Events that the client has no room for are left out. */
 static void tell(struct fg_msg *msg)
 {
     struct forwarded *forwarded = fg_container(msg, struct forwarded, tell);

@@ -683,7 +683,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     /* A later attempt decodes profiles again that have paid already. */
     if (number < upload->n_admitted)
         return FG_OK;
-    /* What follows is refused as well, even if it is small: else the rate would let through the
+    /* Later profiles are refused as well, even small ones: else the rate would let through the
      * small profiles of a large upload, by chance of their order. */
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,

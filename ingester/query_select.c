@@ -477,7 +477,7 @@ static void write_groups(struct head_select *select)
     fg_buf_lenbytes(out, fg_buf_slice(&encoded));
     fg_buf_varint(out, writing.n_groups);
     fg_buf_put(out, fg_buf_slice(&writing.lists));
-    /* What did not fit has to fail, as if it had been written to the reply itself. */
+    /* Output that did not fit has to fail, as if it had been written to the reply itself. */
     out->full = out->full || writing.lists.full || encoded.full;
     fg_buf_done(&encoded);
     fg_buf_done(&writing.lists);

@@ -287,7 +287,7 @@ static bool has_no_dictionary(const struct ing_catalog_service *service, void *a
            !stored;
 }
 
-/* What was retired has to be deleted before more is. */
+/* Retired entries have to be deleted before more are retired. */
 enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;

@@ -7,7 +7,7 @@
  * the earlier one, and `fresh` are those that only the later one has.
  *
  * Memory is bounded by max_bytes: half for prints of series, a quarter for values, a quarter for
- * their texts (names count as values). What does not fit is left out and reported:
+ * their texts (names count as values). Series and values that do not fit are left out and reported:
  *   - series_cut: series beyond the bound did not count,
  *   - values_cut: values from a text on (in byte order) are missing; those before it are exact. Of
  *     label names: some are missing, or lack series or values.

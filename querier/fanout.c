@@ -13,7 +13,7 @@ enum {
 enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
 {
-    /* What is read from blocks has the same selector. */
+    /* Reads from blocks have the same selector. */
     if (query->restriction != NULL && !from->restricted)
         return fg_fail(err, FG_E_INTERNAL,
                        "the selection is not restricted to what the caller may see");

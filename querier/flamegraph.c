@@ -169,7 +169,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     qry_query_count_back(query, counted);
     /* If that was the limit, crowns may still fit (limits.max_query_bytes). */
     query->planned_bytes = planned;
-    /* What was drawn before is still in `into`: draw() replaces it only after a success. */
+    /* The earlier drawing is still in `into`: draw() replaces it only after a success. */
     return code == FG_E_DEADLINE || code == FG_E_LIMIT || code == FG_E_TOO_MUCH ? FG_OK : code;
 }
 

@@ -2,7 +2,7 @@
  * Counts what queries of each tenant take, and writes it to the bucket about every hour, as objects
  * of their own (common/cluster/usage/query_counts.h). The compactor adds them up for bills.
  *
- * What was counted is written to a folder first, if there is one, and from there to the bucket
+ * Counts are written to a folder first, if there is one, and from there to the bucket
  * until that has succeeded. So a bucket that is away loses nothing, a restart loses nothing, and a
  * crash at most one interval. Without a folder it waits in memory. Files that a newer version wrote
  * stay in the folder until a program that can read them starts; only damaged ones are deleted.

@@ -70,7 +70,8 @@ void fg_arena_reset(struct fg_arena *arena)
     struct block *newest = arena->blocks;
 
     /* Blocks grow, so the newest is the largest: with it the next piece of work of the same size
-     * asks malloc for nothing. What was made for one giant goes, or every worker would keep one. */
+     * asks malloc for nothing. A chunk for one giant request goes, or every worker would keep one.
+     */
     if (newest != NULL && newest->size > ARENA_KEEP_MAX_BYTES) {
         free_all(newest);
         arena->blocks = NULL;

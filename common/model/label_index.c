@@ -194,7 +194,7 @@ bool fg_label_indexing_set(struct fg_label_indexing *indexing, const struct fg_l
             stored.items[stored.count++] = labels->items[i];
     if (!fg_label_indexing_series(indexing, &stored, NULL))
         return false;
-    /* Whoever sends a text that is no type has no other labels of it either. */
+    /* A sender of a text that is no type has no other labels of it either. */
     return fg_profile_type_parse(text, &type, &err) != FG_OK ||
            fg_label_indexing_type(indexing, &type, text);
 }

@@ -36,7 +36,7 @@ static void merge_halves(struct fg_label *items, size_t half, size_t count,
     }
     while (left < half)
         scratch[n++] = items[left++];
-    /* What is left of the right half stands where it belongs. */
+    /* The rest of the right half stands where it belongs. */
     memcpy(items, scratch, n * sizeof *items);
 }
 

@@ -233,7 +233,8 @@ static void hashmod(struct edit *edit, const struct fg_relabel_rule *rule, struc
         set(edit, rule->target, fg_cstr(value));
 }
 
-/* Each character by itself, as Go's strings.ToLower: "ß" stays "ß". What is no UTF-8 stays. */
+/* Each character by itself, as Go's strings.ToLower: "ß" stays "ß". Bytes that are no UTF-8 stay.
+ */
 static void change_case(struct edit *edit, const struct fg_relabel_rule *rule, struct fg_slice text)
 {
     /* A character of two bytes may become one of three. */

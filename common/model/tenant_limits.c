@@ -67,7 +67,7 @@ const struct fg_conf_field fg_limit_fields[] = {
     {"max_recording_rules", FG_CONF_UINT, CONF(max_recording_rules), .def = "200", .max = "10000",
      .doc = "Recording rules of a tenant. Further ones are refused. 0: a tenant can have none."},
     {"max_recording_rule_series", FG_CONF_UINT, CONF(max_recording_rule_series), .def = "10000", .min = "1", .max = "1000000",
-     .doc = "Series that the metrics of all recording rules of a tenant may have together. What exceeds it is added up in one series per rule."},
+     .doc = "Series that the metrics of all recording rules of a tenant may have together. The excess is added up in one series per rule."},
     {"retention_period", FG_CONF_NS, CONF(retention_period_ns), .def = "0", .min = "0", .max = "36500d",
      .doc = "Retention of profiles, by their own time. Queries omit older profiles, and their blocks are deleted. 0 keeps them forever."},
     {"retention_period_rollups", FG_CONF_NS, CONF(retention_period_rollups_ns), .def = "1s", .min = "0", .max = "36500d",

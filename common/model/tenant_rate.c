@@ -411,7 +411,7 @@ uint32_t fg_rates_report(struct fg_rates *rates, int64_t now_mono_ns,
 
 static void apply(struct bucket *bucket, const struct fg_rate_demand *demand, int64_t now_mono_ns)
 {
-    /* What the others counted of this process may be older than what it knows itself. */
+    /* The counts of the others about this process may be older than its own. */
     double all = FG_MAX(demand->bytes_per_s, bucket->demand);
 
     if (all <= 0)

@@ -11,7 +11,7 @@ struct unit {
     const char *shown;
 };
 
-/* What is measured in time is shown in seconds, memory in bytes. */
+/* Time is shown in seconds, memory in bytes. */
 static const struct unit units[] = {
     {"nanosecond", "ns", 1, 1e9, "s"},
     {"microsecond", "us", 1e3, 1e9, "s"},

@@ -343,7 +343,7 @@ static void set_bounds(CURL *easy, const struct fg_client_request *request)
 {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, ms_of(request->connect_timeout_ns));
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms_of(request->timeout_ns));
-    /* What a HEAD says of a length is not one of its answer. */
+    /* The length in an answer to HEAD is not that of the answer itself. */
     if (request->on_chunk == NULL && !is_head(request))
         curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->body_max_bytes);
 }
@@ -470,7 +470,7 @@ static void finish(struct fg_client_slot *slot, CURLcode result)
     curl_easy_getinfo(slot->easy, CURLINFO_RESPONSE_CODE, &status);
     request->status = (unsigned)status;
     request->sent = has_left(slot->easy);
-    /* What a callback refused has its reason already. */
+    /* A request that a callback refused has its reason already. */
     if (result != CURLE_OK && request->code == FG_OK)
         (void)fail(request, code_of(result),
                    slot->error[0] != '\0' ? slot->error : curl_easy_strerror(result));

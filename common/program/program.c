@@ -315,7 +315,7 @@ static void make_servers(struct fg_program *program)
     http.cleartext_on_loopback = true;
     http.connections_max = FG_MIN(http.connections_max, ADMIN_CONNECTIONS_MAX);
     http.connections_per_address_max = 0;
-    /* What only this machine can reach is the operator's. */
+    /* An address that only this machine can reach is the operator's. */
     if (settings->admin_listen[0] == '\0' || fg_access_is_local(settings->admin_listen))
         lent.guard = NULL;
     program->admin = fg_http_server_create(&http, &lent);

@@ -149,8 +149,8 @@ static struct fg_job *wait_job(struct worker *worker)
     if (job != NULL) {
         lane->queued--;
         atomic_fetch_add_explicit(&lane->running, 1, memory_order_relaxed);
-        /* What might not run when it was queued may run now, or this worker was the one that would
-         * look for it later. */
+        /* A job that might not run when it was queued may run now, or this worker was the one that
+         * would look for it later. */
         wake_for_flows(lane);
     }
     pthread_mutex_unlock(&lane->mutex);
@@ -176,8 +176,8 @@ static void run_job(struct lane *lane, struct fg_job *job)
     job->code = job->run(job, &job->err);
     fg_assert(job->code == FG_OK || job->code == job->err.code);
 
-    /* Before done(), which may look at the lane, and after which the job is not ours. What may run
-     * now this worker finds when it looks for its next job. */
+    /* Before done(), which may look at the lane, and after which the job is not ours. A job that
+     * may run now this worker finds when it looks for its next job. */
     if (job->flow != NULL || job->helps) {
         pthread_mutex_lock(&lane->mutex);
         if (job->helps)

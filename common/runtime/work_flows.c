@@ -132,7 +132,7 @@ void fg_work_flows_add(struct fg_work_flows *flows, const struct fg_flow *flow, 
     if (is_idle(to)) {
         flows->n_idle--;
         flows->n_busy++;
-        /* What the flow did not use while it had nothing to do is not saved up. */
+        /* A flow does not save up the share that it did not use while it was idle. */
         to->spent = FG_MAX(to->spent, flows->started);
     }
     note_active(flows, flow->id, job->queued_mono_ns);

@@ -83,7 +83,7 @@ enum fg_code cli_json_report_end(struct cli_json_report *report, enum fg_code co
     struct fg_err failed;
     char *rest;
 
-    /* What does not fit into memory ends the process, so closing cannot fail. */
+    /* A failed allocation ends the process, so closing cannot fail. */
     (void)fclose(report->out);
     for (char *line = strtok_r(report->text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest))

@@ -30,7 +30,7 @@ bool dist_delivery_core_begin(struct dist_delivery_core *core,
 
     fg_assert(!core->in_round);
     if (restart) {
-        /* What was stored under another revision does not count: its owners may be others. */
+        /* A copy stored under another revision does not count: its owners may be others. */
         core->revision = owners->revision;
         core->quorum = owners->quorum;
         core->n_owners = owners->n_owners;

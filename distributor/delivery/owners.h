@@ -19,7 +19,7 @@
 
 struct dist_owners;
 
-/* One owner, with a reference count. What is here never changes. */
+/* One owner, with a reference count. These fields never change. */
 struct dist_owner {
     struct dist_peer_queue *queue;
     uint64_t key; /* well distributed: of its store; 0 without a ring */

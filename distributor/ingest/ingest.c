@@ -23,8 +23,8 @@ static void read_parameters(struct dist_ingest *ingest)
     ingest->from_ns = time_of(ingest->from, ingest->upload.now_ns);
     ingest->until_ns = time_of(ingest->until, ingest->upload.now_ns);
     ingest->sample_rate = SAMPLE_RATE_DEFAULT;
-    /* What cannot be read counts as the default, as in Pyroscope: a strange sampleRate is no reason
-     * to lose the profile. */
+    /* A value that cannot be read counts as the default, as in Pyroscope: a strange sampleRate is
+     * no reason to lose the profile. */
     if (fg_parse_u64(ingest->sample_rate_text, &rate) && rate <= UINT32_MAX)
         ingest->sample_rate = (uint32_t)rate;
 }

@@ -66,7 +66,7 @@ static void load_meta(struct outbox_loading *loading, struct fg_slice key, struc
         return;
     }
     if (!ing_outbox_get_meta(value, &meta)) {
-        /* It gets a new number. What is pending has the old one, which nothing names any more. */
+        /* It gets a new number. Pending entries have the old one, which nothing names any more. */
         ing_damage_set_aside(
             loading->outbox->config.damage,
             "forward target %.*s: its number cannot be read, so nothing tells what "

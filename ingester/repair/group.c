@@ -29,7 +29,7 @@ struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
     struct ing_head_chunk *chunks;
     size_t n = read_chunks(head, key, &chunks);
 
-    /* What is in a segment needs no repair. Unchecked chunks are left out, since it is unknown what
+    /* Profiles in a segment need no repair. Unchecked chunks are left out, since it is unknown what
      * a segment has of them. */
     for (size_t i = 0; i < n; i++)
         if (ing_head_chunk_is_uncommitted(&chunks[i])) {

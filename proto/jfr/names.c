@@ -47,7 +47,7 @@ static bool all(struct fg_slice text, bool (*is)(uint8_t))
 }
 
 /*
- * What may follow "$$Lambda": its number, its address, its hash, in the ways of the JVM's versions:
+ * Texts after "$$Lambda" (a number, an address, a hash), in the ways of the JVM's versions:
  *   $669.0x0000000800fd7318   .0x00007ffa600c4da0   /0x00007ffa600c4da0   $14/1408974251   27
  *   $83+0x00007f39a8034a70/102065302
  */

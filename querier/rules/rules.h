@@ -5,7 +5,7 @@
  * A rule is a question about a minute that is over, so each querier can answer it, and all get the
  * same integers. A querier evaluates the rules of a tenant when it is asked for the metrics. There
  * is no owner, no timer and nothing to hand over: a querier that dies loses nothing, and tenants
- * whose metrics nobody scrapes cost nothing. What was computed for a minute is kept in a cache, so
+ * whose metrics nobody scrapes cost nothing. The values of a minute are kept in a cache, so
  * that a second scraper costs little.
  *
  * Thread: answers run on workers. The cache may be used by any. Memory: see CACHE_MAX_BYTES.

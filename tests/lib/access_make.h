@@ -1,4 +1,5 @@
-/* A registry of access and its tokens, made of a few words. What must not fail is asserted. */
+/* A registry of access and its tokens, made of a few words. Calls that must not fail are asserted.
+ */
 #ifndef FG_TESTS_LIB_ACCESS_MAKE_H
 #define FG_TESTS_LIB_ACCESS_MAKE_H
 

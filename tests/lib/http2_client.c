@@ -105,7 +105,7 @@ void h2_data(struct h2_client *client, int32_t stream, const void *bytes, size_t
     } while (len > 0);
 }
 
-/* What may be sent on the stream now. */
+/* Returns how much may be sent on the stream now. */
 static size_t room_for(struct h2_client *client, const struct h2_answer *answer)
 {
     int64_t room = FG_MIN(client->window, client->first_window + answer->opened - answer->sent);

@@ -1,6 +1,6 @@
 /*
  * What a service's routes need to be asked over HTTP: a server on a free port of 127.0.0.1, with
- * one loop, and a pool. What must not fail is asserted.
+ * one loop, and a pool. Calls that must not fail are asserted.
  *
  *     served_open(&served, lanes);
  *     …create the service with served.work and served.registry, and its routes…

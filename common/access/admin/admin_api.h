@@ -5,8 +5,9 @@
  *
  * A change is recorded in the audit before it is made, and what came of it afterwards.
  *
- * Who has the scope tenant-admin of a tenant may see and make tokens of that tenant, but none with
- * the scopes admin and metrics, and bindings to that tenant by its name. Who has admin may do all.
+ * A caller with the scope tenant-admin of a tenant may see and make tokens of that tenant, but none
+ * with the scopes admin and metrics, and bindings to that tenant by its name. One with admin may do
+ * all.
  *
  * Thread: fg_admin_api_routes() before the server starts; handlers run on loops and workers.
  */

@@ -98,7 +98,7 @@ enum fg_code fg_admin_delete_binding(struct fg_admin_call *call, struct fg_err *
     for (size_t i = 0; i < message->n_bindings; i++)
         governed |= fg_slice_is(call->id, message->bindings[i]->id) &&
                     governs_binding(call, message->bindings[i]);
-    /* Who may not see it does not learn whether it is there. */
+    /* A caller that may not see it does not learn whether it is there. */
     if (!governed)
         return fg_fail(err, FG_E_NOT_FOUND, "there is no binding \"%.*s\"",
                        FG_S(fg_slice_sub(call->id, 0, FG_BINDING_ID_CHARS)));

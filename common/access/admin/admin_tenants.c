@@ -167,7 +167,7 @@ static enum fg_code find_tenant(const struct fg_admin_call *call, const Access__
     const char *id = fg_arena_text(call->arena, call->id);
 
     *ret_tenant = fg_access_find_tenant(call->registry, call->id);
-    /* Who may not see it does not learn whether it is there. */
+    /* A caller that may not see it does not learn whether it is there. */
     if (id == NULL || *ret_tenant == NULL || !fg_admin_governs(call, id))
         return fg_fail(err, FG_E_NOT_FOUND, "there is no tenant \"%.*s\"",
                        FG_S(fg_slice_sub(call->id, 0, FG_TENANT_MAX_BYTES)));

@@ -563,7 +563,7 @@ static void on_logout(struct fg_http_request *req, void *arg)
     }
     if (session.subject.len > 0)
         record(oidc, req, session.subject, "logged out", is_of_a_script(req) ? 200 : 303);
-    /* Whoever has no session any more is logged out, too. */
+    /* A caller without a session any more is logged out, too. */
     fg_buf_init(&url, URL_MAX_BYTES);
     put_logout_url(oidc, req, &url);
     set_cookie(oidc, req, oidc->session_cookie, FG_LIT(""), 0);

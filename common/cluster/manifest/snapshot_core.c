@@ -257,7 +257,7 @@ static void advance(struct fg_snapshot *snapshot, int64_t mono_ns)
     }
     fg_assert(snapshot->have_l0 && snapshot->have_tenants == all_tenants(snapshot));
     snapshot->state = FG_SNAPSHOT_READY;
-    /* What is checked follows from the order in which both were read. */
+    /* The checks follow from the order in which both were read. */
     for (uint32_t i = 0; l0_first && i < snapshot->n_tenants; i++)
         if (fg_blocks_check(&snapshot->blocks[i]->blocks, &snapshot->l0->l0, &snapshot->err) !=
             FG_OK)

@@ -1,5 +1,5 @@
 /*
- * Who may call a route. The kind of the route decides (enum fg_http_kind).
+ * Decides whether a caller may call a route. The kind of the route decides (enum fg_http_kind).
  *
  * A web page of any site can make its visitor's browser send requests to 127.0.0.1 or into a
  * private network. Three checks stop that:

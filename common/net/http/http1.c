@@ -5,8 +5,8 @@
  * libuv here, so that a fuzzer or a test can drive it from memory. llhttp finds the pieces of a
  * message (http1_parse.c); we stop it after each message, so that one call never sees two of them
  * and a later request is parsed only when there is room for it: fewer than pipeline_max are at
- * work, and the answers before it do not wait to be read. What must wait stays in `pending`, and
- * then nothing is read from the socket: that is the back-pressure.
+ * work, and the answers before it do not wait to be read. Input that must wait stays in `pending`,
+ * and then nothing is read from the socket: that is the back-pressure.
  *
  * A request enters the queue when its head is complete and leaves it when its answer is written.
  * The answers leave in the order of the queue, whenever the handlers give them. Handlers run from

@@ -1,7 +1,7 @@
 /*
  * Requests of HTTP/2, as nghttp2's callbacks bring them. nghttp2 has checked them before (RFC 9113,
  * 8.1 to 8.3): names in lower case, pseudo-headers complete and first, nothing that belongs to a
- * connection, a body as long as Content-Length says. What breaks these rules is reset by it.
+ * connection, a body as long as Content-Length says. It resets streams that break these rules.
  *
  * Handlers are not called from here, for they may answer, and nghttp2 is not to be entered twice:
  * complete requests wait in a list until it has returned (http2.c).

@@ -7,8 +7,8 @@
  * again, with what they wrote. A write whose answer was lost may have been done: the next read
  * shows it, so a change has to do no harm when it is made again.
  *
- * Fields that this version does not know stay in the object. What could not be read back is never
- * written.
+ * Fields that this version does not know stay in the object. An object that could not be read back
+ * is never written.
  *
  * Thread: any that may wait for the bucket. Memory: messages are in the arena of the caller.
  * Errors: FG_E_CORRUPT: the object is damaged; it names the object, and nothing overwrites it.

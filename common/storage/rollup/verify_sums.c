@@ -312,7 +312,7 @@ static enum fg_code check_table(struct sums_verifying *verifying, const struct f
                              bytes_of(verifying, verifying->ranges.ftb, place), 1, verifying->arena,
                              self, totals, err) != FG_OK)
         return err->code;
-    /* What is in no table has no value. */
+    /* A name in no table has no value. */
     for (uint32_t i = 0; i < n_names; i++) {
         uint32_t name = verifying->names_of[i];
 

@@ -348,7 +348,7 @@ static uint32_t find_base(const struct fg_rollup_writer *writer,
                           const struct fg_rollup_value *values, uint32_t i, uint32_t first,
                           uint64_t *ret_factor)
 {
-    /* What is a multiple by stack is one by name too. */
+    /* A multiple by stack is one by name too. */
     bool full = values[i].full != NULL;
     uint32_t count = full ? writer->options.n_ranks : writer->names.n_nodes;
 

@@ -1,8 +1,8 @@
 #include "common/storage/store/batch.h"
 
 enum {
-    /* RocksDB takes 4 GiB; a group commit is some MiB. What reaches this is a bug or a flood, and
-     * has to end as an error. */
+    /* RocksDB takes 4 GiB; a group commit is some MiB. A batch of this size is a bug or a flood,
+     * and has to end as an error. */
     BATCH_MAX_BYTES = 256 * 1024 * 1024,
 };
 

@@ -243,7 +243,7 @@ static void call(struct world *world)
         world->counts[CALLS_FAILED]++;
         return;
     }
-    /* Who has no copy yet takes an older ring for the newest one. */
+    /* A member without a copy takes an older ring for the newest one. */
     check_answer(&ask, world->counts[RESTORED] == restored ? swaps : 0);
     fg_ring_view_unref(ask.view);
 }

@@ -205,8 +205,8 @@ static uint32_t count_halves(struct world *world)
     return n;
 }
 
-/* What does not fit into memory at once is written by halves of its shards; the less there is the
- * more of them, until a single shard does not fit either, and nothing is lost. */
+/* A day that does not fit into memory at once is written by halves of its shards; the less there is
+ * the more of them, until a single shard does not fit either, and nothing is lost. */
 static void a_job_is_halved_if_memory_is_small(void **state)
 {
     uint32_t before = 1, most = 0;

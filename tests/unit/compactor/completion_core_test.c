@@ -154,7 +154,7 @@ static void change(struct world *world, struct fg_ring *ring, struct fg_ring_cha
     assert_true(changed);
 }
 
-/* Who has left matters until he has drained; who was given up does not. */
+/* A member that has left matters until it has drained; one that was given up does not. */
 static void members_that_drained_or_lost_do_not_count(void **state)
 {
     struct world world = begin();

@@ -1,6 +1,6 @@
 /*
- * Who may call which route: client certificates apart (tls_test.c), for each kind of route, in both
- * versions of HTTP.
+ * Callers and the routes that they may call: client certificates apart (tls_test.c), for each kind
+ * of route, in both versions of HTTP.
  */
 #include "tests/lib/http2_client.h"
 #include "tests/lib/http_run.h"

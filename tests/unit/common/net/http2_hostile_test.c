@@ -217,7 +217,8 @@ static void test_stream_windows(void **state)
     h2_close(&client);
 }
 
-/* Two at a time are allowed here. Who may not know it yet is told; who knows is shown the door. */
+/* Two at a time are allowed here. A peer that may not know it yet is told; one that knows is
+ * disconnected. */
 static void test_too_many_streams(void **state)
 {
     struct http_run *run = *state;

@@ -395,8 +395,8 @@ static void test_unread_answers_hold_up_the_next(void **state)
     (void)close(fd);
 }
 
-/* What does not fit becomes a 503; what is small always fits; and what is larger than all there is
- * fits when it is alone. */
+/* An answer that does not fit becomes a 503; a small one always fits; and one larger than all there
+ * is fits when it is alone. */
 static void test_answers_beyond_the_budget(void **state)
 {
     enum { BIG = 7000000 };

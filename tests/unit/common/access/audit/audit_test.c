@@ -1,5 +1,5 @@
 /* Records of the audit get into the bucket once each and in one chain, whatever fails: a put, its
- * answer, the process. What cannot be recorded is said. */
+ * answer, the process. A lost record is reported. */
 #include "common/access/audit/audit.h"
 #include "common/storage/bucket/directory.h"
 #include "tests/lib/audit_look.h"

@@ -146,7 +146,7 @@ static uint32_t asked_of(const struct fg_ring *ring, uint16_t shard, bool *ret_e
     return n;
 }
 
-/* Who has drained has answered; who has lost has not, and cannot. */
+/* A member that has drained has answered; one that has lost its disk has not, and cannot. */
 static void drained_counts_and_lost_does_not(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);

@@ -1,4 +1,5 @@
-/* Who may call: secrets, services that certificates name, addresses in the clear. */
+/* Tests that only peers may call: secrets, services that certificates name, addresses in the clear.
+ */
 #include "common/base/time.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
