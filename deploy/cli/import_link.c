@@ -134,8 +134,9 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
         return fg_wrap(err, "%s", question->side);
     *ret_after_s = reply.retry_after_s;
     code = check_status(question, &reply, err);
-    if (code == FG_OK && question->read != NULL)
-        code = question->read(link, question, fg_buf_slice(&reply.body), err);
+    if (code == FG_OK && question->read != NULL &&
+        question->read(link, question, fg_buf_slice(&reply.body), err) != FG_OK)
+        code = fg_wrap(err, "%s", question->side);
     if (code == FG_OK && reply.expired > 0) {
         (void)pthread_mutex_lock(&link->traffic->lock);
         link->traffic->expired += reply.expired;

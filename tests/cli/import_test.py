@@ -409,10 +409,10 @@ def case_a_side_that_does_not_answer_ends_the_import(seed):
     span = Range()
     with Place() as source, Place() as target, tempfile.TemporaryDirectory() as folder:
         n = fill(source.client, span)
-        options = (*span.options(), "--retries", "1", "--timeout", "1", "--resume", "state")
+        options = (*span.options(), "--retries", "1", "--timeout", "1", "--connections", "10", "--resume", "state")
         words = {"word": "hang", "from": 60}
         with Proxy(source.server.port, lambda n, method, body: words["word"] if n > words["from"] else None) as proxy:
-            for word, said in (("hang", "the source"), ("500", "made up"), ("garbage", "the answer is no")):
+            for word, said in (("hang", "the source: "), ("500", "the source: the server says 500: made up"), ("garbage", "the source: ")):
                 words.update({"word": word, "from": len(proxy.requests) + 60})
                 run = Run(proxy.url, target.url, *options, folder=folder)
                 report = run.bad()
