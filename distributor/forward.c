@@ -1,14 +1,10 @@
 #include "distributor/forward.h"
 
 #include "common/net/connect.h"
+#include "distributor/forward_read.h"
 #include "distributor/upload.h"
-#include "proto/forward.h"
-#include "proto/forward_v1.pb-c.h"
 
 #include <stdlib.h>
-
-/* A request of the largest profiles has a few dozen batches; each takes memory for its answer. */
-enum { BATCHES_MAX = 4096 };
 
 /* What became of a batch so far. */
 struct forward_result {
@@ -33,32 +29,13 @@ struct forward_push {
 
 /* ---- one profile ---- */
 
-/* The sum of any of its values must be one that is stored, as decoders see to. */
-static enum fg_code check_sums(const struct fg_profile *profile, uint32_t n_types,
-                               struct fg_err *err)
-{
-    const int64_t *value = profile->values;
-
-    for (uint32_t t = 0; t < n_types; t++) {
-        int64_t sum = 0;
-
-        for (uint32_t i = 0; i < profile->n_samples; i++)
-            if (__builtin_add_overflow(sum, *value++, &sum))
-                return fg_fail(err, FG_E_INVALID, "the sum of the values of type %u is too large",
-                               t);
-    }
-    return FG_OK;
-}
-
 static enum fg_code check_profile(struct forward_push *push, const struct fg_batch *batch,
                                   struct fg_profile *profile, bool *ret_kept, struct fg_err *err)
 {
     struct dist_upload *upload = &push->upload;
 
-    if (profile->duration_ns < 0)
-        return fg_fail(err, FG_E_INVALID, "duration %lld ns", (long long)profile->duration_ns);
     fg_labels_sort(&profile->labels); /* what is stored is sorted, whoever sent it */
-    if (check_sums(profile, batch->n_types, err) != FG_OK ||
+    if (dist_forward_check_values(profile, batch->n_types, err) != FG_OK ||
         dist_upload_check_time(upload, profile, err) != FG_OK)
         return err->code;
     return fg_labels_settle(&profile->labels, &upload->rules, &upload->decode_limits,
@@ -116,84 +93,20 @@ static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *ba
 
 /* ---- one batch ---- */
 
-/* Invalid for the sender, which divides the batch; what comes again as it is fails again. */
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_TOO_LARGE, "the batch needs more memory than decoding may use");
-}
-
-/* A stack under the id of another one would be shown in its place for as long as the dictionary of
- * the service lives. */
-static enum fg_code check_stacks(struct forward_push *push, struct fg_batch *batch,
-                                 struct fg_err *err)
-{
-    struct fg_arena *arena = push->space->arena;
-    struct fg_decode_counts unused = {0};
-    struct fg_builder *builder =
-        fg_builder_create(arena, &push->upload.decode_limits, batch, &unused);
-
-    if (batch->n_undefined == batch->n_stacks)
-        return FG_OK;
-    if (builder == NULL)
-        return too_large(err);
-    if (fg_builder_hash_locations(builder, err) != FG_OK)
-        return err->code;
-    for (uint32_t i = 0; i < batch->n_stacks; i++) {
-        const struct fg_stack *stack = &batch->stacks[i];
-
-        if (stack->depth != FG_STACK_UNDEFINED &&
-            !fg_id_eq(stack->id, fg_builder_stack_id(builder, batch->stack_locations + stack->first,
-                                                     stack->depth)))
-            return fg_fail(err, FG_E_INVALID, "stack %u is not the one that its id names", i);
-    }
-    return FG_OK;
-}
-
-static enum fg_code check_types(const struct forward_push *push, const struct fg_batch *batch,
-                                struct fg_err *err)
-{
-    size_t max = push->upload.decode_limits.label_value_max_bytes;
-
-    for (uint32_t t = 0; t < batch->n_types; t++) {
-        const struct fg_value_type *type = &batch->types[t];
-
-        if (type->type.len == 0 || (max > 0 && (type->type.len > max || type->unit.len > max)))
-            return fg_fail(err, FG_E_INVALID,
-                           "sample type %u has a name of %zu and a unit of %zu bytes", t,
-                           type->type.len, type->unit.len);
-    }
-    return FG_OK;
-}
-
-static enum fg_code send_batch(struct forward_push *push, const struct fg_wire_batch *wire,
-                               struct forward_result *result, struct fg_err *err)
-{
-    struct fg_batch batch;
-
-    if (!fg_batch_of_wire(wire, push->space->arena, &batch))
-        return too_large(err);
-    if (check_types(push, &batch, err) != FG_OK || check_stacks(push, &batch, err) != FG_OK ||
-        keep_profiles(push, &batch, result, err) != FG_OK)
-        return err->code;
-    return dist_upload_forward(&push->upload, &batch, err);
-}
-
 static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__Batch *head,
                                  struct fg_slice bytes, struct forward_result *result,
                                  struct fg_err *err)
 {
     struct fg_wire_batch wire;
+    struct fg_batch batch;
     enum fg_code code;
 
-    code = fg_batch_decode(bytes, push->space->arena, &wire, err);
-    if (code == FG_E_LIMIT)
-        return too_large(err);
-    if (code != FG_OK)
-        return err->code = FG_E_INVALID; /* data_loss would be ours */
-    if (fg_wire_batch_get_sizes(&wire, head->sizes, head->n_sizes, err) != FG_OK)
-        code = err->code = FG_E_INVALID;
-    else
-        code = send_batch(push, &wire, result, err);
+    if (dist_forward_read_batch(bytes, head, &push->upload.decode_limits, push->space->arena, &wire,
+                                &batch, err) != FG_OK)
+        return err->code;
+    code = keep_profiles(push, &batch, result, err);
+    if (code == FG_OK)
+        code = dist_upload_forward(&push->upload, &batch, err);
     fg_wire_batch_done(&wire);
     return code;
 }
@@ -201,26 +114,18 @@ static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__B
 /* ---- the request (worker) ---- */
 
 /* Refuses what has been here, or at too many servers. */
-static enum fg_code check_via(struct forward_push *push, const Forward__V1__PushRequest *request,
-                              struct fg_err *err)
+static enum fg_code check_request(struct forward_push *push,
+                                  const Forward__V1__PushRequest *request, struct fg_err *err)
 {
     struct dist_upload *upload = &push->upload;
-    uint8_t *via = fg_arena_alloc(push->space->arena, request->n_via * FG_ID_BYTES);
+    bool knows = atomic_load(&upload->distributor->knows_own_store);
+    uint8_t *via = fg_arena_alloc(push->space->arena, FG_FORWARD_VIA_MAX * FG_ID_BYTES);
 
-    if (request->n_via == 0 || request->n_via > FG_FORWARD_VIA_MAX || via == NULL)
-        return fg_fail(err, FG_E_INVALID,
-                       "forwarded by %zu servers, not by 1 to %d: do they forward in a circle?",
-                       request->n_via, FG_FORWARD_VIA_MAX);
-    for (size_t i = 0; i < request->n_via; i++) {
-        if (request->via[i].len != FG_ID_BYTES)
-            return fg_fail(err, FG_E_INVALID, "server %zu has an id of %zu bytes, not %d", i,
-                           request->via[i].len, FG_ID_BYTES);
-        memcpy(via + i * FG_ID_BYTES, request->via[i].data, FG_ID_BYTES);
-        if (atomic_load(&upload->distributor->knows_own_store) &&
-            fg_id_eq(fg_id_get(request->via[i].data), upload->distributor->own_store))
-            return fg_fail(err, FG_E_EXISTS,
-                           "these profiles come from this server: servers forward in a circle");
-    }
+    if (via == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the request needs more memory than decoding may use");
+    if (dist_forward_check(request, knows ? &upload->distributor->own_store : NULL, via, err) !=
+        FG_OK)
+        return err->code;
     upload->via = fg_bytes(via, request->n_via * FG_ID_BYTES);
     return FG_OK;
 }
@@ -239,34 +144,14 @@ static enum fg_code read_request(struct forward_push *push, Forward__V1__PushReq
                          push->space->arena, &parsed, err) != FG_OK)
         return err->code;
     request = (Forward__V1__PushRequest *)parsed;
-    if (request->version != FG_FORWARD_VERSION)
-        return fg_fail(err, FG_E_PRECONDITION, "version %u of forward.v1; this server reads %d",
-                       request->version, FG_FORWARD_VERSION);
-    if (request->n_batches == 0 || request->n_batches > BATCHES_MAX)
-        return fg_fail(err, FG_E_INVALID, "%zu batches, not 1 to %d", request->n_batches,
-                       BATCHES_MAX);
     *ret_request = request;
     *ret_payload = fg_bytes(request->payload.data, request->payload.len);
-    if (check_via(push, request, err) != FG_OK ||
+    if (check_request(push, request, err) != FG_OK ||
         dist_workspace_inflate(push->space, FG_CODING_ZSTD, settings->upload_max_bytes, ret_payload,
                                err) != FG_OK)
         return err->code;
     push->upload.counts.inflated_bytes += ret_payload->len;
     return dist_upload_admit(&push->upload, ret_payload->len, err);
-}
-
-/* Checks before anything is sent: either all batches have their part of the payload, or none. */
-static enum fg_code check_parts(const Forward__V1__PushRequest *request, size_t payload_bytes,
-                                struct fg_err *err)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < request->n_batches; i++)
-        bytes += request->batches[i]->bytes;
-    return bytes == payload_bytes
-               ? FG_OK
-               : fg_fail(err, FG_E_INVALID, "batches of %llu bytes in a payload of %zu",
-                         (unsigned long long)bytes, payload_bytes);
 }
 
 static enum fg_code make_results(struct forward_push *push, size_t n, struct fg_err *err)
@@ -288,7 +173,7 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
 
     push->space = space;
     if (read_request(push, &request, &rest, err) != FG_OK ||
-        check_parts(request, rest.len, err) != FG_OK ||
+        dist_forward_check_parts(request, rest.len, err) != FG_OK ||
         make_results(push, request->n_batches, err) != FG_OK)
         return err->code;
     dist_workspace_keep(space);

@@ -115,7 +115,8 @@ void parcel_run_take(struct parcel_run *run)
 {
     struct ing_outbox_span span;
 
-    fg_assert(ing_outbox_take(run->common.outbox, 0, OUTBOX_FRESH, &span));
+    fg_assert(ing_outbox_take(run->common.outbox, 0, OUTBOX_FRESH, &span) ||
+              ing_outbox_take(run->common.outbox, 0, OUTBOX_BACKLOG, &span));
     run->parcel = ing_parcel_create(&run->common, &run->targets->items[0], 17, &span);
 }
 
