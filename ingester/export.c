@@ -4,6 +4,8 @@
  */
 #include "ingester/export.h"
 
+#include "common/base/bits.h"
+
 #include <stdlib.h>
 
 /* Profiles of one batch. */
@@ -14,8 +16,12 @@ struct export_run {
     struct ing_dict *dict;
     struct ing_dict_view view;
     struct ing_record_columns columns; /* scratch */
-    uint32_t *nodes;                   /* all that are named, ascending, each once */
+    uint64_t *marks;                   /* the set of nodes that are named */
+    uint32_t *ranks;                   /* see list_nodes() */
+    uint32_t *nodes;                   /* the set, ascending */
     uint32_t n_nodes;
+    bool *define; /* [n_nodes] */
+    uint32_t n_defined;
     struct fg_batch batch;
     struct fg_err *err;
 };
@@ -29,38 +35,61 @@ static enum fg_code no_memory(struct fg_err *err)
 
 /* ---- which stacks ---- */
 
-static int cmp_nodes(const void *left, const void *right)
+/* Adds the nodes of a record to the set. */
+static enum fg_code mark_nodes(struct export_run *run, const struct ing_record *record)
 {
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    if (ing_record_read(record, 0, false, &run->columns, run->err) != FG_OK)
+        return run->err->code;
+    for (uint32_t i = 0; i < record->n_samples; i++) {
+        uint32_t node = run->columns.nodes[i];
 
-    return (a > b) - (a < b);
+        if (node > run->view.tree.n_nodes)
+            return fg_fail(run->err, FG_E_CORRUPT, "stored profile: node %u of %u", node,
+                           run->view.tree.n_nodes);
+        fg_bits_set(run->marks, node);
+    }
+    return FG_OK;
+}
+
+/* Lists the nodes of the set, ascending, and numbers them: ranks[w] is how many are before word w.
+ */
+static enum fg_code list_nodes(struct export_run *run, size_t n_words)
+{
+    uint32_t n = 0;
+
+    for (size_t w = 0; w < n_words; w++) {
+        run->ranks[w] = n;
+        n += (uint32_t)__builtin_popcountll(run->marks[w]);
+    }
+    run->nodes = NEW(run, uint32_t, n);
+    if (run->nodes == NULL)
+        return no_memory(run->err);
+    for (size_t w = 0; w < n_words; w++)
+        for (uint64_t word = run->marks[w]; word != 0; word &= word - 1)
+            run->nodes[run->n_nodes++] = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(word);
+    return FG_OK;
 }
 
 static enum fg_code find_nodes(struct export_run *run)
 {
-    size_t most = 0, n = 0;
+    size_t n_words = FG_BITS_WORDS((size_t)run->view.tree.n_nodes + 1);
 
-    for (size_t i = 0; i < run->n; i++)
-        most += run->profiles[i].record.n_samples;
-    run->nodes = NEW(run, uint32_t, most);
-    /* Stacks of a batch have 32-bit numbers. */
-    if (run->nodes == NULL || most > UINT32_MAX)
+    run->marks = NEW(run, uint64_t, n_words);
+    run->ranks = NEW(run, uint32_t, n_words);
+    if (run->marks == NULL || run->ranks == NULL)
         return no_memory(run->err);
-    for (size_t i = 0; i < run->n; i++) {
-        const struct ing_record *record = &run->profiles[i].record;
-
-        if (ing_record_read(record, 0, false, &run->columns, run->err) != FG_OK)
+    for (size_t i = 0; i < run->n; i++)
+        if (mark_nodes(run, &run->profiles[i].record) != FG_OK)
             return run->err->code;
-        if (record->n_samples > 0)
-            memcpy(run->nodes + n, run->columns.nodes, record->n_samples * sizeof *run->nodes);
-        n += record->n_samples;
-    }
-    if (n > 1)
-        qsort(run->nodes, n, sizeof *run->nodes, cmp_nodes);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || run->nodes[i] != run->nodes[i - 1])
-            run->nodes[run->n_nodes++] = run->nodes[i];
-    return FG_OK;
+    return list_nodes(run, n_words);
+}
+
+/* Returns the number in the batch of a node that is in the set. */
+static uint32_t stack_of(const struct export_run *run, uint32_t node)
+{
+    uint64_t below = run->marks[node / 64] & ((UINT64_C(1) << node % 64) - 1);
+
+    return run->ranks[node / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
 /* ---- profiles ---- */
@@ -112,14 +141,8 @@ static enum fg_code make_profile(struct export_run *run, const struct ing_export
         return no_memory(run->err);
     if (read_values(run, record, profile) != FG_OK)
         return run->err->code;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t *node = bsearch(&run->columns.nodes[i], run->nodes, run->n_nodes,
-                                       sizeof *run->nodes, cmp_nodes);
-
-        /* find_nodes() has listed the nodes of the same records. */
-        fg_assert(node != NULL);
-        profile->stacks[i] = (uint32_t)(node - run->nodes);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        profile->stacks[i] = stack_of(run, run->columns.nodes[i]);
     return FG_OK;
 }
 
@@ -172,16 +195,17 @@ static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tr
     uint64_t depths = 0;
     uint32_t at = 0;
 
-    if (run->n_nodes > 0 && run->nodes[run->n_nodes - 1] > tree->n_nodes)
-        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: node %u of %u",
-                       run->nodes[run->n_nodes - 1], tree->n_nodes);
+    if (run->n_defined == 0)
+        return FG_OK; /* the steady state of forwarding */
     for (uint32_t i = 0; i < run->n_nodes; i++)
-        depths += depth_of(tree, run->nodes[i]);
+        depths += run->define[i] ? depth_of(tree, run->nodes[i]) : 0;
     batch->stack_locations = depths > UINT32_MAX ? NULL : NEW(run, uint32_t, depths);
     if (batch->stack_locations == NULL)
         return no_memory(run->err);
     fg_symbols_import_init(&import, symbols, &tree->symbols);
     for (uint32_t i = 0; i < run->n_nodes; i++) {
+        if (!run->define[i])
+            continue;
         batch->stacks[i].first = at;
         for (uint32_t node = run->nodes[i]; node > 0; node = tree->parents[node - 1] + 1)
             batch->stack_locations[at++] =
@@ -193,7 +217,24 @@ static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tr
     return FG_OK;
 }
 
-static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbols)
+static enum fg_code choose_stacks(struct export_run *run, void *arg)
+{
+    struct fg_batch *batch = &run->batch;
+
+    run->define = NEW(run, bool, run->n_nodes);
+    if (run->define == NULL)
+        return no_memory(run->err);
+    if (run->from->choose == NULL)
+        memset(run->define, true, run->n_nodes * sizeof *run->define);
+    else if (run->from->choose(arg, batch, run->profiles, run->define, run->err) != FG_OK)
+        return run->err->code;
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        run->n_defined += run->define[i];
+    batch->n_undefined = run->n_nodes - run->n_defined;
+    return FG_OK;
+}
+
+static enum fg_code find_stacks(struct export_run *run, void *arg, struct fg_symbols *symbols)
 {
     struct fg_batch *batch = &run->batch;
     struct fg_id *ids = NEW(run, struct fg_id, run->n_nodes);
@@ -206,16 +247,17 @@ static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbo
         return fg_fail(run->err, FG_E_CORRUPT,
                        "stored profile: a stack is missing from its dictionary");
     for (uint32_t i = 0; i < run->n_nodes; i++)
-        batch->stacks[i].id = ids[i];
-    return make_stacks(run, &run->view.tree, symbols);
+        batch->stacks[i] = (struct fg_stack){.id = ids[i], .depth = FG_STACK_UNDEFINED};
+    return choose_stacks(run, arg) == FG_OK ? make_stacks(run, &run->view.tree, symbols)
+                                            : run->err->code;
 }
 
 /* ---- batches ---- */
 
-static enum fg_code make_batch(struct export_run *run, struct fg_symbols *symbols)
+static enum fg_code make_batch(struct export_run *run, void *arg, struct fg_symbols *symbols)
 {
     if (find_nodes(run) != FG_OK || make_profiles(run) != FG_OK || make_schema(run) != FG_OK ||
-        find_stacks(run, symbols) != FG_OK)
+        find_stacks(run, arg, symbols) != FG_OK)
         return run->err->code;
     return fg_batch_take_symbols(&run->batch, symbols, run->from->arena) ? FG_OK
                                                                          : no_memory(run->err);
@@ -234,7 +276,7 @@ enum fg_code ing_export_batch(const struct ing_export_from *from,
         return err->code;
     ing_dict_view_begin(run.dict, &run.view);
     fg_symbols_init(&symbols);
-    code = make_batch(&run, &symbols);
+    code = make_batch(&run, arg, &symbols);
     if (code == FG_OK)
         code = take(arg, &run.batch, profiles,
                     &(struct ing_export_stacks){&run.view.tree, run.nodes}, err);

@@ -32,9 +32,18 @@ void ing_export_sort(struct ing_catalog *catalog, struct ing_export_profile *pro
 /* Returns the end of the batch that begins with profile i. */
 size_t ing_export_end(const struct ing_export_profile *profiles, size_t n, size_t i);
 
+/* Sets define[] for the stacks whose content the batch is to have; it starts all false. The batch
+ * has profiles and the ids of stacks. */
+typedef enum fg_code (*ing_export_choose)(void *arg, const struct fg_batch *batch,
+                                          const struct ing_export_profile *profiles, bool *define,
+                                          struct fg_err *err);
+
 struct ing_export_from {
     struct ing_dict_table *dicts;
     struct fg_arena *arena; /* for everything */
+    /* NULL: all. The others are undefined in the batch; a receiver that knows them needs no more,
+     * and to find their content is most of the work. */
+    ing_export_choose choose;
 };
 
 /* The stacks of a batch as the dictionary has them. */
@@ -49,8 +58,9 @@ typedef enum fg_code (*ing_export_take)(void *arg, struct fg_batch *batch,
                                         const struct ing_export_profile *profiles,
                                         const struct ing_export_stacks *stacks, struct fg_err *err);
 
-/* Makes a batch of n profiles, at least one, and calls take(). FG_E_CORRUPT: a profile or the
- * dictionary cannot be read; FG_E_UNAVAILABLE; FG_E_LIMIT: the arena is full; errors of take(). */
+/* Makes a batch of n profiles, at least one, and calls take(), both with `arg`. FG_E_CORRUPT: a
+ * profile or the dictionary cannot be read; FG_E_UNAVAILABLE; FG_E_LIMIT: the arena is full; errors
+ * of take(). */
 enum fg_code ing_export_batch(const struct ing_export_from *from,
                               const struct ing_export_profile *profiles, size_t n,
                               ing_export_take take, void *arg, struct fg_err *err) fg_must_check;

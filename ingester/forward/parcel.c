@@ -279,24 +279,32 @@ static enum fg_code keep_wanted(struct ing_parcel *parcel, struct fg_batch *batc
 
 /* ---- batches of forward.v1 ---- */
 
-static enum fg_code choose_definitions(struct ing_parcel *parcel, const struct fg_batch *batch,
-                                       struct ing_parcel_batch *to, bool *define,
-                                       struct fg_err *err)
+static uint64_t cache_key_of(const struct ing_parcel *parcel,
+                             const struct ing_catalog_service *service)
 {
+    return parcel->cache_key ^
+           fg_definition_cache_service_key(ing_catalog_tenant_name(service->tenant), service->name);
+}
+
+/* Chooses the stacks that the target is not known to have, or has asked for. */
+static enum fg_code choose_stacks(void *arg, const struct fg_batch *batch,
+                                  const struct ing_export_profile *profiles, bool *define,
+                                  struct fg_err *err)
+{
+    struct ing_parcel *parcel = arg;
     bool all = false;
 
-    for (uint32_t i = 0; i < to->n; i++)
-        all |= to->items[i]->define;
+    (void)err;
+    if (parcel->push) /* a pprof is made of the dictionary's tree */
+        return FG_OK;
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        all |= ((const struct ing_parcel_item *)profiles[i].owner)->define;
     if (all)
         memset(define, true, batch->n_stacks);
     else
-        fg_definition_cache_look_up(parcel->common->definition_cache, to->cache_key, batch, define);
-    to->defined = fg_arena_new(parcel->round_arena, struct fg_id, batch->n_stacks);
-    if (to->defined == NULL)
-        return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
-    for (uint32_t i = 0; i < batch->n_stacks; i++)
-        if (define[i])
-            to->defined[to->n_defined++] = batch->stacks[i].id;
+        fg_definition_cache_look_up(parcel->common->definition_cache,
+                                    cache_key_of(parcel, profiles[0].series->service), batch,
+                                    define);
     return FG_OK;
 }
 
@@ -306,13 +314,15 @@ static enum fg_code put_batch(struct ing_parcel *parcel, struct fg_batch *batch,
 {
     bool *define = fg_arena_new(parcel->round_arena, bool, batch->n_stacks);
 
-    if (define == NULL)
+    to->defined = fg_arena_new(parcel->round_arena, struct fg_id, batch->n_stacks);
+    if (define == NULL || to->defined == NULL)
         return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
-    to->cache_key =
-        parcel->cache_key ^
-        fg_definition_cache_service_key(ing_catalog_tenant_name(service->tenant), service->name);
-    if (choose_definitions(parcel, batch, to, define, err) != FG_OK)
-        return err->code;
+    to->cache_key = cache_key_of(parcel, service);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        define[i] = batch->stacks[i].depth != FG_STACK_UNDEFINED;
+        if (define[i])
+            to->defined[to->n_defined++] = batch->stacks[i].id;
+    }
     fg_forward_add(parcel->message, batch, define);
     return FG_OK;
 }
@@ -431,8 +441,8 @@ static enum fg_code take_batch(void *arg, struct fg_batch *batch,
 static enum fg_code make_batch(struct ing_parcel *parcel, struct ing_export_profile *profiles,
                                size_t n, struct fg_err *err)
 {
-    const struct ing_export_from from = {.dicts = parcel->common->dicts,
-                                         .arena = parcel->round_arena};
+    const struct ing_export_from from = {
+        .dicts = parcel->common->dicts, .arena = parcel->round_arena, .choose = choose_stacks};
     size_t n_batches = parcel->n_batches, n_sent = parcel->n_sent;
 
     if (profiles[0].series == NULL)
