@@ -354,12 +354,6 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
 
 /* ---- a search ---- */
 
-static bool has_id(const struct dedup_cached *cached, struct fg_id id)
-{
-    return cached->n_ids > 0 &&
-           bsearch(&id, cached->ids, cached->n_ids, sizeof *cached->ids, cmp_ids) != NULL;
-}
-
 static uint64_t order_of(uint16_t shard, uint32_t window)
 {
     return (uint64_t)shard << 32 | window;
@@ -381,18 +375,6 @@ static int cmp_queries(const void *left, const void *right)
 static uint64_t order_of_group(const struct dedup_cached *groups, uint32_t number)
 {
     return order_of(groups->groups[number].shard, groups->groups[number].window);
-}
-
-/* The first group of the part from `first` on that is not before `order`. */
-static uint32_t seek_group(const struct fg_block_part *part, const struct dedup_cached *groups,
-                           uint32_t first, uint64_t order)
-{
-    return fg_lower_bound(i, first, part->n_groups, order_of_group(groups, i) < order);
-}
-
-static size_t seek_query(const struct search *search, size_t first, uint64_t order)
-{
-    return fg_lower_bound(i, first, search->n_queries, order_of_query(search->queries[i]) < order);
 }
 
 static enum fg_code add_all(const struct search *search, const struct dedup_cached *cached,
@@ -448,6 +430,7 @@ static enum fg_code search_group(const struct search *search, struct dedup_wante
                                  const struct ing_dedup_query *query)
 {
     struct fg_cache_entry *entry = NULL;
+    const struct dedup_cached *cached;
     enum fg_code code = FG_OK;
 
     wanted.what = WHAT_IDS;
@@ -460,11 +443,13 @@ static enum fg_code search_group(const struct search *search, struct dedup_wante
         *query->unsure = true;
         return FG_OK;
     }
-    for (size_t i = 0; i < query->n_ids; i++)
-        if (has_id(fg_cache_value(entry), query->ids[i]))
+    cached = fg_cache_value(entry);
+    for (size_t i = 0; i < query->n_ids && cached->n_ids > 0; i++)
+        if (bsearch(&query->ids[i], cached->ids, cached->n_ids, sizeof *cached->ids, cmp_ids) !=
+            NULL)
             query->found[i] = true;
     if (query->all != NULL)
-        code = add_all(search, fg_cache_value(entry), query->all);
+        code = add_all(search, cached, query->all);
     fg_cache_unref(entry);
     return code;
 }
@@ -500,13 +485,16 @@ static enum fg_code search_part(const struct search *search, struct dedup_wanted
     while (code == FG_OK && q < search->n_queries) {
         uint64_t order = order_of_query(search->queries[q]);
 
-        g = seek_group(part, groups, g, order);
+        /* The first group that is not before the query, or the first query that is not before the
+         * group: both are sorted, so the search leaps over what has no counterpart. */
+        g = fg_lower_bound(i, g, part->n_groups, order_of_group(groups, i) < order);
         if (g == part->n_groups)
             break;
         if (order_of_group(groups, g) == order)
             code = search_group(search, wanted, search->queries[q++]);
         else
-            q = seek_query(search, q, order_of_group(groups, g));
+            q = fg_lower_bound(i, q, search->n_queries,
+                               order_of_query(search->queries[i]) < order_of_group(groups, g));
     }
     fg_cache_unref(entry);
     return code;
