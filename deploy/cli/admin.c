@@ -25,6 +25,13 @@ static enum fg_code send_post(struct cli_admin *admin, const char *path, struct 
     return cli_client_post(admin->client, path, "application/json", body, ret_reply, &admin->err);
 }
 
+static enum fg_code send_act(struct cli_admin *admin, const char *path, struct fg_slice body,
+                             struct cli_client_reply *ret_reply)
+{
+    (void)body;
+    return cli_client_act(admin->client, path, ret_reply, &admin->err);
+}
+
 static enum fg_code send_put(struct cli_admin *admin, const char *path, struct fg_slice body,
                              struct cli_client_reply *ret_reply)
 {
@@ -84,6 +91,12 @@ enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const cha
                             const char *rest, json_t *body, json_t **ret_document)
 {
     return ask_with(admin, send_post, root, id, rest, body, ret_document);
+}
+
+enum fg_code cli_admin_act(struct cli_admin *admin, const char *root, const char *id,
+                           const char *rest, json_t **ret_document)
+{
+    return ask(admin, send_act, root, id, rest, fg_bytes(NULL, 0), ret_document);
 }
 
 enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,

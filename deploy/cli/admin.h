@@ -1,7 +1,6 @@
 /*
- * What the commands share that govern a server over /api/tenants, /api/tokens and
- * their like: verbs with an id
- * behind them, and requests in JSON.
+ * What the commands share that govern a server over /api/tenants, /api/tokens, /api/forward and
+ * their like: verbs with an id behind them, and requests in JSON.
  *
  * Thread: one. Every call blocks.
  */
@@ -52,6 +51,8 @@ enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const cha
                             const char *rest, json_t *body, json_t **ret_document) fg_must_check;
 enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t *body, json_t **ret_document) fg_must_check;
+enum fg_code cli_admin_act(struct cli_admin *admin, const char *root, const char *id,
+                           const char *rest, json_t **ret_document) fg_must_check; /* POST */
 enum fg_code cli_admin_delete(struct cli_admin *admin, const char *root, const char *id,
                               json_t **ret_document) fg_must_check;
 

@@ -34,6 +34,7 @@ int cli_encryption(int argc, char **argv);
 int cli_tenant(int argc, char **argv);
 int cli_token(int argc, char **argv);
 int cli_binding(int argc, char **argv);
+int cli_forward(int argc, char **argv);
 int cli_session(int argc, char **argv);
 int cli_login(int argc, char **argv);
 int cli_audit(int argc, char **argv);

@@ -411,14 +411,11 @@ static struct curl_slist *headers_with(const struct cli_client *client, const ch
     return headers;
 }
 
-/* key NULL: none. */
-static enum fg_code post(struct cli_client *client, const char *path, const char *content_type,
-                         const char *key, struct fg_slice body, struct cli_client_reply *ret_reply,
+/* Posts with these headers, which it frees. */
+static enum fg_code post(struct cli_client *client, const char *path, struct curl_slist *headers,
+                         struct fg_slice body, struct cli_client_reply *ret_reply,
                          struct fg_err *err)
 {
-    struct curl_slist *headers = headers_with(client, "Content-Type", content_type);
-
-    add_header(&headers, "Idempotency-Key", key);
     curl_easy_setopt(client->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
     /* NULL would mean "read it from standard input". */
@@ -435,14 +432,25 @@ enum fg_code cli_client_post(struct cli_client *client, const char *path, const 
                              struct fg_slice body, struct cli_client_reply *ret_reply,
                              struct fg_err *err)
 {
-    return post(client, path, content_type, NULL, body, ret_reply, err);
+    return post(client, path, headers_with(client, "Content-Type", content_type), body, ret_reply,
+                err);
 }
 
 enum fg_code cli_client_post_once(struct cli_client *client, const char *path,
                                   const char *content_type, const char *key, struct fg_slice body,
                                   struct cli_client_reply *ret_reply, struct fg_err *err)
 {
-    return post(client, path, content_type, key, body, ret_reply, err);
+    struct curl_slist *headers = headers_with(client, "Content-Type", content_type);
+
+    add_header(&headers, "Idempotency-Key", key);
+    return post(client, path, headers, body, ret_reply, err);
+}
+
+enum fg_code cli_client_act(struct cli_client *client, const char *path,
+                            struct cli_client_reply *ret_reply, struct fg_err *err)
+{
+    return post(client, path, headers_with(client, "X-Flamegrid-Action", "post"), FG_LIT(""),
+                ret_reply, err);
 }
 
 enum fg_code cli_client_put(struct cli_client *client, const char *path, struct fg_slice json,

@@ -110,6 +110,10 @@ enum fg_code cli_client_delete(struct cli_client *client, const char *path,
                                struct cli_client_reply *ret_reply,
                                struct fg_err *err) fg_must_check;
 
+/* Posts nothing to the path, with the header that actions of operators need. */
+enum fg_code cli_client_act(struct cli_client *client, const char *path,
+                            struct cli_client_reply *ret_reply, struct fg_err *err) fg_must_check;
+
 /* Sends the request of a Connect call with a protobuf body. Any status is FG_OK. Errors as above.
  */
 enum fg_code cli_client_send(struct cli_client *client, const char *method,

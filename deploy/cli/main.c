@@ -24,6 +24,8 @@ static const struct cli_command commands[] = {
     {"cost", cli_cost, "print what a tenant costs in an object store"},
     {"bucket", cli_bucket, "look into the bucket of a server, verify, repair and export it"},
     {"ring", cli_ring, "show the ring of a cluster, and give up members that are gone"},
+    {"forward", cli_forward,
+     "show what the server forwards to others; pause, resume and drop what is pending"},
     {"access", cli_access, "make the first token of a server"},
     {"encryption", cli_encryption, "list, renew and destroy the keys of tenants in a bucket"},
     {"tenant", cli_tenant, "list, create, suspend and resume tenants; show and set their limits"},

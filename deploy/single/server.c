@@ -4,6 +4,7 @@
 #include "compactor/compactor.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scrape_manager.h"
+#include "ingester/forward/routes.h"
 #include "ingester/head_seal.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
@@ -60,6 +61,7 @@ struct server {
     struct ing_forward_targets *forward_targets;
     struct ingester *ingester;
     struct ing_routes ingester_routes;
+    struct ing_forward_routes forward_routes;
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
@@ -327,8 +329,11 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     cmp_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
-    /* Routes exist before the server listens; start_ingester() gives them the ingester. */
+    /* Routes exist before the server listens, and get the ingester once it runs. */
     ing_routes(&server->ingester_routes, program->admin);
+    server->forward_routes.work = program->work;
+    server->forward_routes.audit = program->audit;
+    ing_forward_routes(&server->forward_routes, program->http);
     if (ing_forward_targets_read(forward_settings.targets, &server->forward_targets, err) !=
             FG_OK ||
         open_folder(server, program, err) != FG_OK ||
@@ -344,10 +349,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 static enum fg_code start_forwarding(struct server *server, struct fg_program *program,
                                      struct fg_err *err)
 {
-    return server->forward_targets->n == 0
-               ? FG_OK
-               : ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
-                                      distributor_settings.definition_cache_max, err);
+    if (server->forward_targets->n > 0 &&
+        ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
+                             distributor_settings.definition_cache_max, err) != FG_OK)
+        return err->code;
+    atomic_store(&server->forward_routes.ingester, server->ingester);
+    return FG_OK;
 }
 
 /* Opens the store and starts the services in the background: reading what the last run has left may

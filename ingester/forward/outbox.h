@@ -198,12 +198,16 @@ struct ing_outbox_dead {
     uint64_t seq;
     int64_t died_wall_ns;
     struct fg_slice reason; /* in the arena */
-    bool readable;          /* else: the entry was damaged, and is not set */
+    bool readable;          /* else: the entry was damaged, and nothing below is set */
     struct ing_outbox_entry entry;
+    /* In the arena. Empty: the head knows the tenant, or the series, no more. */
+    struct fg_slice tenant;
+    struct fg_labels labels;
 };
 
-/* Reads up to max dead entries of a target from a number on into an array in the arena. FG_E_LIMIT:
- * the arena is full. FG_E_UNAVAILABLE, FG_E_CORRUPT. A thread that may wait for the disk. */
+/* Reads up to max dead entries of a target from a number on into an array in the arena, by
+ * ascending numbers. FG_E_LIMIT: the arena is full. FG_E_UNAVAILABLE, FG_E_CORRUPT. A thread that
+ * may wait for the disk. */
 enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, uint64_t from,
                                   size_t max, struct fg_arena *arena,
                                   struct ing_outbox_dead **ret_dead, size_t *ret_count,

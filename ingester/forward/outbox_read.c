@@ -231,7 +231,31 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
 
 /* ---- dead entries ---- */
 
-static bool read_dead(const struct fg_store_iter *iter, struct fg_arena *arena,
+/* Sets tenant and labels of the profile, if the head still has them. */
+static bool name_dead(struct ing_catalog *catalog, struct fg_arena *arena,
+                      struct ing_outbox_dead *dead)
+{
+    const struct ing_head_profile_key *key = &dead->entry.key;
+    unsigned entered = ing_catalog_enter(catalog);
+    bool fits = true;
+
+    if (ing_catalog_has_tenant(catalog, key->chunk.group.tenant)) {
+        const struct ing_catalog_tenant *tenant =
+            ing_catalog_tenant_at(catalog, key->chunk.group.tenant);
+        const struct ing_catalog_series *series =
+            ing_catalog_find_series(catalog, tenant, key->series);
+
+        fits = copy(arena, ing_catalog_tenant_name(tenant), &dead->tenant);
+        if (fits && series != NULL) {
+            dead->labels = fg_labels_copy(&series->labels, arena);
+            fits = dead->labels.items != NULL;
+        }
+    }
+    ing_catalog_leave(catalog, entered);
+    return fits;
+}
+
+static bool read_dead(const struct outbox_reading *reading, const struct fg_store_iter *iter,
                       struct ing_outbox_dead *dead)
 {
     struct fg_slice reason, entry;
@@ -243,7 +267,8 @@ static bool read_dead(const struct fg_store_iter *iter, struct fg_arena *arena,
         return true;
     }
     dead->readable = ing_outbox_get_entry(entry, &dead->entry);
-    return copy(arena, reason, &dead->reason);
+    return copy(reading->arena, reason, &dead->reason) &&
+           (!dead->readable || name_dead(reading->outbox->config.catalog, reading->arena, dead));
 }
 
 enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, uint64_t from,
@@ -251,6 +276,7 @@ enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, ui
                                   struct ing_outbox_dead **ret_dead, size_t *ret_count,
                                   struct fg_err *err)
 {
+    const struct outbox_reading reading = {.outbox = outbox, .arena = arena};
     fg_auto(fg_store_iter) *iter =
         ing_outbox_iter(outbox, HEAD_OUTBOX_DEAD, target, from, UINT64_MAX - 1);
     size_t n = count_left(iter, max), read = 0;
@@ -262,7 +288,7 @@ enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, ui
         return no_memory(err);
     seek_first(iter, outbox->targets[target].number, from);
     for (; iter->valid && read < n; fg_store_iter_next(iter))
-        if (!read_dead(iter, arena, &dead[read++]))
+        if (!read_dead(&reading, iter, &dead[read++]))
             return no_memory(err);
     if (check_iter(iter, err) != FG_OK)
         return err->code;

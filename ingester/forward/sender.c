@@ -587,15 +587,25 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     for (unsigned i = 0; i < OUTBOX_REASONS; i++)
         fg_json_put_u64(out, ing_outbox_reasons[i], numbers->dropped[i]);
     fg_json_end(out);
-    fg_json_put_bool(out, "paused", numbers->paused);
 }
 
-static void write_state(struct forward_sender_target *target, struct fg_json_writer *out)
+/* In a word: what comes first of what keeps profiles from being sent. Locked. */
+static const char *state_of(const struct forward_sender_target *target, bool paused)
+{
+    if (paused)
+        return "paused";
+    if (target->shows_denied)
+        return "denied";
+    return target->error[0] == '\0' ? "ok" : "retrying";
+}
+
+static void write_state(struct forward_sender_target *target, bool paused,
+                        struct fg_json_writer *out)
 {
     (void)pthread_mutex_lock(&target->lock);
+    fg_json_put_cstr(out, "state", state_of(target, paused));
     fg_json_put_cstr(out, "protocol", target->shows_push ? "push" : "flamegrid");
     fg_json_put_u64(out, "connections", target->shows_running);
-    fg_json_put_bool(out, "denied", target->shows_denied);
     fg_json_put_cstr(out, "error", target->error);
     if (target->error_wall_ns != 0)
         fg_json_put_i64(out, "errorTimeMs", target->error_wall_ns / FG_MS_NS);
@@ -618,7 +628,7 @@ void ing_sender_write(struct ing_sender *sender, struct fg_json_writer *out)
         fg_client_show_url(target->conf->settings.url, &url);
         fg_json_put_text(out, "url", fg_buf_slice(&url));
         fg_buf_done(&url);
-        write_state(target, out);
+        write_state(target, numbers.paused, out);
         write_numbers(&numbers, now_ns, out);
         fg_json_end(out);
     }

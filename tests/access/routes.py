@@ -25,6 +25,7 @@ CLIENTS = BOTH + """
 /v1development/profiles           POST      PUSH
 /opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export  ANY  PUSH
 /push.v1.PusherService/Push       ANY       PUSH
+/forward.v1.ForwardService/Push   ANY       forward
 /api/v1/targets                   GET       admin
 /querier.v1.QuerierService/{ProfileTypes,LabelNames,LabelValues,Series,SelectMergeStacktraces,SelectMergeSpanProfile}  ANY  read
 /querier.v1.QuerierService/{SelectMergeProfile,SelectSeries,SelectHeatmap,Diff,GetProfileStats,AnalyzeQuery}  ANY  read
@@ -60,6 +61,9 @@ CLIENTS = BOTH + """
 /api/bindings                     POST      GOVERN
 /api/bindings/*                   DELETE    GOVERN
 /api/sessions:revoke              POST      admin
+/api/forward                      GET       admin
+/api/forward/*                    GET       admin
+/api/forward/*                    POST      admin
 /api/{openapi.json,reference}     GET       open
 /                                 GET       open
 /{targets,labels,spans,compare,diff,adhoc,status,usage,tenants,tokens,people,audit,comparison,comparison-diff,explore,embed}  GET  open

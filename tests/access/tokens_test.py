@@ -24,7 +24,7 @@ DENIED = (401, 403)
 # They ask for a session at GitHub, which nobody has: clients take this answer for "log in there first".
 OWN_401 = '{"code":"unauthenticated","message":"invalid token"}'
 # What a path that ends with '*' is asked as, so that nothing is changed that other cases need.
-BELOW = {"/api/tenants/": "nobody/limits", "/api/tokens/": "00000000:rotate", "/api/bindings/": "0000000000000000", "/api/profiles/": "1", "/api/labels/": "service_name",
+BELOW = {"/api/tenants/": "nobody/limits", "/api/tokens/": "00000000:rotate", "/api/bindings/": "0000000000000000", "/api/forward/": "nowhere/drop", "/api/profiles/": "1", "/api/labels/": "service_name",
          "/api/adhoc/": "00000000000000000000000000", "/api/v1/": "anything", "/assets/": "nothing"}
 
 

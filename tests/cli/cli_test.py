@@ -32,7 +32,7 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
 SPACE = "memory:alloc_space:bytes::"
 TIMEOUT_S = 60
-ASKING = ("push", "import", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "binding", "session", "login", "whoami",
+ASKING = ("push", "import", "query", "compare", "labels", "rules", "canary", "adhoc", "tenant", "token", "binding", "session", "login", "whoami", "forward",
           "usage", "cost", "audit")  # commands that talk to a server
 RING = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fuzz", "corpus", "ring", "three-undrained")
 
@@ -400,7 +400,7 @@ def verbs_of(cli, command):
 
 def case_help_of_verbs(cli):
     """Each verb has help of its own, with the options that it takes and no others."""
-    for command in ("bucket", "ring", "access", "encryption", "audit", "rules", "adhoc", "tenant", "token", "binding", "session"):
+    for command in ("bucket", "ring", "access", "encryption", "audit", "rules", "adhoc", "tenant", "token", "binding", "session", "forward"):
         overview = cli.good(command, "--help").decode()
         verbs = verbs_of(cli, command)
         check(verbs, "%s has no verbs", command)
@@ -413,6 +413,68 @@ def case_help_of_verbs(cli):
     check(re.search(r"^Compares the manifests", cli.good("bucket", "--json", "verify", "--help").decode(), re.M), "an option first")
     check("--apply" not in cli.good("bucket", "verify", "--help").decode(), "options of other verbs")
     check(cli.good("version", "--help").startswith(b"usage: flamegrid version"), "version")
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A target that takes no profile."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'{"code":"invalid_argument","message":"not from you"}'
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_forward(cli):
+    """What is pending, what a target refuses for good; pause, resume and drop."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as refusing:
+        threading.Thread(target=refusing.serve_forever, daemon=True).start()
+        try:
+            with flamegrid.Server("--forward.targets", "[{name: central, url: 'http://127.0.0.1:%d', protocol: push},"
+                                  " {name: eu/west, url: 'http://127.0.0.1:1'}]" % refusing.server_port) as server:
+                server.start().wait_ready()
+                forward(Cli("http://127.0.0.1:%d" % server.port, cli.folder))
+        finally:
+            refusing.shutdown()
+    cli.bad(1, "no target of forwarding is called central", "forward", "pause", "central")
+    check(cli.lines("forward", "ls") == ["TARGET  STATE       PENDING     OLDEST       SENT    DROPPED  ERROR"], "without targets")
+
+
+def forward(cli):
+    def targets():
+        return json.loads(cli.good("forward", "ls", "--json"))["targets"]
+
+    def wait_until(what, holds):
+        end = time.monotonic() + TIMEOUT_S
+        while not holds(targets()):
+            check(time.monotonic() < end, "never: %s", what)
+            time.sleep(0.2)
+
+    cli.good("push", "a.folded", "--name", "shop{env=prod}", "--from", "2026-01-02")
+    wait_until("central has refused it, and eu/west was tried", lambda both: both[0]["deadProfiles"] == 1 and both[1]["state"] == "retrying")
+    head, central, west = cli.lines("forward", "ls")
+    check(re.match(r"TARGET +STATE +PENDING +OLDEST +SENT +DROPPED +ERROR$", head), "%s", head)
+    check(re.match(r"central +ok +0 +- +0 +1$", central), "%s", central)
+    check(re.match(r"eu/west +retrying +1 +[\d.]+\w+ +0 +0  \S", west), "%s", west)
+    dead = json.loads(cli.good("forward", "dead", "central", "--json"))["dead"]
+    check(len(dead) == 1 and dead[0]["labels"]["env"] == "prod" and "not from you" in dead[0]["reason"], "%s", dead)
+    line, = cli.lines("forward", "dead", "central")
+    check(re.match(r"20\d\d-\S+Z  anonymous  \{.*env=\"prod\".*\}  .*not from you", line), "%s", line)
+    check(cli.lines("forward", "dead", "eu/west") == [], "the other has refused nothing")
+    check(cli.lines("forward", "pause", "eu/west") == ["nothing is sent to eu/west until it is resumed"], "pause")
+    check([each["state"] for each in targets()] == ["ok", "paused"], "%s", targets())
+    check(json.loads(cli.good("forward", "resume", "eu/west", "--json")) == {"name": "eu/west", "paused": False}, "resume")
+    check(cli.good("forward", "pause", "eu/west"), "again")
+    wait_until("no request is under way", lambda both: both[1]["connections"] == 0)
+    check(cli.lines("forward", "drop", "eu/west") == ["1 profile will not be sent to eu/west"], "drop")
+    check(targets()[1]["pendingProfiles"] == 0 and targets()[1]["droppedProfiles"]["operator"] == 1, "%s", targets())
+    cli.bad(1, "no target of forwarding is called west", "forward", "drop", "west")
+    cli.bad(2, "", "forward", "drop")
 
 
 def case_man_pages(cli):
