@@ -229,7 +229,7 @@ static void drop_columns(struct fg_batch *batch, const bool *kept)
 static enum fg_code choose_types(struct ing_parcel *parcel, struct fg_batch *batch,
                                  struct fg_err *err)
 {
-    bool kept[FG_BATCH_TYPES_MAX];
+    bool kept[FG_BATCH_TYPES_MAX] = {false};
     uint32_t n_kept = 0;
 
     if (parcel->target->settings.sample_types[0] == '\0' || batch->n_profiles == 0)
