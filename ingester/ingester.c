@@ -8,6 +8,7 @@
 #include "ingester/ingester.h"
 
 #include "common/runtime/log.h"
+#include "ingester/forward/conditions.h"
 #include "ingester/group_commit.h"
 #include "ingester/meeting.h"
 #include "ingester/push.h"
@@ -99,8 +100,10 @@ struct ingester {
     struct ing_segments *segments;
     struct ing_head_writer *writer;
     struct ing_intake *intake;
-    struct ing_outbox *outbox; /* NULL: nothing is forwarded */
-    struct ing_sender *sender; /* NULL: not started */
+    struct ing_outbox *outbox;                         /* NULL: nothing is forwarded */
+    struct ing_sender *sender;                         /* NULL: not started */
+    struct ing_forward_conditions *forward_conditions; /* likewise */
+    struct fg_conditions *conditions;                  /* of the program; NULL: none */
     struct fg_tenants *tenants;
     struct fg_clock *clock;
     struct ing_meeting *meeting;
@@ -408,6 +411,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
     ingester->store = config->store;
     ingester->registry = config->registry;
     ingester->tenants = config->tenants;
+    ingester->conditions = config->conditions;
     ingester->clock = config->clock;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
@@ -450,6 +454,7 @@ void ing_destroy(struct ingester *ingester)
     ing_meeting_destroy(ingester->meeting);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
+    ing_forward_conditions_destroy(ingester->forward_conditions);
     ing_sender_destroy(ingester->sender);
     ing_outbox_destroy(ingester->outbox);
     ing_retire_destroy(ingester->retire);
@@ -496,6 +501,11 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
                                       .several = fg_tenants_are_several(ingester->tenants)};
 }
 
+static bool is_denied(void *arg, unsigned target)
+{
+    return ing_sender_is_denied(arg, target);
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
                                   struct fg_err *err)
@@ -509,7 +519,17 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
         .definition_cache_max = definition_cache_max,
         .collect_ns = COLLECT_NS,
     });
-    return ing_sender_start(ingester->sender, err);
+    if (ing_sender_start(ingester->sender, err) != FG_OK)
+        return err->code;
+    return ing_forward_conditions_create(
+        &(struct ing_forward_conditions_config){
+            .outbox = ingester->outbox,
+            .denied = is_denied,
+            .arg = ingester->sender,
+            .conditions = ingester->conditions,
+            .clock = ingester->clock,
+        },
+        &ingester->forward_conditions, err);
 }
 
 void ing_stop_forwarding(struct ingester *ingester)

@@ -589,6 +589,16 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     fg_json_end(out);
 }
 
+bool ing_sender_is_denied(struct ing_sender *sender, unsigned target)
+{
+    bool denied;
+
+    (void)pthread_mutex_lock(&sender->targets[target].lock);
+    denied = sender->targets[target].shows_denied;
+    (void)pthread_mutex_unlock(&sender->targets[target].lock);
+    return denied;
+}
+
 /* In a word: what comes first of what keeps profiles from being sent. Locked. */
 static const char *state_of(const struct forward_sender_target *target, bool paused)
 {

@@ -49,6 +49,9 @@ void ing_sender_stop(struct ing_sender *sender);
 /* Destroys it. Accepts NULL. */
 void ing_sender_destroy(struct ing_sender *sender);
 
+/* Returns true if the target refuses our credentials. Any thread except a loop's. */
+bool ing_sender_is_denied(struct ing_sender *sender, unsigned target);
+
 /* Writes the state of all targets as a JSON list, with the numbers of the outbox. Any thread except
  * a loop's. */
 void ing_sender_write(struct ing_sender *sender, struct fg_json_writer *out);

@@ -438,20 +438,20 @@ def case_forward(cli):
             with flamegrid.Server("--forward.targets", "[{name: central, url: 'http://127.0.0.1:%d', protocol: push},"
                                   " {name: eu/west, url: 'http://127.0.0.1:1'}]" % refusing.server_port) as server:
                 server.start().wait_ready()
-                forward(Cli("http://127.0.0.1:%d" % server.port, cli.folder))
+                forward(Cli("http://127.0.0.1:%d" % server.port, cli.folder), flamegrid.Client(server.port))
         finally:
             refusing.shutdown()
     cli.bad(1, "no target of forwarding is called central", "forward", "pause", "central")
     check(cli.lines("forward", "ls") == ["TARGET  STATE       PENDING     OLDEST       SENT    DROPPED  ERROR"], "without targets")
 
 
-def forward(cli):
+def forward(cli, client):
     def targets():
         return json.loads(cli.good("forward", "ls", "--json"))["targets"]
 
-    def wait_until(what, holds):
+    def wait_until(what, holds, asked=targets):
         end = time.monotonic() + TIMEOUT_S
-        while not holds(targets()):
+        while not holds(asked()):
             check(time.monotonic() < end, "never: %s", what)
             time.sleep(0.2)
 
@@ -468,6 +468,8 @@ def forward(cli):
     check(cli.lines("forward", "dead", "eu/west") == [], "the other has refused nothing")
     check(cli.lines("forward", "pause", "eu/west") == ["nothing is sent to eu/west until it is resumed"], "pause")
     check([each["state"] for each in targets()] == ["ok", "paused"], "%s", targets())
+    wait_until("a condition tells of the pause", lambda said: "\nforward_paused: eu/west: an operator has paused it" in said,
+               lambda: client.send("GET", "/ready")[1].decode())
     check(json.loads(cli.good("forward", "resume", "eu/west", "--json")) == {"name": "eu/west", "paused": False}, "resume")
     check(cli.good("forward", "pause", "eu/west"), "again")
     wait_until("no request is under way", lambda both: both[1]["connections"] == 0)

@@ -932,6 +932,24 @@ const cases = {
       assert.ok((await page.locator(".limits").last().textContent()).includes(`limits.${limit}${value === "" ? "–" : value}`), limit);
   },
 
+  /* What is pending for each target, with the error of the last request; a button pauses and resumes one of them. */
+  async forwarding(page) {
+    await page.goto(`${url}/status`);
+    const card = page.getByRole("region", { name: "Forwarding", exact: true });
+    const cells = async (name) => card.getByRole("row", { name: new RegExp(`^${name}`) }).locator("td").allTextContents();
+    await card.getByRole("row", { name: /^eu\/west .* trying again 1 / }).waitFor();
+    await card.getByRole("button", { name: "Pause eu/west" }).click();
+    await card.getByRole("row", { name: /^eu\/west .* paused 1 / }).waitFor();
+    assert.notEqual((await cells("central"))[1], "paused");
+    assert.equal((await ask(page, "/api/forward", {})).targets[1].state, "paused");
+    await picture(page, "forwarding");
+    await isAccessible(page, "forwarding");
+    await page.reload();
+    await card.getByRole("button", { name: "Resume eu/west" }).click();
+    await card.getByRole("button", { name: "Pause eu/west" }).waitFor();
+    assert.equal((await cells("central"))[6], "0");
+  },
+
   async targets(page) {
     await page.goto(`${url}/targets`);
     await page.getByRole("heading", { name: /targets?$/ }).waitFor();

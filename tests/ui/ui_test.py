@@ -40,6 +40,7 @@ FIXED_S = 1768478400  # 2026-01-15 12:00, as pictures.mjs has it
 SAMPLE_NS = 10_000_000
 EVIL = '<img src=x onerror="hurt=1">'
 TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
+FORWARD = ["--forward.targets", "[{name: central, url: 'http://127.0.0.1:9'}, {name: eu/west, url: 'http://127.0.0.1:9'}]"]
 NODE = (20, 19)  # what the build needs (querier/ui/package.json)
 
 
@@ -176,6 +177,8 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "rollout": ([], fill_rollout, "comparing.mjs",
                 ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "flame graph by hand", "compare",
                  "labels", "spans", "comparison looks"]),
+    "forwarding": (FORWARD, lambda server: push(flamegrid.Client(server.port), "shop.cpu", b"main;work 30\n", int(time.time()) - MINUTE_S),
+                   "pages.mjs", ["forwarding"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "flame graph", "states", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",

@@ -82,6 +82,9 @@ function headers(method: string, more: Record<string, string>): Record<string, s
   return out;
 }
 
+/* The header of requests that act for an operator, or delete: pages of other sites cannot send it. */
+export const ACTION = { "X-Flamegrid-Action": "page" };
+
 async function failure(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   let code = "";

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
 import { Link } from "wouter";
 
-import { ApiError, address, send } from "../api/client";
+import { ACTION, ApiError, address, send } from "../api/client";
 import { useAdhoc, useAdhocList } from "../api/queries";
 import type { AdhocFile, Functions } from "../api/types";
 import { take } from "../flame/load";
@@ -25,8 +25,6 @@ import { SearchField } from "../ui/SearchField";
 import { save, savePicture } from "../ui/exports";
 import { copy, toast } from "../ui/toast";
 import { ProfileCard } from "./ProfileCard";
-
-const ACTION = { "X-Flamegrid-Action": "page" };
 
 async function upload(file: File): Promise<AdhocFile> {
   const response = await send(address("api/adhoc", { name: file.name }), {

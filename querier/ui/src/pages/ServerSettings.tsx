@@ -35,7 +35,7 @@ interface Answer {
 const ASKED_MAX = 32;
 
 /* member "": the program that serves the page. */
-function settingsOf(member: string) {
+export function settingsOf(member: string) {
   return {
     queryKey: ["server settings", member],
     queryFn: ({ signal }: { signal: AbortSignal }) => get<Answer>("api/settings", { member }, signal),

@@ -19,6 +19,7 @@ import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
 import { WorthStrip } from "../ui/Summary";
 import { withCode } from "../ui/withCode";
+import { Forwarding } from "./Forwarding";
 import { NoRead } from "./NoRead";
 import { ServerSettings } from "./ServerSettings";
 
@@ -242,6 +243,7 @@ export function Status() {
   return (
     <>
       {reads ? <TenantStatus /> : <NoRead />}
+      <Forwarding />
       <ServerSettings />
     </>
   );
