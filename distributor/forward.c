@@ -119,7 +119,7 @@ static enum fg_code check_request(struct forward_push *push,
 {
     struct dist_upload *upload = &push->upload;
     bool knows = atomic_load(&upload->distributor->knows_own_store);
-    uint8_t *via = fg_arena_alloc(push->space->arena, FG_FORWARD_VIA_MAX * FG_ID_BYTES);
+    uint8_t *via = fg_arena_alloc(push->space->arena, (size_t)FG_FORWARD_VIA_MAX * FG_ID_BYTES);
 
     if (via == NULL)
         return fg_fail(err, FG_E_LIMIT, "the request needs more memory than decoding may use");
@@ -172,8 +172,10 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
     struct fg_slice rest = {NULL, 0};
 
     push->space = space;
-    if (read_request(push, &request, &rest, err) != FG_OK ||
-        dist_forward_check_parts(request, rest.len, err) != FG_OK ||
+    if (read_request(push, &request, &rest, err) != FG_OK)
+        return err->code;
+    fg_assert(request != NULL);
+    if (dist_forward_check_parts(request, rest.len, err) != FG_OK ||
         make_results(push, request->n_batches, err) != FG_OK)
         return err->code;
     dist_workspace_keep(space);

@@ -486,7 +486,8 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
                                       .catalog = ingester->catalog,
                                       .dicts = ingester->dicts,
                                       .store = ingester->member.store,
-                                      .several = fg_tenants_are_several(ingester->tenants)};
+                                      .several = fg_tenants_are_several(ingester->tenants),
+                                      .hold_ns = FG_MINUTE_NS};
 }
 
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
