@@ -466,7 +466,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct forward_sender_target *target = fg_container(timer, struct forward_sender_target, timer);
 
-    target->ready = true; /* perhaps a hold has ended */
+    target->ready = true;
     pump(target);
 }
 
