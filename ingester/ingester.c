@@ -498,7 +498,8 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
                                       .catalog = ingester->catalog,
                                       .dicts = ingester->dicts,
                                       .store = ingester->member.store,
-                                      .several = fg_tenants_are_several(ingester->tenants)};
+                                      .several = fg_tenants_are_several(ingester->tenants),
+                                      .hold_ns = FG_MINUTE_NS};
 }
 
 static bool is_denied(void *arg, unsigned target)

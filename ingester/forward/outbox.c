@@ -343,6 +343,7 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
     if (failing)
         atomic_store(&outbox->turned_away, true);
     (void)pthread_mutex_lock(&outbox->lock);
+    (void)ing_spans_release(&at->spans, fg_mono_ns(outbox->config.clock));
     span = failing || at->paused ? NULL : ing_spans_take(&at->spans, lane, wall_ns);
     if (span != NULL)
         *ret_span = (struct ing_outbox_span){
@@ -389,7 +390,48 @@ void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span
     (void)pthread_mutex_unlock(&outbox->lock);
 }
 
+/* ---- holds ---- */
+
+bool ing_outbox_hold(struct ing_outbox *outbox, unsigned target, uint32_t tenant, int64_t for_ns)
+{
+    int64_t until_mono_ns = fg_time_add(fg_mono_ns(outbox->config.clock), for_ns);
+    bool held;
+
+    (void)pthread_mutex_lock(&outbox->lock);
+    held = ing_spans_hold(&outbox->targets[target].spans, tenant, until_mono_ns);
+    (void)pthread_mutex_unlock(&outbox->lock);
+    return held;
+}
+
+bool ing_outbox_holds(struct ing_outbox *outbox, unsigned target, uint32_t tenant)
+{
+    struct ing_spans *spans = &outbox->targets[target].spans;
+    bool held;
+
+    (void)pthread_mutex_lock(&outbox->lock);
+    (void)ing_spans_release(spans, fg_mono_ns(outbox->config.clock));
+    held = ing_spans_holds(spans, tenant);
+    (void)pthread_mutex_unlock(&outbox->lock);
+    return held;
+}
+
+int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target)
+{
+    int64_t now_ns = fg_mono_ns(outbox->config.clock), next_mono_ns;
+
+    (void)pthread_mutex_lock(&outbox->lock);
+    next_mono_ns = ing_spans_release(&outbox->targets[target].spans, now_ns);
+    (void)pthread_mutex_unlock(&outbox->lock);
+    return next_mono_ns == INT64_MAX ? INT64_MAX : next_mono_ns - now_ns;
+}
+
 /* ---- reports ---- */
+
+/* As ing_span.of_tenant, of one item. */
+static uint32_t tenant_mark(const struct ing_outbox_item *item)
+{
+    return item->outcome == OUTBOX_HELD ? item->entry.key.chunk.group.tenant + 1 : 0;
+}
 
 /* An item waits again. */
 static void leave(struct ing_span *left, const struct ing_outbox_item *item)
@@ -397,8 +439,12 @@ static void leave(struct ing_span *left, const struct ing_outbox_item *item)
     int64_t wall_ns = item->entry.received_wall_ns;
 
     if (left->count == 0)
-        *left = (struct ing_span){
-            .first = item->seq, .oldest_wall_ns = wall_ns, .newest_wall_ns = wall_ns};
+        *left = (struct ing_span){.first = item->seq,
+                                  .oldest_wall_ns = wall_ns,
+                                  .newest_wall_ns = wall_ns,
+                                  .of_tenant = tenant_mark(item)};
+    else if (tenant_mark(item) == 0)
+        left->of_tenant = 0;
     left->last = item->seq;
     left->count++;
     left->bytes += item->entry.bytes;
@@ -431,6 +477,7 @@ static void count_item(struct ing_outbox *outbox, unsigned target,
 
     switch (item->outcome) {
     case OUTBOX_AGAIN: /* of a span that an operator has dropped meanwhile */
+    case OUTBOX_HELD:
         at->dropped[OUTBOX_BY_OPERATOR]++;
         return;
     case OUTBOX_DONE:
@@ -453,7 +500,7 @@ static void count_item(struct ing_outbox *outbox, unsigned target,
 
 static bool waits_again(const struct ing_outbox_item *item, const struct ing_span *taken)
 {
-    return item->outcome == OUTBOX_AGAIN && !taken->dropped;
+    return (item->outcome == OUTBOX_AGAIN || item->outcome == OUTBOX_HELD) && !taken->dropped;
 }
 
 /* Deletes what does not wait again: all of the span at once, or runs of it. Locked. */
@@ -580,6 +627,7 @@ struct ing_outbox_numbers ing_outbox_numbers(struct ing_outbox *outbox, unsigned
         .dead = at->dead,
         .queue_max_bytes = at->config.queue_max_bytes,
         .spans = ing_spans_count(&at->spans),
+        .held_tenants = at->spans.n_holds,
         .paused = at->paused,
     };
     memcpy(numbers.dropped, at->dropped, sizeof numbers.dropped);

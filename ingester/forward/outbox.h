@@ -85,6 +85,7 @@ struct ing_outbox_span {
 
 enum ing_outbox_outcome {
     OUTBOX_AGAIN,   /* it was not sent: it waits again */
+    OUTBOX_HELD,    /* likewise, but its tenant is held: no sooner than that ends */
     OUTBOX_DONE,    /* the target has it */
     OUTBOX_REFUSED, /* the target will never take it: kept with the reason, and counted */
     /* What ing_outbox_read() finds itself: nothing is to be sent. */
@@ -132,15 +133,30 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
 
 /*
  * Ends the taking of a span: says what became of the items that ing_outbox_read() has returned, all
- * of them. Those with OUTBOX_AGAIN wait again, as one span; the others are deleted with the next
- * write, within OUTBOX_TICK_NS. Copies what it needs and does not block. The span is not used any
- * more.
+ * of them. Those with OUTBOX_AGAIN or OUTBOX_HELD wait again, as one span; the others are deleted
+ * with the next write, within OUTBOX_TICK_NS. Copies what it needs and does not block. The span is
+ * not used any more.
  */
 void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *span,
                        const struct ing_outbox_item *items, size_t count);
 
 /* Ends the taking of a span without a report: all of it waits again, now. Does not block. */
 void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span);
+
+/*
+ * Holds a tenant for so long, since the target refuses it while it takes others: meanwhile spans of
+ * which only OUTBOX_HELD was reported are not taken. Nobody is called when the hold ends; a restart
+ * ends it. Returns false if OUTBOX_HOLDS_MAX others are held. Does not block; neither do the next
+ * two.
+ */
+bool ing_outbox_hold(struct ing_outbox *outbox, unsigned target, uint32_t tenant,
+                     int64_t for_ns) fg_must_check;
+
+/* Returns true if a tenant is held. */
+bool ing_outbox_holds(struct ing_outbox *outbox, unsigned target, uint32_t tenant);
+
+/* Returns in how long the next hold ends; INT64_MAX: no tenant is held. */
+int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target);
 
 /* ---- operators ---- */
 
@@ -186,7 +202,8 @@ struct ing_outbox_numbers {
     uint64_t refused_pushes;          /* since the start: when_full is OUTBOX_REFUSE */
     uint64_t dead;                    /* kept for inspection */
     uint64_t queue_max_bytes;
-    uint32_t spans; /* in memory */
+    uint32_t spans;        /* in memory */
+    uint32_t held_tenants; /* those whose hold has ended since the last take included */
     bool paused;
 };
 

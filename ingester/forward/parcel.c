@@ -125,6 +125,25 @@ static uint32_t tenant_of(const struct ing_parcel_item *item)
     return item->outbox->entry.key.chunk.group.tenant;
 }
 
+/* Whether the target knows of more than one tenant, so that it may refuse one of them. */
+static bool has_tenants(const struct ing_parcel *parcel)
+{
+    return parcel->common->several && parcel->target->settings.tenant[0] == '\0';
+}
+
+/* It waits until the hold of its tenant ends. */
+static void hold_item(struct ing_parcel_item *item)
+{
+    item->outbox->outcome = OUTBOX_HELD;
+    item->state = ITEM_LATER;
+}
+
+static bool is_held(const struct ing_parcel *parcel, const struct ing_parcel_item *item)
+{
+    return has_tenants(parcel) &&
+           ing_outbox_holds(parcel->common->outbox, parcel->span.target, tenant_of(item));
+}
+
 /* All profiles of a request come by the same way. */
 static bool same_way(const struct ing_parcel_item *a, const struct ing_parcel_item *b)
 {
@@ -146,6 +165,10 @@ static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profi
         if (item->state != ITEM_OPEN ||
             (first != NULL && (tenant_of(item) != tenant_of(first) || !same_way(item, first))))
             continue;
+        if (first == NULL && is_held(parcel, item)) {
+            hold_item(item);
+            continue;
+        }
         if (!ing_catalog_has_tenant(parcel->common->catalog, tenant_of(item))) {
             refuse_item(parcel, item, "the record of its tenant is lost");
             continue;
@@ -660,6 +683,22 @@ static void put_off(struct ing_parcel_batch *batch)
     }
 }
 
+/* The target refuses the tenant of the round, of which these batches are. */
+static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
+                                           struct ing_parcel_batch *batches, size_t n,
+                                           const struct fg_err *err)
+{
+    if (!has_tenants(parcel) || !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                                                 tenant_of(parcel->first), parcel->common->hold_ns))
+        return SENDER_DENIED;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < batches[i].n; k++)
+            hold_item(batches[i].items[k]);
+    parcel->n_denied++;
+    parcel->denied = *err;
+    return SENDER_TAKEN;
+}
+
 /* Returns false if the target asks again for what it has just got. */
 static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
 {
@@ -712,9 +751,10 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
         return SENDER_TAKEN;
     }
     if (result->code != 0) {
-        put_off(batch);
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
-        return SENDER_BUSY;
+        put_off(batch);
+        return result->code == fg_code_grpc(FG_E_DENIED) ? hold_batches(parcel, batch, 1, err)
+                                                         : SENDER_BUSY;
     }
     if (result->define ? define_batch(parcel, batch) : take_stored(parcel, batch, result))
         return SENDER_TAKEN;
@@ -791,7 +831,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         *ret_unknown = !parcel->push;
         return SENDER_AWAY;
     }
-    if (answer->status == 401 || answer->status == 403)
+    if (answer->status == 403)
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, err);
+    if (answer->status == 401)
         return SENDER_DENIED;
     if (answer->status == 429 || answer->status == 503)
         return SENDER_BUSY;

@@ -28,6 +28,7 @@ struct ing_parcel_common {
     struct fg_definition_cache *definition_cache; /* stacks that targets have */
     struct fg_id store;                           /* this server, for `via` */
     bool several;                                 /* tenants, which have names then */
+    int64_t hold_ns; /* how long a tenant waits that a target refuses while it takes others */
 };
 
 struct ing_parcel_item;
@@ -41,7 +42,9 @@ struct ing_parcel {
     struct fg_buf login;    /* "user:password" in base64 if the target wants that */
     uint64_t n_filtered;    /* profiles that the target does not want */
     uint64_t n_stored, n_known;
-    bool push; /* by push.v1 instead of forward.v1 */
+    uint64_t n_denied;    /* rounds whose tenant the target refuses: it is held */
+    struct fg_err denied; /* what the target said of the last of them */
+    bool push;            /* by push.v1 instead of forward.v1 */
 
     /* Internal to parcel.c. */
     const struct ing_parcel_common *common;
@@ -79,7 +82,8 @@ struct ing_parcel_answer {
 
 /*
  * Takes the answer to a round. SENDER_TAKEN: go on with the next round, which may have nothing to
- * send. Otherwise end the parcel: what is left waits again. err says why, for operators.
+ * send. Otherwise end the parcel: what is left waits again. err says why, for operators. A tenant
+ * that is refused (403, permission_denied) ends it only if all requests are of one tenant there.
  * *ret_unknown: the target has no forward.v1, or another version of it.
  */
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,

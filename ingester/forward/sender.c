@@ -33,6 +33,7 @@ static const int64_t LOG_NS = 5 * FG_MINUTE_NS;
     M(FRACTION, FORWARD_OLDEST, "flamegrid_forward_oldest_pending_seconds{target=\"%s\"}", "Time since the oldest pending profile was received; 0: none is pending") \
     M(GAUGE, FORWARD_DEAD, "flamegrid_forward_dead_profiles{target=\"%s\"}", "Profiles that a target refused for good, kept for 24 hours") \
     M(GAUGE, FORWARD_PAUSED, "flamegrid_forward_paused{target=\"%s\"}", "1 if an operator has paused the target, or the target refuses our credentials") \
+    M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait for a minute since the target refuses them (403)") \
     M(GAUGE, FORWARD_CONNECTIONS, "flamegrid_forward_connections{target=\"%s\"}", "Requests to the target in progress") \
     M(COUNTER, FORWARD_FRESH, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"fresh\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, or backlog") \
     M(COUNTER, FORWARD_BACKLOG, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"backlog\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, or backlog") \
@@ -67,7 +68,8 @@ struct forward_sender_target {
     bool pushes;               /* the target has no forward.v1 */
     int64_t ask_again_mono_ns; /* then, for it */
     int64_t logged_mono_ns;
-    char url[2][URL_MAX_BYTES]; /* of forward.v1 and push.v1 */
+    int64_t denied_logged_mono_ns; /* that it refuses a tenant */
+    char url[2][URL_MAX_BYTES];    /* of forward.v1 and push.v1 */
 
     struct fg_msg msg; /* from on_ready() to the loop */
     _Atomic bool posted;
@@ -155,14 +157,30 @@ static void tell(struct forward_sender_target *target, const struct forward_send
 
 static void show_error(struct forward_sender_target *target, const struct forward_sending *sending)
 {
-    bool failed = is_failure(sending->result);
+    const char *error = "";
 
     if (sending->result == SENDER_UNASKED)
         return;
+    if (is_failure(sending->result))
+        error = sending->err.msg;
+    else if (sending->parcel->n_denied > 0)
+        error = sending->parcel->denied.msg;
     (void)pthread_mutex_lock(&target->lock);
-    (void)snprintf(target->error, sizeof target->error, "%s", failed ? sending->err.msg : "");
-    target->error_wall_ns = failed ? fg_wall_ns(target->sender->config.clock) : 0;
+    (void)snprintf(target->error, sizeof target->error, "%s", error);
+    target->error_wall_ns = error[0] == '\0' ? 0 : fg_wall_ns(target->sender->config.clock);
     (void)pthread_mutex_unlock(&target->lock);
+}
+
+static void tell_denied(struct forward_sender_target *target, const struct ing_parcel *parcel)
+{
+    int64_t now_ns = now_mono(target->sender);
+
+    if (parcel->n_denied == 0 ||
+        (target->denied_logged_mono_ns != 0 && now_ns - target->denied_logged_mono_ns < LOG_NS))
+        return;
+    target->denied_logged_mono_ns = now_ns;
+    fg_log_warn("forwarding of a tenant waits: the target refuses it",
+                fg_ls("target", target->conf->settings.name), fg_ls("err", parcel->denied.msg));
 }
 
 /* ---- the end of a parcel (loop) ---- */
@@ -184,6 +202,7 @@ static void count(const struct forward_sender_target *target, const struct forwa
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
+    fg_metric_add(target->metrics, FORWARD_RETRIED_DENIED, parcel->n_denied);
     if (is_failure(sending->result))
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
@@ -216,10 +235,12 @@ static void finish(struct forward_sending *sending)
                         retry_after_ns(sending), now_mono(sender));
     count(target, sending);
     tell(target, sending);
+    tell_denied(target, sending->parcel);
     show_error(target, sending);
     show(target);
-    /* What was put back waits, and nobody says so. */
-    target->ready |= is_failure(sending->result);
+    /* What was put back waits, and nobody says so; nor when the hold of a tenant ends. */
+    target->ready |= is_failure(sending->result) ||
+                     ing_outbox_held_ns(sender->config.common.outbox, target->number) != INT64_MAX;
     ing_parcel_end(sending->parcel);
     fg_client_clear(&sending->request);
     unlink_sending(sending);
@@ -459,6 +480,15 @@ static void wake_at(struct forward_sender_target *target, int64_t mono_ns)
     fg_assert(uv_timer_start(&target->timer, on_timer, (uint64_t)(wait_ns / FG_MS_NS) + 1, 0) == 0);
 }
 
+/* Nothing is there to be taken, until on_ready(), or until a tenant is held no longer. */
+static void wait_for_more(struct forward_sender_target *target)
+{
+    int64_t held_ns = ing_outbox_held_ns(target->sender->config.common.outbox, target->number);
+
+    target->ready = false;
+    wake_at(target, fg_time_add(now_mono(target->sender), FG_MIN(held_ns, LOOK_NS)));
+}
+
 /* Takes and sends what may be sent now. */
 static void pump(struct forward_sender_target *target)
 {
@@ -478,12 +508,10 @@ static void pump(struct forward_sender_target *target)
                 wake_at(target, when_ns);
             return;
         }
-        if (!take(target, &span, &lane)) {
-            target->ready = false; /* until on_ready() */
-            wake_at(target, fg_time_add(now_ns, LOOK_NS));
-        } else {
+        if (!take(target, &span, &lane))
+            wait_for_more(target);
+        else
             start_parcel(target, &span, lane);
-        }
     }
 }
 
@@ -535,6 +563,7 @@ static void on_scrape(void *arg)
         fg_metric_set_fraction(
             target->metrics, FORWARD_OLDEST,
             numbers.oldest_wall_ns == 0 ? 0 : FG_MAX(now_ns - numbers.oldest_wall_ns, INT64_C(0)));
+        fg_metric_set(target->metrics, FORWARD_HELD, numbers.held_tenants);
         fg_metric_set(target->metrics, FORWARD_DEAD, (int64_t)numbers.dead);
         for (unsigned reason = 0; reason < OUTBOX_REASONS; reason++)
             fg_metric_set_total(target->metrics, dropped[reason], numbers.dropped[reason]);
@@ -582,6 +611,7 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     fg_json_put_fixed(out, "oldestPendingSeconds", (double)age_ns / 1e9, 1);
     fg_json_put_u64(out, "sentProfiles", numbers->done);
     fg_json_put_u64(out, "deadProfiles", numbers->dead);
+    fg_json_put_u64(out, "heldTenants", numbers->held_tenants);
     fg_json_put_u64(out, "refusedPushes", numbers->refused_pushes);
     fg_json_begin_object(out, "droppedProfiles");
     for (unsigned i = 0; i < OUTBOX_REASONS; i++)

@@ -6,8 +6,7 @@
  *     that was refused or did not come (additive increase, multiplicative decrease).
  *   - A target that cannot be reached is asked after a pause with full jitter, whose bound doubles
  *     from 0.2 to 30 s; it is never given up. Retry-After is obeyed, up to ten minutes.
- *   - A target that does not know us (401, 403) is asked again every minute: a new token file
- *     heals it.
+ *   - A target that does not know us is asked again every minute: a new token file heals it.
  *   - Both lanes get their share of the connections while profiles wait in both.
  */
 #ifndef FG_INGESTER_FORWARD_SENDER_CORE_H
@@ -39,7 +38,7 @@ enum ing_sender_result {
     SENDER_TAKEN,   /* answered: each profile is stored, known or refused */
     SENDER_BUSY,    /* the target has too much to do, now */
     SENDER_AWAY,    /* no answer, or none that makes sense */
-    SENDER_DENIED,  /* 401 or 403 */
+    SENDER_DENIED,  /* 401; 403 unless it is about one of several tenants */
 };
 
 /* Begins without requests. seed: for jitter. */

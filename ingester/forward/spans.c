@@ -64,7 +64,8 @@ static bool fits(const struct ing_span *span, const struct ing_span *more)
     int64_t oldest_ns = FG_MIN(span->oldest_wall_ns, more->oldest_wall_ns);
     int64_t newest_ns = FG_MAX(span->newest_wall_ns, more->newest_wall_ns);
 
-    return span->count + more->count <= OUTBOX_SPAN_ENTRIES_MAX &&
+    return span->of_tenant == more->of_tenant &&
+           span->count + more->count <= OUTBOX_SPAN_ENTRIES_MAX &&
            span->bytes + more->bytes <= OUTBOX_SPAN_MAX_BYTES &&
            fg_time_add(oldest_ns, SPAN_MAX_NS) >= newest_ns;
 }
@@ -81,8 +82,13 @@ static void join(struct ing_span *span, const struct ing_span *more)
 
 void ing_spans_add(struct ing_spans *spans, uint64_t seq, uint64_t bytes, int64_t received_wall_ns)
 {
-    const struct ing_span entry = {seq, seq,       bytes, received_wall_ns, received_wall_ns,
-                                   1,   SPAN_OPEN, false};
+    const struct ing_span entry = {.first = seq,
+                                   .last = seq,
+                                   .bytes = bytes,
+                                   .oldest_wall_ns = received_wall_ns,
+                                   .newest_wall_ns = received_wall_ns,
+                                   .count = 1,
+                                   .state = SPAN_OPEN};
     struct ing_span *last = spans->end > spans->start ? &spans->items[spans->end - 1] : NULL;
 
     fg_assert(last == NULL || last->last < seq);
@@ -113,10 +119,69 @@ static struct ing_span *first_waiting(struct ing_spans *spans)
     return NULL;
 }
 
-static struct ing_span *last_waiting(struct ing_spans *spans)
+/* ---- holds ---- */
+
+/* Returns the place of a tenant among the holds; their number: it has none. */
+static uint32_t find_hold(const struct ing_spans *spans, uint32_t tenant)
+{
+    uint32_t i = 0;
+
+    while (i < spans->n_holds && spans->holds[i].tenant != tenant)
+        i++;
+    return i;
+}
+
+bool ing_spans_hold(struct ing_spans *spans, uint32_t tenant, int64_t until_mono_ns)
+{
+    uint32_t place = find_hold(spans, tenant);
+
+    if (place == OUTBOX_HOLDS_MAX)
+        return false;
+    spans->holds[place] = (struct ing_hold){tenant, until_mono_ns};
+    spans->n_holds += place == spans->n_holds;
+    return true;
+}
+
+int64_t ing_spans_release(struct ing_spans *spans, int64_t mono_ns)
+{
+    int64_t next_mono_ns = INT64_MAX;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < spans->n_holds; i++) {
+        if (spans->holds[i].until_mono_ns <= mono_ns)
+            continue;
+        next_mono_ns = FG_MIN(next_mono_ns, spans->holds[i].until_mono_ns);
+        spans->holds[kept++] = spans->holds[i];
+    }
+    spans->n_holds = kept;
+    return next_mono_ns;
+}
+
+bool ing_spans_holds(const struct ing_spans *spans, uint32_t tenant)
+{
+    return find_hold(spans, tenant) < spans->n_holds;
+}
+
+/* ---- which is next ---- */
+
+static bool may_be_taken(const struct ing_spans *spans, const struct ing_span *span)
+{
+    return is_waiting(span) &&
+           (span->of_tenant == 0 || !ing_spans_holds(spans, span->of_tenant - 1));
+}
+
+static struct ing_span *first_to_take(struct ing_spans *spans)
+{
+    for (uint32_t i = spans->start; i < spans->end; i++)
+        if (may_be_taken(spans, &spans->items[i]))
+            return &spans->items[i];
+    return NULL;
+}
+
+static struct ing_span *last_to_take(struct ing_spans *spans)
 {
     for (uint32_t i = spans->end; i > spans->start; i--)
-        if (is_waiting(&spans->items[i - 1]))
+        if (may_be_taken(spans, &spans->items[i - 1]))
             return &spans->items[i - 1];
     return NULL;
 }
@@ -124,14 +189,14 @@ static struct ing_span *last_waiting(struct ing_spans *spans)
 const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_lane lane,
                                       int64_t wall_ns)
 {
-    struct ing_span *last = last_waiting(spans), *span = last;
+    struct ing_span *last = last_to_take(spans), *span = last;
 
     if (last == NULL)
         return NULL;
     if (lane == OUTBOX_FRESH && !is_fresh(last, wall_ns))
         return NULL;
     if (lane == OUTBOX_BACKLOG) {
-        span = first_waiting(spans);
+        span = first_to_take(spans);
         /* Times ascend unless the clock was set; then a last span that is not fresh must not wait
          * behind a first one that is. */
         if (is_fresh(span, wall_ns))

@@ -10,6 +10,9 @@
  *                                   ^           |          |
  *                                   '-----------+----------'  all of it, or what is left of it
  *
+ * A tenant may be held, since the target refuses it: spans of which only its profiles are left are
+ * not taken before its hold ends. They are in nobody's way, and nobody reads them meanwhile.
+ *
  * Pure: no clock, no store, no lock.
  */
 #ifndef FG_INGESTER_FORWARD_SPANS_H
@@ -20,6 +23,7 @@
 enum {
     OUTBOX_SPAN_ENTRIES_MAX = 256,  /* a few requests of the sender */
     OUTBOX_SPAN_MAX_BYTES = 262144, /* of records; a single larger one is a span by itself */
+    OUTBOX_HOLDS_MAX = 64,          /* tenants of a target */
 };
 
 /* How long a profile is fresh after it was received. */
@@ -36,6 +40,14 @@ struct ing_span {
     uint32_t count;                         /* of entries */
     uint8_t state;                          /* enum ing_span_state */
     bool dropped;                           /* TAKEN, ENDING: nothing of it is to wait again */
+    /* Number of a tenant + 1, if all that is left is of tenants that were held, this one first;
+     * else 0. */
+    uint32_t of_tenant;
+};
+
+struct ing_hold {
+    uint32_t tenant;
+    int64_t until_mono_ns;
 };
 
 /* A zeroed one is empty. */
@@ -44,6 +56,8 @@ struct ing_spans {
     uint32_t start, end, cap, n_removed;
     uint64_t count, bytes;             /* of all that are not removed */
     uint64_t taken_count, taken_bytes; /* of those that are TAKEN or ENDING */
+    struct ing_hold holds[OUTBOX_HOLDS_MAX];
+    uint32_t n_holds;
 };
 
 /* Frees the memory. */
@@ -52,10 +66,19 @@ void ing_spans_done(struct ing_spans *spans);
 /* Adds an entry, whose number is greater than all before. */
 void ing_spans_add(struct ing_spans *spans, uint64_t seq, uint64_t bytes, int64_t received_wall_ns);
 
-/* Takes a span that waits: of fresh ones the last, of the backlog the first. Returns NULL if there
- * is none. The result is valid until the next call. */
+/* Takes a span that waits and is not held: of fresh ones the last, of the backlog the first.
+ * Returns NULL if there is none. The result is valid until the next call. */
 const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_lane lane,
                                       int64_t wall_ns);
+
+/* Holds a tenant until then. Returns false if there are too many holds. */
+bool ing_spans_hold(struct ing_spans *spans, uint32_t tenant, int64_t until_mono_ns) fg_must_check;
+
+/* Ends the holds that are over. Returns when the next one will be; INT64_MAX: there is none. */
+int64_t ing_spans_release(struct ing_spans *spans, int64_t mono_ns);
+
+/* Returns true if the tenant is held. */
+bool ing_spans_holds(const struct ing_spans *spans, uint32_t tenant);
 
 /* Returns the span that begins with this number and is TAKEN or ENDING. There is one. */
 struct ing_span *ing_spans_find(struct ing_spans *spans, uint64_t first);

@@ -260,9 +260,9 @@ static void batch_of_one_that_is_refused_is_dead(void **state)
 static void other_codes_of_a_batch_are_temporary(void **state)
 {
     static const enum fg_code codes[] = {
-        FG_E_LIMIT,        FG_E_UNAVAILABLE, FG_E_DEADLINE,  FG_E_CORRUPT, FG_E_INTERNAL,
-        FG_E_PRECONDITION, FG_E_NOT_FOUND,   FG_E_NO_SPACE,  FG_E_UNKNOWN, FG_E_CANCELED,
-        FG_E_DENIED,       FG_E_TOO_MUCH,    FG_E_NO_TENANT, FG_E_ABORTED, FG_E_UNIMPLEMENTED};
+        FG_E_LIMIT,        FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CORRUPT,      FG_E_INTERNAL,
+        FG_E_PRECONDITION, FG_E_NOT_FOUND,   FG_E_NO_SPACE, FG_E_UNKNOWN,      FG_E_CANCELED,
+        FG_E_TOO_MUCH,     FG_E_NO_TENANT,   FG_E_ABORTED,  FG_E_UNIMPLEMENTED};
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(codes); i++) {
@@ -546,6 +546,125 @@ static void tenant_of_the_target_replaces_ours(void **state)
     assert_true(parcel_run_build(&run));
     assert_int_equal(run.parcel->tenant.len, 0);
     end_with(&run, 0, 0, 1);
+}
+
+/* ---- tenants that are refused ---- */
+
+/* A span is left that waits; nothing of it is taken. */
+static void assert_held(struct parcel_run *run, uint64_t profiles)
+{
+    struct ing_outbox_numbers numbers = ing_outbox_numbers(run->common.outbox, 0);
+    struct ing_outbox_span span;
+
+    assert_int_equal(numbers.pending_profiles, profiles);
+    assert_int_equal(numbers.held_tenants, profiles > 0);
+    assert_false(ing_outbox_take(run->common.outbox, 0, OUTBOX_FRESH, &span));
+    assert_false(ing_outbox_take(run->common.outbox, 0, OUTBOX_BACKLOG, &span));
+}
+
+static void open_of_three(struct parcel_run *run)
+{
+    static const char *const tenants[] = {"a", "b", "c"};
+
+    open_run(run, "", 0);
+    run->common.several = true;
+    for (unsigned n = 0; n < 9; n++)
+        (void)parcel_run_push_of(run, n, tenants[n % 3], "shop", NULL);
+    parcel_run_take(run);
+}
+
+/* Refuses one tenant, by status or by the code of a batch. Returns how many requests that took. */
+static unsigned refuse_tenant(struct parcel_run *run, const char *tenant, bool by_code)
+{
+    unsigned rounds = 0;
+    bool unknown;
+
+    for (; parcel_run_build(run); rounds++) {
+        Forward__V1__Result result = failed(FG_E_DENIED, "tenant suspended");
+
+        if (!fg_slice_is(run->parcel->tenant, tenant))
+            store_all(run);
+        else if (by_code)
+            assert_int_equal(parcel_run_answer(run, &result, 1), SENDER_TAKEN);
+        else
+            assert_int_equal(parcel_run_status(run, 403, FG_LIT("tenant suspended"), &unknown),
+                             SENDER_TAKEN);
+    }
+    assert_int_equal(run->parcel->n_denied, 1);
+    assert_non_null(strstr(run->parcel->denied.msg, "tenant suspended"));
+    return rounds;
+}
+
+static void refused_tenant_waits_and_the_others_go_on(void **state)
+{
+    (void)state;
+    for (unsigned by_code = 0; by_code < 2; by_code++) {
+        struct parcel_run run;
+
+        open_of_three(&run);
+        assert_int_equal(refuse_tenant(&run, "b", by_code != 0), 3);
+        assert_numbers(parcel_run_end(&run), 6, 0, 3);
+        assert_held(&run, 3);
+        /* What comes meanwhile is not even sent. */
+        (void)parcel_run_push_of(&run, 9, "b", "shop", NULL);
+        parcel_run_take(&run);
+        assert_false(parcel_run_build(&run));
+        assert_numbers(parcel_run_end(&run), 6, 0, 4);
+        assert_held(&run, 4);
+        (void)parcel_run_push_of(&run, 10, "a", "shop", NULL);
+        (void)parcel_run_push_of(&run, 11, "b", "shop", NULL);
+        parcel_run_take(&run);
+        assert_true(parcel_run_build(&run));
+        assert_true(fg_slice_is(run.parcel->tenant, "a"));
+        store_all(&run);
+        assert_false(parcel_run_build(&run));
+        assert_numbers(parcel_run_end(&run), 7, 0, 5);
+        assert_held(&run, 5);
+        parcel_run_close(&run);
+    }
+}
+
+/* One that lasts no time: as if it had ended. */
+static void tenant_is_asked_for_again_after_its_hold(void **state)
+{
+    struct parcel_run run;
+
+    (void)state;
+    open_of_three(&run);
+    run.common.hold_ns = 0;
+    assert_int_equal(refuse_tenant(&run, "b", false), 3);
+    assert_numbers(parcel_run_end(&run), 6, 0, 3);
+    parcel_run_take(&run);
+    while (parcel_run_build(&run))
+        store_all(&run);
+    assert_numbers(parcel_run_end(&run), 9, 0, 0);
+    assert_held(&run, 0);
+    parcel_run_close(&run);
+}
+
+/* Then all of the target waits, as without a tenant: it would be refused again and again. */
+static void one_tenant_too_many_holds_the_target(void **state)
+{
+    struct parcel_run run;
+    bool unknown;
+
+    (void)state;
+    open_of_three(&run);
+    for (uint32_t tenant = 0; tenant < OUTBOX_HOLDS_MAX; tenant++)
+        assert_true(ing_outbox_hold(run.common.outbox, 0, 1000 + tenant, FG_HOUR_NS));
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_status(&run, 403, FG_LIT(""), &unknown), SENDER_DENIED);
+    end_with(&run, 0, 0, 9);
+    open_of_three(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_status(&run, 401, FG_LIT(""), &unknown), SENDER_DENIED);
+    end_with(&run, 0, 0, 9);
+    open_run(&run, "tenant: team-a", 3); /* the same one for all */
+    run.common.several = true;
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_status(&run, 403, FG_LIT(""), &unknown), SENDER_DENIED);
+    end_with(&run, 0, 0, 3);
 }
 
 /* ---- the way ---- */
@@ -889,6 +1008,9 @@ int main(void)
         cmocka_unit_test(types_may_all_be_dropped),
         cmocka_unit_test(tenants_have_requests_of_their_own),
         cmocka_unit_test(tenant_of_the_target_replaces_ours),
+        cmocka_unit_test(refused_tenant_waits_and_the_others_go_on),
+        cmocka_unit_test(tenant_is_asked_for_again_after_its_hold),
+        cmocka_unit_test(one_tenant_too_many_holds_the_target),
         cmocka_unit_test(profile_that_has_passed_four_servers_is_refused),
         cmocka_unit_test(damaged_profile_costs_no_other),
         cmocka_unit_test(profile_of_a_lost_tenant_is_refused),

@@ -187,6 +187,7 @@ struct fixture {
     struct fg_registry *registry;
     struct outbox_clock clock;
     bool several;
+    int64_t hold_ns; /* 0: as by default */
     struct ing_sender *sender;
 };
 
@@ -240,6 +241,8 @@ static void start_by(struct fixture *f, struct fg_clock *clock)
     struct fg_err err;
 
     config.common.several = f->several;
+    if (f->hold_ns != 0)
+        config.common.hold_ns = f->hold_ns;
     f->sender = ing_sender_create(&config);
     must(ing_sender_start(f->sender, &err), &err);
 }
@@ -499,6 +502,63 @@ static void target_that_knows_no_route_is_away(void **state)
     close_all(&f);
 }
 
+static void set_denied(struct target *target, const char *tenant)
+{
+    (void)pthread_mutex_lock(&target->lock);
+    target->denied = tenant;
+    (void)pthread_mutex_unlock(&target->lock);
+}
+
+/* It is asked for once, and not again within the minute. */
+static void tenant_that_is_refused_stops_no_other(void **state)
+{
+    struct target *target;
+    struct fixture f;
+
+    (void)state;
+    open_with(&f, 1, "");
+    f.several = true;
+    target = &f.targets[0];
+    set_denied(target, "b");
+    push_of(&f, "a", 0, 5);
+    push_of(&f, "b", 5, 5);
+    start(&f);
+    wait_done(&f, 0, 5);
+    for (unsigned i = 1; i <= 10; i++) {
+        push_of(&f, "b", 5 + i * 10, 5);
+        push_of(&f, "a", 10 + i * 10, 5);
+        wait_done(&f, 0, 5 + (uint64_t)i * 5);
+    }
+    stop(&f);
+    assert_int_equal(number_of(target, &target->denials), 1);
+    assert_int_equal(numbers(&f, 0).held_tenants, 1);
+    while (numbers(&f, 0).pending_profiles > 55) /* reports are written later */
+        pause_a_little();
+    assert_waits(&f, 55);
+    close_all(&f);
+}
+
+static void tenant_that_is_taken_again_is_caught_up(void **state)
+{
+    struct target *target;
+    struct fixture f;
+
+    (void)state;
+    open_with(&f, 1, "");
+    f.several = true;
+    f.hold_ns = 20 * FG_MS_NS;
+    target = &f.targets[0];
+    set_denied(target, "b");
+    push_of(&f, "a", 0, 5);
+    push_of(&f, "b", 5, 5);
+    start(&f);
+    wait_for(target, &target->denials, 3); /* nobody but the hold wakes the sender */
+    set_denied(target, NULL);
+    wait_done(&f, 0, 10);
+    assert_int_equal(number_of(target, &target->profiles), 10);
+    close_all(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +571,8 @@ int main(void)
         cmocka_unit_test(target_that_fails_is_asked_until_it_answers),
         cmocka_unit_test(target_without_forward_is_asked_for_it_every_hour),
         cmocka_unit_test(target_that_knows_no_route_is_away),
+        cmocka_unit_test(tenant_that_is_refused_stops_no_other),
+        cmocka_unit_test(tenant_that_is_taken_again_is_caught_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -328,6 +328,88 @@ static void sums_agree_with_a_list_of_all_entries(void **state)
     }
 }
 
+/* What is left of a span, of one tenant or (0) of several. */
+static void put_back_of(struct ing_spans *spans, uint64_t seq, uint32_t of_tenant)
+{
+    struct ing_span *span = ing_spans_find(spans, seq), left = *span;
+
+    left.of_tenant = of_tenant;
+    ing_spans_put_back(spans, span, &left);
+    ing_spans_check(spans);
+}
+
+static void held_spans_are_in_nobodys_way(void **state)
+{
+    static const enum ing_outbox_lane lanes[] = {OUTBOX_FRESH, OUTBOX_BACKLOG};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(lanes); i++) {
+        int64_t now_ns = start_ns + (lanes[i] == OUTBOX_FRESH ? 0 : FG_HOUR_NS);
+        struct ing_spans spans = {0};
+        struct ing_span dropped;
+
+        for (uint64_t seq = 0; seq < 4; seq++) /* too large to become one */
+            ing_spans_add(&spans, seq, OUTBOX_SPAN_MAX_BYTES, start_ns);
+        while (ing_spans_take(&spans, lanes[i], now_ns) != NULL)
+            continue;
+        assert_true(ing_spans_hold(&spans, 5, 100));
+        put_back_of(&spans, 0, 5 + 1);
+        put_back_of(&spans, 1, 0);
+        put_back_of(&spans, 2, 7 + 1); /* not held any more */
+        put_back_of(&spans, 3, 5 + 1);
+        assert_true(ing_spans_holds(&spans, 5));
+        assert_false(ing_spans_holds(&spans, 6));
+        assert_int_equal(ing_spans_release(&spans, 99), 100);
+        assert_non_null(ing_spans_take(&spans, lanes[i], now_ns));
+        assert_non_null(ing_spans_take(&spans, lanes[i], now_ns));
+        assert_null(ing_spans_take(&spans, lanes[i], now_ns));
+        assert_int_equal(spans.taken_count, 2);
+        assert_int_equal(ing_spans_find(&spans, 1)->state, SPAN_TAKEN);
+        assert_int_equal(ing_spans_find(&spans, 2)->state, SPAN_TAKEN);
+        /* A full queue drops them all the same, the oldest first. */
+        assert_true(ing_spans_drop_first(&spans, &dropped));
+        assert_int_equal(dropped.first, 0);
+        assert_int_equal(ing_spans_release(&spans, 100), INT64_MAX);
+        assert_span(ing_spans_take(&spans, lanes[i], now_ns), 3, 3, 1);
+        ing_spans_check(&spans);
+        ing_spans_done(&spans);
+    }
+}
+
+static void spans_of_different_tenants_stay_apart(void **state)
+{
+    struct ing_spans spans = {0};
+
+    (void)state;
+    for (uint64_t seq = 0; seq < 4; seq++) {
+        ing_spans_add(&spans, seq, 1, start_ns);
+        assert_span(ing_spans_take(&spans, OUTBOX_FRESH, start_ns), seq, seq, 1);
+    }
+    put_back_of(&spans, 0, 1);
+    put_back_of(&spans, 1, 1);
+    assert_int_equal(ing_spans_count(&spans), 3); /* joined */
+    put_back_of(&spans, 2, 2);
+    put_back_of(&spans, 3, 0);
+    assert_int_equal(ing_spans_count(&spans), 3);
+    ing_spans_done(&spans);
+}
+
+static void holds_are_bounded(void **state)
+{
+    struct ing_spans spans = {0};
+
+    (void)state;
+    for (uint32_t tenant = 0; tenant < OUTBOX_HOLDS_MAX; tenant++)
+        assert_true(ing_spans_hold(&spans, tenant, 100 + tenant));
+    assert_false(ing_spans_hold(&spans, OUTBOX_HOLDS_MAX, 1000));
+    assert_true(ing_spans_hold(&spans, 3, 1000)); /* it is held already */
+    assert_int_equal(spans.n_holds, OUTBOX_HOLDS_MAX);
+    assert_int_equal(ing_spans_release(&spans, 100 + OUTBOX_HOLDS_MAX), 1000);
+    assert_int_equal(spans.n_holds, 1);
+    assert_true(ing_spans_holds(&spans, 3));
+    assert_false(ing_spans_holds(&spans, 4));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +422,9 @@ int main(void)
         cmocka_unit_test(small_spans_that_come_back_become_one),
         cmocka_unit_test(first_spans_that_wait_are_dropped_and_taken_ones_stay),
         cmocka_unit_test(sums_agree_with_a_list_of_all_entries),
+        cmocka_unit_test(held_spans_are_in_nobodys_way),
+        cmocka_unit_test(spans_of_different_tenants_stay_apart),
+        cmocka_unit_test(holds_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
