@@ -130,6 +130,23 @@ static void report(struct fg_issuers *issuers, const struct fg_err *err)
     fg_condition_clear(issuers->away);
 }
 
+static bool has_kid(const struct fg_jwks *keys, struct fg_slice kid)
+{
+    for (unsigned i = 0; i < fg_jwks_count(keys); i++)
+        if (fg_slice_eq(fg_jwks_at(keys, i)->kid, kid))
+            return true;
+    return false;
+}
+
+/* Under the lock. */
+static void note_withdrawn(struct issuer *issuer, const struct fg_jwks *old,
+                           const struct fg_jwks *keys)
+{
+    for (unsigned i = 0; i < fg_jwks_count(old); i++)
+        if (!has_kid(keys, fg_jwks_at(old, i)->kid))
+            fg_issuer_core_withdraw(&issuer->core, fg_hash64_table(fg_jwks_at(old, i)->kid));
+}
+
 /* A fetch ends; keys NULL: it failed. */
 static void end(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
                 const struct fg_err *err)
@@ -142,6 +159,8 @@ static void end(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
     fg_issuer_core_end(&issuer->core, keys != NULL, now_ns);
     if (keys != NULL) {
         old = issuer->keys;
+        if (old != NULL)
+            note_withdrawn(issuer, old, keys);
         issuer->keys = keys;
         atomic_store(&issuer->keys_hash, keys_hash);
     }

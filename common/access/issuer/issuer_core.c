@@ -67,6 +67,12 @@ bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_
     return true;
 }
 
+void fg_issuer_core_withdraw(struct fg_issuer_core *core, uint64_t kid)
+{
+    /* As if it had been seen before that fetch, as it was. */
+    (void)first_seen(core, kid, core->succeeded_mono_ns - 1);
+}
+
 bool fg_issuer_core_serves(const struct fg_issuer_core *core, int64_t now_mono_ns)
 {
     return core->known && now_mono_ns - core->succeeded_mono_ns < SERVE_NS;

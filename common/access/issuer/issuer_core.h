@@ -53,6 +53,10 @@ void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now
  * minute ago, was late enough to have it. */
 bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns);
 
+/* Notes that the fetch that has just succeeded lacks the key of a kid that the one before had: it
+ * is withdrawn, and nobody waits for another fetch because of it. */
+void fg_issuer_core_withdraw(struct fg_issuer_core *core, uint64_t kid);
+
 /* Returns whether the keys that were fetched last still serve. */
 bool fg_issuer_core_serves(const struct fg_issuer_core *core, int64_t now_mono_ns);
 

@@ -394,6 +394,12 @@ unsigned fg_jwks_count(const struct fg_jwks *keys)
     return keys->n;
 }
 
+const struct fg_jwk *fg_jwks_at(const struct fg_jwks *keys, unsigned number)
+{
+    fg_assert(number < keys->n);
+    return &keys->keys[number];
+}
+
 unsigned fg_jwks_skipped(const struct fg_jwks *keys)
 {
     return keys->skipped;

@@ -69,6 +69,9 @@ FG_AUTO(fg_jwks, fg_jwks_unref)
 unsigned fg_jwks_count(const struct fg_jwks *keys);
 unsigned fg_jwks_skipped(const struct fg_jwks *keys);
 
+/* Returns a key that can be used, by its number from 0. */
+const struct fg_jwk *fg_jwks_at(const struct fg_jwks *keys, unsigned number);
+
 /*
  * Finds the key for a token: the one with that kid that verifies the algorithm. Without a kid (ptr
  * NULL) it is the only key for the algorithm. Returns NULL if there is none, or several.

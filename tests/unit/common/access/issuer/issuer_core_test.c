@@ -102,6 +102,18 @@ static void a_kid_is_refused_only_after_a_fetch_that_could_have_it(void **state)
     assert_int_equal(fg_issuer_core_due(&core), next_ns + FG_MINUTE_NS);
 }
 
+static void a_withdrawn_kid_is_refused_at_once(void **state)
+{
+    struct fg_issuer_core core = fg_issuer_core(START_NS);
+
+    (void)state;
+    fetch(&core, true, START_NS);
+    fetch(&core, true, START_NS + FG_HOUR_NS);
+    fg_issuer_core_withdraw(&core, 7);
+    assert_false(fg_issuer_core_want(&core, 7, START_NS + FG_HOUR_NS + 1));
+    assert_true(fg_issuer_core_want(&core, 8, START_NS + FG_HOUR_NS + 1));
+}
+
 static void a_fetch_that_failed_refuses_no_kid(void **state)
 {
     struct fg_issuer_core core = fg_issuer_core(START_NS);
@@ -144,6 +156,7 @@ int main(void)
         cmocka_unit_test(old_keys_serve_for_a_day),
         cmocka_unit_test(strangers_cause_one_fetch_a_minute),
         cmocka_unit_test(a_kid_is_refused_only_after_a_fetch_that_could_have_it),
+        cmocka_unit_test(a_withdrawn_kid_is_refused_at_once),
         cmocka_unit_test(a_fetch_that_failed_refuses_no_kid),
         cmocka_unit_test(a_flood_of_kids_refuses_no_honest_one),
     };
