@@ -117,7 +117,7 @@ static const struct fg_conf_other others[] = {
     {"bucket", NULL},      {"distributor", NULL},       {"scrape", NULL},
     {"ingester", NULL},    {"ingester.repair", NULL},   {"compactor", NULL},
     {"querier", NULL},     {"querier.ingesters", NULL}, {"querier.share", NULL},
-    {"query_proxy", NULL},
+    {"query_proxy", NULL}, {"forward", NULL},
 };
 
 static void make_conf(struct fg_program *program)

@@ -490,7 +490,7 @@ def case_man_pages(cli):
         head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), command)
         check(re.match(head, page), "%s", page[:200])
         check((".SH OPTIONS" in page) == (command not in ("completion", "man")), "%s: options", command)
-        check(page.count(".TP\n.B ls\n") == (command in ("bucket", "ring")), "%s: verbs", command)
+        check(page.count(".TP\n.B ls\n") == (command in ("bucket", "forward", "ring")), "%s: verbs", command)
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
     check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
     for program in [[PROGRAM, "man", "server"]] + [[*program, "--help=man"] for program in PROGRAMS[1:]]:
