@@ -87,7 +87,7 @@ def kills_and_cuts(seed, seconds, *settings):
     end, rounds = time.monotonic() + seconds, 0
     with pair(*settings, central=settings) as (node, link, there):
         while time.monotonic() < end:
-            with Clients(node.port, ledger, 0.002) as clients:
+            with Clients(node.port, ledger, 0.01) as clients:
                 link.set(rng.choice([OPEN, OPEN, CUT, HELD, ANSWERS_HELD, SILENT]))
                 time.sleep(rng.uniform(*LIFE_S))
                 victim = rng.choice([node, there, None])
@@ -386,7 +386,7 @@ def wrong_token(seed):
 
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20, help="of each loop of kills and cuts")
+    parser.add_argument("--seconds", type=float, default=15, help="of each loop of kills and cuts")
     arguments, tally = flamegrid.parse_seeded(parser)
     seed = arguments.seed
     tally.run("forward: kills and cuts", kills_and_cuts, seed, arguments.seconds)

@@ -28,6 +28,7 @@ INUSE = exporting.INUSE
 SELECTOR = '{__profile_type__="%s"}' % CPU
 SETTINGS = ["--compactor.interval", "1h"]
 MINUTES = 3
+RECONNECT_S = 60
 PROFILES = 240
 NAMES = ["main", "work", "serve", "step0", "step1", "step2", 'odd "name"\\ {x}', "caf\u00e9"]
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -511,6 +512,11 @@ def nothing_is_incomplete(world, members, rules, client):
         member.start()
     for member in members.of("ingester"):
         member.wait_ready()
+    # The querier connects to them again after a pause of its own.
+    deadline = time.monotonic() + RECONNECT_S
+    while not all(health(scrape(client, world.end_ms(2)), "complete", rule) == 1 for rule in rules.values()):
+        check(time.monotonic() < deadline, "the ingesters are not asked again")
+        time.sleep(0.2)
     check_values(world, client, rules, 2)
 
 

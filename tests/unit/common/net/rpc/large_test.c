@@ -11,6 +11,7 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -96,6 +97,16 @@ static int tear_down(void **state)
 static uint64_t held_bytes(const struct fixture *f)
 {
     return fg_chunked_replies_bytes(fg_rpc_server_chunked_replies(f->server));
+}
+
+/* A server that sent a reply in vain drops it when it hears of that, which nobody waits for. */
+static void wait_nothing_held(const struct fixture *f)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    for (unsigned i = 0; held_bytes(f) > 0 && i < 10000; i++)
+        (void)nanosleep(&pause, NULL);
+    assert_int_equal(held_bytes(f), 0);
 }
 
 /* len stays with the caller while it is sent. */
@@ -215,7 +226,7 @@ static void keeps_the_callers_limit(void **state)
     assert_string_equal(call.err.msg, "the response exceeds 3145727 bytes");
     assert_int_equal(call.reply_payload.len, 0);
     fg_call_done(f->peer, &call);
-    assert_int_equal(held_bytes(f), 0);
+    wait_nothing_held(f);
 }
 
 static void says_when_the_server_has_no_room(void **state)
