@@ -61,6 +61,7 @@ static int set_up(void **state, const char *url)
         if (fg_rpc_server_start(f->server, url, &f->err) != FG_OK)
             fail_msg("%s", f->err.msg);
         assert_int_equal(fg_peer_dial(NULL, url, 8, &f->peer, &f->err), FG_OK);
+        rpc_run_connected(f->peer); /* a call does not wait long for a connection */
     }
     *state = f;
     return 0;
