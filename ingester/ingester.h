@@ -69,8 +69,8 @@ struct ing_config {
     /* With a ring: connections to other members; NULL: no repair. Borrowed, as the settings. */
     struct fg_peers *peers;
     const struct ing_repair_settings *repair;
-    /* Where profiles are forwarded to; NULL: nowhere. What is pending for other targets is deleted
-     * (forward/outbox.h). With targets the store has the families of the outbox
+    /* The targets of forwarding; NULL: none. Profiles that wait for other targets are deleted from
+     * the queues (forward/outbox.h). With targets the store has the families of the outbox
      * (ing_store_config()). */
     const struct ing_forward *forward;
     struct fg_registry *registry;

@@ -227,7 +227,7 @@ static void print_total(const struct import_command *command,
         printf("%llu profiles were imported before\n", (unsigned long long)report->profiles_before);
 }
 
-/* What is true of the copy and may surprise. */
+/* Facts about the copy that may surprise its reader. */
 static void print_remarks(const struct import_command *command,
                           const struct cli_import_report *report)
 {

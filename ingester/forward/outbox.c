@@ -239,7 +239,7 @@ static void delete_run(struct ing_outbox *outbox, unsigned target, struct drop_r
     run->any = false;
 }
 
-/* What is to be left of a target's spans: no more than that is pending, or nothing waits. */
+/* The bound for a target's spans: no more is pending afterwards, or nothing waits. */
 struct drop_limit {
     uint64_t bytes, profiles;
 };

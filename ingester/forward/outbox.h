@@ -100,8 +100,8 @@ struct ing_outbox_item {
     /* In the arena: the profile's record (ingester/record.h) if there is one to send; of a damaged
      * entry its bytes. */
     struct fg_slice record;
-    /* What is reported. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so what
-     * the sender does not decide is sent again. */
+    /* For the report. ing_outbox_read() sets OUTBOX_AGAIN if there is a profile to send, so a
+     * profile that the sender does not decide is sent again. */
     enum ing_outbox_outcome outcome;
     const char *reason; /* OUTBOX_REFUSED: a sentence, not NULL; cut at OUTBOX_REASON_MAX_BYTES */
 };

@@ -49,7 +49,7 @@ struct outbox_end {
     struct ing_span left; /* count 0: nothing of it waits again */
 };
 
-/* What is to be written together. */
+/* Changes that are written together. */
 struct outbox_writes {
     uint64_t number; /* of the write; ascending */
     struct fg_store_batch batch;

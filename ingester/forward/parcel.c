@@ -22,7 +22,7 @@ enum {
     LOGIN_MAX_BYTES = 256 + 1 + PASSWORD_MAX_BYTES + 1, /* the longest username, and a NUL */
 };
 
-/* What is to become of a profile in this parcel. */
+/* The state of a profile in this parcel. */
 enum item_state {
     ITEM_OPEN,   /* to be sent */
     ITEM_LATER,  /* not by this parcel: it waits again */

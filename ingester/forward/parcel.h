@@ -7,7 +7,8 @@
  *           stacks are to be defined, or it is to be sent again later
  *
  * A request has profiles of one tenant. What a target refuses as a whole is divided, until the
- * profile that is at fault is alone. A span is reported when nothing more can be done for now.
+ * profile that is at fault is alone. The span is reported when each profile is decided or has to
+ * wait.
  *
  * Thread: one at a time; build and answer on a worker.
  */

@@ -238,7 +238,7 @@ static void finish(struct forward_sending *sending)
     tell_denied(target, sending->parcel);
     show_error(target, sending);
     show(target);
-    /* What was put back waits, and nobody says so; nor when the hold of a tenant ends. */
+    /* Nobody announces profiles that were put back, nor the end of a tenant's hold. */
     target->ready |= is_failure(sending->result) ||
                      ing_outbox_held_ns(sender->config.common.outbox, target->number) != INT64_MAX;
     ing_parcel_end(sending->parcel);

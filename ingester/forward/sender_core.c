@@ -30,7 +30,7 @@ enum ing_outbox_lane ing_sender_core_lane(const struct ing_sender_core *core)
     double share = core->config.fresh_share * floor(core->allowed);
     double drawn = (double)(core->random >> 11) * 0x1p-53;
 
-    /* What is left of a share beyond whole connections is a chance: rounded up, a share of 0.9 of
+    /* The part of a share beyond whole connections is a chance: rounded up, a share of 0.9 of
      * four connections would leave none to the backlog. */
     return (double)core->running_fresh + drawn < share ? OUTBOX_FRESH : OUTBOX_BACKLOG;
 }

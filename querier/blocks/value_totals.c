@@ -7,7 +7,7 @@
 #include "querier/blocks/cached_objects.h"
 #include "querier/blocks/rollup_only.h"
 
-/* What is summed of a part of the batch. */
+/* The sums of a part of the batch. */
 struct part_totals {
     bool *wanted;    /* [n_series] */
     uint64_t *types; /* [class of the roster]: the types that match; of wanted series not 0 */

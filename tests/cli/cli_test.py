@@ -431,7 +431,7 @@ class Refusing(http.server.BaseHTTPRequestHandler):
 
 
 def case_forward(cli):
-    """What is pending, what a target refuses for good; pause, resume and drop."""
+    """Lists pending and refused profiles; pauses, resumes and drops."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as refusing:
         threading.Thread(target=refusing.serve_forever, daemon=True).start()
         try:

@@ -505,8 +505,7 @@ static void test_continuation_flood(void **state)
     expect_calm_down(state, &client);
 }
 
-/* What was sent pays for the windows that are opened for it, and not for more or for other frames.
- */
+/* The bytes that were sent pay for the windows that are opened for them, and for nothing else. */
 static void flood_after_data(void **state, unsigned type, size_t len)
 {
     static const uint8_t payload[8] = {0, 0, 0, 1};

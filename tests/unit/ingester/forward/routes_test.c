@@ -154,7 +154,7 @@ static void refuse_all(struct fixture *f, unsigned target, const char *reason)
         }
         ing_outbox_report(outbox, &span, items, n);
     }
-    /* What is written after the reports. */
+    /* This is written after the reports. */
     assert_int_equal(ing_outbox_pause(outbox, target, true, &err), FG_OK);
 }
 

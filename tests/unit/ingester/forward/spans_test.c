@@ -328,7 +328,7 @@ static void sums_agree_with_a_list_of_all_entries(void **state)
     }
 }
 
-/* What is left of a span, of one tenant or (0) of several. */
+/* The rest of a span, of one tenant or (0) of several. */
 static void put_back_of(struct ing_spans *spans, uint64_t seq, uint32_t of_tenant)
 {
     struct ing_span *span = ing_spans_find(spans, seq), left = *span;
