@@ -609,7 +609,6 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     fg_json_put_u64(out, "pendingBytes", numbers->pending_bytes);
     fg_json_put_u64(out, "queueMaxBytes", numbers->queue_max_bytes);
     fg_json_put_fixed(out, "oldestPendingSeconds", (double)age_ns / 1e9, 1);
-    fg_json_put_u64(out, "sentProfiles", numbers->done);
     fg_json_put_u64(out, "deadProfiles", numbers->dead);
     fg_json_put_u64(out, "heldTenants", numbers->held_tenants);
     fg_json_put_u64(out, "refusedPushes", numbers->refused_pushes);
@@ -670,6 +669,10 @@ void ing_sender_write(struct ing_sender *sender, struct fg_json_writer *out)
         fg_buf_done(&url);
         write_state(target, numbers.paused, out);
         write_numbers(&numbers, now_ns, out);
+        /* Acknowledged ones: the outbox also counts those done that selector and rules left out. */
+        fg_json_put_u64(out, "sentProfiles",
+                        fg_metric_get(target->metrics, FORWARD_FRESH) +
+                            fg_metric_get(target->metrics, FORWARD_BACKLOG));
         fg_json_end(out);
     }
 }
