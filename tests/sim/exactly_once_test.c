@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 6, SEEDS_TO_BREAK = 60 };
+enum { SEEDS = 4, SEEDS_TO_BREAK = 60 };
 
 static const struct {
     const char *name;

@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 enum {
-    SEEDS = 24,
+    SEEDS = 12,
     PUSHERS = 3,
     HEAD = 1, /* machines */
     COMPACTOR = 2,

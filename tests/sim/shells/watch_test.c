@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 10, MEMBERS = 3, CLIENTS = 4, SPREAD = 3 };
+enum { SEEDS = 6, MEMBERS = 3, CLIENTS = 4, SPREAD = 3 };
 
 static const char *const tenants[] = {"one", "two"};
 static const int64_t length_ns = 30 * FG_MINUTE_NS;

@@ -13,7 +13,7 @@
 static void compaction_survives_random_faults(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= test_seeds(2); seed++) {
+    for (uint64_t seed = 1; seed <= test_seeds(1); seed++) {
         struct world *world = fg_new(struct world);
 
         world_open(world, seed);

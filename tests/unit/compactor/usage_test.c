@@ -3,6 +3,7 @@
 #include "common/cluster/usage/documents.h"
 #include "common/cluster/usage/query_counts.h"
 #include "common/runtime/log.h"
+#include "tests/lib/seeds.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -249,7 +250,7 @@ static void run_days(uint64_t seed)
 static void documents_have_what_arrived_to_the_byte(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 4; seed++)
+    for (uint64_t seed = 1; seed <= test_seeds(2); seed++)
         run_days(seed);
 }
 

@@ -6,6 +6,7 @@
  * the next.
  */
 #include "common/cluster/shares/share_core.h"
+#include "tests/lib/seeds.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -422,7 +423,7 @@ static double run_broken(struct cluster *cluster, int64_t seconds)
 static void a_rate_holds_under_faults(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 8; seed++) {
+    for (uint64_t seed = 0; seed < test_seeds(3); seed++) {
         struct cluster cluster;
         double rate;
 
@@ -440,7 +441,7 @@ static void a_rate_holds_under_faults(void **state)
 static void a_period_ends_at_its_limit_under_faults(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 8; seed++) {
+    for (uint64_t seed = 0; seed < test_seeds(3); seed++) {
         struct cluster cluster;
         double over;
 
