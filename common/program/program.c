@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/program/man.h"
+#include "common/program/process_metrics.h"
 #include "common/program/trim.h"
 #include "common/program/version.h"
 #include "common/runtime/log.h"
@@ -376,6 +377,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     program->metrics =
         fg_metrics_register(program->registry, program_metrics, FG_COUNT(program_metrics));
     fg_registry_on_scrape(program->registry, on_scrape, program);
+    program->process_metrics =
+        fg_process_metrics_create(program->registry, settings->memory_max_bytes);
     if (fg_tenants_create(&(struct fg_tenants_config){.enabled = settings->multitenancy_enabled,
                                                       .defaults = &program->limits,
                                                       .file = settings->tenants_file,
@@ -628,6 +631,7 @@ static void stop(struct fg_program *program)
     fg_tls_context_destroy(program->tls);
     fg_cluster_clock_destroy(program->cluster_clock);
     fg_conditions_destroy(program->conditions);
+    fg_process_metrics_destroy(program->process_metrics);
     fg_registry_destroy(program->registry);
 }
 

@@ -105,6 +105,7 @@ struct fg_program {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
+    struct fg_process_metrics *process_metrics;
     struct fg_budget budget;  /* memory of request bodies, */
     struct fg_budget uploads; /* ... except those of fg_program_uploads() */
     struct fg_budget heads;   /* memory of requests without their bodies */
