@@ -38,13 +38,14 @@ struct fixture {
     struct fg_loop *loops[LOOPS];
     struct asked *asked; /* [ASKED_MAX] */
     size_t n_asked;
-    bool refuse;                        /* the lane is full */
-    atomic_uint runs, answered, joined; /* jobs; queries */
+    bool refuse;      /* the lane is full */
+    atomic_uint runs; /* of jobs */
     atomic_ullong acknowledged;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool held, opened; /* the only worker waits; it may go on */
+    bool held, opened;       /* the only worker waits; it may go on */
+    size_t answered, joined; /* queries */
 };
 
 /* --- fixture --- */
@@ -156,15 +157,27 @@ static void done(struct fg_job *job)
 {
     struct asked *asked = fg_container(job, struct asked, query.job);
     struct qry_query *query = &asked->query;
+    struct fixture *f = asked->fixture;
 
     qry_together_take(query);
     if (job->code == FG_OK)
         check_answer(asked);
     else
         assert_int_equal(job->err.code, job->code);
-    atomic_fetch_add(&asked->fixture->answered, 1);
-    atomic_fetch_add(&asked->fixture->joined, query->together.joined);
     asked->done = true;
+    (void)pthread_mutex_lock(&f->lock);
+    f->answered++;
+    f->joined += query->together.joined;
+    (void)pthread_cond_broadcast(&f->changed);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static void wait_for_answers(struct fixture *f, size_t n)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    while (f->answered < n)
+        (void)pthread_cond_wait(&f->changed, &f->lock);
+    (void)pthread_mutex_unlock(&f->lock);
 }
 
 static void query_init(struct fixture *f, struct asked *asked, const char *key, int64_t left_ns)
@@ -248,6 +261,7 @@ static void let_go(struct fixture *f)
     f->opened = true;
     (void)pthread_cond_broadcast(&f->changed);
     (void)pthread_mutex_unlock(&f->lock);
+    wait_for_answers(f, f->n_asked); /* a pool that is stopped takes nothing that is asked again */
     finish(f);
 }
 
@@ -429,12 +443,8 @@ static void on_chain(struct fg_job *job)
     done(job);
     assert_int_equal(asked->joined, asked->query.together.joined);
     atomic_fetch_add(&f->acknowledged, 1);
-    if (--asked->left == 0) {
-        (void)pthread_mutex_lock(&f->lock);
-        (void)pthread_cond_broadcast(&f->changed);
-        (void)pthread_mutex_unlock(&f->lock);
+    if (--asked->left == 0)
         return;
-    }
     fg_buf_done(&asked->query.body);
     fg_buf_done(&asked->query.missing);
     fg_arena_destroy(asked->query.arena);
@@ -467,12 +477,9 @@ static void no_answer_is_older_than_its_question(void **state)
         starts[i] = (struct chain_start){.msg.run = on_start, .asked = asked};
         fg_loop_post(asked->query.job.home, &starts[i].msg);
     }
-    (void)pthread_mutex_lock(&f->lock);
-    while (atomic_load(&f->answered) < TOTAL)
-        (void)pthread_cond_wait(&f->changed, &f->lock);
-    (void)pthread_mutex_unlock(&f->lock);
+    wait_for_answers(f, TOTAL);
     finish(f);
-    print_message("  %u queries, %u joined others\n", TOTAL, atomic_load(&f->joined));
+    print_message("  %d queries, %zu joined others\n", TOTAL, f->joined);
     assert_int_equal(f->runs + f->joined, TOTAL);
 }
 
