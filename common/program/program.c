@@ -405,12 +405,14 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    program->routes = (struct fg_program_routes){.program = program->def->name,
-                                                 .access = program->access,
-                                                 .conf = &program->conf,
-                                                 .conditions = program->conditions,
-                                                 .unready = is_unready,
-                                                 .arg = program};
+    program->routes =
+        (struct fg_program_routes){.program = program->def->name,
+                                   .access = program->access,
+                                   .conf = &program->conf,
+                                   .conditions = program->conditions,
+                                   .started_ms = fg_wall_ns(program->clock) / FG_MS_NS,
+                                   .unready = is_unready,
+                                   .arg = program};
     fg_program_routes_add(&program->routes, program->http, program->admin);
     fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
@@ -476,6 +478,63 @@ void fg_program_stop_access(struct fg_program *program)
 {
     fg_access_unfollow(program->access);
     fg_audit_close(program->audit);
+}
+
+/* The host's name and the port tell programs apart that share a machine. */
+static enum fg_code default_presence_name(const struct fg_program *program,
+                                          char out[FG_MEMBER_NAME_MAX_BYTES + 1],
+                                          struct fg_err *err)
+{
+    char *host = fg_calloc(1, 1);
+    enum fg_code code = fg_conf_default_host(&host, "the name of this host", err);
+    int len = code == FG_OK ? snprintf(out, FG_MEMBER_NAME_MAX_BYTES + 1, "%s_%u", host,
+                                       fg_http_server_port(program->http))
+                            : 0;
+
+    free(host);
+    if (len > FG_MEMBER_NAME_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "the name of this host is too long");
+    return code;
+}
+
+static enum fg_code create_presence(struct fg_program *program, struct fg_bucket *bucket,
+                                    const char *role, const char *name, struct fg_err *err)
+{
+    struct fg_presence_name full = {.started_ms = program->routes.started_ms};
+    struct fg_buf content;
+    enum fg_code code = FG_OK;
+
+    (void)snprintf(full.role, sizeof full.role, "%s", role);
+    (void)snprintf(full.version, sizeof full.version, "%s", fg_program_version());
+    (void)snprintf(full.revision, sizeof full.revision, "%s", fg_program_revision());
+    if (name == NULL)
+        code = default_presence_name(program, full.name, err);
+    else
+        (void)snprintf(full.name, sizeof full.name, "%s", name);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&content, FG_PRESENCE_CONTENT_MAX_BYTES);
+    fg_program_routes_write_settings(&program->routes, NULL, NULL, &content);
+    code = fg_presence_create(bucket, program->clock, &full, fg_buf_slice(&content),
+                              &program->presence, err);
+    fg_buf_done(&content);
+    return code == FG_OK ? fg_presence_start(program->presence, err) : code;
+}
+
+void fg_program_announce(struct fg_program *program, struct fg_bucket *bucket, const char *role,
+                         const char *name)
+{
+    struct fg_err err;
+
+    if (create_presence(program, bucket, role, name, &err) != FG_OK)
+        fg_log_warn("presence not written, the status page does not show this process",
+                    fg_ls("err", err.msg));
+}
+
+void fg_program_unannounce(struct fg_program *program)
+{
+    fg_presence_stop(program->presence);
+    fg_presence_destroy(fg_take(program->presence));
 }
 
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
