@@ -440,7 +440,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     *program->trim =
         (struct fg_trim){.budgets = {&program->budget, &program->uploads, &program->answers},
                          .loop = program->loops[0],
-                         .work = program->work};
+                         .work = program->work,
+                         .small = program->def->small};
     fg_trim_start(program->trim);
     return FG_OK;
 }
