@@ -23,7 +23,7 @@ const struct fg_program_default single_agent_defaults[] = {
     {"", "workers", "2"},
     {"ingester", "workers", "1"},
     {"ingester", "query_workers", "1"},
-    /* A dictionary is read when a profile that names it is sent, and pushes need the newest only. */
+    /* One is read again when a profile that names it is sent; pushes need only the newest. */
     {"ingester", "dictionary_max_bytes", "16MiB"},
     /* The store is read once, in the order of the queue. */
     {"ingester", "store_cache_bytes", "4MiB"},
