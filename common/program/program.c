@@ -21,6 +21,7 @@ enum {
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
     SHARED_SECTIONS = 7, /* of settings, before those of the program */
+    SMALL_ARENAS = 2,    /* of malloc: each keeps what its threads have freed */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -114,12 +115,45 @@ static const char *const members_keys[] = {"data",         "scratch",       "nam
 static const char *const members_ring_keys[] = {"name",     "zone",      "address",          "http",
                                                 "replicas", "allow_new", "maintenance_wait", NULL};
 static const struct fg_conf_other others[] = {
-    {"", members_keys},      {"ring", members_ring_keys}, {"rpc", NULL},
-    {"bucket", NULL},        {"distributor", NULL},       {"scrape", NULL},
-    {"ingester", NULL},      {"ingester.repair", NULL},   {"ingester.kubernetes", NULL},
-    {"compactor", NULL},     {"querier", NULL},           {"querier.ingesters", NULL},
-    {"querier.share", NULL}, {"query_proxy", NULL},       {"forward", NULL},
+    {"", members_keys},
+    {"ring", members_ring_keys},
+    {"rpc", NULL},
+    {"bucket", NULL},
+    {"distributor", NULL},
+    {"scrape", NULL},
+    {"ingester", NULL},
+    {"ingester.repair", NULL},
+    {"ingester.segments", NULL},
+    {"ingester.kubernetes", NULL},
+    {"compactor", NULL},
+    {"querier", NULL},
+    {"querier.ingesters", NULL},
+    {"querier.share", NULL},
+    {"query_proxy", NULL},
+    {"forward", NULL},
 };
+
+/* Puts a default in place of the one that the section's table has: in a copy of that table. */
+static void set_default(struct fg_program *program, const struct fg_program_default *to)
+{
+    for (size_t i = 0; i < program->conf.n_sections; i++) {
+        struct fg_conf_section *section = &program->conf.sections[i];
+
+        for (size_t k = 0; strcmp(section->name, to->section) == 0 && k < section->n_fields; k++) {
+            if (strcmp(section->fields[k].key, to->key) != 0)
+                continue;
+            if (program->own_fields[i] == NULL) {
+                program->own_fields[i] = fg_calloc(section->n_fields, sizeof *section->fields);
+                memcpy(program->own_fields[i], section->fields,
+                       section->n_fields * sizeof *section->fields);
+                section->fields = program->own_fields[i];
+            }
+            program->own_fields[i][k].def = to->def;
+            return;
+        }
+    }
+    fg_assert(false); /* no such setting */
+}
 
 static void make_conf(struct fg_program *program)
 {
@@ -147,6 +181,9 @@ static void make_conf(struct fg_program *program)
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
+    program->own_fields = fg_calloc(program->conf.n_sections, sizeof(struct fg_conf_field *));
+    for (size_t i = 0; i < def->n_defaults; i++)
+        set_default(program, &def->defaults[i]);
 }
 
 /* The tables of deploy/settings.md. */
@@ -419,7 +456,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     *program->trim =
         (struct fg_trim){.budgets = {&program->budget, &program->uploads, &program->answers},
                          .loop = program->loops[0],
-                         .work = program->work};
+                         .work = program->work,
+                         .small = program->def->small};
     fg_trim_start(program->trim);
     return FG_OK;
 }
@@ -719,11 +757,18 @@ static int run(struct fg_program *program)
 
 /*
  * glibc gives large blocks back to the system at each free and pays with page faults at each
- * malloc; bodies and decoders' blocks come and go thousands of times a second.
+ * malloc; bodies and decoders' blocks come and go thousands of times a second. A small program pays
+ * them: few requests come to it, and what it keeps for the next one others on the machine lack.
  */
-static void tune_malloc(void)
+static void tune_malloc(bool small)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread yet */
+    if (small) {
+        (void)mallopt(M_ARENA_MAX, SMALL_ARENAS);
+        (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+        (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+        return;
+    }
     (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
     /* NOLINTEND(concurrency-mt-unsafe) */
@@ -754,6 +799,9 @@ enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, ch
 void fg_program_forget(struct fg_program *program)
 {
     fg_conf_done(&program->conf);
+    for (size_t i = 0; i < program->conf.n_sections; i++)
+        free(program->own_fields[i]);
+    free(program->own_fields);
     free(program->conf.sections);
 }
 
@@ -810,7 +858,7 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     /* While there is one thread: signal masks are inherited, and mallopt() is not safe later. */
     fg_stop_init();
     fg_ignore_sigpipe();
-    tune_malloc();
+    tune_malloc(def->small);
     raise_file_limit();
     if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h"))
         return print(def, print_help);

@@ -68,6 +68,11 @@ struct fg_program_settings {
 
 struct fg_program;
 
+/* A default of a setting that is another one than in the table of its section. */
+struct fg_program_default {
+    const char *section, *key, *def;
+};
+
 /* Defines a program. sections: its settings in addition to the top-level ones; their values outlive
  * the program. */
 struct fg_program_def {
@@ -75,6 +80,10 @@ struct fg_program_def {
     const char *what; /* one line for --help */
     const struct fg_conf_section *sections;
     size_t n_sections;
+    const struct fg_program_default *defaults; /* of settings that this program has */
+    size_t n_defaults;
+    /* Keeps memory low instead of fast: malloc has few arenas and gives free pages back at once. */
+    bool small;
     /* Creates the service and adds its routes; must be quick, because nothing listens yet. */
     enum fg_code (*start)(struct fg_program *program, struct fg_err *err);
     /* Prepares the service for its work, which may take long: requests arrive meanwhile. NULL:
@@ -101,6 +110,8 @@ struct fg_program {
     struct fg_audit_settings audit_settings;
     struct fg_encryption_settings encryption;
     struct fg_conf conf;
+    struct fg_conf_field *
+        *own_fields; /* [n_sections]: tables with defaults of the def; NULL: none */
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */
     struct fg_registry *registry;
