@@ -507,6 +507,11 @@ static bool is_denied(void *arg, unsigned target)
     return ing_sender_is_denied(arg, target);
 }
 
+static bool is_unread(void *arg, unsigned target)
+{
+    return ing_sender_is_unread(arg, target);
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
                                   const struct ing_past *past, struct fg_err *err)
@@ -527,6 +532,7 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
         &(struct ing_forward_conditions_config){
             .outbox = ingester->outbox,
             .denied = is_denied,
+            .unread = is_unread,
             .arg = ingester->sender,
             .conditions = ingester->conditions,
             .clock = ingester->clock,

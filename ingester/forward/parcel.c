@@ -8,6 +8,7 @@
 #include "proto/forward_v1.pb-c.h"
 #include "proto/push_v1.pb-c.h"
 
+#include <jansson.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -24,6 +25,8 @@ enum {
     PASSWORD_FILE_MAX_BYTES = 16384,                    /* fg_conf_read_file() wants room */
     LOGIN_MAX_BYTES = 256 + 1 + PASSWORD_MAX_BYTES + 1, /* the longest username, and a NUL */
 };
+
+static const int64_t LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
 
 /* The state of a profile in this parcel. */
 enum item_state {
@@ -620,6 +623,7 @@ static enum fg_code put_decoded(struct ing_parcel *parcel, struct ing_parcel_ite
         .items = fg_arena_new(parcel->round_arena, struct ing_parcel_item *, 1)};
     if (to->items == NULL || !fg_batch_of_wire(wire, parcel->round_arena, &batch))
         return fg_fail(err, FG_E_LIMIT, "profiles of a batch");
+    fg_assert(batch.n_profiles == 1); /* page.h */
     if (keep_wanted(parcel, &batch, &profile, to->items, err) != FG_OK)
         return err->code;
     to->n = batch.n_profiles;
@@ -745,13 +749,9 @@ static enum fg_code make_page_batches(struct ing_parcel *parcel,
                                       const struct ing_export_profile *profiles, size_t n,
                                       struct fg_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct ing_parcel_item *item = profiles[i].owner;
-
-        fg_assert(item != NULL); /* choose_of_page() has set it */
-        if (make_page_batch(parcel, item, err) != FG_OK)
+    for (size_t i = 0; i < n; i++)
+        if (make_page_batch(parcel, profiles[i].owner, err) != FG_OK)
             return err->code;
-    }
     return FG_OK;
 }
 
@@ -898,26 +898,36 @@ static void put_off(struct ing_parcel_batch *batch)
     }
 }
 
-/* The target refuses the tenant of the round, of which these batches are. */
+/* The target takes nothing of the tenant of the round, of which these batches are, for some time.
+ * Returns `otherwise` if that holds for all that is sent there. */
 static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
                                            struct ing_parcel_batch *batches, size_t n,
+                                           int64_t for_ns, enum ing_sender_result otherwise,
                                            const struct fg_err *err)
 {
     /* A resend waits as a whole: it is of one tenant at a time. */
     if (!has_tenants(parcel) ||
-        (!is_of_page(parcel) &&
-         !ing_outbox_hold(parcel->common->outbox, parcel->span.target, tenant_of(parcel->first),
-                          parcel->common->hold_ns)))
-        return SENDER_DENIED;
+        (!is_of_page(parcel) && !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                                                 tenant_of(parcel->first), for_ns)))
+        return otherwise;
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < batches[i].n; k++)
             hold_item(batches[i].items[k]);
     for (size_t i = 0; i < parcel->n_items && is_of_page(parcel); i++)
         if (parcel->items[i].state == ITEM_OPEN)
             hold_item(&parcel->items[i]);
-    parcel->n_denied++;
+    parcel->n_denied += otherwise == SENDER_DENIED;
+    parcel->n_limited += otherwise == SENDER_BUSY;
     parcel->denied = *err;
+    parcel->held_ns = for_ns;
     return SENDER_TAKEN;
+}
+
+/* The tenant is beyond a limit of its own. A target cannot make us wait for too long, nor ask us
+ * all the time. */
+static int64_t limit_hold_ns(const struct ing_parcel_answer *answer)
+{
+    return FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS);
 }
 
 /* Returns false if the target asks again for what it has just got. */
@@ -974,8 +984,9 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
     if (result->code != 0) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
-        return result->code == fg_code_grpc(FG_E_DENIED) ? hold_batches(parcel, batch, 1, err)
-                                                         : SENDER_BUSY;
+        if (result->code != fg_code_grpc(FG_E_DENIED))
+            return SENDER_BUSY;
+        return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
     }
     if (result->define ? define_batch(parcel, batch) : take_stored(parcel, batch, result))
         return SENDER_TAKEN;
@@ -1031,6 +1042,31 @@ static bool is_unknown(const struct ing_parcel_answer *answer)
             fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
 }
 
+/* Returns true if the body is an error as flamegrid and Pyroscope write it (Connect), with this
+ * code. */
+static bool has_code(struct fg_slice body, const char *code)
+{
+    json_t *error = json_loadb((const char *)body.ptr, body.len, 0, NULL);
+    const char *found = json_string_value(json_object_get(error, "code"));
+    bool same = found != NULL && strcmp(found, code) == 0;
+
+    json_decref(error);
+    return same;
+}
+
+/* Returns true if the target itself refuses what was sent, so that the same bytes would be refused
+ * again. Any other 4xx may come from a proxy on the way, which is no reason to give up a profile.
+ * What is too large for a proxy never passes it. */
+static bool is_refusal(const struct ing_parcel_answer *answer)
+{
+    if (answer->status == 413)
+        return true;
+    if (answer->status == 409)
+        return has_code(answer->body, "already_exists");
+    return answer->status == 400 &&
+           (has_code(answer->body, "invalid_argument") || has_code(answer->body, "out_of_range"));
+}
+
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
                                          const struct ing_parcel_answer *answer, bool *ret_unknown,
                                          struct fg_err *err)
@@ -1053,14 +1089,18 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_AWAY;
     }
     if (answer->status == 403)
-        return hold_batches(parcel, parcel->batches, parcel->n_batches, err);
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, parcel->common->hold_ns,
+                            SENDER_DENIED, err);
     if (answer->status == 401)
         return SENDER_DENIED;
+    if (answer->status == 429 && answer->of_limit)
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, limit_hold_ns(answer),
+                            SENDER_BUSY, err);
     if (answer->status == 429 || answer->status == 503)
         return SENDER_BUSY;
-    if (answer->status == 408 || answer->status < 400 || answer->status >= 500)
+    if (!is_refusal(answer))
         return SENDER_AWAY;
-    if (answer->status == 409 && fg_slice_search(answer->body, "already_exists") != SIZE_MAX)
+    if (answer->status == 409)
         refuse_all(parcel, err->msg);
     else
         divide_round(parcel, err->msg);

@@ -45,8 +45,10 @@ struct ing_parcel {
     struct fg_buf login;         /* "user:password" in base64 if the target wants that */
     uint64_t n_filtered;         /* profiles that the target does not want */
     uint64_t n_stored, n_known;
-    uint64_t n_denied;    /* rounds whose tenant the target refuses: it is held */
+    /* Rounds whose tenant the target refuses, or beyond a limit of the tenant: it is held. */
+    uint64_t n_denied, n_limited;
     struct fg_err denied; /* what the target said of the last of them */
+    int64_t held_ns;      /* ... and for how long */
     bool push;            /* by push.v1 instead of forward.v1 */
 
     /* Internal to parcel.c. */
@@ -87,13 +89,16 @@ struct ing_parcel_answer {
     bool came;
     unsigned status;
     struct fg_slice body;
+    bool of_limit;          /* it names a limit of the tenant (RateLimit) */
+    int64_t retry_after_ns; /* 0: not said */
 };
 
 /*
  * Takes the answer to a round. SENDER_TAKEN: go on with the next round, which may have nothing to
  * send. Otherwise end the parcel: what is left waits again. err says why, for operators. A tenant
- * that is refused (403, permission_denied) ends it only if all requests are of one tenant there.
- * *ret_unknown: the target has no forward.v1, or another version of it.
+ * that is refused (403, permission_denied), or is beyond a limit of its own (429 with RateLimit),
+ * ends it only if all requests are of one tenant there. *ret_unknown: the target has no forward.v1,
+ * or another version of it.
  */
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
                                          const struct ing_parcel_answer *answer, bool *ret_unknown,

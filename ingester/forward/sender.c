@@ -38,7 +38,7 @@ static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * F
     M(FRACTION, FORWARD_OLDEST, "flamegrid_forward_oldest_pending_seconds{target=\"%s\"}", "Time since the oldest pending profile was received; 0: none is pending") \
     M(GAUGE, FORWARD_DEAD, "flamegrid_forward_dead_profiles{target=\"%s\"}", "Profiles that a target refused for good, kept for 24 hours") \
     M(GAUGE, FORWARD_PAUSED, "flamegrid_forward_paused{target=\"%s\"}", "1 if an operator has paused the target, or the target refuses our credentials") \
-    M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait for a minute since the target refuses them (403)") \
+    M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait since the target refuses them (403) or they are beyond a limit of their own (429)") \
     M(GAUGE, FORWARD_CONNECTIONS, "flamegrid_forward_connections{target=\"%s\"}", "Requests to the target in progress") \
     M(COUNTER, FORWARD_FRESH, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"fresh\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \
     M(COUNTER, FORWARD_BACKLOG, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"backlog\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \
@@ -53,6 +53,8 @@ static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * F
     M(COUNTER, FORWARD_RETRIED_BUSY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"busy\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_AWAY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unavailable\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_DENIED, "flamegrid_forward_retries_total{target=\"%s\",reason=\"denied\"}", "Requests whose profiles are sent again, by reason") \
+    M(COUNTER, FORWARD_RETRIED_UNREAD, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unread\"}", "Requests whose profiles are sent again, by reason") \
+    M(GAUGE, FORWARD_UNREAD, "flamegrid_forward_unread{target=\"%s\"}", "1 if this server cannot read what it has to send, or its own files of credentials: the target is not to blame") \
     M(COUNTER, FORWARD_DROPPED_FULL, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"full\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_REFUSED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"refused\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_EXPIRED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"expired\"}", "Profiles that will not be sent, by reason") \
@@ -94,7 +96,7 @@ struct forward_sender_target {
     pthread_mutex_t lock;             /* of what pages show, below */
     char error[FG_ERR_MSG_MAX_BYTES]; /* "": the last request succeeded */
     int64_t error_wall_ns;
-    bool shows_push, shows_denied;
+    bool shows_push, shows_denied, shows_unread;
     unsigned shows_running;
 };
 
@@ -154,6 +156,12 @@ static bool is_failure(enum ing_sender_result result)
 
 static void tell(struct forward_sender_target *target, const struct forward_sending *sending)
 {
+    static const char *const waits[] = {
+        [SENDER_UNREAD] = "forwarding waits: what is to be sent cannot be read here",
+        [SENDER_BUSY] = "forwarding waits for the target",
+        [SENDER_AWAY] = "forwarding waits for the target",
+        [SENDER_DENIED] = "forwarding waits: the target refuses our credentials",
+    };
     int64_t now_ns = now_mono(target->sender);
 
     if (sending->result == SENDER_UNASKED)
@@ -167,10 +175,8 @@ static void tell(struct forward_sender_target *target, const struct forward_send
     if (target->logged_mono_ns != 0 && now_ns - target->logged_mono_ns < LOG_NS)
         return;
     target->logged_mono_ns = now_ns;
-    fg_log_warn(sending->result == SENDER_DENIED
-                    ? "forwarding waits: the target refuses our credentials"
-                    : "forwarding waits for the target",
-                fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
+    fg_log_warn(waits[sending->result], fg_ls("target", target->conf->settings.name),
+                fg_ls("err", sending->err.msg));
 }
 
 static void show_error(struct forward_sender_target *target, const struct forward_sending *sending)
@@ -181,9 +187,10 @@ static void show_error(struct forward_sender_target *target, const struct forwar
         return;
     if (is_failure(sending->result))
         error = sending->err.msg;
-    else if (sending->parcel != NULL && sending->parcel->n_denied > 0)
+    else if (sending->parcel != NULL && sending->parcel->n_denied + sending->parcel->n_limited > 0)
         error = sending->parcel->denied.msg;
     (void)pthread_mutex_lock(&target->lock);
+    target->shows_unread = sending->result == SENDER_UNREAD;
     (void)snprintf(target->error, sizeof target->error, "%s", error);
     target->error_wall_ns = error[0] == '\0' ? 0 : fg_wall_ns(target->sender->config.clock);
     (void)pthread_mutex_unlock(&target->lock);
@@ -210,6 +217,7 @@ static void stop_if_idle(struct ing_sender *sender);
 static void count(const struct forward_sender_target *target, const struct forward_sending *sending)
 {
     static const unsigned retries[] = {
+        [SENDER_UNREAD] = FORWARD_RETRIED_UNREAD,
         [SENDER_BUSY] = FORWARD_RETRIED_BUSY,
         [SENDER_AWAY] = FORWARD_RETRIED_AWAY,
         [SENDER_DENIED] = FORWARD_RETRIED_DENIED,
@@ -222,6 +230,7 @@ static void count(const struct forward_sender_target *target, const struct forwa
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
     fg_metric_add(target->metrics, FORWARD_RETRIED_DENIED, parcel->n_denied);
+    fg_metric_add(target->metrics, FORWARD_RETRIED_BUSY, parcel->n_limited);
     if (is_failure(sending->result))
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
@@ -251,10 +260,9 @@ static void finish_resend(const struct forward_sending *sending)
     struct ing_sender *sender = sending->target->sender;
 
     sender->resending = false;
-    /* Its tenant is refused: others may be, too, and none comes before its turn. */
-    if (sending->parcel != NULL && sending->parcel->n_denied > 0)
-        sending->target->resend_mono_ns =
-            fg_time_add(now_mono(sender), sender->config.common.hold_ns);
+    /* Its tenant is held: others may be, too, and none comes before its turn. */
+    if (sending->parcel != NULL && sending->parcel->held_ns > 0)
+        sending->target->resend_mono_ns = fg_time_add(now_mono(sender), sending->parcel->held_ns);
     for (unsigned i = 0; i < sender->n_targets; i++)
         sender->targets[i].ready = true;
 }
@@ -319,6 +327,8 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
         .came = request->code == FG_OK,
         .status = request->status,
         .body = fg_buf_slice(&request->answer),
+        .of_limit = fg_client_header(request, "RateLimit").ptr != NULL,
+        .retry_after_ns = retry_after_ns(sending),
     };
 
     sending->err = request->err; /* replaced where an answer came */
@@ -463,7 +473,7 @@ static void on_built(struct fg_job *job)
     struct forward_sending *sending = fg_container(job, struct forward_sending, job);
 
     if (job->code != FG_OK)
-        finish_with(sending, SENDER_AWAY, &job->err);
+        finish_with(sending, SENDER_UNREAD, &job->err);
     else if (sending->target->sender->stopping || !sending->more)
         finish(sending); /* with what the last answer was, if there was one */
     else
@@ -721,6 +731,7 @@ static void on_scrape(void *arg)
         set_resend(target, &numbers.resend);
         (void)pthread_mutex_lock(&target->lock);
         fg_metric_set(target->metrics, FORWARD_PAUSED, numbers.paused || target->shows_denied);
+        fg_metric_set(target->metrics, FORWARD_UNREAD, target->shows_unread);
         fg_metric_set(target->metrics, FORWARD_CONNECTIONS, target->shows_running);
         (void)pthread_mutex_unlock(&target->lock);
     }
@@ -812,6 +823,16 @@ bool ing_sender_is_denied(struct ing_sender *sender, unsigned target)
     denied = sender->targets[target].shows_denied;
     (void)pthread_mutex_unlock(&sender->targets[target].lock);
     return denied;
+}
+
+bool ing_sender_is_unread(struct ing_sender *sender, unsigned target)
+{
+    bool unread;
+
+    (void)pthread_mutex_lock(&sender->targets[target].lock);
+    unread = sender->targets[target].shows_unread;
+    (void)pthread_mutex_unlock(&sender->targets[target].lock);
+    return unread;
 }
 
 /* In a word: what comes first of what keeps profiles from being sent. Locked. */

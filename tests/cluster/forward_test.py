@@ -374,7 +374,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
             if self.path == "/forward.v1.ForwardService/Push" and not owner.garbage:
                 status = 404
             elif owner.requests <= owner.garbage:
-                answer = b"<html>200, but from a proxy</html>"
+                status, answer = owner.garbage_status, b"<html>from a proxy</html>"
             elif owner.requests % owner.fails_every == 1:
                 status = 503
             else:
@@ -389,8 +389,9 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 
 
 class Double:
-    def __init__(self, garbage=0, fails_every=7):
+    def __init__(self, garbage=0, fails_every=7, garbage_status=200):
         self.garbage, self.fails_every, self.requests, self.bodies = garbage, fails_every, 0, []
+        self.garbage_status = garbage_status
         self.lock = threading.Lock()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
         self.server.owner = self
@@ -472,19 +473,39 @@ def resend_elsewhere():
         double.close()
 
 
-def nonsense():
-    """A target that answers 200 with something else than an answer has stored nothing."""
-    double = Double(garbage=3)
+def nonsense(status):
+    """A target that answers with something else than an answer, or a refusal of its own, has decided nothing."""
+    double = Double(garbage=3, garbage_status=status)
     try:
         with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
             node.start().wait_ready()
-            status, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
-            flamegrid.check(status == 200, "%d", status)
+            pushed, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
+            flamegrid.check(pushed == 200, "%d", pushed)
             wait_until("it is tried again", lambda: double.requests >= 3)
             flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "the profile does not wait any more")
             flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
     finally:
         double.close()
+
+
+def missing_file(seed):
+    """A password that cannot be read is this server's trouble, and told as that; the file heals it."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there:
+        there.start().wait_ready()
+        path = os.path.join(there.folder, "password")
+        with flamegrid.Server(*targets(target(there.port, username="me", password_file=path))) as node:
+            node.start().wait_ready()
+            with Clients(node.port, ledger, 0.05):
+                time.sleep(1)
+            wait_until("it is told", lambda: metric(node, "flamegrid_forward_unread") == 1)
+            flamegrid.check(state_of(node)["state"] == "retrying" and path in state_of(node)["error"], "%s", state_of(node))
+            flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") == 0, "the target is blamed")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("secret\n")
+            wait_sent(node)
+            flamegrid.check(metric(node, "flamegrid_forward_unread") == 0, "it is still told")
+        is_whole(there, ledger)
 
 
 def wrong_token(seed):
@@ -536,7 +557,9 @@ def main():
     tally.run("forward: a resend, kills and cuts", resend_with_kills, seed, arguments.seconds)
     tally.run("forward: a resend is ended", resend_is_ended, seed)
     tally.run("forward: a resend to a server without forward.v1", resend_elsewhere)
-    tally.run("forward: 200 with nonsense", nonsense)
+    tally.run("forward: 200 with nonsense", nonsense, 200)
+    tally.run("forward: 400 of a proxy", nonsense, 400)
+    tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: a token that is refused", wrong_token, seed)
     tally.finish()
 

@@ -398,6 +398,25 @@ static void statuses_that_pass_decide_nothing(void **state)
     assert_status("", 400, "{\"code\":\"failed_precondition\"}", SENDER_AWAY, true);
 }
 
+/* Only the target itself can refuse a profile for good, in its own words. */
+static void refusals_of_a_proxy_decide_nothing(void **state)
+{
+    static const char *const targets[] = {"", "protocol: push"};
+    static const unsigned statuses[] = {400, 402, 406, 409, 410, 411, 414, 421, 422, 426, 431, 451};
+    static const char *const bodies[] = {"",
+                                         "<html>400 Bad Request</html>",
+                                         "{\"code\":\"unknown\"}",
+                                         "{\"code\":3}",
+                                         "\"invalid_argument\"",
+                                         "invalid_argument"};
+
+    (void)state;
+    for (size_t t = 0; t < FG_COUNT(targets); t++)
+        for (size_t i = 0; i < FG_COUNT(statuses); i++)
+            for (size_t k = 0; k < FG_COUNT(bodies); k++)
+                assert_status(targets[t], statuses[i], bodies[k], SENDER_AWAY, false);
+}
+
 static void request_that_does_not_come_decides_nothing(void **state)
 {
     const struct ing_parcel_answer answer = {.came = false};
@@ -623,6 +642,38 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
         assert_held(&run, 5);
         parcel_run_close(&run);
     }
+}
+
+/* 429 for a limit of one tenant holds that one, as long as the target says; where all is of one
+ * tenant, the target is busy. */
+static void tenant_beyond_its_limit_waits_alone(void **state)
+{
+    struct parcel_run run;
+    unsigned limited = 0;
+
+    (void)state;
+    open_of_three(&run);
+    while (parcel_run_build(&run)) {
+        if (fg_slice_is(run.parcel->tenant, "b")) {
+            assert_int_equal(parcel_run_limited(&run, 20 * FG_SECOND_NS), SENDER_TAKEN);
+            limited++;
+        } else {
+            store_all(&run);
+        }
+    }
+    assert_int_equal(limited, 1);
+    assert_int_equal(run.parcel->n_limited, 1);
+    assert_int_equal(run.parcel->n_denied, 0);
+    assert_int_equal(run.parcel->held_ns, 20 * FG_SECOND_NS);
+    assert_numbers(parcel_run_end(&run), 6, 0, 3);
+    assert_held(&run, 3);
+    assert_true(ing_outbox_held_ns(run.common.outbox, 0) <= 20 * FG_SECOND_NS);
+    parcel_run_close(&run);
+    open_run(&run, "", 3);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_limited(&run, 0), SENDER_BUSY);
+    end_with(&run, 0, 0, 3);
 }
 
 /* One that lasts no time: as if it had ended. */
@@ -912,8 +963,11 @@ static void pushes_are_decided_one_by_one(void **state)
     run.parcel->push = true;
     for (; rounds < FG_COUNT(statuses); rounds++) {
         assert_true(parcel_run_build(&run));
-        assert_int_equal(parcel_run_status(&run, statuses[rounds], FG_LIT("bad pprof"), &unknown),
-                         SENDER_TAKEN);
+        assert_int_equal(
+            parcel_run_status(&run, statuses[rounds],
+                              FG_LIT("{\"code\":\"invalid_argument\",\"message\":\"bad pprof\"}"),
+                              &unknown),
+            SENDER_TAKEN);
     }
     assert_true(parcel_run_build(&run));
     assert_int_equal(parcel_run_status(&run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
@@ -1191,6 +1245,8 @@ int main(void)
         cmocka_unit_test(results_that_do_not_fit_decide_nothing),
         cmocka_unit_test(bytes_that_are_no_answer_decide_nothing),
         cmocka_unit_test(statuses_that_pass_decide_nothing),
+        cmocka_unit_test(refusals_of_a_proxy_decide_nothing),
+        cmocka_unit_test(tenant_beyond_its_limit_waits_alone),
         cmocka_unit_test(request_that_does_not_come_decides_nothing),
         cmocka_unit_test(request_that_is_too_large_is_halved),
         cmocka_unit_test(profile_that_is_too_large_alone_is_dead),
