@@ -82,6 +82,9 @@ struct fg_program_def {
     /* Returns true and appends the reason if the service cannot do all of its work although ready()
      * has returned ("joins the ring"). Any thread. NULL: it always can. */
     bool (*unready)(struct fg_program *program, struct fg_buf *why);
+    /* Prepares the stop of a service that has started, while all servers still run; it may take
+     * minutes. NULL: nothing to do. */
+    void (*wind_down)(struct fg_program *program);
     /* Destroys what start() and ready() created, also if they failed halfway. */
     void (*stop)(struct fg_program *program);
 };
@@ -102,6 +105,7 @@ struct fg_program {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
+    struct fg_process_metrics *process_metrics;
     struct fg_budget budget;  /* memory of request bodies, */
     struct fg_budget uploads; /* ... except those of fg_program_uploads() */
     struct fg_budget heads;   /* memory of requests without their bodies */

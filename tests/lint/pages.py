@@ -108,8 +108,8 @@ def metrics_tables(programs, alerts):
 
 def bad_names(types):
     for name, kind in types.items():
-        if not name.startswith(("flamegrid_", "pyroscope_")):
-            yield "%s: begins neither with flamegrid_ nor, for a metric that Pyroscope has, with pyroscope_" % name
+        if not name.startswith(("flamegrid_", "pyroscope_", "process_")):
+            yield "%s: begins neither with flamegrid_ nor with pyroscope_ or process_, for a metric that others have" % name
         if (kind == "counter") != name.endswith("_total"):
             yield "%s: _total is the end of a counter and of nothing else; this is a %s" % (name, kind)
         if kind == "histogram" and not name.endswith("_seconds"):
