@@ -379,6 +379,27 @@ static bool is_unready(void *arg, struct fg_buf *why)
     return program->def->unready != NULL && program->def->unready(program, why);
 }
 
+/* What `systemctl status` shows: the first line of GET /ready, and the conditions that hold. */
+static void put_status(void *arg, struct fg_buf *out)
+{
+    struct fg_program *program = arg;
+
+    if (!is_unready(program, out))
+        fg_buf_puts(out, "ready");
+    fg_buf_putc(out, '\n');
+    fg_conditions_write(program->conditions, out);
+}
+
+/* The manager's socket is no part of our work: a program that cannot reach it goes on. */
+static void tell(struct fg_program *program, const char *lines)
+{
+    struct fg_err err;
+
+    if (fg_notify_send(&program->notify, lines, &err) != FG_OK)
+        fg_log_warn("the service manager was not told", fg_ls("lines", lines),
+                    fg_ls("err", err.msg));
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -459,7 +480,13 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                          .work = program->work,
                          .small = program->def->small};
     fg_trim_start(program->trim);
-    return FG_OK;
+    return fg_watchdog_create(&(struct fg_watchdog_config){.notify = &program->notify,
+                                                           .loops = program->loops,
+                                                           .n_loops = program->n_loops,
+                                                           .work = program->work,
+                                                           .put_status = put_status,
+                                                           .arg = program},
+                              &program->watchdog, err);
 }
 
 /* Follows from the port of `listen`, so that several programs on one machine have different ones.
@@ -685,6 +712,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
      * /healthz and /ready answer while the bucket is awaited. */
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
+    tell(program, "READY=1");
     return FG_OK;
 }
 
@@ -709,7 +737,9 @@ static void stop(struct fg_program *program)
     if (program->trim != NULL)
         fg_trim_stop(program->trim);
     /* Then the service, and the workers after it: its last jobs run on them. */
+    fg_watchdog_hush(program->watchdog);
     program->def->stop(program);
+    fg_watchdog_destroy(program->watchdog);
     fg_work_destroy(program->work);
     fg_metrics_page_destroy(program->metrics_page);
     free(program->trim);
@@ -739,6 +769,8 @@ static int run(struct fg_program *program)
     bool started;
 
     fg_log_set_level((enum fg_log_level)program->settings.log_level);
+    if (fg_notify_init(&program->notify, &err) != FG_OK)
+        fg_log_warn("the service manager is not told how the program is", fg_ls("err", err.msg));
     started = start(program, &err) == FG_OK;
     if (!started && program->stop_signal == 0) {
         fg_log_error("could not start", fg_ls("program", program->def->name),
@@ -748,6 +780,7 @@ static int run(struct fg_program *program)
     }
     signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
+    tell(program, "STOPPING=1");
     if (started)
         wind_down(program);
     stop(program);

@@ -17,6 +17,9 @@
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked; also at /api/v1/status/config
  *
+ * A service manager that sets NOTIFY_SOCKET is told when the program is ready and when it stops,
+ * how it is, and that its loops and workers move (watchdog.h).
+ *
  * Shutdown (SIGTERM, SIGINT): /ready answers 503, listeners close, received requests are answered,
  * stop() takes the service down, and the program exits with 0.
  */
@@ -35,6 +38,7 @@
 #include "common/net/tls.h"
 #include "common/program/presence.h"
 #include "common/program/program_routes.h"
+#include "common/program/watchdog.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -134,6 +138,8 @@ struct fg_program {
     struct fg_program_routes routes;
     struct fg_presence *presence; /* NULL: nobody is told */
     struct fg_trim *trim;
+    struct fg_notify notify; /* the service manager that started the program */
+    struct fg_watchdog *watchdog;
     struct fg_tenants *tenants;
     /* Decides who may do what, and records it: fg_program_start_access(). */
     struct fg_access *access;
