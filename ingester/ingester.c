@@ -488,6 +488,17 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
 }
 
+bool ing_is_ready(struct ingester *ingester)
+{
+    struct fg_buf why;
+    bool refuses;
+
+    fg_buf_init(&why, 4096); /* a sentence, which nobody reads here */
+    refuses = ing_refuses(ingester, &why);
+    fg_buf_done(&why);
+    return !refuses && ing_segments_is_settled(ingester->segments);
+}
+
 /* Long enough that the profiles of many processes share a request and their stacks, and short
  * enough that a dashboard of the target is current. */
 static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;

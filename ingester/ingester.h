@@ -103,6 +103,10 @@ void ing_drain(struct ingester *ingester, uint64_t revision);
  * they are taken. Any thread. Accepts NULL. */
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
+/* Returns true if the ingester takes pushes and answers questions from its whole head. Any
+ * thread. */
+bool ing_is_ready(struct ingester *ingester) fg_must_check;
+
 /* Returns the queues of what is to be forwarded; NULL: there are no targets. It lives as long as
  * the ingester. */
 struct ing_outbox *ing_outbox(struct ingester *ingester);

@@ -111,14 +111,14 @@ FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)
  */
 static const char *const members_keys[] = {"data",         "scratch",       "name", "rpc_listen",
                                            "requests_max", "leave_timeout", NULL};
-static const char *const members_ring_keys[] = {"name",     "zone",      "address", "http",
-                                                "replicas", "allow_new", NULL};
+static const char *const members_ring_keys[] = {"name",     "zone",      "address",          "http",
+                                                "replicas", "allow_new", "maintenance_wait", NULL};
 static const struct fg_conf_other others[] = {
-    {"", members_keys},    {"ring", members_ring_keys}, {"rpc", NULL},
-    {"bucket", NULL},      {"distributor", NULL},       {"scrape", NULL},
-    {"ingester", NULL},    {"ingester.repair", NULL},   {"compactor", NULL},
-    {"querier", NULL},     {"querier.ingesters", NULL}, {"querier.share", NULL},
-    {"query_proxy", NULL}, {"forward", NULL},
+    {"", members_keys},      {"ring", members_ring_keys}, {"rpc", NULL},
+    {"bucket", NULL},        {"distributor", NULL},       {"scrape", NULL},
+    {"ingester", NULL},      {"ingester.repair", NULL},   {"ingester.kubernetes", NULL},
+    {"compactor", NULL},     {"querier", NULL},           {"querier.ingesters", NULL},
+    {"querier.share", NULL}, {"query_proxy", NULL},       {"forward", NULL},
 };
 
 static void make_conf(struct fg_program *program)
@@ -591,6 +591,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
+/* Everything still works, so that operators and peers see how far the service is. */
+static void wind_down(struct fg_program *program)
+{
+    atomic_store(&program->ready, false);
+    if (program->def->wind_down != NULL)
+        program->def->wind_down(program);
+}
+
 /* Stops in the opposite order of the start, which may have failed halfway. */
 static void stop(struct fg_program *program)
 {
@@ -631,9 +639,11 @@ static int run(struct fg_program *program)
 {
     struct fg_err err;
     int signal;
+    bool started;
 
     fg_log_set_level((enum fg_log_level)program->settings.log_level);
-    if (start(program, &err) != FG_OK && program->stop_signal == 0) {
+    started = start(program, &err) == FG_OK;
+    if (!started && program->stop_signal == 0) {
         fg_log_error("could not start", fg_ls("program", program->def->name),
                      fg_ls("err", err.msg));
         stop(program);
@@ -641,6 +651,8 @@ static int run(struct fg_program *program)
     }
     signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
+    if (started)
+        wind_down(program);
     stop(program);
     fg_log_info("stopped", fg_ls("program", program->def->name));
     return 0;

@@ -82,6 +82,9 @@ struct fg_program_def {
     /* Returns true and appends the reason if the service cannot do all of its work although ready()
      * has returned ("joins the ring"). Any thread. NULL: it always can. */
     bool (*unready)(struct fg_program *program, struct fg_buf *why);
+    /* Prepares the stop of a service that has started, while all servers still run; it may take
+     * minutes. NULL: nothing to do. */
+    void (*wind_down)(struct fg_program *program);
     /* Destroys what start() and ready() created, also if they failed halfway. */
     void (*stop)(struct fg_program *program);
 };

@@ -577,6 +577,11 @@ static struct ing_segments_core_status status_of(struct ing_segments *segments)
     return status;
 }
 
+bool ing_segments_is_settled(struct ing_segments *segments)
+{
+    return status_of(segments).settled;
+}
+
 /* ---- life ---- */
 
 static void on_scrape(void *arg)

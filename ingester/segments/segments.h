@@ -68,6 +68,10 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
 enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err) fg_must_check;
 
+/* Returns true if the head has been compared with what the manifest has since the start, or since
+ * segments came and went unseen (settle-on-rejoin): questions are answered from it. Any thread. */
+bool ing_segments_is_settled(struct ing_segments *segments) fg_must_check;
+
 /* Ends all waits of ing_segments_wait() and ing_segments_flush() with FG_E_UNAVAILABLE, also
  * later ones. Any thread. */
 void ing_segments_hurry(struct ing_segments *segments);

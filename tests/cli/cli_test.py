@@ -1259,6 +1259,17 @@ def case_adhoc(cli):
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
 
+def case_canary_through_one_and_ask_another(cli):
+    """Profiles go to the server of --through, questions to that of --ask: of two that do not know each other, all is lost."""
+    with flamegrid.Server() as other:
+        other.start().wait_ready()
+        with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY, ask="http://127.0.0.1:%d" % other.port) as bird:
+            code, counts = bird.finish()
+    check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
+    words = cli.lines("completion", "words", "canary")
+    check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
+
+
 def case_canary_failures(cli):
     cli.bad(2, "--rate 0", "canary", "--rate", "0")
     cli.bad(2, "--rate 5/h", "canary", "--rate", "5/h")
