@@ -104,6 +104,8 @@ CASES = (
     Case("FlamegridRingNotDrained", 150, {"flamegrid_ring_undrained_revisions{@}": "2x200"},
          {"flamegrid_ring_undrained_revisions{@}": "2x110 0 2x90"},
          "Queries ask the owners of 2 older revisions of the ring, as an ingester has not committed what it holds."),
+    Case("FlamegridMaintenanceOverdue", 20, {"flamegrid_ring_maintenance_seconds{@}": "901x60"}, {"flamegrid_ring_maintenance_seconds{@}": "900x60"},
+         "An ingester has been in maintenance for 15m 1s; others wait for it before they stop."),
     Case("FlamegridCallsRefused", 20, {'flamegrid_rpc_refused_total{@,reason="role"}': "0+1x60"},
          {'flamegrid_rpc_refused_total{@,reason="role"}': "9x60"},
          "node-1:5040 refused 10 calls within ten minutes: role.", {**INSTANCE, "reason": "role"}),
