@@ -1030,6 +1030,29 @@ const cases = {
     await card.getByRole("button", { name: "Resume eu/west" }).click();
     await card.getByRole("button", { name: "Pause eu/west" }).waitFor();
     assert.equal((await cells("central"))[6], "0");
+    /* Dropping is asked once more: an address alone changes nothing. */
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    const drop = page.getByRole("dialog", { name: "Drop what is pending for eu/west?" });
+    await drop.getByText(/^1 profile of /).waitFor();
+    await isAccessible(page, "dropping what is pending");
+    await page.goto(page.url());
+    await drop.getByRole("button", { name: "Cancel" }).click();
+    assert.equal((await ask(page, "/api/forward", {})).targets[1].pendingProfiles, 1);
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    await drop.getByRole("button", { name: "Drop", exact: true }).click();
+    await page.getByText("1 profile will not be sent to eu/west").waitFor();
+    await card.getByRole("row", { name: /^eu\/west .* 0 0 B / }).waitFor();
+    /* What a target refuses for good is listed with its reason. */
+    await card.getByRole("button", { name: "1 refused by strict" }).click();
+    const dead = page.getByRole("dialog", { name: "Refused by strict" });
+    const row = dead.getByRole("row", { name: /status 400: no profiles of that kind, please/ });
+    await row.getByText('service_name="shop"').waitFor();
+    await isAccessible(page, "refused profiles");
+    await picture(page, "forwarding-refused");
+    await page.reload();
+    await row.waitFor();
+    await page.keyboard.press("Escape");
+    await page.waitForURL((to) => !to.searchParams.has("form"));
   },
 
   async targets(page) {

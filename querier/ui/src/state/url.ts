@@ -35,7 +35,7 @@ const DEFAULTS = {
   sync: "", // 1: both sides of a comparison are of the same time, and stay so if one of them is moved
   mode: "share",
   pal: "cb",
-  id: "", // an ad hoc profile, a token or a binding
+  id: "", // an ad hoc profile, a token, a binding or a target of forwarding
   other: "", // the one it is compared with
   type: "", // of several in one file
   show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, settings at their default, or functions beyond the first page
