@@ -102,6 +102,9 @@ const cases = {
     await page.getByRole("tab", { name: "curl" }).focus();
     await page.keyboard.press("ArrowRight");
     assert.ok((await page.getByRole("tabpanel").textContent()).includes(`ServerAddress:   "${url}"`));
+    await page.getByRole("tab", { name: "Java" }).click();
+    await page.goto(page.url());
+    await page.getByRole("tab", { name: "Java", selected: true }).waitFor();
     assert.equal((await page.request.post(`${url}/ingest?name=demo.cpu&from=now-10s&until=now`, { data: "main;work 30\n" })).status(), 200);
     await page.getByRole("link", { name: "demo", exact: true }).waitFor();
   },
@@ -308,6 +311,46 @@ const cases = {
     const { from, until: end } = shown(page);
     assert.ok(Number(from) < until && Number(end) <= Date.now(), `${from} ${end}`);
     page.refused = undefined; // an answer of the address before may be cut off
+  },
+
+  /* What is unfolded, ticked, or longer than its first rows is in the address of its page. */
+  async unfolded(page) {
+    await page.goto(at("/status"));
+    const limit = page.getByRole("row", { name: /^limits\.max_query_length / });
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor();
+    await page.waitForURL(/open=limits/);
+    await page.goto(page.url());
+    await limit.waitFor();
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor({ state: "hidden" });
+    await page.waitForURL((to) => !to.searchParams.has("open"));
+
+    await page.goto(at("/labels", { query: SHOP, by: "pod" }));
+    await page.getByRole("button", { name: "The server's own labels, too" }).click();
+    const own = page.getByRole("table", { name: "Labels by number of values" }).getByText("__profile_type__");
+    await own.waitFor();
+    await page.goto(page.url());
+    await own.waitFor();
+
+    const ids = [];
+    for (const name of ["one.folded", "two.folded"]) {
+      const made = await page.request.post(at("/api/adhoc", { name }), { data: "main;work 3\n" });
+      assert.equal(made.status(), 200);
+      ids.push((await made.json()).id);
+    }
+    await page.goto(at("/adhoc", { ticked: ids.join(",") }));
+    await page.getByRole("button", { name: "Compare the two ticked" }).click();
+    await page.waitForURL((to) => to.searchParams.get("id") === ids[0] && to.searchParams.get("other") === ids[1]);
+
+    /* Where a picture is embedded its zoom is in the address, and so in that of the way back. */
+    await page.goto(at("/embed", { query: SHOP }));
+    const picture = page.getByRole("application");
+    await picture.focus();
+    for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    await page.waitForURL(/focus=main/);
+    const back = await page.getByRole("link", { name: "Open in flamegrid" }).getAttribute("href");
+    assert.ok(back.includes("focus=main"), back);
   },
 
   /* What answers are worth is said: sums that do not fit, bars that are not exact, and members that did not answer. */

@@ -52,6 +52,10 @@ const DEFAULTS = {
   who: "", // whose records of the audit
   record: "", // of which kind
   member: "", // of the ring, whose settings are shown; "": those of the program that answers
+  open: "", // parts that are unfolded, joined by commas
+  rowsMax: "", // rows of a table that is longer
+  ticked: "", // ids of ad hoc profiles that are to be compared, joined by commas
+  lang: "", // kind of program whose lines are shown to send the first profile
   rows: "", // of usage: service; "" is days
   idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days

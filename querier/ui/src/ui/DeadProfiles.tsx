@@ -28,13 +28,18 @@ export function DeadRow({ dead, utc }: { dead: Dead; utc: boolean }) {
   const labels = Object.entries(dead.labels ?? {}).map(([name, value]) => ({ name, op: "=" as const, value }));
   return (
     <tr>
-      <td>{dateTime(dead.refusedMs, utc)}</td>
-      <td className="meaning err">{dead.reason}</td>
-      <td className="meaning">
-        {labels.length > 0 ? <code>{formatSelector(labels)}</code> : "no longer known"} <small>{dead.profileId}</small>
+      <td className="when">{dateTime(dead.refusedMs, utc)}</td>
+      <td>
+        <span className="err">{dead.reason}</span>
+        <br />
+        {labels.length > 0 ? <code>{formatSelector(labels)}</code> : "of a series that this server no longer knows"}
+        <br />
+        <small>
+          {dead.profileTimeMs === undefined ? "" : `of ${dateTime(dead.profileTimeMs, utc)}, `}
+          {dead.profileId === undefined ? "not readable" : `id ${dead.profileId}`}
+        </small>
       </td>
       <td>{dead.tenant ?? "–"}</td>
-      <td>{dead.profileTimeMs === undefined ? "–" : dateTime(dead.profileTimeMs, utc)}</td>
       <td className="n">{dead.bytes === undefined ? "–" : formatValue(dead.bytes, "bytes")}</td>
     </tr>
   );
@@ -61,14 +66,12 @@ export function DeadProfiles({ target, onClose }: { target: string; onClose: () 
       {pages.data !== undefined && all.length === 0 && <p>The target has refused nothing for good.</p>}
       {all.length > 0 && (
         <Scroll label="Refused profiles">
-          <table className="plain">
+          <table className="plain dead">
             <thead>
               <tr>
                 <th scope="col">Refused</th>
-                <th scope="col">Reason</th>
-                <th scope="col">Profile</th>
+                <th scope="col">Reason and profile</th>
                 <th scope="col">Tenant</th>
-                <th scope="col">Of</th>
                 <th scope="col" className="n">
                   Size
                 </th>
