@@ -157,6 +157,34 @@ const cases = {
     );
   },
 
+  /* What a row of the table offers without a right button, and by keys; and the time before is a click away. */
+  async rows(page) {
+    await explore(page, { view: "table" });
+    const row = card(page).getByRole("row", { name: /^hash/ });
+    await row.hover();
+    await row.getByRole("button", { name: "Actions for hash" }).click();
+    await page.getByRole("menuitem", { name: "Sandwich: callers and callees" }).click();
+    await page.getByRole("application", { name: /^Callers/ }).waitFor();
+    assert.deepEqual([shown(page).view, shown(page).fn, shown(page).q], ["sandwich", "hash", undefined]);
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "sort", exact: true }).focus();
+    await page.keyboard.press("s");
+    await page.waitForURL((to) => to.searchParams.get("fn") === "sort");
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "work", exact: true }).focus();
+    await page.keyboard.press("o");
+    await page.getByRole("dialog", { name: "Source and lines" }).getByText("work", { exact: true }).waitFor();
+    const until = Math.round(Date.now() / 1000) * 1000;
+    await explore(page, { from: String(until - 1800e3), until: String(until) });
+    await page.getByRole("link", { name: "Compare with the previous 30 min" }).click();
+    await page.waitForURL(/\/diff\?/);
+    const { leftFrom, leftUntil, rightFrom, rightUntil, leftQuery } = shown(page);
+    assert.deepEqual([leftFrom, leftUntil, rightFrom, rightUntil].map(Number), [3600e3, 1800e3, 1800e3, 0].map((ago) => until - ago));
+    assert.equal(leftQuery, SHOP);
+    await page.getByRole("region", { name: "Baseline", exact: true }).waitFor();
+    page.refused = undefined; // an answer of the page before may be cut off
+  },
+
   /* Zoom, search and menu by mouse and by keys; the address follows, and gives the same again. */
   async "flame graph"(page) {
     await explore(page);
