@@ -521,14 +521,20 @@ static bool is_denied(void *arg, unsigned target)
     return ing_sender_is_denied(arg, target);
 }
 
+static bool is_unread(void *arg, unsigned target)
+{
+    return ing_sender_is_unread(arg, target);
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
-                                  struct fg_err *err)
+                                  const struct ing_past *past, struct fg_err *err)
 {
     ingester->sender = ing_sender_create(&(struct ing_sender_config){
         .common = ing_parcel_common(ingester),
         .targets = targets,
         .bodies = bodies,
+        .past = past,
         .registry = ingester->registry,
         .clock = ingester->clock,
         .definition_cache_max = definition_cache_max,
@@ -540,11 +546,17 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
         &(struct ing_forward_conditions_config){
             .outbox = ingester->outbox,
             .denied = is_denied,
+            .unread = is_unread,
             .arg = ingester->sender,
             .conditions = ingester->conditions,
             .clock = ingester->clock,
         },
         &ingester->forward_conditions, err);
+}
+
+bool ing_can_resend(const struct ingester *ingester)
+{
+    return ingester->sender != NULL && ing_sender_can_resend(ingester->sender);
 }
 
 void ing_stop_forwarding(struct ingester *ingester)

@@ -119,12 +119,15 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester);
 
 /*
  * Starts to forward. targets: those of config->forward, in the same order; borrowed, as `bodies`,
- * the budget for answers. definition_cache_max: stacks that are remembered of all targets. Once.
- * FG_E_LIMIT: no more threads.
+ * the budget for answers, and `past`, what can be resent (NULL: nothing). definition_cache_max:
+ * stacks that are remembered of all targets. Once. FG_E_LIMIT: no more threads.
  */
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
-                                  struct fg_err *err) fg_must_check;
+                                  const struct ing_past *past, struct fg_err *err) fg_must_check;
+
+/* Returns true if profiles can be resent to the targets of this ingester. */
+bool ing_can_resend(const struct ingester *ingester);
 
 /* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
 void ing_stop_forwarding(struct ingester *ingester);

@@ -379,6 +379,27 @@ static bool is_unready(void *arg, struct fg_buf *why)
     return program->def->unready != NULL && program->def->unready(program, why);
 }
 
+/* What `systemctl status` shows: the first line of GET /ready, and the conditions that hold. */
+static void put_status(void *arg, struct fg_buf *out)
+{
+    struct fg_program *program = arg;
+
+    if (!is_unready(program, out))
+        fg_buf_puts(out, "ready");
+    fg_buf_putc(out, '\n');
+    fg_conditions_write(program->conditions, out);
+}
+
+/* The manager's socket is no part of our work: a program that cannot reach it goes on. */
+static void tell(struct fg_program *program, const char *lines)
+{
+    struct fg_err err;
+
+    if (fg_notify_send(&program->notify, lines, &err) != FG_OK)
+        fg_log_warn("the service manager was not told", fg_ls("lines", lines),
+                    fg_ls("err", err.msg));
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -442,12 +463,14 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    program->routes = (struct fg_program_routes){.program = program->def->name,
-                                                 .access = program->access,
-                                                 .conf = &program->conf,
-                                                 .conditions = program->conditions,
-                                                 .unready = is_unready,
-                                                 .arg = program};
+    program->routes =
+        (struct fg_program_routes){.program = program->def->name,
+                                   .access = program->access,
+                                   .conf = &program->conf,
+                                   .conditions = program->conditions,
+                                   .started_ms = fg_wall_ns(program->clock) / FG_MS_NS,
+                                   .unready = is_unready,
+                                   .arg = program};
     fg_program_routes_add(&program->routes, program->http, program->admin);
     fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
@@ -457,7 +480,13 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                          .work = program->work,
                          .small = program->def->small};
     fg_trim_start(program->trim);
-    return FG_OK;
+    return fg_watchdog_create(&(struct fg_watchdog_config){.notify = &program->notify,
+                                                           .loops = program->loops,
+                                                           .n_loops = program->n_loops,
+                                                           .work = program->work,
+                                                           .put_status = put_status,
+                                                           .arg = program},
+                              &program->watchdog, err);
 }
 
 /* Follows from the port of `listen`, so that several programs on one machine have different ones.
@@ -514,6 +543,63 @@ void fg_program_stop_access(struct fg_program *program)
 {
     fg_access_unfollow(program->access);
     fg_audit_close(program->audit);
+}
+
+/* The host's name and the port tell programs apart that share a machine. */
+static enum fg_code default_presence_name(const struct fg_program *program,
+                                          char out[FG_MEMBER_NAME_MAX_BYTES + 1],
+                                          struct fg_err *err)
+{
+    char *host = fg_calloc(1, 1);
+    enum fg_code code = fg_conf_default_host(&host, "the name of this host", err);
+    int len = code == FG_OK ? snprintf(out, FG_MEMBER_NAME_MAX_BYTES + 1, "%s_%u", host,
+                                       fg_http_server_port(program->http))
+                            : 0;
+
+    free(host);
+    if (len > FG_MEMBER_NAME_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "the name of this host is too long");
+    return code;
+}
+
+static enum fg_code create_presence(struct fg_program *program, struct fg_bucket *bucket,
+                                    const char *role, const char *name, struct fg_err *err)
+{
+    struct fg_presence_name full = {.started_ms = program->routes.started_ms};
+    struct fg_buf content;
+    enum fg_code code = FG_OK;
+
+    (void)snprintf(full.role, sizeof full.role, "%s", role);
+    (void)snprintf(full.version, sizeof full.version, "%s", fg_program_version());
+    (void)snprintf(full.revision, sizeof full.revision, "%s", fg_program_revision());
+    if (name == NULL)
+        code = default_presence_name(program, full.name, err);
+    else
+        (void)snprintf(full.name, sizeof full.name, "%s", name);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&content, FG_PRESENCE_CONTENT_MAX_BYTES);
+    fg_program_routes_write_settings(&program->routes, NULL, NULL, &content);
+    code = fg_presence_create(bucket, program->clock, &full, fg_buf_slice(&content),
+                              &program->presence, err);
+    fg_buf_done(&content);
+    return code == FG_OK ? fg_presence_start(program->presence, err) : code;
+}
+
+void fg_program_announce(struct fg_program *program, struct fg_bucket *bucket, const char *role,
+                         const char *name)
+{
+    struct fg_err err;
+
+    if (create_presence(program, bucket, role, name, &err) != FG_OK)
+        fg_log_warn("presence not written, the status page does not show this process",
+                    fg_ls("err", err.msg));
+}
+
+void fg_program_unannounce(struct fg_program *program)
+{
+    fg_presence_stop(program->presence);
+    fg_presence_destroy(fg_take(program->presence));
 }
 
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
@@ -626,6 +712,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
      * /healthz and /ready answer while the bucket is awaited. */
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
+    tell(program, "READY=1");
     return FG_OK;
 }
 
@@ -650,7 +737,9 @@ static void stop(struct fg_program *program)
     if (program->trim != NULL)
         fg_trim_stop(program->trim);
     /* Then the service, and the workers after it: its last jobs run on them. */
+    fg_watchdog_hush(program->watchdog);
     program->def->stop(program);
+    fg_watchdog_destroy(program->watchdog);
     fg_work_destroy(program->work);
     fg_metrics_page_destroy(program->metrics_page);
     free(program->trim);
@@ -680,6 +769,8 @@ static int run(struct fg_program *program)
     bool started;
 
     fg_log_set_level((enum fg_log_level)program->settings.log_level);
+    if (fg_notify_init(&program->notify, &err) != FG_OK)
+        fg_log_warn("the service manager is not told how the program is", fg_ls("err", err.msg));
     started = start(program, &err) == FG_OK;
     if (!started && program->stop_signal == 0) {
         fg_log_error("could not start", fg_ls("program", program->def->name),
@@ -689,6 +780,7 @@ static int run(struct fg_program *program)
     }
     signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
+    tell(program, "STOPPING=1");
     if (started)
         wind_down(program);
     stop(program);

@@ -17,6 +17,9 @@
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked; also at /api/v1/status/config
  *
+ * A service manager that sets NOTIFY_SOCKET is told when the program is ready and when it stops,
+ * how it is, and that its loops and workers move (watchdog.h).
+ *
  * Shutdown (SIGTERM, SIGINT): /ready answers 503, listeners close, received requests are answered,
  * stop() takes the service down, and the program exits with 0.
  */
@@ -33,7 +36,9 @@
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
+#include "common/program/presence.h"
 #include "common/program/program_routes.h"
+#include "common/program/watchdog.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -131,7 +136,10 @@ struct fg_program {
     struct fg_http_server *admin;                /* for operators: what they ask of it */
     struct fg_metrics_page *metrics_page;
     struct fg_program_routes routes;
+    struct fg_presence *presence; /* NULL: nobody is told */
     struct fg_trim *trim;
+    struct fg_notify notify; /* the service manager that started the program */
+    struct fg_watchdog *watchdog;
     struct fg_tenants *tenants;
     /* Decides who may do what, and records it: fg_program_start_access(). */
     struct fg_access *access;
@@ -191,6 +199,17 @@ enum fg_code fg_program_start_access(struct fg_program *program, struct fg_bucke
                                      const char *data, struct fg_err *err) fg_must_check;
 /* Ends both. Does nothing if they were not started. */
 void fg_program_stop_access(struct fg_program *program);
+
+/*
+ * Tells the status page of the cluster that this process is there, and its settings, by an object
+ * in the bucket (presence.h). role: "distributor". name: unique in its role; NULL: made of the
+ * host's name and the port of `listen`. A failure is logged: nothing depends on it. From ready();
+ * fg_program_unannounce() ends it, in stop() before the bucket is closed, and does nothing if it
+ * was not begun.
+ */
+void fg_program_announce(struct fg_program *program, struct fg_bucket *bucket, const char *role,
+                         const char *name);
+void fg_program_unannounce(struct fg_program *program);
 
 /* Returns what the HTTP interface to tenants and tokens takes from a program. The service keeps it.
  */

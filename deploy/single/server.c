@@ -3,6 +3,7 @@
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 #include "deploy/single/agent.h"
+#include "deploy/single/past.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scrape_manager.h"
 #include "ingester/forward/routes.h"
@@ -67,6 +68,7 @@ struct server {
     struct ingester *ingester;
     struct ing_routes ingester_routes;
     struct ing_forward_routes forward_routes;
+    struct single_past *past; /* what forwarding may resend */
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
@@ -390,10 +392,13 @@ static enum fg_code start_agent(struct fg_program *program, struct fg_err *err)
 static enum fg_code start_forwarding(struct server *server, struct fg_program *program,
                                      struct fg_err *err)
 {
-    if (server->forward_targets->n > 0 &&
-        ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
-                             distributor_settings.definition_cache_max, err) != FG_OK)
-        return err->code;
+    if (server->forward_targets->n > 0) {
+        server->past = single_past_create(server->ingester, server->bucket, &single_querier);
+        if (ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
+                                 distributor_settings.definition_cache_max,
+                                 single_past_reader(server->past), err) != FG_OK)
+            return err->code;
+    }
     atomic_store(&server->forward_routes.ingester, server->ingester);
     return FG_OK;
 }
@@ -452,6 +457,7 @@ static void stop(struct fg_program *program)
     cmp_destroy(server->compactor);
     /* Before the peers, whose calls it waits for. */
     qry_destroy(server->querier);
+    single_past_destroy(server->past);
     fg_disk_cache_close(server->disk);
     if (server->distributor != NULL)
         dist_stop(server->distributor);
