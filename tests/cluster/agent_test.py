@@ -213,6 +213,17 @@ def without_targets():
         check("forward: {targets: [{name: central, url: 'https://profiles.example'}]}" in agent.log(), "%s", agent.log_tail())
 
 
+def without_a_past():
+    """There are no blocks to send once more: a resend is refused, and so is a target that wants the past."""
+    with flamegrid.Agent(*targets(target(flamegrid.free_port(), since="now-24h"))) as agent:
+        agent.start()
+        check(agent.wait() == 1 and "target central: since: an agent keeps nothing" in agent.log(), "%s", agent.log_tail())
+        agent.arguments = targets(target(flamegrid.free_port()))
+        agent.start().wait_ready()
+        status, answer = flamegrid.Client(agent.port).send("POST", "/api/forward/central/resend?from=now-1h&until=now", headers=flamegrid.ACTION)
+        check(status == 400 and b"keeps no blocks" in answer, "%d %s", status, answer)
+
+
 def encrypted(seed):
     """The queue of an agent with encryption.mode is not readable on disk, and is sent after a restart."""
     ledger = Ledger(seed)
@@ -387,6 +398,7 @@ def main():
     tally.run("agent: the example of a DaemonSet", daemonset)
     tally.run("agent: the manual's defaults", documented_defaults)
     tally.run("agent: no targets", without_targets)
+    tally.run("agent: no past", without_a_past)
     tally.run("agent: a full queue refuses", full_queue)
     tally.run("agent: an encrypted queue", encrypted, arguments.seed)
     tally.run("agent: from a server to an agent and back", from_server_to_agent_and_back, arguments.seed)
