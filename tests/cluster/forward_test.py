@@ -7,6 +7,7 @@ Clients push to a node and keep a ledger (tests/lib/ledger.py). The node forward
 """
 
 import contextlib
+import gzip
 import http.server
 import json
 import os
@@ -415,7 +416,7 @@ def read_pushes(bodies):
             labels = [(members(label, 1)[0].decode(), members(label, 2)[0].decode()) for label in members(series, 1)]
             profiles = [members(sample, 1)[0] for sample in members(series, 2)]
             flamegrid.check(len(profiles) == 1, "%d profiles in one request", len(profiles))
-            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(profiles[0]))
+            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(gzip.decompress(profiles[0])))
     return read
 
 
