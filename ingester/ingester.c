@@ -10,6 +10,7 @@
 #include "common/runtime/log.h"
 #include "ingester/forward/conditions.h"
 #include "ingester/group_commit.h"
+#include "ingester/head_mode.h"
 #include "ingester/meeting.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
@@ -234,12 +235,13 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
 {
     const struct ing_settings *settings = config->settings;
 
-    ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
-        .bucket = config->bucket,
-        .clock = config->clock,
-        .registry = config->registry,
-        .cache_max_bytes = settings->late_cache_max_bytes,
-    });
+    if (config->bucket != NULL) /* without one there is nothing to look up */
+        ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
+            .bucket = config->bucket,
+            .clock = config->clock,
+            .registry = config->registry,
+            .cache_max_bytes = settings->late_cache_max_bytes,
+        });
     if (ing_segments_create(
             &(struct ing_segments_config){
                 .settings = config->segments,
@@ -302,6 +304,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
             FG_OK ||
         ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                              &ingester->damage, &ingester->chunks, err) != FG_OK ||
+        ing_head_mode_set(config->store, ingester->chunks, config->bucket == NULL, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
@@ -486,6 +489,17 @@ void ing_drain(struct ingester *ingester, uint64_t revision)
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 {
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
+}
+
+bool ing_is_ready(struct ingester *ingester)
+{
+    struct fg_buf why;
+    bool refuses;
+
+    fg_buf_init(&why, 4096); /* a sentence, which nobody reads here */
+    refuses = ing_refuses(ingester, &why);
+    fg_buf_done(&why);
+    return !refuses && ing_segments_is_settled(ingester->segments);
 }
 
 /* Long enough that the profiles of many processes share a request and their stacks, and short

@@ -49,6 +49,11 @@ enum {
 /* How long entries that were refused for good are kept for inspection. */
 #define OUTBOX_DEAD_KEPT_NS (24 * FG_HOUR_NS)
 
+/* When a push that a full queue refuses may come again. Room comes with the next request that the
+ * target answers, and as long as it is away these are up to half a minute apart: sooner would be
+ * refused again, and much later would leave the queue idle. */
+enum { OUTBOX_FULL_RETRY_S = 15 };
+
 enum ing_outbox_when_full {
     OUTBOX_DROP,   /* the oldest spans that are not taken go, and are counted */
     OUTBOX_REFUSE, /* pushes of tenants that the target wants get FG_E_LIMIT */

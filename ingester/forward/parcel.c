@@ -684,8 +684,10 @@ static enum fg_code make_page_batch(struct ing_parcel *parcel, struct ing_parcel
 static enum fg_code make_batch(struct ing_parcel *parcel, struct ing_export_profile *profiles,
                                size_t n, struct fg_err *err)
 {
+    /* Columns and stacks are many times what is sent of them, and not needed until the answer. */
+    fg_auto(fg_arena) *columns = fg_arena_create(ROUND_MAX_BYTES);
     const struct ing_export_from from = {
-        .dicts = parcel->common->dicts, .arena = parcel->round_arena, .choose = choose_stacks};
+        .dicts = parcel->common->dicts, .arena = columns, .choose = choose_stacks};
     size_t n_batches = parcel->n_batches, n_sent = parcel->n_sent;
 
     if (profiles[0].series == NULL)

@@ -36,6 +36,7 @@ static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * F
 #define FORWARD_METRICS(M)                                                                         \
     M(GAUGE, FORWARD_PENDING, "flamegrid_forward_pending_profiles{target=\"%s\"}", "Profiles that wait for a target of forwarding, with those that are being sent") \
     M(GAUGE, FORWARD_PENDING_BYTES, "flamegrid_forward_pending_bytes{target=\"%s\"}", "Size on disk of profiles that wait for a target of forwarding") \
+    M(GAUGE, FORWARD_QUEUE_MAX, "flamegrid_forward_queue_max_bytes{target=\"%s\"}", "The target's queue_max_bytes") \
     M(FRACTION, FORWARD_OLDEST, "flamegrid_forward_oldest_pending_seconds{target=\"%s\"}", "Time since the oldest pending profile was received; 0: none is pending") \
     M(GAUGE, FORWARD_DEAD, "flamegrid_forward_dead_profiles{target=\"%s\"}", "Profiles that a target refused for good, kept for 24 hours") \
     M(GAUGE, FORWARD_PAUSED, "flamegrid_forward_paused{target=\"%s\"}", "1 if an operator has paused the target, or the target refuses our credentials") \
@@ -935,6 +936,7 @@ static void on_scrape(void *arg)
 
         fg_metric_set(target->metrics, FORWARD_PENDING, (int64_t)numbers.pending_profiles);
         fg_metric_set(target->metrics, FORWARD_PENDING_BYTES, (int64_t)numbers.pending_bytes);
+        fg_metric_set(target->metrics, FORWARD_QUEUE_MAX, (int64_t)numbers.queue_max_bytes);
         fg_metric_set_fraction(
             target->metrics, FORWARD_OLDEST,
             numbers.oldest_wall_ns == 0 ? 0 : FG_MAX(now_ns - numbers.oldest_wall_ns, INT64_C(0)));

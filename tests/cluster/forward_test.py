@@ -115,7 +115,7 @@ def canary_through(seed):
     rng = random.Random(seed)
     with pair() as (node, link, there):
         with Canary("http://127.0.0.1:%d" % node.port, "--for", "15s", "--lag", "20s", "--rate", "40/s",
-                    query_url="http://127.0.0.1:%d" % there.port) as canary:
+                    ask="http://127.0.0.1:%d" % there.port) as canary:
             canary.wait_started()
             for _ in range(2):
                 time.sleep(rng.uniform(1, 3))

@@ -145,8 +145,15 @@ static void read_batch(struct parcel_run *run, const Forward__V1__Batch *head,
     run->batches[b].n_defined = 0;
     for (uint32_t i = 0; i < wire.n_stacks; i++)
         run->batches[b].n_defined += wire.stacks[i].locations != NULL;
-    for (uint32_t i = 0; i < wire.n_profiles; i++)
-        run->batches[b].ids[i] = wire.profiles[i].id;
+    run->batches[b].spans = 0;
+    for (uint32_t i = 0; i < wire.n_profiles; i++) {
+        const struct fg_profile *profile = &wire.profiles[i];
+
+        run->batches[b].ids[i] = profile->id;
+        for (uint32_t k = 0; k < profile->n_links; k++)
+            run->batches[b].spans +=
+                profile->links[k].span_id * (uint64_t)profile->values[profile->links[k].sample];
+    }
     run->n_profiles += wire.n_profiles;
     fg_wire_batch_done(&wire);
 }

@@ -25,6 +25,7 @@ struct parcel_run {
         uint32_t n, n_stacks, n_defined;
         struct fg_id ids[PARCEL_IDS_MAX];
         uint64_t sizes;
+        uint64_t spans; /* sum of each span times the first value of its sample */
     } batches[PARCEL_BATCHES_MAX];
     size_t n_batches, n_profiles;
     size_t n_via; /* ids of stores */

@@ -108,6 +108,34 @@ static void stacks_are_defined_once(void **state)
     parcel_run_close(&run);
 }
 
+/* The head stores samples by their stacks, in the order in which these came first: here the other
+ * way round than in the profile. The request is read by the decoder that the target has. */
+static void spans_are_sent_whatever_the_order_of_samples(void **state)
+{
+    static const struct head_sample samples[] = {
+        {"a;d", {1, 10}, 7}, {"a;c", {2, 20}, 0}, {"a;b", {3, 30}, 5}, {"a;b;c", {4, 40}, 6}};
+    static const struct head_sample before[] = {{"a;b;c", {1, 1}, 0}, {"a;c", {1, 1}, 0}};
+    Forward__V1__Result result = parcel_run_stored(2);
+    struct head_profile profile = parcel_run_profile(0);
+    struct parcel_run run;
+
+    (void)state;
+    open_run(&run, "", 0);
+    profile.samples = before;
+    profile.n_samples = FG_COUNT(before);
+    (void)parcel_run_store(&run, &profile);
+    profile.time_ns += FG_SECOND_NS;
+    profile.samples = samples;
+    profile.n_samples = FG_COUNT(samples);
+    (void)parcel_run_store(&run, &profile);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.batches[0].n, 2);
+    assert_int_equal(run.batches[0].spans, 7 * 1 + 5 * 3 + 6 * 4);
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    end_with(&run, 2, 0, 0);
+}
+
 static Forward__V1__Refusal refusal_of(uint32_t profile, char *message)
 {
     Forward__V1__Refusal refusal = FORWARD__V1__REFUSAL__INIT;
@@ -1245,6 +1273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_stored_or_known_is_done),
         cmocka_unit_test(stacks_are_defined_once),
+        cmocka_unit_test(spans_are_sent_whatever_the_order_of_samples),
         cmocka_unit_test(refused_ones_are_dead_with_the_reason),
         cmocka_unit_test(definitions_that_are_asked_for_are_sent),
         cmocka_unit_test(target_that_asks_twice_is_left_alone),
