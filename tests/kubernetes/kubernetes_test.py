@@ -55,7 +55,7 @@ class Chart:
 
 
 def find(things, kind, component):
-    found = [thing for thing in things if thing["kind"] == kind and thing["metadata"]["labels"]["app.kubernetes.io/component"] == component]
+    found = [thing for thing in things if thing["kind"] == kind and rules.component_of(thing) == component]
     check(len(found) == 1, "%d objects %s of %s", len(found), kind, component)
     return found[0]
 
@@ -170,8 +170,8 @@ def case_overlay_and_examples(chart):
 
 def allowed(things):
     """(from, to, port) that network policies allow among the parts, for callers and for the called."""
-    parts = {work["metadata"]["labels"]["app.kubernetes.io/component"]: work for work in rules.workloads(things)}
-    policies = {thing["metadata"]["labels"]["app.kubernetes.io/component"]: thing["spec"] for thing in things if thing["kind"] == "NetworkPolicy"}
+    parts = {rules.component_of(work): work for work in rules.workloads(things)}
+    policies = {rules.component_of(thing): thing["spec"] for thing in things if thing["kind"] == "NetworkPolicy"}
     flows = set()
 
     def selected(peers, labels):
@@ -250,9 +250,13 @@ def case_zones(chart):
     check([work["metadata"]["name"] for work in sets] == ["fg-flamegrid-ingester-%s" % zone for zone in "abc"], "%s", sets)
     for zone, work in zip("abc", sets):
         pod = rules.pod_of(work)["spec"]
-        check(pod["nodeSelector"] == {"topology.kubernetes.io/zone": zone} and work["spec"]["updateStrategy"] == {"type": "OnDelete"}, "%s", zone)
+        check(pod["nodeSelector"] == {"topology.kubernetes.io/zone": zone}, "%s", zone)
         check({"name": "FG_RING_ZONE", "value": zone} in pod["containers"][0]["env"], "%s", zone)
+        check({"name": "FG_INGESTER_KUBERNETES_STATEFULSET", "value": work["metadata"]["name"]} in pod["containers"][0]["env"], "%s", zone)
         check(work["spec"]["selector"]["matchLabels"]["flamegrid/zone"] == zone, "%s", zone)
+    role = find(things, "Role", "ingester")
+    check(role["rules"] == [{"apiGroups": ["apps"], "resources": ["statefulsets"], "resourceNames": [work["metadata"]["name"] for work in sets],
+                             "verbs": ["get"]}], "%s", role)
     variables = {variable["name"]: variable for variable in rules.containers_of(find(chart.objects("cluster", 35), "StatefulSet", "ingester"))[0]["env"]}
     check(variables["FG_RING_ZONE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['topology.kubernetes.io/zone']", "%s", variables)
     variables = rules.containers_of(find(chart.objects("cluster", 34), "StatefulSet", "ingester"))[0]["env"]
@@ -301,12 +305,12 @@ def case_routes_agree_with_the_programs(chart):
 # ---- our programs ----
 
 def case_programs_accept(chart, name):
-    """Each part starts with its file as far as it can without the network: the address to listen at is wrong, nothing else."""
+    """Each part reads its file, opens its secrets, and fails at the address to listen at, which is wrong, and at nothing else."""
     things = chart.objects(name)
     with tempfile.TemporaryDirectory() as folder:
         secrets = pods.Secrets(folder)
         for work in rules.workloads(things):
-            part = work["metadata"]["labels"]["app.kubernetes.io/component"]
+            part = rules.component_of(work)
             if part == "canary":
                 continue
             said = secrets.try_start(part, find(things, "ConfigMap", part)["data"]["flamegrid.yaml"], rules.containers_of(work)[0]["command"])
