@@ -263,6 +263,27 @@ def case_zones(chart):
     check("FG_RING_ZONE" not in [variable["name"] for variable in variables], "%s", variables)
 
 
+def case_rules_and_dashboards_are_there(chart):
+    """Each file of rules is an object with the same groups, each dashboard is one that Grafana finds."""
+    things = chart.objects("monitoring")
+    for kind, folder, end in (("PrometheusRule", "prometheus", ".yaml"), ("ConfigMap", "dashboards", ".json")):
+        found = {thing["metadata"]["name"]: thing for thing in things if thing["kind"] == kind and thing["metadata"]["labels"]["app.kubernetes.io/component"]
+                 in ("rules", "dashboards")}
+        paths = glob.glob(os.path.join(tools.CHART, "files", folder, "*" + end))
+        check(len(found) == len(paths), "%s of %s", sorted(found), paths)
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            name = os.path.basename(path)
+            if kind == "PrometheusRule":
+                thing = found["fg-flamegrid-" + name[:-len(end)]]
+                check(thing["spec"] == yaml.safe_load(text) and thing["spec"]["groups"] and thing["metadata"]["labels"]["release"] == "prometheus", "%s", name)
+            else:
+                thing = found["fg-flamegrid-dashboard-" + name[:-len(end)]]
+                check(json.loads(thing["data"][name]) == json.loads(text) and thing["metadata"]["labels"]["grafana_dashboard"] == "1", "%s", name)
+    check(any(thing["kind"] == "PrometheusRule" for thing in things), "no rules")
+
+
 def case_images(chart):
     things = chart.objects("names")
     images = {rules.containers_of(work)[0]["image"] for work in rules.workloads(things)}
@@ -401,7 +422,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_settings_come_in_order, case_zones, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:
