@@ -106,9 +106,10 @@ class Secrets:
         with open(os.path.join(self.folder, "tenants.yaml"), "w", encoding="utf-8") as file:
             file.write("overrides: {}\n")
         check(command[-2:] == ["--config", "/etc/flamegrid/flamegrid.yaml"], "%s", command)
-        done = subprocess.run([os.path.join(PROGRAMS, os.path.basename(command[0])), *command[1:-1], path, "--listen", NOWHERE], capture_output=True, text=True,
-                              timeout=60, env=environment(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", FG_RING_NAME="i-0",
-                                                          FG_RING_ADDRESS="tls+tcp://i-0.example:4101"), cwd=self.folder)
+        # What Kubernetes and workload identity give each pod.
+        given = environment(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT="1")
+        done = subprocess.run([os.path.join(PROGRAMS, os.path.basename(command[0])), *command[1:-1], path, "--listen", NOWHERE], capture_output=True,
+                              text=True, timeout=60, env=given, cwd=self.folder)
         check(done.returncode == 1, "exit code %d: %s", done.returncode, done.stderr)
         return done.stderr
 
