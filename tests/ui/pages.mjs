@@ -192,6 +192,75 @@ const cases = {
     await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "hash" }).waitFor();
   },
 
+  /* A bar without its siblings, and only stacks with a function: by the menu and by keys; the table follows. */
+  async "parts of a flame graph"(page) {
+    const zoom = page.getByRole("navigation", { name: "Zoom" });
+    const hasFrames = (count) => page.waitForFunction((text) => document.querySelector(".fg-flame")?.ariaLabel.includes(text), `, ${count} frames`);
+    await explore(page);
+    await hasFrames(6); // total, main, idle, work, hash, sort
+    await flame(page).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "c"]) await page.keyboard.press(key); // work, which has idle at its side
+    await page.waitForURL(/alone=/);
+    await page.goto(page.url());
+    await settled(page);
+    await flame(page).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+    await page.locator(".fg-flame-live").getByText("… 1 sibling, level 3, total 1.12 s, 4.76%").waitFor();
+    await isAccessible(page, "collapsed siblings");
+    await page.keyboard.press("m");
+    await page.getByRole("menuitem", { name: "Show all siblings" }).click();
+    await page.waitForURL((to) => !to.searchParams.has("alone"));
+
+    await page.goto(at("/", { query: SHOP, having: "sort" }));
+    await settled(page);
+    await hasFrames(4);
+    assert.deepEqual(await table(page), [
+      ["sort", "100%", "100%"],
+      ["main", "0%", "100%"],
+      ["work", "0%", "100%"],
+    ]);
+    assert.ok((await zoom.textContent()).includes("100% of total"), await zoom.textContent());
+    await isAccessible(page, "a filter of stacks");
+    await page.getByRole("button", { name: "Remove the filter sort" }).click();
+    await hasFrames(6);
+    await card(page).getByRole("button", { name: "hash", exact: true }).click({ button: "right" });
+    await page.getByRole("menuitemcheckbox", { name: /^Use as filter/ }).click();
+    await hasFrames(4);
+    assert.equal(shown(page).having, "hash");
+    /* Where it is embedded, it is the same. */
+    await page.goto(at("/embed", { query: SHOP, having: "hash" }));
+    await hasFrames(4);
+  },
+
+  /* Lines of a function with what they cost, and links to where the labels of its profiles say that the source is. */
+  async "source of a function"(page) {
+    const dialog = page.getByRole("dialog", { name: "Source and lines" });
+    await page.goto(at("/", { query: `${CPU}{service_name="linked"}`, view: "table", source: "work" }));
+    const link = dialog.getByRole("link", { name: "api/get.go:12" });
+    await link.waitFor();
+    assert.equal(await link.getAttribute("href"), "https://github.com/acme/shop/blob/3f2a/services/api/get.go#L12");
+    assert.deepEqual([await link.getAttribute("target"), await link.getAttribute("rel")], ["_blank", "noopener noreferrer"]);
+    const rows = await dialog.locator("tbody tr").allTextContents();
+    assert.deepEqual(
+      rows.map((row) => row.replace(/\s/g, " ")), // between a number and its unit is a space of its own kind
+      ["api/get.go:1270 ms90 ms90.00%", "api/get.go:1410 ms10 ms10.00%"],
+    );
+    await isAccessible(page, "source of a function");
+    await picture(page, "source");
+    await page.keyboard.press("Escape");
+    await page.waitForURL((to) => !to.searchParams.has("source"));
+    await page.getByRole("button", { name: "work", exact: true }).click({ button: "right" });
+    await page.getByRole("menuitem", { name: "Source and lines" }).click();
+    await link.waitFor();
+    /* A label that is no address of the web is none, and a service without labels says what is missing. */
+    await page.goto(at("/", { query: `${CPU}{service_name="hostile"}`, source: "work" }));
+    await dialog.getByText("api/get.go:12").waitFor();
+    await dialog.getByText(/^No file of this function is in/).waitFor();
+    assert.equal(await dialog.getByRole("link").count(), 0);
+    await page.goto(at("/", { query: SHOP, source: "hash" }));
+    await dialog.getByText(/label service_repository/).waitFor();
+  },
+
   /* Each state from its address alone, and a look at it changes no address. */
   async states(page) {
     const until = Date.now();
@@ -208,6 +277,9 @@ const cases = {
       [{ color: "function" }, () => page.getByRole("button", { name: "Colours: Function" })],
       [{ group: "package" }, () => page.getByRole("button", { name: "Group •" })],
       [{ only: "main" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ having: "sort" }, () => page.getByRole("navigation", { name: "Zoom" }).getByText("only stacks with sort")],
+      [{ alone: "main\x1fwork\x1fhash\x1f00000000" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ source: "hash" }, () => page.getByRole("dialog", { name: "Source and lines" }).getByText("hash", { exact: true })],
       [{ show: "all" }, () => summary(page).getByText("functions")],
       [{ group: "recursion", min: "0.01" }, () => flame(page)],
       [{ site: "main\x1fwork" }, () => page.getByRole("button", { name: "only through work" })],
@@ -818,11 +890,21 @@ const cases = {
     }
     await settings.getByRole("button", { name: "Settings of: This program" }).click();
     await page.getByRole("menuitemcheckbox", { name: /^ingester-1/ }).click();
-    await settings.getByText("of flamegrid-ingester;").waitFor();
+    await settings.getByText("of flamegrid-ingester").waitFor();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
     assert.equal(shown(page).member, "ingester-1");
     await page.reload();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
+    /* Those that nobody can call say in the bucket that they are there. */
+    const members = page.getByRole("region", { name: "Members" });
+    for (const role of ["distributor", "querier", "compactor"]) {
+      await members.getByRole("row", { name: new RegExp(` ${role} .* seen `) }).getByRole("button").click();
+      await settings.getByText(`of flamegrid-${role}`).waitFor();
+      assert.ok(shown(page).member.startsWith(`${role}/`), shown(page).member);
+    }
+    await page.getByRole("row", { name: /^compactor\.interval / }).waitFor();
+    assert.equal(await members.getByText("versions run").count(), 0);
+    await isAccessible(page, "members of a cluster");
     await picture(page, "settings-of-a-cluster");
     const unknown = await page.request.get(at("/api/settings", { member: "nobody" }));
     assert.equal(unknown.status(), 404, await unknown.text());

@@ -138,6 +138,23 @@ def fill(server):
                               {("main", EVIL, EVIL + "2"): (7, 70_000_000)}, (("samples", "count"), ("cpu", "nanoseconds")))
     status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [series]}), {"Content-Type": "application/json"})
     flamegrid.check(status == 200, "push: %d %s", status, body)
+    fill_linked(server)
+
+
+def fill_linked(server):
+    """Two services whose profiles have lines, and say where their source is."""
+    client = flamegrid.Client(server.port)
+    at_s = int(time.time()) - 10 * MINUTE_S
+    main, stacks = ("main", "api/main.go", 3), {}
+    stacks[main, ("work", "api/get.go", 12)] = (7, 70_000_000)
+    stacks[main, ("work", "api/get.go", 12), ("sort", "api/get.go", 40)] = (2, 20_000_000)
+    stacks[main, ("work", "api/get.go", 14)] = (1, 10_000_000)
+    for service, repository in (("linked", "https://github.com/acme/shop.git"), ("hostile", "javascript://github.com/acme/alert")):
+        labels = {"__name__": "process_cpu", "service_name": service, "service_repository": repository, "service_git_ref": "3f2a",
+                  "service_root_path": "services"}
+        one = exporting.series(labels, at_s * 10**9, stacks, (("samples", "count"), ("cpu", "nanoseconds")))
+        status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [one]}), {"Content-Type": "application/json"})
+        flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
 def fill_rollout(server, change_s=None):
@@ -181,7 +198,7 @@ WORLDS = {  # settings, what is pushed, cases and their file
                    "pages.mjs", ["forwarding"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
-             ["services", "table", "flame graph", "states", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
+             ["services", "table", "flame graph", "parts of a flame graph", "source of a function", "states", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
               "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 
@@ -269,7 +286,7 @@ def main():
         except agents.Unavailable as why:
             tally.skip(PERSON, why)
     if any(map(tally.wants, SLOW)):
-        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
+        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
             prepare_slow(slow, browser)
             look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
     tally.finish()

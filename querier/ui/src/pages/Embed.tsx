@@ -15,6 +15,7 @@ import { Mark } from "../ui/Icon";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { titleOf } from "../ui/exports";
+import { useShape } from "../ui/shape";
 import { useSides } from "../ui/sides";
 import { WorthStrip } from "../ui/Summary";
 
@@ -35,10 +36,11 @@ export function Embed() {
   const { sides } = useSides();
   const difference = useDifference(sides, by, nodes, params.noise === "1", isDiff);
   const asked = isFile ? file : isDiff ? difference.flame : single;
-  const flame = isDiff ? difference.drawn : (asked.data?.flame ?? null);
+  const shaped = useShape(isDiff ? null : (asked.data?.flame ?? null));
+  const flame = isDiff ? difference.drawn : shaped.flame;
   const start = useMemo(
-    () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
-    [flame, params.focus],
+    () => (!isDiff ? shaped.focus : flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
+    [flame, isDiff, shaped.focus, params.focus],
   );
   const title = isFile ? (file.data?.file.name ?? "") : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
 

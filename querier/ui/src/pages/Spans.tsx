@@ -5,13 +5,11 @@ import { type FormEvent, useCallback, useMemo, useState } from "react";
 import { type Boxed, type HeatKind, type Picked, useBoxed, useHeatmap, usePicked } from "../api/comparison";
 import { address, send } from "../api/client";
 import type { Span } from "../api/queries";
-import type { Functions } from "../api/types";
 import type { Exemplar } from "../charts/heatmap";
 import { moment } from "../charts/time";
 import { focusOf, nodeOf } from "../flame/focus";
-import { type Flame, pathOf } from "../flame/model";
+import { pathOf } from "../flame/model";
 import { exactly } from "../flame/search";
-import { topOf } from "../flame/top";
 import { formatCount, formatDuration, formatShare, formatValue, unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
@@ -34,6 +32,7 @@ import { SearchField } from "../ui/SearchField";
 import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
 import { Summary, WorthStrip } from "../ui/Summary";
+import { functionsOf } from "../ui/functions";
 import { copy, toast } from "../ui/toast";
 import { PickService } from "./PickService";
 import "./labels.css";
@@ -405,20 +404,6 @@ function Exemplars({
   );
 }
 
-/* The table of a flame graph that has all its nodes: then its numbers are exact. */
-function functionsOf(flame: Flame, type: string, statistics: Functions["statistics"]): Functions {
-  const top = topOf(flame);
-  const share = (value: number): number => (flame.total > 0 ? value / flame.total : 0);
-  const functions = [...top.names].map((name) => ({
-    name: flame.names[name]!,
-    self: top.self[name]!,
-    total: top.total[name]!,
-    self_share: share(top.self[name]!),
-    total_share: share(top.total[name]!),
-  }));
-  return { type, unit: type.split(":")[2] ?? "", total: flame.total, count: functions.length, functions, statistics };
-}
-
 interface Target {
   name: string;
   node: number;
@@ -455,7 +440,10 @@ function PickedCard({
     () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
     [flame, params.focus],
   );
-  const functions = useMemo(() => (flame === null ? null : functionsOf(flame, query.type, statistics!)), [flame, query.type, statistics]);
+  const functions = useMemo(
+    () => (flame === null ? null : functionsOf(flame, unitOf(query.type), statistics)),
+    [flame, query.type, statistics],
+  );
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
   const zoomTo = (node: number): void => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) });
   const one = picked.profiles.length === 1 ? picked.profiles[0]! : null;

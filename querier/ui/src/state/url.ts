@@ -14,12 +14,15 @@ const DEFAULTS = {
   focus: "", // zoomed bar: the last names of its path and a hash, joined by SEPARATOR
   site: "", // call site that is asked for alone: names from the root, joined by SEPARATOR
   by: "", // label that the timeline is split by
+  source: "", // function whose lines are shown
   inv: "", // 1: flames upwards
   color: "package",
   group: "", // how frames are put together
   hide: "", // packages that are not shown
   only: "", // the one package that is shown
   min: "", // least share
+  having: "", // the function that all shown stacks have
+  alone: "", // bars whose siblings are one bar, each as focus has it, joined by BAR_SEPARATOR
   sort: "", // of tables: a column, with - before it ascending
   maxNodes: "16384",
   tenant: "",
@@ -60,6 +63,9 @@ export type Patch = Partial<Params>;
 
 /* Function names have no such character; addresses carry it as %1F. */
 export const SEPARATOR = "\x1f";
+
+/* Between bars, each of which is names joined by SEPARATOR. */
+export const BAR_SEPARATOR = "\x1e";
 
 const NAMES = Object.keys(DEFAULTS) as Name[];
 
