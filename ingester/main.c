@@ -182,7 +182,7 @@ static void handle_settings(struct fg_rpc_request *req, void *routes)
     struct fg_buf settings_text;
 
     fg_buf_init(&settings_text, SETTINGS_MAX_BYTES);
-    fg_program_routes_write_settings(routes, &settings_text);
+    fg_program_routes_write_settings(routes, NULL, NULL, &settings_text);
     fg_rpc_reply_take(req, fg_bytes(NULL, 0), &settings_text);
 }
 

@@ -12,6 +12,8 @@ static int man(int argc, char **argv);
 /* In the order of help. */
 static const struct cli_command commands[] = {
     {"server", single_run, "run the server"},
+    {"agent", single_run_agent,
+     "run a server that only forwards: no blocks, no queries, little memory"},
     {"push", cli_push, "send profiles from files"},
     {"import", cli_import, "copy what a running Pyroscope has"},
     {"query", cli_query, "merge profiles and print a table, stacks, pprof or JSON"},

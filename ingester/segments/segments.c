@@ -691,7 +691,8 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     struct ing_build_head head = config->head;
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
-    head.keys = config->bucket->keys;
+    if (config->bucket != NULL)
+        head.keys = config->bucket->keys;
     segments->config = *config;
     segments->has_nameless = has_nameless(config->chunks);
     segments->bucket_stop = fg_bucket_stop_create();

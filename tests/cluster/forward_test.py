@@ -252,6 +252,114 @@ def circle(seed):
         flamegrid.check(back == len(ledger.pushes), "%d of %d came back and were refused", back, len(ledger.pushes))
 
 
+def state_of(server, name="central"):
+    """Returns the state of a target, as GET /api/forward has it."""
+    status, body = flamegrid.Client(server.port).send("GET", "/api/forward")
+    flamegrid.check(status == 200, "%d %s", status, body)
+    return next(one for one in json.loads(body)["targets"] if one["name"] == name)
+
+
+def resend(server, *arguments):
+    done = subprocess.run([flamegrid.binary(), "forward", "resend", "central", "--url", "http://127.0.0.1:%d" % server.port, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def wait_resent(server, timeout_s=EMPTY_TIMEOUT_S):
+    wait_until("everything is resent", lambda: state_of(server).get("resend", {}).get("state") == "done", timeout_s)
+    return state_of(server)["resend"]
+
+
+def since(seed):
+    """A new target gets what was there before it, from the head and from blocks, once; an old one does not."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there, flamegrid.Server(*COMMITTING) as node:
+        there.start().wait_ready()
+        node.start().wait_ready()
+        for _ in range(2):
+            with Clients(node.port, ledger, 0.005):
+                time.sleep(1.5)
+            status, _ = node.operate("POST", "/ingester/flush", 30)
+            flamegrid.check(status == 200, "flush: %d", status)
+        with Clients(node.port, ledger, 0.005):  # these stay in the head until the resend
+            time.sleep(0.5)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.arguments = [*COMMITTING, *targets(target(there.port, since="2025-01-01"))]
+        node.start().wait_ready()
+        resent = wait_resent(node)
+        flamegrid.check(resent["sentProfiles"] == len(ledger.pushes) and not resent["incomplete"], "%s of %d", resent, len(ledger.pushes))
+        is_whole(there, ledger)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.start().wait_ready()  # the target is not new any more
+        time.sleep(1)
+        flamegrid.check(state_of(node)["resend"] == resent, "it was resent again: %s", state_of(node))
+        flamegrid.check(metric(node, "flamegrid_forward_sent_profiles_total", lane="resend") == 0, "profiles were resent")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        again = wait_resent(node)
+        flamegrid.check(again["sentProfiles"] == again["knownProfiles"] == len(ledger.pushes), "%s", again)
+        is_whole(there, ledger)
+
+
+def resend_with_kills(seed, seconds):
+    """A resend goes on where it was after kills of either side and cuts, and ends; the target has each profile once."""
+    ledger, rng = Ledger(seed), random.Random(seed + 3)
+    with pair(*COMMITTING) as (node, link, there):
+        link.set(CUT)
+        with Clients(node.port, ledger, 0.001):
+            time.sleep(4)
+        send_again(node.port, ledger)
+        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
+        status, answer = client.send("POST", "/api/forward/central/drop")
+        flamegrid.check(status == 200, "%d %s", status, answer)
+        flamegrid.check(resend(node)[0] != 0, "a resend without --from has begun")
+        flamegrid.check(resend(node, "--from", "2025-01-01", "--until", "2025-01-01")[0] != 0, "a resend of nothing has begun")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        flamegrid.check("under way" in resend(node, "--from", "now-1h")[1], "two resends at a time")
+        # First the target has profiles of which the node does not know that.
+        rounds = [(ANSWERS_HELD, node)] * 2 + [(None, None)] * round(seconds / 2)
+        for state, victim in rounds:
+            link.set(state or rng.choice([CUT, HELD, ANSWERS_HELD, SILENT]))
+            time.sleep(2.5 if state else rng.uniform(*LIFE_S))
+            victim = victim or rng.choice([node, there, None])
+            if victim is not None:
+                flamegrid.check(victim.alive(), "a server ended by itself:\n%s", victim.log_tail())
+                victim.kill()
+                victim.start().wait_ready()
+        link.set(OPEN)
+        resent = wait_resent(node)
+        flamegrid.check(resent["sentProfiles"] >= len(ledger.pushes) and not resent["incomplete"], "%s", resent)
+        flamegrid.check(resent["knownProfiles"] > 0, "nothing was sent again: %s", resent)
+        is_whole(there, ledger)
+        print("     %d profiles, %d of them twice" % (len(ledger.pushes), resent["knownProfiles"]))
+
+
+def resend_is_ended(seed):
+    """An operator ends a resend that the target does not take; a paused target is not sent to."""
+    ledger = Ledger(seed)
+    with pair() as (node, link, there):
+        with Clients(node.port, ledger, 0.01):
+            time.sleep(1)
+        wait_sent(node)
+        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
+        flamegrid.check(client.send("POST", "/api/forward/central/pause")[0] == 200, "pause")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        time.sleep(1)
+        flamegrid.check(state_of(node)["resend"]["state"] == "committing", "%s", state_of(node))
+        flamegrid.check(metric(node, "flamegrid_forward_resending") == 1, "no metric says so")
+        status, output = resend(node, "--end")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        resent = wait_resent(node)
+        flamegrid.check(resent["incomplete"] and resent["sentProfiles"] == 0, "%s", resent)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.start().wait_ready()
+        flamegrid.check(state_of(node)["resend"] == resent, "a restart forgets: %s", state_of(node))
+        status, body = flamegrid.Client(there.port).send("GET", "/api/forward")
+        flamegrid.check(status == 200 and json.loads(body) == {"targets": []}, "%d %s", status, body)
+
+
 class Elsewhere(http.server.BaseHTTPRequestHandler):
     """A server that has push.v1 only, as Pyroscope has, and keeps what it gets; and one that answers nonsense first."""
 
@@ -266,7 +374,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
             if self.path == "/forward.v1.ForwardService/Push" and not owner.garbage:
                 status = 404
             elif owner.requests <= owner.garbage:
-                answer = b"<html>200, but from a proxy</html>"
+                status, answer = owner.garbage_status, b"<html>from a proxy</html>"
             elif owner.requests % owner.fails_every == 1:
                 status = 503
             else:
@@ -281,8 +389,9 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 
 
 class Double:
-    def __init__(self, garbage=0, fails_every=7):
+    def __init__(self, garbage=0, fails_every=7, garbage_status=200):
         self.garbage, self.fails_every, self.requests, self.bodies = garbage, fails_every, 0, []
+        self.garbage_status = garbage_status
         self.lock = threading.Lock()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
         self.server.owner = self
@@ -335,19 +444,68 @@ def other_server():
         double.close()
 
 
-def nonsense():
-    """A target that answers 200 with something else than an answer has stored nothing."""
-    double = Double(garbage=3)
+def resend_elsewhere():
+    """A resend to a server without forward.v1 has each profile of the past as it was sent: stacks, types, labels."""
+    double = Double()
+    try:
+        with flamegrid.Server() as node:
+            node.start().wait_ready()
+            client = flamegrid.Client(node.port)
+            sent = {}
+            for pod in range(20):
+                stacks = {("main", "shared", "f%d" % pod): (1 + pod, 10 * (pod + 1)), ("main", "g"): (2, 20)}
+                body = pprof.make(stacks, START_S * 10**9 + pod)
+                status, answer = client.send("POST", "/ingest?name=shop%%7Bpod%%3D%d%%7D&format=pprof" % pod, body)
+                flamegrid.check(status == 200, "%d %s", status, answer)
+                sent[str(pod)] = pprof.folded(body)
+            flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+            rules = "[{target_label: site, replacement: berlin}]"
+            node.arguments = targets(target(double.port, since="2025-01-01", selector="'{pod!=\"3\"}'", relabel=rules))
+            node.start().wait_ready()
+            resent = wait_resent(node)
+            got = read_pushes(double.bodies)
+            flamegrid.check(len(got) == resent["sentProfiles"] == len(sent) - 1, "%d series, %s", len(got), resent)
+            flamegrid.check(resent["filteredProfiles"] == 1, "%s", resent)
+            for labels, profiles in got.items():
+                flamegrid.check(profiles[0] == sent[dict(labels)["pod"]], "%s: %s", labels, profiles)
+                flamegrid.check(dict(labels)["site"] == "berlin", "%s", labels)
+    finally:
+        double.close()
+
+
+def nonsense(status):
+    """A target that answers with something else than an answer, or a refusal of its own, has decided nothing."""
+    double = Double(garbage=3, garbage_status=status)
     try:
         with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
             node.start().wait_ready()
-            status, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
-            flamegrid.check(status == 200, "%d", status)
+            pushed, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
+            flamegrid.check(pushed == 200, "%d", pushed)
             wait_until("it is tried again", lambda: double.requests >= 3)
             flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "the profile does not wait any more")
             flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
     finally:
         double.close()
+
+
+def missing_file(seed):
+    """A password that cannot be read is this server's trouble, and told as that; the file heals it."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there:
+        there.start().wait_ready()
+        path = os.path.join(there.folder, "password")
+        with flamegrid.Server(*targets(target(there.port, username="me", password_file=path))) as node:
+            node.start().wait_ready()
+            with Clients(node.port, ledger, 0.05):
+                time.sleep(1)
+            wait_until("it is told", lambda: metric(node, "flamegrid_forward_unread") == 1)
+            flamegrid.check(state_of(node)["state"] == "retrying" and path in state_of(node)["error"], "%s", state_of(node))
+            flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") == 0, "the target is blamed")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("secret\n")
+            wait_sent(node)
+            flamegrid.check(metric(node, "flamegrid_forward_unread") == 0, "it is still told")
+        is_whole(there, ledger)
 
 
 def wrong_token(seed):
@@ -395,7 +553,13 @@ def main():
     tally.run("forward: selector, rules, sample types, tenant", selection)
     tally.run("forward: two servers in a circle", circle, seed)
     tally.run("forward: a server without forward.v1", other_server)
-    tally.run("forward: 200 with nonsense", nonsense)
+    tally.run("forward: a new target gets the past", since, seed)
+    tally.run("forward: a resend, kills and cuts", resend_with_kills, seed, arguments.seconds)
+    tally.run("forward: a resend is ended", resend_is_ended, seed)
+    tally.run("forward: a resend to a server without forward.v1", resend_elsewhere)
+    tally.run("forward: 200 with nonsense", nonsense, 200)
+    tally.run("forward: 400 of a proxy", nonsense, 400)
+    tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: a token that is refused", wrong_token, seed)
     tally.finish()
 

@@ -890,11 +890,21 @@ const cases = {
     }
     await settings.getByRole("button", { name: "Settings of: This program" }).click();
     await page.getByRole("menuitemcheckbox", { name: /^ingester-1/ }).click();
-    await settings.getByText("of flamegrid-ingester;").waitFor();
+    await settings.getByText("of flamegrid-ingester").waitFor();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
     assert.equal(shown(page).member, "ingester-1");
     await page.reload();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
+    /* Those that nobody can call say in the bucket that they are there. */
+    const members = page.getByRole("region", { name: "Members" });
+    for (const role of ["distributor", "querier", "compactor"]) {
+      await members.getByRole("row", { name: new RegExp(` ${role} .* seen `) }).getByRole("button").click();
+      await settings.getByText(`of flamegrid-${role}`).waitFor();
+      assert.ok(shown(page).member.startsWith(`${role}/`), shown(page).member);
+    }
+    await page.getByRole("row", { name: /^compactor\.interval / }).waitFor();
+    assert.equal(await members.getByText("versions run").count(), 0);
+    await isAccessible(page, "members of a cluster");
     await picture(page, "settings-of-a-cluster");
     const unknown = await page.request.get(at("/api/settings", { member: "nobody" }));
     assert.equal(unknown.status(), 404, await unknown.text());

@@ -286,7 +286,7 @@ def main():
         except agents.Unavailable as why:
             tally.skip(PERSON, why)
     if any(map(tally.wants, SLOW)):
-        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
+        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
             prepare_slow(slow, browser)
             look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
     tally.finish()

@@ -203,6 +203,19 @@ enum ing_sender_result parcel_run_status(struct parcel_run *run, unsigned status
     return result;
 }
 
+enum ing_sender_result parcel_run_limited(struct parcel_run *run, int64_t retry_after_ns)
+{
+    const struct ing_parcel_answer answer = {.came = true,
+                                             .status = 429,
+                                             .body = FG_LIT("rate limit exceeded"),
+                                             .of_limit = true,
+                                             .retry_after_ns = retry_after_ns};
+    struct fg_err err = {0};
+    bool unknown;
+
+    return ing_parcel_answer(run->parcel, &answer, &unknown, &err);
+}
+
 enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Result *results,
                                          size_t n)
 {

@@ -58,6 +58,9 @@ enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Re
 enum ing_sender_result parcel_run_status(struct parcel_run *run, unsigned status,
                                          struct fg_slice body, bool *ret_unknown);
 
+/* ... 429 for a limit of the tenant. */
+enum ing_sender_result parcel_run_limited(struct parcel_run *run, int64_t retry_after_ns);
+
 /* A result that says of all profiles that they are stored. */
 Forward__V1__Result parcel_run_stored(uint32_t n);
 

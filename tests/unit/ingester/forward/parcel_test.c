@@ -5,6 +5,7 @@
 #include "proto/push.h"
 #include "tests/lib/batch_folded.h"
 #include "tests/unit/ingester/forward/parcel_run.h"
+#include "tests/unit/ingester/forward/past_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -425,6 +426,25 @@ static void statuses_that_pass_decide_nothing(void **state)
     assert_status("", 400, "{\"code\":\"failed_precondition\"}", SENDER_AWAY, true);
 }
 
+/* Only the target itself can refuse a profile for good, in its own words. */
+static void refusals_of_a_proxy_decide_nothing(void **state)
+{
+    static const char *const targets[] = {"", "protocol: push"};
+    static const unsigned statuses[] = {400, 402, 406, 409, 410, 411, 414, 421, 422, 426, 431, 451};
+    static const char *const bodies[] = {"",
+                                         "<html>400 Bad Request</html>",
+                                         "{\"code\":\"unknown\"}",
+                                         "{\"code\":3}",
+                                         "\"invalid_argument\"",
+                                         "invalid_argument"};
+
+    (void)state;
+    for (size_t t = 0; t < FG_COUNT(targets); t++)
+        for (size_t i = 0; i < FG_COUNT(statuses); i++)
+            for (size_t k = 0; k < FG_COUNT(bodies); k++)
+                assert_status(targets[t], statuses[i], bodies[k], SENDER_AWAY, false);
+}
+
 static void request_that_does_not_come_decides_nothing(void **state)
 {
     const struct ing_parcel_answer answer = {.came = false};
@@ -650,6 +670,38 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
         assert_held(&run, 5);
         parcel_run_close(&run);
     }
+}
+
+/* 429 for a limit of one tenant holds that one, as long as the target says; where all is of one
+ * tenant, the target is busy. */
+static void tenant_beyond_its_limit_waits_alone(void **state)
+{
+    struct parcel_run run;
+    unsigned limited = 0;
+
+    (void)state;
+    open_of_three(&run);
+    while (parcel_run_build(&run)) {
+        if (fg_slice_is(run.parcel->tenant, "b")) {
+            assert_int_equal(parcel_run_limited(&run, 20 * FG_SECOND_NS), SENDER_TAKEN);
+            limited++;
+        } else {
+            store_all(&run);
+        }
+    }
+    assert_int_equal(limited, 1);
+    assert_int_equal(run.parcel->n_limited, 1);
+    assert_int_equal(run.parcel->n_denied, 0);
+    assert_int_equal(run.parcel->held_ns, 20 * FG_SECOND_NS);
+    assert_numbers(parcel_run_end(&run), 6, 0, 3);
+    assert_held(&run, 3);
+    assert_true(ing_outbox_held_ns(run.common.outbox, 0) <= 20 * FG_SECOND_NS);
+    parcel_run_close(&run);
+    open_run(&run, "", 3);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_limited(&run, 0), SENDER_BUSY);
+    end_with(&run, 0, 0, 3);
 }
 
 /* One that lasts no time: as if it had ended. */
@@ -939,8 +991,11 @@ static void pushes_are_decided_one_by_one(void **state)
     run.parcel->push = true;
     for (; rounds < FG_COUNT(statuses); rounds++) {
         assert_true(parcel_run_build(&run));
-        assert_int_equal(parcel_run_status(&run, statuses[rounds], FG_LIT("bad pprof"), &unknown),
-                         SENDER_TAKEN);
+        assert_int_equal(
+            parcel_run_status(&run, statuses[rounds],
+                              FG_LIT("{\"code\":\"invalid_argument\",\"message\":\"bad pprof\"}"),
+                              &unknown),
+            SENDER_TAKEN);
     }
     assert_true(parcel_run_build(&run));
     assert_int_equal(parcel_run_status(&run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
@@ -1014,6 +1069,196 @@ static void login_is_read_for_each_round(void **state)
     end_with(&run, 0, 0, 1);
 }
 
+/* ---- pages of a resend ---- */
+
+enum { PAGE_PROFILES = 4 };
+
+struct page_run {
+    struct parcel_run run;
+    struct past_run past;
+    struct past_profile profiles[PAGE_PROFILES];
+    struct ing_page_reader reader;
+    atomic_bool stop;
+};
+
+/* Begins a resend of four profiles of one tenant, and makes a parcel of the page that has them. */
+static void open_page(struct page_run *page, const char *target)
+{
+    static const char *const tenants[] = {"tenant"};
+    struct ing_page read = {0};
+    struct fg_err err;
+
+    *page = (struct page_run){0};
+    parcel_run_open(&page->run, target);
+    past_run_init(&page->past);
+    page->past.tenants = tenants;
+    page->past.n_tenants = 1;
+    page->past.profiles = page->profiles;
+    for (; page->past.n < PAGE_PROFILES; page->past.n++)
+        page->profiles[page->past.n] =
+            (struct past_profile){"tenant", (1 + (int64_t)page->past.n) * FG_SECOND_NS, NULL};
+    assert_int_equal(ing_outbox_resend(page->run.common.outbox, 0, 1, 10 * FG_SECOND_NS, &err),
+                     FG_OK);
+    while (read.n == 0) {
+        struct ing_resend resend;
+
+        assert_true(ing_outbox_get_resending(page->run.common.outbox, 0, &resend));
+        assert_int_equal(ing_page_read(&page->reader, &page->past.past, &resend, 5, INT64_MAX,
+                                       &page->stop, &read, &err),
+                         FG_OK);
+        if (read.n == 0)
+            ing_outbox_note_resend(page->run.common.outbox, 0, &read.before, &read.after);
+    }
+    assert_int_equal(read.n, PAGE_PROFILES);
+    page->run.parcel =
+        ing_parcel_create_of_page(&page->run.common, &page->run.targets->items[0], 17, 0, &read);
+    assert_null(read.items);
+}
+
+static struct ing_resend end_page(struct page_run *page)
+{
+    const struct ing_resend resend = parcel_run_end(&page->run).resend;
+
+    parcel_run_close(&page->run);
+    return resend;
+}
+
+static void page_is_sent_with_its_ids_and_passed(void **state)
+{
+    Forward__V1__Result results[PAGE_PROFILES];
+    struct page_run page;
+    struct ing_resend resend;
+
+    (void)state;
+    open_page(&page, "");
+    assert_true(parcel_run_build(&page.run));
+    assert_int_equal(page.run.n_batches, PAGE_PROFILES);
+    for (size_t i = 0; i < PAGE_PROFILES; i++) {
+        results[i] = parcel_run_stored(1);
+        assert_int_equal(page.run.batches[i].n_defined, 1);
+        assert_true(fg_id_eq(page.run.batches[i].ids[0], past_run_id(&page.profiles[i])));
+    }
+    results[1].stored = 0;
+    results[1].known = 1;
+    assert_int_equal(page.run.n_via, 1);
+    assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_TAKEN);
+    assert_false(parcel_run_build(&page.run));
+    resend = end_page(&page);
+    assert_int_equal(resend.sent, 4);
+    assert_int_equal(resend.known, 1);
+    assert_true(resend.time_ns >= 4 * FG_SECOND_NS);
+}
+
+/* Only what comes before the first profile that has to wait is passed, so none is skipped. */
+static void page_is_passed_up_to_what_waits(void **state)
+{
+    (void)state;
+    for (unsigned waits = 0; waits < PAGE_PROFILES; waits++) {
+        Forward__V1__Result results[PAGE_PROFILES];
+        struct page_run page;
+        struct ing_resend resend;
+
+        open_page(&page, "");
+        assert_true(parcel_run_build(&page.run));
+        for (size_t i = 0; i < PAGE_PROFILES; i++)
+            results[i] = parcel_run_stored(1);
+        results[waits].stored = 0;
+        results[waits].code = 14;
+        results[waits].message = (char *)(uintptr_t) "too busy";
+        assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_BUSY);
+        resend = end_page(&page);
+        assert_int_equal(resend.time_ns, waits == 0 ? 0 : (int64_t)waits * FG_SECOND_NS);
+        assert_int_equal(resend.state, RESEND_READS);
+    }
+}
+
+static void page_without_an_answer_is_read_again(void **state)
+{
+    struct page_run page;
+    struct ing_resend resend;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "");
+    assert_true(parcel_run_build(&page.run));
+    assert_int_equal(parcel_run_status(&page.run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
+    resend = end_page(&page);
+    assert_int_equal(resend.time_ns, 0);
+    assert_int_equal(resend.sent, 0);
+}
+
+static void page_counts_what_is_refused_or_left_out(void **state)
+{
+    Forward__V1__Result result = parcel_run_stored(1);
+    struct page_run page;
+    struct ing_resend resend;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "selector: '{service_name=\"other\"}'");
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(end_page(&page).filtered, PAGE_PROFILES);
+    open_page(&page, "");
+    for (unsigned left = PAGE_PROFILES; left > 0; left--) { /* 400: one after another is alone */
+        while (parcel_run_build(&page.run) && page.run.n_batches > 1)
+            assert_int_equal(parcel_run_status(&page.run, 400,
+                                               FG_LIT("{\"code\":\"invalid_argument\"}"), &unknown),
+                             SENDER_TAKEN);
+        if (left == 2)
+            assert_int_equal(parcel_run_status(&page.run, 400,
+                                               FG_LIT("{\"code\":\"invalid_argument\"}"), &unknown),
+                             SENDER_TAKEN);
+        else
+            assert_int_equal(parcel_run_answer(&page.run, &result, 1), SENDER_TAKEN);
+    }
+    assert_false(parcel_run_build(&page.run));
+    resend = end_page(&page);
+    assert_int_equal(resend.refused, 1);
+    assert_int_equal(resend.sent, 3);
+    assert_true(resend.time_ns >= 4 * FG_SECOND_NS);
+}
+
+static void tenant_that_is_refused_holds_its_page(void **state)
+{
+    struct page_run page;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "");
+    page.run.common.several = true;
+    assert_true(parcel_run_build(&page.run));
+    assert_true(fg_slice_is(page.run.parcel->tenant, "tenant"));
+    assert_int_equal(parcel_run_status(&page.run, 403, FG_LIT("no"), &unknown), SENDER_TAKEN);
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(page.run.parcel->n_denied, 1);
+    assert_int_equal(end_page(&page).time_ns, 0);
+}
+
+static void page_is_pushed_profile_by_profile(void **state)
+{
+    struct page_run page;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "protocol: push");
+    page.run.parcel->push = true;
+    for (unsigned i = 0; i < PAGE_PROFILES; i++) {
+        fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+        struct fg_batch batch;
+        struct fg_buf text;
+
+        assert_true(parcel_run_build(&page.run));
+        read_push(fg_buf_slice(&page.run.parcel->body), arena, &batch);
+        fg_buf_init(&text, SIZE_MAX);
+        batch_describe(&batch, &text);
+        assert_true(fg_slice_search(fg_buf_slice(&text), "a;b 1") != SIZE_MAX);
+        fg_buf_done(&text);
+        assert_int_equal(parcel_run_status(&page.run, 200, FG_LIT("{}"), &unknown), SENDER_TAKEN);
+    }
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(end_page(&page).sent, PAGE_PROFILES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1029,6 +1274,8 @@ int main(void)
         cmocka_unit_test(results_that_do_not_fit_decide_nothing),
         cmocka_unit_test(bytes_that_are_no_answer_decide_nothing),
         cmocka_unit_test(statuses_that_pass_decide_nothing),
+        cmocka_unit_test(refusals_of_a_proxy_decide_nothing),
+        cmocka_unit_test(tenant_beyond_its_limit_waits_alone),
         cmocka_unit_test(request_that_does_not_come_decides_nothing),
         cmocka_unit_test(request_that_is_too_large_is_halved),
         cmocka_unit_test(profile_that_is_too_large_alone_is_dead),
@@ -1047,6 +1294,12 @@ int main(void)
         cmocka_unit_test(pushed_profile_has_the_types_and_labels_that_are_wanted),
         cmocka_unit_test(pushes_are_decided_one_by_one),
         cmocka_unit_test(parcel_goes_on_by_push),
+        cmocka_unit_test(page_is_sent_with_its_ids_and_passed),
+        cmocka_unit_test(page_is_passed_up_to_what_waits),
+        cmocka_unit_test(page_without_an_answer_is_read_again),
+        cmocka_unit_test(page_counts_what_is_refused_or_left_out),
+        cmocka_unit_test(tenant_that_is_refused_holds_its_page),
+        cmocka_unit_test(page_is_pushed_profile_by_profile),
         cmocka_unit_test(login_is_read_for_each_round),
     };
 

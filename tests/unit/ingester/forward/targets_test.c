@@ -89,6 +89,7 @@ static void every_key_is_taken(void **state)
         "  - {action: labeldrop, regex: pod}\n"
         "  sample_types:\n"
         "  - {action: drop, source_labels: [__type__], regex: alloc_.*}\n"
+        "  since: 2023-11-14\n"
         "  token_file: /run/keys/token\n"
         "  ca_file: /run/keys/ca\n"
         "  cert_file: /run/keys/cert\n"
@@ -253,6 +254,48 @@ static void there_are_sixteen_targets_at_most(void **state)
     }
 }
 
+static void past_begins_when_the_setting_says(void **state)
+{
+    static const struct {
+        const char *since;
+        int64_t ns; /* -1: refused; -2: a day ago */
+    } cases[] = {
+        {"start", 0},
+        {"2023-11-14", INT64_C(1699920000) * FG_SECOND_NS},
+        {"20231114", INT64_C(1699920000) * FG_SECOND_NS},
+        {"1700000000", INT64_C(1700000000) * FG_SECOND_NS},
+        {"now-24h", -2},
+        {"now", -1},
+        {"yesterday", -1},
+        {"beginning", -1},
+        {"now+1h", -1},
+        {"1969-01-01", -1},
+        {"2200-01-01", -1},
+        {"2023-11-14T10:00:00Z", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct ing_forward_targets *targets;
+        int64_t now_ns = fg_wall_ns(fg_clock_real());
+        char yaml[200];
+
+        (void)snprintf(yaml, sizeof yaml, "[{name: c, url: 'http://a', since: '%s'}]",
+                       cases[i].since);
+        if (cases[i].ns == -1) {
+            assert_refused(yaml, "forward.targets[0]: since");
+            continue;
+        }
+        targets = read_targets(yaml);
+        if (cases[i].ns == -2)
+            assert_in_range(targets->queues[0].since_ns, now_ns - 24 * FG_HOUR_NS,
+                            now_ns - 23 * FG_HOUR_NS);
+        else
+            assert_int_equal(targets->queues[0].since_ns, cases[i].ns);
+        ing_forward_targets_destroy(targets);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +307,7 @@ int main(void)
         cmocka_unit_test(what_is_no_list_of_maps_is_refused),
         cmocka_unit_test(faults_of_the_yaml_are_named),
         cmocka_unit_test(long_texts_are_refused),
+        cmocka_unit_test(past_begins_when_the_setting_says),
         cmocka_unit_test(there_are_sixteen_targets_at_most),
     };
 
