@@ -92,6 +92,10 @@ def all_alerts_have_cases():
 # ---- metrics ----
 
 
+def conditions():
+    return set(re.findall(r"^\| `([a-z_]+)` \|", read("deploy", "operations", "conditions.md"), re.M))
+
+
 def all_metrics():
     """The metrics of all programs and of the recording rules."""
     metrics = expressions.Metrics()
@@ -101,6 +105,7 @@ def all_metrics():
     for rule in rules():
         if "record" in rule:
             metrics.add_rule(rule["record"])
+    metrics.labels["flamegrid_condition"]["condition"] = conditions()
     return metrics
 
 
@@ -137,7 +142,6 @@ def each_alert_has_its_page():
 def pages_name_what_there_is():
     metrics, programs = all_metrics(), pages.Programs()
     settings = set(re.findall(r"^\| `([a-z0-9_.]+)` \|", read("deploy", "settings.md"), re.M))
-    conditions = set(re.findall(r"^\| `([a-z_]+)` \|", read("deploy", "operations", "conditions.md"), re.M))
     faults, asked = [], []
     for name in pages.names():
         page = pages.text(name)
@@ -148,7 +152,7 @@ def pages_name_what_there_is():
             faults += ["%s: %s" % (name, fault) for fault in programs.faults(line)]
         faults += ["%s: %s" % (name, fault) for fault in pages.setting_faults(page, settings)]
         for listed in re.findall(r"[Cc]onditions? ((?:`\w+`(?:, | or | and )?)+)", page):
-            faults += ["%s: there is no condition %s" % (name, each) for each in re.findall(r"`(\w+)`", listed) if each not in conditions]
+            faults += ["%s: there is no condition %s" % (name, each) for each in re.findall(r"`(\w+)`", listed) if each not in conditions()]
         for span in pages.INLINE.findall(pages.FENCE.sub("", page)):
             if span.startswith(("flamegrid_", "process_", "pyroscope_")):
                 faults += ["%s: %s" % (name, fault) for fault in metrics.faults(span)]
