@@ -121,6 +121,14 @@ void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct f
     fg_tree_done(&named);
 }
 
+void fg_function_tree_drop_names(struct fg_function_tree *names)
+{
+    free(fg_take(names->names));
+    free(fg_take(names->text));
+    names->n_names = 0;
+    names->text_bytes = 0;
+}
+
 /* path: scratch for all nodes; inside: of a name, how many nodes of it are on the path. */
 static void find_outermost(struct fg_function_tree *names, uint32_t *path, uint32_t *inside)
 {

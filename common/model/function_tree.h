@@ -36,6 +36,10 @@ void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct f
 /* Frees the tree. */
 void fg_function_tree_done(struct fg_function_tree *names);
 
+/* Frees the names of a tree that was made from stacks, whose caller has them elsewhere. It may set
+ * names and n_names to these, and to NULL before the tree is freed. */
+void fg_function_tree_drop_names(struct fg_function_tree *names);
+
 /* Sets outermost[n_nodes] of a tree whose parents and functions were read from a block. Uses the
  * arena for a while only. Returns false if the arena has no room. */
 bool fg_function_tree_find_outermost(struct fg_function_tree *names,

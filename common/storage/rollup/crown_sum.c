@@ -86,17 +86,16 @@ static size_t count_levels(const struct fg_crown_layer *layer)
 
 /* Locations of a layer's names in a tree, each added when a node has it: the names are those of all
  * profile types of the parts, of which one has some only. */
-struct naming {
+struct located_names {
     const struct fg_slice *names;
-    uint32_t *locations; /* NAMING_NONE: not added yet */
+    uint32_t *locations; /* FG_MAP_NONE: not added yet */
 };
-static const uint32_t NAMING_NONE = UINT32_MAX;
 
-static uint32_t name_location(struct naming *naming, struct fg_tree *tree, uint32_t name)
+static uint32_t name_location(struct located_names *naming, struct fg_tree *tree, uint32_t name)
 {
     uint32_t *location = &naming->locations[name];
 
-    if (*location == NAMING_NONE)
+    if (*location == FG_MAP_NONE)
         *location = fg_symbols_name_location(&tree->symbols, naming->names[name]);
     return *location;
 }
@@ -104,8 +103,8 @@ static uint32_t name_location(struct naming *naming, struct fg_tree *tree, uint3
 static void make_tree(const struct fg_crown_layer *layer, struct fg_tree *tree)
 {
     size_t n_names = FG_MAX((size_t)fg_crown_names_count(layer->names), 1);
-    struct naming naming = {.names = fg_crown_names_items(layer->names),
-                            .locations = fg_malloc(n_names * sizeof *naming.locations)};
+    struct located_names naming = {.names = fg_crown_names_items(layer->names),
+                                   .locations = fg_malloc(n_names * sizeof *naming.locations)};
     uint32_t *path = fg_malloc(FG_MAX(count_levels(layer), 1) * sizeof *path);
 
     memset(naming.locations, 0xff, n_names * sizeof *naming.locations);
