@@ -19,7 +19,8 @@ extern const struct ing_segments_settings single_agent_segments;
 extern const struct fg_program_default single_agent_defaults[];
 extern const size_t single_agent_n_defaults;
 
-/* FG_E_INVALID: there is no target; the sentence says which lines to add. */
+/* FG_E_INVALID: there is no target, and the sentence says which lines to add; or one is to get the
+ * past, which an agent has not. */
 enum fg_code single_agent_check(const struct ing_forward_targets *targets,
                                 struct fg_err *err) fg_must_check;
 

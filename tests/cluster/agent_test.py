@@ -213,6 +213,19 @@ def without_targets():
         check("forward: {targets: [{name: central, url: 'https://profiles.example'}]}" in agent.log(), "%s", agent.log_tail())
 
 
+def without_a_past():
+    """An agent has no blocks: it refuses to send what was before, in the settings and when it is asked."""
+    port = flamegrid.free_port()
+    with flamegrid.Agent(*targets(target(port, since="now-24h"))) as agent:
+        agent.start()
+        check(agent.wait() == 1 and "it has no past" in agent.log(), "it started:\n%s", agent.log_tail())
+    with flamegrid.Agent(*targets(target(port))) as agent:
+        agent.start().wait_ready()
+        client = flamegrid.Client(agent.port, headers={"X-Flamegrid-Action": "test"})
+        status, body = client.send("POST", "/api/forward/central/resend?from=now-1h&until=now")
+        check(status == 400 and b"keeps no blocks" in body, "%d %s", status, body)
+
+
 def full_queue():
     """A full queue that refuses says when to come again."""
     with flamegrid.Agent(*targets(target(flamegrid.free_port(), queue_max_bytes="1MiB", when_full="refuse"))) as agent:
@@ -361,6 +374,7 @@ def main():
     tally.run("agent: the example of a DaemonSet", daemonset)
     tally.run("agent: the manual's defaults", documented_defaults)
     tally.run("agent: no targets", without_targets)
+    tally.run("agent: no past", without_a_past)
     tally.run("agent: a full queue refuses", full_queue)
     tally.run("agent: from a server to an agent and back", from_server_to_agent_and_back, arguments.seed)
     tally.finish()
