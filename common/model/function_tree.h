@@ -22,7 +22,8 @@ struct fg_function_tree {
     uint32_t *nodes;        /* [n_from]: the node here for each node of the original tree */
     uint32_t no_stack;      /* node of the empty stack; FG_TREE_ROOT: not included */
     uint32_t n_nodes, n_names, n_from;
-    struct fg_symbols symbols; /* text of the names, if it is not borrowed */
+    uint8_t *text; /* of the names, if it is not borrowed */
+    size_t text_bytes;
 };
 
 /* Makes it from the output of fg_tree_names(), from which the names are borrowed. */

@@ -392,13 +392,16 @@ static enum fg_code start_agent(struct fg_program *program, struct fg_err *err)
 static enum fg_code start_forwarding(struct server *server, struct fg_program *program,
                                      struct fg_err *err)
 {
-    if (server->forward_targets->n > 0) {
+    const struct ing_past *past = NULL; /* of an agent: it keeps nothing that could be resent */
+
+    if (server->forward_targets->n > 0 && !server->agent) {
         server->past = single_past_create(server->ingester, server->bucket, &single_querier);
-        if (ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
-                                 distributor_settings.definition_cache_max,
-                                 single_past_reader(server->past), err) != FG_OK)
-            return err->code;
+        past = single_past_reader(server->past);
     }
+    if (server->forward_targets->n > 0 &&
+        ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
+                             distributor_settings.definition_cache_max, past, err) != FG_OK)
+        return err->code;
     atomic_store(&server->forward_routes.ingester, server->ingester);
     return FG_OK;
 }

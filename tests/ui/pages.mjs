@@ -102,6 +102,9 @@ const cases = {
     await page.getByRole("tab", { name: "curl" }).focus();
     await page.keyboard.press("ArrowRight");
     assert.ok((await page.getByRole("tabpanel").textContent()).includes(`ServerAddress:   "${url}"`));
+    await page.getByRole("tab", { name: "Java" }).click();
+    await page.goto(page.url());
+    await page.getByRole("tab", { name: "Java", selected: true }).waitFor();
     assert.equal((await page.request.post(`${url}/ingest?name=demo.cpu&from=now-10s&until=now`, { data: "main;work 30\n" })).status(), 200);
     await page.getByRole("link", { name: "demo", exact: true }).waitFor();
   },
@@ -152,6 +155,34 @@ const cases = {
       (await table(page)).map((row) => row[0]),
       ["hash", "sort"],
     );
+  },
+
+  /* What a row of the table offers without a right button, and by keys; and the time before is a click away. */
+  async rows(page) {
+    await explore(page, { view: "table" });
+    const row = card(page).getByRole("row", { name: /^hash/ });
+    await row.hover();
+    await row.getByRole("button", { name: "Actions for hash" }).click();
+    await page.getByRole("menuitem", { name: "Sandwich: callers and callees" }).click();
+    await page.getByRole("application", { name: /^Callers/ }).waitFor();
+    assert.deepEqual([shown(page).view, shown(page).fn, shown(page).q], ["sandwich", "hash", undefined]);
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "sort", exact: true }).focus();
+    await page.keyboard.press("s");
+    await page.waitForURL((to) => to.searchParams.get("fn") === "sort");
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "work", exact: true }).focus();
+    await page.keyboard.press("o");
+    await page.getByRole("dialog", { name: "Source and lines" }).getByText("work", { exact: true }).waitFor();
+    const until = Math.round(Date.now() / 1000) * 1000;
+    await explore(page, { from: String(until - 1800e3), until: String(until) });
+    await page.getByRole("link", { name: "Compare with the previous 30 min" }).click();
+    await page.waitForURL(/\/diff\?/);
+    const { leftFrom, leftUntil, rightFrom, rightUntil, leftQuery } = shown(page);
+    assert.deepEqual([leftFrom, leftUntil, rightFrom, rightUntil].map(Number), [3600e3, 1800e3, 1800e3, 0].map((ago) => until - ago));
+    assert.equal(leftQuery, SHOP);
+    await page.getByRole("region", { name: "Baseline", exact: true }).waitFor();
+    page.refused = undefined; // an answer of the page before may be cut off
   },
 
   /* Zoom, search and menu by mouse and by keys; the address follows, and gives the same again. */
@@ -308,6 +339,46 @@ const cases = {
     const { from, until: end } = shown(page);
     assert.ok(Number(from) < until && Number(end) <= Date.now(), `${from} ${end}`);
     page.refused = undefined; // an answer of the address before may be cut off
+  },
+
+  /* What is unfolded, ticked, or longer than its first rows is in the address of its page. */
+  async unfolded(page) {
+    await page.goto(at("/status"));
+    const limit = page.getByRole("row", { name: /^limits\.max_query_length / });
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor();
+    await page.waitForURL(/open=limits/);
+    await page.goto(page.url());
+    await limit.waitFor();
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor({ state: "hidden" });
+    await page.waitForURL((to) => !to.searchParams.has("open"));
+
+    await page.goto(at("/labels", { query: SHOP, by: "pod" }));
+    await page.getByRole("button", { name: "The server's own labels, too" }).click();
+    const own = page.getByRole("table", { name: "Labels by number of values" }).getByText("__profile_type__");
+    await own.waitFor();
+    await page.goto(page.url());
+    await own.waitFor();
+
+    const ids = [];
+    for (const name of ["one.folded", "two.folded"]) {
+      const made = await page.request.post(at("/api/adhoc", { name }), { data: "main;work 3\n" });
+      assert.equal(made.status(), 200);
+      ids.push((await made.json()).id);
+    }
+    await page.goto(at("/adhoc", { ticked: ids.join(",") }));
+    await page.getByRole("button", { name: "Compare the two ticked" }).click();
+    await page.waitForURL((to) => to.searchParams.get("id") === ids[0] && to.searchParams.get("other") === ids[1]);
+
+    /* Where a picture is embedded its zoom is in the address, and so in that of the way back. */
+    await page.goto(at("/embed", { query: SHOP }));
+    const picture = page.getByRole("application");
+    await picture.focus();
+    for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    await page.waitForURL(/focus=main/);
+    const back = await page.getByRole("link", { name: "Open in flamegrid" }).getAttribute("href");
+    assert.ok(back.includes("focus=main"), back);
   },
 
   /* What answers are worth is said: sums that do not fit, bars that are not exact, and members that did not answer. */
@@ -1030,6 +1101,29 @@ const cases = {
     await card.getByRole("button", { name: "Resume eu/west" }).click();
     await card.getByRole("button", { name: "Pause eu/west" }).waitFor();
     assert.equal((await cells("central"))[6], "0");
+    /* Dropping is asked once more: an address alone changes nothing. */
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    const drop = page.getByRole("dialog", { name: "Drop what is pending for eu/west?" });
+    await drop.getByText(/^1 profile of /).waitFor();
+    await isAccessible(page, "dropping what is pending");
+    await page.goto(page.url());
+    await drop.getByRole("button", { name: "Cancel" }).click();
+    assert.equal((await ask(page, "/api/forward", {})).targets[1].pendingProfiles, 1);
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    await drop.getByRole("button", { name: "Drop", exact: true }).click();
+    await page.getByText("1 profile will not be sent to eu/west").waitFor();
+    await card.getByRole("row", { name: /^eu\/west .* 0 0 B / }).waitFor();
+    /* What a target refuses for good is listed with its reason. */
+    await card.getByRole("button", { name: "1 refused by strict" }).click();
+    const dead = page.getByRole("dialog", { name: "Refused by strict" });
+    const row = dead.getByRole("row", { name: /status 400: no profiles of that kind, please/ });
+    await row.getByText('service_name="shop"').waitFor();
+    await isAccessible(page, "refused profiles");
+    await picture(page, "forwarding-refused");
+    await page.reload();
+    await row.waitFor();
+    await page.keyboard.press("Escape");
+    await page.waitForURL((to) => !to.searchParams.has("form"));
   },
 
   async targets(page) {

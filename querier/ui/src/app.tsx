@@ -123,7 +123,24 @@ function Frame() {
   }, [page, params.query]);
   const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
   const go = (to: string): void =>
-    set({ view: "", q: "", fn: "", focus: "", site: "", source: "", having: "", alone: "", of: "", form: "" }, { path: to });
+    set(
+      {
+        view: "",
+        q: "",
+        fn: "",
+        focus: "",
+        site: "",
+        source: "",
+        having: "",
+        alone: "",
+        of: "",
+        form: "",
+        open: "",
+        rowsMax: "",
+        ticked: "",
+      },
+      { path: to },
+    );
   useKeys({
     "?": () => setHelp(true),
     "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),

@@ -109,9 +109,8 @@ async function remove(id: string): Promise<void> {
 function List() {
   const list = useAdhocList();
   const { utc } = useSettings();
-  const { link, set } = useRoute();
+  const { params, link, set } = useRoute();
   const client = useQueryClient();
-  const [picked, setPicked] = useState<string[]>([]);
   const gone = useMutation({
     mutationFn: remove,
     onSuccess: () => toast("Deleted"),
@@ -119,7 +118,11 @@ function List() {
     onSettled: () => client.invalidateQueries({ queryKey: ["adhoc"] }),
   });
   const files = list.data?.profiles ?? [];
-  const pick = (id: string): void => setPicked(picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id].slice(-2));
+  const picked = params.ticked.split(",").filter((id) => files.some((file) => file.id === id));
+  const pick = (id: string): void => {
+    const next = picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id].slice(-2);
+    set({ ticked: next.join(",") }, { replace: true });
+  };
 
   return (
     <>
@@ -136,7 +139,7 @@ function List() {
               className="btn small"
               disabled={picked.length !== 2}
               title="Tick two files"
-              onClick={() => set({ id: picked[0]!, other: picked[1]!, type: "" })}
+              onClick={() => set({ id: picked[0]!, other: picked[1]!, type: "", ticked: "" })}
             >
               <Icon name="diff" />
               Compare the two ticked

@@ -1,9 +1,9 @@
 /* One flame graph without anything around it, to be shown in a page of somebody else: of a selection, a comparison, or a file. */
 
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 
 import { useAdhoc, useFlame } from "../api/queries";
-import { nodeOf } from "../flame/focus";
+import { focusOf, nodeOf } from "../flame/focus";
 import { unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
@@ -20,13 +20,12 @@ import { useSides } from "../ui/sides";
 import { WorthStrip } from "../ui/Summary";
 
 export function Embed() {
-  const { params, link } = useRoute();
+  const { params, link, set } = useRoute();
   const { query } = useSelection(params.leftQuery || params.query);
   const outer = useSpan();
   const sel = parseSel(params.sel);
   const span = sel === null ? outer : { from: sel[0], until: sel[1] };
   const nodes = Number(params.maxNodes) || Number(defaultOf("maxNodes"));
-  const [focus, setFocus] = useState<number | null>(null);
 
   const isFile = params.id !== "";
   const isDiff = !isFile && params.leftQuery !== "" && params.rightQuery !== "";
@@ -64,8 +63,8 @@ export function Embed() {
           <FlameGraph
             flame={flame}
             search={params.q}
-            focus={focus ?? start}
-            onZoom={setFocus}
+            focus={start}
+            onZoom={(node) => set({ focus: focusOf(flame, node).join(SEPARATOR) }, { replace: true })}
             options={{
               unit: isFile ? (file.data?.unit ?? "count") : unitOf(query.type),
               upward: params.inv === "1",

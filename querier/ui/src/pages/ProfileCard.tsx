@@ -172,20 +172,23 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     return { name: path.at(-1)!, path, node, x, y };
   };
 
+  /* The function that keys are about: of the row that the pointer or the focus is at, else of the flame graph's bar. */
+  const meant = (): string => {
+    const node = view.current?.current ?? 0;
+    return hoveredRow ?? (shaped !== null && node > 0 ? shaped.names[shaped.name[node]!]! : "");
+  };
   useKeys({
     ...Object.fromEntries(VIEWS.map(([one], index) => [String(index + 1), () => set({ view: one })])),
     i: () => set({ inv: upward ? "" : "1" }),
     s: () => {
-      if (view.current !== null && shaped !== null && view.current.current > 0)
-        sandwichOf(shaped.names[shaped.name[view.current.current]!]!);
+      if (meant() !== "") sandwichOf(meant());
     },
     c: () => {
       const node = view.current?.current ?? 0;
       if (shaped !== null && (hasSiblings(shaped, node) || aloneWith(node).length > 0)) toggleSiblings(node);
     },
     o: () => {
-      if (lines !== undefined && view.current !== null && shaped !== null && view.current.current > 0)
-        set({ source: shaped.names[shaped.name[view.current.current]!]! });
+      if (lines !== undefined && meant() !== "") set({ source: meant() });
     },
     Escape: () =>
       set(params.q !== "" ? { q: "" } : params.focus !== "" ? { focus: "" } : params.having !== "" ? { having: "" } : { site: "" }),

@@ -332,8 +332,8 @@ function Exemplars({
   onTrace: (trace: string) => void;
 }) {
   const { utc } = useSettings();
-  const [all, setAll] = useState(false);
-  const shown = all ? exemplars : exemplars.slice(0, ROWS);
+  const { params, set } = useRoute();
+  const shown = params.show === "all" ? exemplars : exemplars.slice(0, ROWS);
   return (
     <section className="card by-label" aria-label="Exemplars">
       <header>
@@ -395,7 +395,7 @@ function Exemplars({
       </Scroll>
       {shown.length < exemplars.length && (
         <p className="table-foot">
-          <button type="button" className="link" onClick={() => setAll(true)}>
+          <button type="button" className="link" onClick={() => set({ show: "all" }, { replace: true })}>
             All {formatCount(exemplars.length)}
           </button>
         </p>

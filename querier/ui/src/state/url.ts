@@ -35,7 +35,7 @@ const DEFAULTS = {
   sync: "", // 1: both sides of a comparison are of the same time, and stay so if one of them is moved
   mode: "share",
   pal: "cb",
-  id: "", // an ad hoc profile, a token or a binding
+  id: "", // an ad hoc profile, a token, a binding or a target of forwarding
   other: "", // the one it is compared with
   type: "", // of several in one file
   show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, settings at their default, or functions beyond the first page
@@ -52,6 +52,10 @@ const DEFAULTS = {
   who: "", // whose records of the audit
   record: "", // of which kind
   member: "", // of the ring, whose settings are shown; "": those of the program that answers
+  open: "", // parts that are unfolded, joined by commas
+  rowsMax: "", // rows of a table that is longer
+  ticked: "", // ids of ad hoc profiles that are to be compared, joined by commas
+  lang: "", // kind of program whose lines are shown to send the first profile
   rows: "", // of usage: service; "" is days
   idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days
