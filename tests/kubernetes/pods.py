@@ -32,7 +32,7 @@ SECRET_DIR = "/run/secrets/flamegrid"
 READY_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 CANARY_S = 5
-NOWHERE = "256.0.0.1:4040"  # no address
+NOWHERE = "256.0.0.1"  # no address
 
 
 def environment(**more):
@@ -108,7 +108,7 @@ class Secrets:
         check(command[-2:] == ["--config", "/etc/flamegrid/flamegrid.yaml"], "%s", command)
         # What Kubernetes and workload identity give each pod.
         given = environment(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT="1")
-        done = subprocess.run([os.path.join(PROGRAMS, os.path.basename(command[0])), *command[1:-1], path, "--listen", NOWHERE], capture_output=True,
+        done = subprocess.run([os.path.join(PROGRAMS, os.path.basename(command[0])), *command[1:-1], path, "--listen", NOWHERE + ":4040"], capture_output=True,
                               text=True, timeout=60, env=given, cwd=self.folder)
         check(done.returncode == 1, "exit code %d: %s", done.returncode, done.stderr)
         return done.stderr

@@ -23,7 +23,7 @@ CHART = "deploy/helm/flamegrid"
 # The values of each program's own settings, and who prints them.
 PROGRAMS = {"ingester": "ingester", "distributor": "distributor", "querier": "querier", "compactor": "compactor", "scraper": "distributor",
             "single": "server"}
-COPIES = {os.path.join("deploy", "grafana", "dashboards", "*.json"): "files/dashboards", os.path.join("deploy", "prometheus", "*.yaml"): "files/prometheus"}
+COPIES = {"deploy/grafana/dashboards/*.json": "files/dashboards", "deploy/prometheus/*.yaml": "files/prometheus"}
 # What the chart alone sets: addresses, names and files of its own.
 RESERVED = {"listen", "admin_listen", "data", "scratch", "name", "rpc_listen", "tenants_file", "tls_cert_file", "tls_key_file", "access.mode",
             "access.bootstrap_token_file", "access.master_key_file", "access.login.client_secret_file", "encryption.key_file",
