@@ -103,8 +103,9 @@ def main():
     version = re.search(r"project\(flamegrid VERSION (\S+)", read(ROOT, "CMakeLists.txt").decode()).group(1)
     release = re.search(r'^VERSION_ID="(.*)"', read("/usr/lib/os-release").decode(), re.M).group(1)
 
-    found = programs(args.build, args.arch, args.debug)
+    # First: it refuses programs of another architecture.
     libraries = system.libraries([os.path.join(args.build, name) for name in PROGRAMS], args.arch)
+    found = programs(args.build, args.arch, args.debug)
     owned = set(system.owners(libraries.values(), args.arch).values()) | {"ca-certificates"}
     if args.debug:
         owned.add("busybox-static")

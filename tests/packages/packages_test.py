@@ -303,6 +303,13 @@ def image_is_bare(stage):
             check(os.getuid() != 0 or (info.st_uid == 0) == (where != "var/lib/flamegrid"), "%s is of user %d", where, info.st_uid)
 
 
+def image_of_another_architecture_is_refused(stage):
+    other = "amd64" if output("dpkg", "--print-architecture").strip() == "arm64" else "arm64"
+    said = subprocess.run([os.path.join(ROOT, "deploy/image/run"), "--arch", other, "--build", BUILD, "-o", os.path.join(stage.folder, "other")],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(said.returncode != 0 and "not for " + other in said.stdout, "%d %s", said.returncode, said.stdout)
+
+
 def image_says_how_it_runs(stage):
     image = stage.image()
     manifest = json_of(blob(image, json_of(image, "index.json")["manifests"][0]))
@@ -395,7 +402,7 @@ def packages_install(stage):
 FAST = (install_has_everything, install_honours_destdir, programs_contain_no_folder, example_settings_work,
         units_are_right, units_are_hardened, units_limit_memory_to_the_budget, manager_is_told, credentials_are_files,
         packages_are_clean, packages_are_reproducible, packages_have_our_version, packages_work_unpacked, direct_libraries_are_listed,
-        image_is_reproducible, image_is_small, image_is_bare, image_says_how_it_runs, sbom_is_complete, image_needs_no_other_library,
+        image_is_reproducible, image_is_small, image_is_bare, image_of_another_architecture_is_refused, image_says_how_it_runs, sbom_is_complete, image_needs_no_other_library,
         server_works_in_the_image)
 NIGHTLY = (release_is_the_same_in_two_folders, packages_install)
 
