@@ -387,9 +387,12 @@ def packages_install(stage):
     root = os.path.join(stage.folder, "bookworm")
     output("mmdebstrap", "--variant=apt", "--include=systemd", "bookworm", root)
     for path in glob.glob(os.path.join(stage.packages(), "flamegrid*_*.deb")):
-        shutil.copy(path, os.path.join(root, "tmp"))
+        if "-dbgsym" not in path:
+            shutil.copy(path, os.path.join(root, "tmp"))
     names = ["/tmp/" + os.path.basename(path) for path in glob.glob(os.path.join(root, "tmp/*.deb"))]
     quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    shutil.copy("/etc/resolv.conf", os.path.join(root, "etc"))
+    output("chroot", root, "apt-get", "update")
     output("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", *names, env=quiet)
     check("flamegrid" in output("chroot", root, "getent", "passwd", "flamegrid"), "no user")
     check(not glob.glob(os.path.join(root, "etc/systemd/system/*.wants/flamegrid*")), "a unit is enabled")
