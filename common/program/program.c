@@ -21,7 +21,7 @@ enum {
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
     SHARED_SECTIONS = 7, /* of settings, before those of the program */
-    SMALL_ARENAS = 2,    /* of malloc: each keeps what its threads have freed */
+    SMALL_ARENAS = 1,    /* of malloc: each keeps what its threads have freed */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -798,7 +798,7 @@ static void tune_malloc(bool small)
     /* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread yet */
     if (small) {
         (void)mallopt(M_ARENA_MAX, SMALL_ARENAS);
-        (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+        (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
         (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
         return;
     }

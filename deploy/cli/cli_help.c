@@ -31,7 +31,7 @@ void cli_help(const struct cli_commands *commands, FILE *out)
           "commands:\n",
           out);
     for (size_t i = 0; i < commands->count; i++)
-        fprintf(out, "  %-10s  %s\n", commands->items[i].name, commands->items[i].what);
+        fprintf(out, "  %-13s  %s\n", commands->items[i].name, commands->items[i].what);
     fprintf(out, "\n%s", cli_help_notes);
 }
 

@@ -1,6 +1,6 @@
 # What "cmake --install" puts where, below CMAKE_INSTALL_PREFIX and DESTDIR: programs, man pages, completions, systemd units, an example
 # of settings, and licences. Man pages and completions are what the programs print, and units name the prefix, so both are
-# made when they are installed. Nothing goes to /etc or /var: that is the packager's decision.
+# made when they are installed. Nothing goes to /etc or /var: that is the packager's decision (deploy/debian).
 
 include(GNUInstallDirs)
 

@@ -36,6 +36,12 @@ const size_t single_agent_n_defaults = FG_COUNT(single_agent_defaults);
 
 enum fg_code single_agent_check(const struct ing_forward_targets *targets, struct fg_err *err)
 {
+    for (unsigned i = 0; i < targets->n; i++)
+        if (targets->items[i].since_ns != 0)
+            return fg_fail(
+                err, FG_E_INVALID,
+                "target %s: since: an agent keeps nothing of the past that it could send",
+                targets->items[i].settings.name);
     if (targets->n > 0)
         return FG_OK;
     return fg_fail(err, FG_E_INVALID,

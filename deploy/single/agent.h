@@ -19,7 +19,8 @@ extern const struct ing_segments_settings single_agent_segments;
 extern const struct fg_program_default single_agent_defaults[];
 extern const size_t single_agent_n_defaults;
 
-/* FG_E_INVALID: there is no target; the sentence says which lines to add. */
+/* Checks the targets. FG_E_INVALID: there is none, and the sentence says which lines to add; or one
+ * is to get what an agent does not have. */
 enum fg_code single_agent_check(const struct ing_forward_targets *targets,
                                 struct fg_err *err) fg_must_check;
 

@@ -81,7 +81,7 @@ struct single_past *single_past_create(struct ingester *ingester, struct fg_buck
 
 const struct ing_past *single_past_reader(const struct single_past *past)
 {
-    return &past->reader;
+    return past == NULL ? NULL : &past->reader;
 }
 
 void single_past_destroy(struct single_past *past)

@@ -15,7 +15,7 @@ struct single_past;
 struct single_past *single_past_create(struct ingester *ingester, struct fg_bucket *bucket,
                                        const struct qry_settings *settings);
 
-/* Returns what it reads. */
+/* Returns what it reads. Accepts NULL, which has nothing: NULL. */
 const struct ing_past *single_past_reader(const struct single_past *past);
 
 /* Destroys it, when nobody reads any more. Accepts NULL. */

@@ -393,7 +393,8 @@ static enum fg_code start_forwarding(struct server *server, struct fg_program *p
                                      struct fg_err *err)
 {
     if (server->forward_targets->n > 0) {
-        server->past = single_past_create(server->ingester, server->bucket, &single_querier);
+        if (!server->agent) /* which has no blocks */
+            server->past = single_past_create(server->ingester, server->bucket, &single_querier);
         if (ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
                                  distributor_settings.definition_cache_max,
                                  single_past_reader(server->past), err) != FG_OK)

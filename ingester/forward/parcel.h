@@ -65,7 +65,8 @@ struct ing_parcel {
     size_t n_chosen;               /* for the round, with those that the target does not want */
     struct ing_parcel_item *first; /* of them */
     struct fg_forward_message *message;
-    uint64_t work; /* left for rules */
+    uint64_t work;                      /* left for rules */
+    struct libdeflate_compressor *gzip; /* of pprofs; NULL until there is one */
 };
 
 /* Creates a parcel for a span that was taken. cache_key: a number of the target. */

@@ -5,6 +5,7 @@
 #include "common/runtime/log.h"
 #include "common/runtime/work.h"
 
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -56,6 +57,8 @@ static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * F
     M(COUNTER, FORWARD_RETRIED_DENIED, "flamegrid_forward_retries_total{target=\"%s\",reason=\"denied\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_UNREAD, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unread\"}", "Requests whose profiles are sent again, by reason") \
     M(GAUGE, FORWARD_UNREAD, "flamegrid_forward_unread{target=\"%s\"}", "1 if this server cannot read what it has to send, or its own files of credentials: the target is not to blame") \
+    M(COUNTER, FORWARD_TOKENS, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"ok\"}", "Requests for tokens of OAuth 2, by result") \
+    M(COUNTER, FORWARD_TOKENS_FAILED, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"failed\"}", "Requests for tokens of OAuth 2, by result") \
     M(COUNTER, FORWARD_DROPPED_FULL, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"full\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_REFUSED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"refused\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_EXPIRED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"expired\"}", "Profiles that will not be sent, by reason") \
@@ -65,6 +68,18 @@ static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * F
 /* clang-format on */
 FG_METRICS_ENUM(forward_metric, FORWARD_METRICS)
 FG_METRICS_TABLE(forward_metrics, FORWARD_METRICS)
+
+/* The token of a target that uses OAuth 2. The loop's, except for the job. */
+struct forward_token {
+    struct fg_buf header;  /* "Authorization: Bearer ...", with a NUL */
+    int64_t until_mono_ns; /* it is used until then; 0: there is none */
+    bool fetching;         /* parcels wait for it */
+    bool in_request;       /* else a job has it */
+    struct fg_job job;     /* reads the secret */
+    struct fg_buf login;   /* "Authorization: Basic ...", likewise */
+    const char *headers[4];
+    struct fg_client_request request;
+};
 
 struct forward_sender_target {
     struct ing_sender *sender;
@@ -83,6 +98,7 @@ struct forward_sender_target {
     int64_t logged_mono_ns;
     int64_t denied_logged_mono_ns; /* that it refuses a tenant */
     int64_t resend_mono_ns;        /* not before then */
+    struct forward_token token;
     int64_t read_logged_mono_ns;   /* that a page could not be read */
     struct ing_page_reader reader; /* one job at a time has it */
     char url[2][URL_MAX_BYTES];    /* of forward.v1 and push.v1 */
@@ -113,12 +129,15 @@ struct forward_sending {
     int64_t began_mono_ns, sent_mono_ns;
     struct fg_job job;
     bool more, unknown;
-    bool in_request; /* else a job has it */
+    bool in_request;             /* else a job has it, or: */
+    bool waits;                  /* for a token */
+    bool refetched;              /* the target has refused a token before */
+    struct fg_buf authorization; /* the header with the token of the request */
     enum ing_sender_result result;
     struct fg_err err;
     struct fg_client_request request;
     char headers[HEADERS_MAX][HEADER_MAX_BYTES];
-    const char *header_list[HEADERS_MAX + 1];
+    const char *header_list[HEADERS_MAX + 2]; /* with the token's */
 };
 
 struct ing_sender {
@@ -133,6 +152,13 @@ struct ing_sender {
     atomic_bool stops; /* the same for jobs */
     sem_t stopped;
 };
+
+static void forget_secret(struct fg_buf *secret)
+{
+    if (secret->ptr != NULL)
+        OPENSSL_cleanse(secret->ptr, secret->cap);
+    fg_buf_done(secret);
+}
 
 static int64_t now_mono(const struct ing_sender *sender)
 {
@@ -298,6 +324,7 @@ static void finish(struct forward_sending *sending)
         ing_parcel_end(sending->parcel);
     ing_page_done(&sending->page);
     fg_client_clear(&sending->request);
+    forget_secret(&sending->authorization);
     unlink_sending(sending);
     free(sending);
     sender->n_sendings--;
@@ -334,6 +361,8 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
 
     sending->err = request->err; /* replaced where an answer came */
     sending->result = ing_parcel_answer(sending->parcel, &answer, &sending->unknown, &sending->err);
+    if (request->code == FG_E_INVALID) /* a file of the settings cannot be read */
+        sending->result = SENDER_UNREAD;
     (void)err;
     return FG_OK;
 }
@@ -393,12 +422,29 @@ static void submit(struct forward_sending *sending,
 
 /* ---- the request (loop) ---- */
 
+static void send_parcel(struct forward_sending *sending);
+
+/* The target refuses a token that should be good: another one may be, once. */
+static bool is_stale_token(const struct forward_sending *sending)
+{
+    const struct forward_sender_target *target = sending->target;
+
+    return target->conf->uses_oauth2 && sending->request.code == FG_OK &&
+           sending->request.status == 401 && !sending->refetched && !target->sender->stopping;
+}
+
 static void on_answer(struct fg_client_request *request)
 {
     struct forward_sending *sending = fg_container(request, struct forward_sending, request);
-    const struct forward_sender_target *target = sending->target;
+    struct forward_sender_target *target = sending->target;
 
     sending->in_request = false;
+    if (is_stale_token(sending)) {
+        sending->refetched = true;
+        target->token.until_mono_ns = 0;
+        send_parcel(sending);
+        return;
+    }
     fg_metric_observe_ns(target->metrics, FORWARD_SECONDS,
                          now_mono(target->sender) - sending->sent_mono_ns);
     submit(sending, run_answer, on_answered);
@@ -417,6 +463,13 @@ static void put_headers(struct forward_sending *sending)
     const struct ing_parcel *parcel = sending->parcel;
     size_t n = 0;
 
+    if (sending->target->conf->uses_oauth2) {
+        /* A copy: the target may get another token meanwhile. */
+        forget_secret(&sending->authorization);
+        fg_buf_init(&sending->authorization, SIZE_MAX);
+        fg_buf_put(&sending->authorization, fg_buf_slice(&sending->target->token.header));
+    }
+
     add_header(sending, &n, "Content-Type", FG_LIT("application/proto"));
     add_header(sending, &n, "Connect-Protocol-Version", FG_LIT("1"));
     add_header(sending, &n, "Expect", FG_LIT("")); /* no 100-continue: most requests are stored */
@@ -430,7 +483,166 @@ static void put_headers(struct forward_sending *sending)
         add_header(sending, &n, "Authorization", fg_buf_slice(&value));
         fg_buf_done(&value);
     }
+    if (sending->authorization.len > 0)
+        sending->header_list[n++] = (const char *)sending->authorization.ptr;
     sending->header_list[n] = NULL;
+}
+
+/* ---- tokens (loop) ---- */
+
+/* Calls each(sending, arg) for all that wait for the token. */
+static void end_waits(struct forward_sender_target *target,
+                      void (*each)(struct forward_sending *sending, void *arg), void *arg)
+{
+    struct forward_sending *next;
+
+    target->token.fetching = false;
+    for (struct forward_sending *sending = target->sendings; sending != NULL; sending = next) {
+        next = sending->next;
+        if (!sending->waits)
+            continue;
+        sending->waits = false;
+        each(sending, arg);
+    }
+}
+
+static void go_on(struct forward_sending *sending, void *arg)
+{
+    (void)arg;
+    send_parcel(sending);
+}
+
+/* Why there is no token. */
+struct token_failure {
+    enum ing_sender_result result;
+    struct fg_err err;
+};
+
+static void give_up(struct forward_sending *sending, void *arg)
+{
+    const struct token_failure *failure = arg;
+
+    finish_with(sending, failure->result, &failure->err);
+}
+
+static void fail_token(struct forward_sender_target *target, enum ing_sender_result result,
+                       const struct fg_err *err)
+{
+    struct token_failure failure = {result, *err};
+
+    fg_metric_add(target->metrics, FORWARD_TOKENS_FAILED, 1);
+    (void)fg_wrap(&failure.err, "token of OAuth 2");
+    end_waits(target, give_up, &failure);
+}
+
+static void on_token(struct fg_client_request *request)
+{
+    struct forward_token *token = fg_container(request, struct forward_token, request);
+    struct forward_sender_target *target = fg_container(token, struct forward_sender_target, token);
+    int64_t lifetime_ns = 0;
+    struct fg_err err = request->err;
+    enum fg_code code = request->code;
+
+    token->in_request = false;
+    forget_secret(&token->login);
+    forget_secret(&token->header);
+    fg_buf_init(&token->header, SIZE_MAX);
+    if (code == FG_OK)
+        code = ing_oauth2_answer(request->status, fg_buf_slice(&request->answer), &token->header,
+                                 &lifetime_ns, &err);
+    if (request->answer.ptr != NULL)
+        OPENSSL_cleanse(request->answer.ptr, request->answer.cap);
+    fg_client_clear(request);
+    if (code != FG_OK) {
+        fail_token(target, code == FG_E_DENIED ? SENDER_DENIED : SENDER_AWAY, &err);
+        return;
+    }
+    fg_metric_add(target->metrics, FORWARD_TOKENS, 1);
+    /* A tenth before its end, so that none expires on its way. */
+    token->until_mono_ns = fg_time_add(now_mono(target->sender), lifetime_ns / 10 * 9);
+    end_waits(target, go_on, NULL);
+}
+
+static enum fg_code run_secret(struct fg_job *job, struct fg_err *err)
+{
+    struct forward_token *token = fg_container(job, struct forward_token, job);
+    const struct forward_sender_target *target =
+        fg_container(token, struct forward_sender_target, token);
+
+    return ing_oauth2_authorization(&target->conf->oauth2, &token->login, err);
+}
+
+static void on_secret(struct fg_job *job)
+{
+    struct forward_token *token = fg_container(job, struct forward_token, job);
+    struct forward_sender_target *target = fg_container(token, struct forward_sender_target, token);
+    const struct ing_target_settings *settings = &target->conf->settings;
+    struct token_failure stopped = {SENDER_UNASKED, {.code = FG_OK}};
+
+    if (target->sender->stopping) {
+        end_waits(target, give_up, &stopped);
+        return;
+    }
+    if (job->code != FG_OK) {
+        fail_token(target, SENDER_UNREAD, &job->err);
+        return;
+    }
+    token->headers[0] = "Accept: application/json";
+    token->headers[1] = "Content-Type: application/x-www-form-urlencoded";
+    token->headers[2] = (const char *)token->login.ptr;
+    token->headers[3] = NULL;
+    token->request = (struct fg_client_request){
+        .method = "POST",
+        .url = target->conf->oauth2.token_url,
+        .headers = token->headers,
+        .body = fg_buf_slice(&target->conf->oauth2.form),
+        .tls = &target->conf->tls,
+        .connect_timeout_ns = FG_MIN(CONNECT_TIMEOUT_NS, settings->timeout_ns),
+        .timeout_ns = settings->timeout_ns,
+        .body_max_bytes = OAUTH2_ANSWER_MAX_BYTES,
+        .done = on_token,
+    };
+    token->in_request = true;
+    fg_client_send(target->sender->client, &token->request);
+}
+
+static void fetch_token(struct forward_sender_target *target)
+{
+    struct forward_token *token = &target->token;
+    struct ing_sender *sender = target->sender;
+
+    token->fetching = true;
+    forget_secret(&token->login);
+    fg_buf_init(&token->login, SIZE_MAX);
+    token->job = (struct fg_job){.home = sender->loop, .run = run_secret, .done = on_secret};
+    /* There is room for one of each target. */
+    fg_assert(fg_work_submit(sender->work, FG_LANE_BACKGROUND, &token->job));
+}
+
+/* Returns true if the parcel has to wait for a token. */
+static bool waits_for_token(struct forward_sending *sending)
+{
+    struct forward_sender_target *target = sending->target;
+
+    if (!target->conf->uses_oauth2 || now_mono(target->sender) < target->token.until_mono_ns)
+        return false;
+    sending->waits = true;
+    if (!target->token.fetching)
+        fetch_token(target);
+    return true;
+}
+
+/* The sender stops: what waits for a token is given back. */
+static void stop_token(struct forward_sender_target *target)
+{
+    struct token_failure stopped = {SENDER_UNASKED, {.code = FG_OK}};
+
+    if (!target->token.in_request) /* or the job is about to find that we stop */
+        return;
+    fg_client_cancel(&target->token.request);
+    fg_client_clear(&target->token.request);
+    target->token.in_request = false;
+    end_waits(target, give_up, &stopped);
 }
 
 static void send_parcel(struct forward_sending *sending)
@@ -439,6 +651,8 @@ static void send_parcel(struct forward_sending *sending)
     const struct ing_target_settings *settings = &target->conf->settings;
     struct ing_sender *sender = target->sender;
 
+    if (waits_for_token(sending))
+        return;
     put_headers(sending);
     fg_client_clear(&sending->request);
     sending->request = (struct fg_client_request){
@@ -948,7 +1162,7 @@ static void start_all(void *arg)
 
     sender->client = fg_client_create(&(struct fg_client_config){
         .loop = sender->loop,
-        .running_max = connections_of(sender),
+        .running_max = connections_of(sender) + sender->n_targets, /* tokens */
         .waiting_max = 0,
         .budget = sender->config.bodies,
     });
@@ -975,8 +1189,8 @@ enum fg_code ing_sender_start(struct ing_sender *sender, struct fg_err *err)
 
     if (sender == NULL)
         return FG_OK;
-    lanes[FG_LANE_BACKGROUND] =
-        (struct fg_lane_config){.threads = WORKERS, .queue_max = 2 * connections_of(sender)};
+    lanes[FG_LANE_BACKGROUND] = (struct fg_lane_config){
+        .threads = WORKERS, .queue_max = 2 * connections_of(sender) + sender->n_targets};
     if (fg_work_create("fwd", lanes, &sender->work, err) != FG_OK ||
         fg_loop_start(sender->loop, err) != FG_OK)
         return err->code;
@@ -1026,6 +1240,7 @@ static void stop_all(void *arg)
             (void)fg_fail(&sending->err, FG_E_CANCELED, "the server stops");
             finish_with(sending, SENDER_AWAY, NULL);
         }
+        stop_token(&sender->targets[i]);
     }
 }
 
@@ -1051,6 +1266,8 @@ void ing_sender_destroy(struct ing_sender *sender)
         struct forward_sender_target *target = &sender->targets[i];
 
         fg_metrics_unregister(sender->config.registry, target->metrics);
+        forget_secret(&target->token.header);
+        forget_secret(&target->token.login);
         free(target->defs);
         free(target->names);
         (void)pthread_mutex_destroy(&target->lock);

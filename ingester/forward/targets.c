@@ -44,6 +44,8 @@ const struct fg_conf_field ing_target_fields[] = {
      .doc = "User for Basic authentication."},
     {"password_file", FG_CONF_STRING, CONF(password_file), .def = "", .max = "4096",
      .doc = "File with the password of `username`, read for each request."},
+    {"oauth2", FG_CONF_YAML, CONF(oauth2), .def = "", .max = "16384",
+     .doc = "Tokens of OAuth 2 (client credentials): a map of `token_url`, `client_id`, `client_secret_file`, `scopes` (a list) and `params` (a map of further parameters)."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4096",
      .doc = "CAs of the target, in PEM. Empty: those of the system."},
     {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4096",
@@ -154,8 +156,10 @@ static enum fg_code check_settings(const struct ing_target_settings *settings, s
         return fg_fail(err, FG_E_INVALID, "username has a colon");
     if ((settings->username[0] == '\0') != (settings->password_file[0] == '\0'))
         return fg_fail(err, FG_E_INVALID, "username and password_file go together");
-    if (settings->username[0] != '\0' && settings->token_file[0] != '\0')
-        return fg_fail(err, FG_E_INVALID, "token_file and username exclude each other");
+    if ((settings->username[0] != '\0') + (settings->token_file[0] != '\0') +
+            (settings->oauth2[0] != '\0') >
+        1)
+        return fg_fail(err, FG_E_INVALID, "token_file, username and oauth2 exclude each other");
     if ((settings->cert_file[0] == '\0') != (settings->key_file[0] == '\0'))
         return fg_fail(err, FG_E_INVALID, "cert_file and key_file go together");
     return FG_OK;
@@ -183,6 +187,9 @@ static enum fg_code finish(struct ing_forward_target *target, struct fg_arena *a
         fg_relabel_parse_types(fg_cstr(settings->sample_types), "sample_types", &target->type_rules,
                                err) != FG_OK)
         return err->code;
+    target->uses_oauth2 = settings->oauth2[0] != '\0';
+    if (target->uses_oauth2 && ing_oauth2_read(settings->oauth2, &target->oauth2, err) != FG_OK)
+        return fg_wrap(err, "oauth2");
     target->tls = (struct fg_client_tls){
         .ca_file = file_of(settings->ca_file),
         .cert_file = file_of(settings->cert_file),
@@ -298,6 +305,8 @@ void ing_forward_targets_destroy(struct ing_forward_targets *targets)
         struct fg_conf_section section = section_of(&target->settings);
 
         fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
+        if (target->uses_oauth2)
+            ing_oauth2_done(&target->oauth2);
         fg_selector_done(&target->selector);
         fg_relabel_unref(target->rules);
         fg_relabel_unref(target->type_rules);

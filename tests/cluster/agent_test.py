@@ -213,6 +213,43 @@ def without_targets():
         check("forward: {targets: [{name: central, url: 'https://profiles.example'}]}" in agent.log(), "%s", agent.log_tail())
 
 
+def without_a_past():
+    """There are no blocks to send once more: a resend is refused, and so is a target that wants the past."""
+    with flamegrid.Agent(*targets(target(flamegrid.free_port(), since="now-24h"))) as agent:
+        agent.start()
+        check(agent.wait() == 1 and "target central: since: an agent keeps nothing" in agent.log(), "%s", agent.log_tail())
+        agent.arguments = targets(target(flamegrid.free_port()))
+        agent.start().wait_ready()
+        status, answer = flamegrid.Client(agent.port).send("POST", "/api/forward/central/resend?from=now-1h&until=now", headers=flamegrid.ACTION)
+        check(status == 400 and b"keeps no blocks" in answer, "%d %s", status, answer)
+
+
+def encrypted(seed):
+    """The queue of an agent with encryption.mode is not readable on disk, and is sent after a restart."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there, contextlib.closing(Link(there.port)) as link, flamegrid.Agent(*targets(target(link.port))) as agent:
+        key = os.path.join(agent.folder, "key")
+        with open(os.open(key, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+            file.write("c0ffee00" * 8 + "\n")
+        agent.arguments += ("--encryption.mode", "per_tenant", "--encryption.key_file", key)
+        link.set(CUT)
+        agent.start().wait_ready()
+        with Clients(agent.port, ledger, 0.02):
+            time.sleep(1)
+        send_again(agent.port, ledger)
+        check(agent.terminate() == 0, "%s", agent.log_tail())
+        frame = ledger.pushes[0].frame.encode()
+        for folder, _, names in os.walk(agent.data):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    check(frame not in file.read(), "%s is readable in %s", frame, name)
+        there.start().wait_ready()
+        link.set(OPEN)
+        agent.start().wait_ready()
+        wait_sent(agent)
+        verify(there.port, ledger)
+
+
 def full_queue():
     """A full queue that refuses says when to come again."""
     with flamegrid.Agent(*targets(target(flamegrid.free_port(), queue_max_bytes="1MiB", when_full="refuse"))) as agent:
@@ -361,7 +398,9 @@ def main():
     tally.run("agent: the example of a DaemonSet", daemonset)
     tally.run("agent: the manual's defaults", documented_defaults)
     tally.run("agent: no targets", without_targets)
+    tally.run("agent: no past", without_a_past)
     tally.run("agent: a full queue refuses", full_queue)
+    tally.run("agent: an encrypted queue", encrypted, arguments.seed)
     tally.run("agent: from a server to an agent and back", from_server_to_agent_and_back, arguments.seed)
     tally.finish()
 

@@ -6,13 +6,16 @@
 Clients push to a node and keep a ledger (tests/lib/ledger.py). The node forwards to a target through a link that the test cuts.
 """
 
+import base64
 import contextlib
+import gzip
 import http.server
 import json
 import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -388,6 +391,116 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Issuer(http.server.BaseHTTPRequestHandler):
+    """A token endpoint and a target in one: it takes the last token only, and counts."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        owner = self.server.owner
+        with owner.lock:
+            status, answer = owner.token(self.headers, body) if self.path == "/token" else owner.take(self.headers, body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+class TokenTarget:
+    """What Issuer serves. status: of the token endpoint; lifetime_s: of tokens."""
+
+    def __init__(self):
+        self.lock, self.status, self.lifetime_s = threading.Lock(), 200, 3600
+        self.tokens, self.refused, self.bodies = 0, 0, []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
+        self.server.owner = self
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def token(self, headers, body):
+        flamegrid.check(headers["Authorization"] == "Basic " + base64.b64encode(b"node:s3cret").decode(), "%s", headers)
+        flamegrid.check(body == b"grant_type=client_credentials&scope=push", "%s", body)
+        if self.status != 200:
+            return self.status, b'{"error": "invalid_client"}'
+        self.tokens += 1
+        return 200, json.dumps({"access_token": "token-%d" % self.tokens, "token_type": "Bearer", "expires_in": self.lifetime_s}).encode()
+
+    def take(self, headers, body):
+        if headers["Authorization"] != "Bearer token-%d" % self.tokens:
+            self.refused += 1
+            return 401, b"{}"
+        self.bodies.append(body)
+        return 200, b"{}"
+
+    def revoke(self):
+        with self.lock:
+            self.tokens += 1
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def oauth2():
+    """A token is fetched once, again before it expires, and once more when the target refuses it; a secret is nowhere."""
+    there = TokenTarget()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            secret = os.path.join(folder, "secret")
+            with open(secret, "w", encoding="ascii") as file:
+                file.write("s3cret\n")
+            keys = "{token_url: 'http://127.0.0.1:%d/token', client_id: node, client_secret_file: '%s', scopes: [push]}" % (there.port, secret)
+            with flamegrid.Server(*targets(target(there.port, protocol="push", oauth2=keys))) as node:
+                node.start().wait_ready()
+                client, sent = flamegrid.Client(node.port), 0
+
+                def push():
+                    nonlocal sent
+                    status, _ = client.send("POST", "/ingest?name=shop&from=%d" % (START_S + sent), b"main;work 3\n")
+                    flamegrid.check(status == 200, "%d", status)
+                    sent += 1
+
+                for _ in range(3):
+                    push()
+                    wait_sent(node)
+                flamegrid.check(there.tokens == 1 and there.refused == 0, "%d tokens for 3 pushes, %d refused", there.tokens, there.refused)
+                there.revoke()
+                push()
+                wait_sent(node)
+                flamegrid.check(there.tokens == 3 and there.refused == 1, "%d tokens, %d refused", there.tokens, there.refused)
+                flamegrid.check(metric(node, "flamegrid_forward_retries_total") == 0, "a token that was replaced counts as a failure")
+                there.revoke()
+                there.lifetime_s = 1
+                for _ in range(2):  # each needs a new one
+                    push()
+                    wait_sent(node)
+                    time.sleep(1.2)
+                flamegrid.check(there.tokens >= 5, "%d tokens", there.tokens)
+                with there.lock:
+                    there.status = 503
+                push()
+                wait_until("there is no token", lambda: "token of OAuth 2" in state_of(node)["error"])
+                flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "it does not wait")
+                with there.lock:
+                    there.status = 401
+                wait_until("the client is refused", lambda: state_of(node)["state"] == "denied")
+                with there.lock:
+                    there.status = 200
+                flamegrid.check(node.terminate() == 0, "%s", node.log_tail())  # a restart need not wait for the minute
+                node.start().wait_ready()
+                wait_sent(node)
+                flamegrid.check(len(there.bodies) == sent, "%d of %d came", len(there.bodies), sent)
+                _, settings = node.operate("GET", "/config")
+                for text in (node.log_tail(), settings.decode() if isinstance(settings, bytes) else settings, json.dumps(state_of(node))):
+                    flamegrid.check("s3cret" not in text and "token-" not in text, "a secret is in %.300s", text)
+    finally:
+        there.close()
+
+
 class Double:
     def __init__(self, garbage=0, fails_every=7, garbage_status=200):
         self.garbage, self.fails_every, self.requests, self.bodies = garbage, fails_every, 0, []
@@ -415,7 +528,7 @@ def read_pushes(bodies):
             labels = [(members(label, 1)[0].decode(), members(label, 2)[0].decode()) for label in members(series, 1)]
             profiles = [members(sample, 1)[0] for sample in members(series, 2)]
             flamegrid.check(len(profiles) == 1, "%d profiles in one request", len(profiles))
-            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(profiles[0]))
+            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(gzip.decompress(profiles[0])))
     return read
 
 
@@ -560,6 +673,7 @@ def main():
     tally.run("forward: 200 with nonsense", nonsense, 200)
     tally.run("forward: 400 of a proxy", nonsense, 400)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
+    tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)
     tally.finish()
 

@@ -1,4 +1,4 @@
-"""Rendered pods as processes of this machine: with their commands, variables, files and folders, but for the addresses.
+"""Rendered pods as processes of this machine: with their commands, variables, files and folders. Only addresses differ.
 
 A pod has a root file system of its own that is read-only, made of the machine's libraries and of what its volumes have, and the
 user that its security context names; see Pod. Addresses are on loopback, one for each pod, and names of services are in /etc/hosts.
@@ -32,7 +32,7 @@ SECRET_DIR = "/run/secrets/flamegrid"
 READY_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 CANARY_S = 5
-NOWHERE = "256.0.0.1:4040"  # no address
+NOWHERE = "256.0.0.1"  # no address
 
 
 def environment(**more):
@@ -106,9 +106,10 @@ class Secrets:
         with open(os.path.join(self.folder, "tenants.yaml"), "w", encoding="utf-8") as file:
             file.write("overrides: {}\n")
         check(command[-2:] == ["--config", "/etc/flamegrid/flamegrid.yaml"], "%s", command)
-        done = subprocess.run([os.path.join(PROGRAMS, command[0]), *command[1:-1], path, "--listen", NOWHERE], capture_output=True, text=True,
-                              timeout=60, env=environment(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", FG_RING_NAME="i-0",
-                                                          FG_RING_ADDRESS="tls+tcp://i-0.example:4101"), cwd=self.folder)
+        # What Kubernetes and workload identity give each pod.
+        given = environment(AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT="1")
+        done = subprocess.run([os.path.join(PROGRAMS, os.path.basename(command[0])), *command[1:-1], path, "--listen", NOWHERE + ":4040"], capture_output=True,
+                              text=True, timeout=60, env=given, cwd=self.folder)
         check(done.returncode == 1, "exit code %d: %s", done.returncode, done.stderr)
         return done.stderr
 
@@ -170,7 +171,7 @@ class Pod:
         self.node, self.work, self.name, self.address = node, work, name, address
         self.spec = rules.pod_of(work)["spec"]
         self.container = rules.containers_of(work)[0]
-        self.part = work["metadata"]["labels"]["app.kubernetes.io/component"]
+        self.part = rules.component_of(work)
         self.log = os.path.join(node.folder, name + ".log")
         self.user = self.spec["securityContext"]["runAsUser"]
         self.ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
@@ -185,6 +186,8 @@ class Pod:
                 for name, text in self.node.config_map(volume["configMap"]["name"]).items():
                     with open(os.path.join(path, name), "w", encoding="utf-8") as file:
                         file.write(text)
+            elif volume["name"] == "api":
+                os.chown(path, 0, self.spec["securityContext"]["fsGroup"])  # there is no API server: the ingester keeps its place
             elif "secret" in volume:
                 for item in volume["secret"]["items"]:
                     with open(os.path.join(path, item["path"]), "w", encoding="ascii") as file:
@@ -201,7 +204,7 @@ class Pod:
             yield self.folder(declared.get(mount["name"], {"name": mount["name"]})), mount["mountPath"], "ro" if mount.get("readOnly") else "rw"
 
     def variables(self):
-        known = {"PATH": "/programs", **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}}
+        known = {**{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}}
         for variable in self.container.get("env", []):
             value = variable.get("value")
             if value is None:
@@ -214,7 +217,7 @@ class Pod:
 
     def command(self):
         """The command with an address of loopback, where servers allow no other names by themselves, and with a folder for the object store."""
-        words = list(self.container["command"])
+        words = [word.replace("/usr/bin/", "/programs/") for word in self.container["command"]]
         if self.part == "canary":
             return [self.address + word if word.startswith(":") else word for word in words]
         words += ["--listen", "%s:%d" % (self.address, self.ports["http"]), "--admin_listen", "%s:%d" % (self.address, self.ports["admin"]),
@@ -252,9 +255,16 @@ class Pod:
             time.sleep(0.1)
         check(self.probe("livenessProbe") and self.probe("startupProbe"), "%s is ready and not alive", self.name)
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        check(self.process.wait(STOP_TIMEOUT_S) == 0, "%s ended with %d:\n%s", self.name, self.process.returncode, self.said())
+    def stop(self, times=1):
+        """Sends SIGTERM; a second one ends an ingester's wait for others that are away."""
+        for _ in range(times):
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(1)
+            except subprocess.TimeoutExpired:
+                pass
+        check(self.process.wait(STOP_TIMEOUT_S) in (0, 0 if times == 1 else 128 + signal.SIGTERM), "%s ended with %d:\n%s", self.name, self.process.returncode,
+              self.said())
 
     def kill(self):
         if self.process is not None and self.process.poll() is None:
@@ -325,9 +335,11 @@ def case_a_cluster_of_rendered_pods(chart):
             said = dict(line.split()[:2] for line in canary.said().splitlines() if len(line.split()) >= 2)
             check(int(said["acknowledged"]) > CANARY_S and int(said["reads"]) > 0, "%s", canary.said())
             check([said[fault] for fault in ("lost", "double", "foreign", "wrong")] == ["0"] * 4, "%s", canary.said())
-            for part in ("distributor", "querier", "compactor", "ingester"):
+            for part in ("distributor", "querier", "compactor"):
                 for pod in node.of(part):
                     pod.stop()
+            for pod in node.of("ingester"):
+                pod.stop(times=2)
         finally:
             for pod in node.pods:
                 pod.kill()

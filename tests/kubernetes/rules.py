@@ -18,6 +18,10 @@ def workloads(things):
     return [thing for thing in things if thing["kind"] in WORKLOADS]
 
 
+def component_of(thing):
+    return thing["metadata"]["labels"]["app.kubernetes.io/component"]
+
+
 def pod_of(thing):
     return thing["spec"]["template"]
 
@@ -64,6 +68,10 @@ def pods_are_restricted(things):
                 yield "%s: security context of %s" % (name_of(thing), container["name"])
             if any("hostPort" in port for port in container.get("ports", [])):
                 yield "%s: a port of the host" % name_of(thing)
+        ours = component_of(thing) in ("ingester", "scraper")
+        tokens = [source for volume in pod.get("volumes", []) for source in volume.get("projected", {}).get("sources", []) if "serviceAccountToken" in source]
+        if len(tokens) > ours or any(token["serviceAccountToken"]["expirationSeconds"] > 3600 for token in tokens):
+            yield "%s: a token for the API server" % name_of(thing)
         for volume in pod.get("volumes", []):
             kinds = set(volume) - {"name"}
             if not kinds <= {"configMap", "secret", "projected", "emptyDir", "ephemeral"}:
@@ -75,7 +83,7 @@ def pods_are_restricted(things):
 def pods_are_complete(things):
     """Probes, resources, spread and the labels that find the pods."""
     for thing in workloads(things):
-        component = thing["metadata"]["labels"]["app.kubernetes.io/component"]
+        component = component_of(thing)
         pod = pod_of(thing)
         if not matches(thing["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"]):
             yield "%s: the selector does not match the pods" % name_of(thing)
@@ -159,7 +167,7 @@ def selectors_find_pods(things):
         found = [work for work in workloads(things) if matches(selector, pod_of(work)["metadata"]["labels"])]
         if not found:
             yield "%s selects no pods" % name_of(thing)
-        if len({work["metadata"]["labels"]["app.kubernetes.io/component"] for work in found}) > 1:
+        if len({component_of(work) for work in found}) > 1:
             yield "%s selects pods of several parts" % name_of(thing)
         for work in found:
             names = {port["name"] for port in containers_of(work)[0]["ports"]}

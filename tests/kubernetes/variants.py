@@ -60,6 +60,7 @@ VARIANTS = {
     "extras": (cluster(pod=EXTRAS, querier={"annotations": {"note": "2"}}, extraObjects=[
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "labels": {"app.kubernetes.io/" + label: "x" for label in (
             "name", "instance", "component", "part-of", "version", "managed-by")}}}]), 25),
+    "scaled down by hand": (cluster(ingester={"scaleDown": False}), 25),
     "no account of its own": (cluster(serviceAccount={"create": False}), 25),
     "settings of parts": (cluster(settings={**BUCKET, "log_level": "warn", "limits": {"max_query_length": "31d"}},
                                   ingester={"settings": {"log_level": "debug", "ingester": {"commit_delay": "2ms"}}},

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -254,6 +255,11 @@ class Client:
         return sum(point.get("value", 0) for series in answer.get("series", []) for point in series.get("points", []))
 
 
+def cpu_s():
+    """Returns the processor time of this process and of its children that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 class Tally:
     """Counts cases and prints them in the form that tests/run reads."""
 
@@ -264,9 +270,9 @@ class Tally:
     def wants(self, name):
         return bool(self.pattern.search(name))
 
-    def ok(self, name, took_s=0):
+    def ok(self, name, took_s=0, cpu_s=0):
         self.passed += 1
-        print("ok   %s%s" % (name, " (%d s)" % took_s if took_s >= 1 else ""), flush=True)
+        print("ok   %s%s" % (name, " (%d s, %d s of CPU)" % (took_s, cpu_s) if took_s >= 1 else ""), flush=True)
 
     def fail(self, name, why):
         self.failed += 1
@@ -280,13 +286,13 @@ class Tally:
         """Runs a case, a function that raises on failure."""
         if not self.wants(name):
             return
-        begun_s = time.monotonic()
+        begun_s, cpu_begun_s = time.monotonic(), cpu_s()
         try:
             case(*arguments)
         except Exception as fault:  # whatever it was, the other cases still count
             self.fail(name, "%s: %s" % (type(fault).__name__, fault))
         else:
-            self.ok(name, time.monotonic() - begun_s)
+            self.ok(name, time.monotonic() - begun_s, cpu_s() - cpu_begun_s)
 
     def finish(self):
         line = "%d passed, %d failed" % (self.passed, self.failed)

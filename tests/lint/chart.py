@@ -28,7 +28,8 @@ COPIES = {"deploy/grafana/dashboards/*.json": "files/dashboards", "deploy/promet
 RESERVED = {"listen", "admin_listen", "data", "scratch", "name", "rpc_listen", "tenants_file", "tls_cert_file", "tls_key_file", "access.mode",
             "access.bootstrap_token_file", "access.master_key_file", "access.login.client_secret_file", "encryption.key_file",
             "bucket.s3.access_key_file", "bucket.s3.secret_key_file", "rpc.tls_cert_file", "rpc.tls_key_file", "rpc.tls_ca_file", "rpc.secret_file",
-            "rpc.insecure", "ring.name", "ring.address", "ring.http", "ring.zone", "querier.disk_cache", "querier.share.queriers",
+            "rpc.insecure", "ring.name", "ring.address", "ring.http", "ring.zone", "ingester.kubernetes.statefulset", "ingester.kubernetes.namespace",
+            "querier.disk_cache", "querier.share.queriers",
             "querier.share.listen", "query_proxy.urls", "scrape.share_index", "scrape.share_count"}
 # Secrets, which no values may have: they come from Secrets as files.
 SECRET = re.compile(r"(^|[._])(access_key|secret_key|session_token)$")
@@ -162,7 +163,7 @@ VALUES = {
     "rpc.tls": {"enum": ["secret", "certificates", "certManager", "podCertificate", "off"]},
     "zones": {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?$"}},
     "hostUsers": {"type": ["boolean", "null"]},
-    "updateStrategy": {"enum": ["", "RollingUpdate", "OnDelete"]},
+    "updateStrategy": {"enum": ["RollingUpdate", "OnDelete"]},
     "persistence.size": {"type": "string", "pattern": QUANTITY},
     "cache.size": {"type": "string", "pattern": QUANTITY},
     "scratch.size": {"type": "string", "pattern": "^([0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?)?$"},

@@ -157,6 +157,10 @@ CASES = (
          {'flamegrid_condition{@,condition="commit_failing"}': "0x20", 'flamegrid_condition{@,condition="forward_late"}': "1x20",
           'flamegrid_condition{@,condition="clock_off"}': "1x20"},
          "node-1:5040 has the condition commit_failing; its GET /ready gives the reason.", {**INSTANCE, "condition": "commit_failing"}),
+    # These have alerts of their own; any other condition of forwarding has not.
+    Case("FlamegridCondition", 10, {'flamegrid_condition{@,condition="forward_unread"}': "1x20"},
+         {'flamegrid_condition{@,condition="forward_%s"}' % which: "1x20" for which in ("denied", "filling", "late", "paused")},
+         "node-1:5040 has the condition forward_unread; its GET /ready gives the reason.", {**INSTANCE, "condition": "forward_unread"}),
     Case("FlamegridMemoryHigh", 30, {"process_resident_memory_bytes{@}": "91x60", "flamegrid_memory_max_bytes{@}": "100x60"},
          {"process_resident_memory_bytes{@}": "90x60", "flamegrid_memory_max_bytes{@}": "100x60"},
          "node-1:5040 uses 91% of memory_max_bytes.", INSTANCE),

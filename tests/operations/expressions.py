@@ -78,6 +78,14 @@ class Metrics:
         for label in sorted(grouping - known):
             yield "no metric of the expression has the label %s" % label
 
+    def legend_faults(self, expression, legend):
+        """Labels in {{}} that no series of the answer has."""
+        of_metrics = {label for selector in selectors(expression) for label in self.labels.get(self.of(selector.metric), ())}
+        left = grouping_labels(expression) if " by (" in expression else of_metrics | OF_TARGETS
+        for label in re.findall(r"\{\{(\w+)\}\}", legend):
+            if label not in left:
+                yield "no series has the label %s of the legend" % label
+
     def faults_of_matcher(self, metric, label, operator, value):
         if "$" in value:  # a variable of a dashboard
             value = ".*"

@@ -79,7 +79,7 @@
 {{- $processors := include "flamegrid.processors" . | int -}}
 {{- $threads := mul 2 $processors -}}
 {{- $proposed := dict "workers" $threads "loops" $processors "memory_max_bytes" (div (mul (include "flamegrid.bytes" $resources.limits.memory | int64) 3) 4) -}}
-{{- $fixed := dict "listen" ":4040" "admin_listen" ":4042" "access" (dict "mode" $values.access.mode) -}}
+{{- $fixed := dict "listen" ":4040" "admin_listen" ":5040" "access" (dict "mode" $values.access.mode) -}}
 {{- range $at, $secret := dict "bootstrap_token_file" "bootstrapToken" "master_key_file" "masterKey" -}}
 {{- with (index $values.access $secret).existingSecret -}}
 {{- $_ := set $fixed.access $at (printf "%s/access/%s" $dir $secret) -}}

@@ -47,8 +47,8 @@ labels:
 {{- end -}}
 
 {{- define "flamegrid.serviceAccount" -}}
-{{- if eq .part "scraper" -}}
-{{ include "flamegrid.fullname" .root }}-scraper
+{{- if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
+{{ include "flamegrid.fullname" .root }}-{{ .part }}
 {{- else if .root.Values.serviceAccount.create -}}
 {{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
 {{- else -}}
@@ -64,6 +64,16 @@ labels:
 {{- if .Values.scraper.enabled }}{{- $parts = append $parts "scraper" }}{{ end -}}
 {{- end -}}
 {{- if .Values.canary.enabled }}{{- $parts = append $parts "canary" }}{{ end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* The parts that ask the API server, in a list: they have service accounts of their own. */}}
+{{- define "flamegrid.apiParts" -}}
+{{- $parts := list -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- if .Values.ingester.scaleDown }}{{- $parts = append $parts "ingester" }}{{ end -}}
+{{- if .Values.scraper.enabled }}{{- $parts = append $parts "scraper" }}{{ end -}}
+{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}
 

@@ -117,13 +117,14 @@
     volumeClaimTemplate:
       {{- include "flamegrid.claim" (dict "size" (default (include "flamegrid.scratchSize" $root) $own.scratch.size) "storageClass" $own.scratch.storageClass) | nindent 6 }}
 {{- end }}
-{{- if eq $part "scraper" }}
+{{- if has $part (include "flamegrid.apiParts" $root | fromJsonArray) }}
 - name: api
   projected:
     defaultMode: 0440
     sources:
       - serviceAccountToken: {path: token, expirationSeconds: 3600}
       - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
 {{- end }}
 {{- end -}}
 
@@ -165,7 +166,7 @@ spec:
 - {name: metrics, containerPort: 9090}
 {{- else }}
 - {name: http, containerPort: 4040}
-- {name: admin, containerPort: 4042}
+- {name: admin, containerPort: 5040}
 {{- if eq .part "ingester" }}
 - {name: rpc, containerPort: 4101}
 {{- else if and (eq .part "querier") .root.Values.querier.share }}
@@ -178,14 +179,14 @@ spec:
 {{- $values := .root.Values -}}
 {{- if eq .part "canary" -}}
 {{- $single := eq $values.mode "single" -}}
-{{- $args := list "flamegrid" "canary" "--url" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "distributor" $single))) "--query-url" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "querier" $single))) "--listen" ":9090" "--rate" $values.canary.rate "--reads" $values.canary.reads "--window" $values.canary.window -}}
+{{- $args := list "/usr/bin/flamegrid" "canary" "--through" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "distributor" $single))) "--ask" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "querier" $single))) "--listen" ":9090" "--rate" $values.canary.rate "--reads" $values.canary.reads "--window" $values.canary.window -}}
 {{- with $values.canary.tenant }}{{ $args = concat $args (list "--tenant" .) }}{{ end -}}
 {{- if and $values.tls.existingSecret $values.tls.caKey }}{{ $args = concat $args (list "--ca-file" (printf "/run/secrets/flamegrid/tls/%s" $values.tls.caKey)) }}{{ end -}}
 {{- toYaml $args -}}
 {{- else if eq .part "single" -}}
-{{- toYaml (list "flamegrid" "server" "--config" "/etc/flamegrid/flamegrid.yaml") -}}
+{{- toYaml (list "/usr/bin/flamegrid" "server" "--config" "/etc/flamegrid/flamegrid.yaml") -}}
 {{- else -}}
-{{- toYaml (list (printf "flamegrid-%s" (ternary "distributor" .part (eq .part "scraper"))) "--config" "/etc/flamegrid/flamegrid.yaml") -}}
+{{- toYaml (list (printf "/usr/bin/flamegrid-%s" (ternary "distributor" .part (eq .part "scraper"))) "--config" "/etc/flamegrid/flamegrid.yaml") -}}
 {{- end -}}
 {{- end -}}
 
@@ -199,6 +200,9 @@ spec:
   value: {{ include "flamegrid.rpcScheme" $root }}://$(FG_RING_NAME).{{ include "flamegrid.host" . }}:4101
 - name: FG_RING_HTTP
   value: $(FG_RING_NAME).{{ include "flamegrid.host" . }}:4040
+{{- if $root.Values.ingester.scaleDown }}
+- {name: FG_INGESTER_KUBERNETES_STATEFULSET, value: {{ .name }}}
+{{- end }}
 {{- if .zone }}
 - {name: FG_RING_ZONE, value: {{ .zone | quote }}}
 {{- else if include "flamegrid.since" (dict "root" $root "version" "1.35") }}
@@ -391,7 +395,7 @@ spec:
       ports:
         {{- include "flamegrid.ports" . | trim | nindent 8 }}
       {{- include "flamegrid.probes" . | trim | nindent 6 }}
-      {{- if and (ne .part "canary") (include "flamegrid.since" (dict "root" $root "version" "1.30")) }}
+      {{- if and (has .part (list "distributor" "querier" "single")) (include "flamegrid.since" (dict "root" $root "version" "1.30")) }}
       # Until balancers know that the pod ends, they still send to it.
       lifecycle: {preStop: {sleep: {seconds: 5}}}
       {{- end }}

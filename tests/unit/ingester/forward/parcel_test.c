@@ -1,5 +1,6 @@
 /* What becomes of each profile, whatever the target answers: it is done only if the target has said
  * so, it is dead only if the target has refused it alone, and else it waits. */
+#include "common/net/inflate.h"
 #include "proto/forward.h"
 #include "proto/pprof/pprof.h"
 #include "proto/push.h"
@@ -888,6 +889,8 @@ static void read_push(struct fg_slice body, struct fg_arena *arena, struct fg_ba
     struct fg_decode_counts counts = {0};
     struct fg_pprof_request request = {0};
     struct fg_pprof_info info;
+    struct fg_buf inflated;
+    struct fg_slice pprof;
     struct fg_push push;
     struct fg_err err;
 
@@ -895,10 +898,16 @@ static void read_push(struct fg_slice body, struct fg_arena *arena, struct fg_ba
         fail_msg("%s", err.msg);
     assert_int_equal(push.n_series, 1);
     assert_int_equal(push.n_profiles, 1);
+    pprof = push.series[0].profiles[0];
+    assert_true(pprof.len > 2 && pprof.ptr[0] == 0x1f && pprof.ptr[1] == 0x8b); /* gzip */
+    fg_buf_init(&inflated, SIZE_MAX);
+    if (fg_inflate(pprof, FG_CODING_GZIP, ARENA_BYTES, &inflated, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    pprof = fg_arena_copy(arena, fg_buf_slice(&inflated)); /* the batch borrows from it */
+    fg_buf_done(&inflated);
     request.upload =
         (struct fg_upload){.labels = push.series[0].labels, .limits = FG_DECODE_LIMITS_DEFAULT};
-    if (fg_pprof_decode(push.series[0].profiles[0], &request, arena, ret_batch, &info, &counts,
-                        &err) != FG_OK)
+    if (fg_pprof_decode(pprof, &request, arena, ret_batch, &info, &counts, &err) != FG_OK)
         fail_msg("%s", err.msg);
     assert_int_equal(ret_batch->n_profiles, 1);
 }

@@ -159,7 +159,7 @@ static void faults_of_a_target_are_named(void **state)
     assert_key_refused("password_file: /p", "username and password_file go together");
     assert_key_refused("username: 'u:v', password_file: /p", "username has a colon");
     assert_key_refused("username: u, password_file: /p, token_file: /t",
-                       "token_file and username exclude each other");
+                       "token_file, username and oauth2 exclude each other");
     assert_key_refused("cert_file: /c", "cert_file and key_file go together");
     assert_key_refused("key_file: /k", "cert_file and key_file go together");
     assert_key_refused("tenant: \"a\\r\\nX-Evil: 1\"", "tenant: ");
@@ -296,6 +296,49 @@ static void past_begins_when_the_setting_says(void **state)
     }
 }
 
+static void oauth2_is_read_and_its_faults_are_named(void **state)
+{
+    static const struct {
+        const char *map, *message; /* NULL: it is taken */
+        const char *form;
+    } cases[] = {
+        {"{token_url: 'https://i/t', client_id: a, client_secret_file: f}", NULL,
+         "grant_type=client_credentials"},
+        {"{token_url: 'http://i/t', client_id: a, client_secret_file: f, scopes: [push, 'x y'], "
+         "params: {resource: 'urn:flame/grid'}}",
+         NULL, "grant_type=client_credentials&scope=push%20x%20y&resource=urn%3Aflame%2Fgrid"},
+        {"{client_id: a, client_secret_file: f}", "token_url", NULL},
+        {"{token_url: 'ftp://i', client_id: a, client_secret_file: f}", "token_url", NULL},
+        {"{token_url: 'https://i/ t', client_id: a, client_secret_file: f}", "space", NULL},
+        {"{token_url: 'https://i'}", "client_id and client_secret_file", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret: s}", "client_secret", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, scopes: push}",
+         "not a list", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, scopes: [[a]]}",
+         "not a list", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, params: [a]}", "not a map",
+         NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, params: {scope: a}}",
+         "set by other keys", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct ing_forward_targets *targets;
+        char yaml[400];
+
+        (void)snprintf(yaml, sizeof yaml, "[{name: c, url: 'http://a', oauth2: %s}]", cases[i].map);
+        if (cases[i].message != NULL) {
+            assert_refused(yaml, cases[i].message);
+            continue;
+        }
+        targets = read_targets(yaml);
+        assert_true(targets->items[0].uses_oauth2);
+        assert_true(fg_slice_is(fg_buf_slice(&targets->items[0].oauth2.form), cases[i].form));
+        ing_forward_targets_destroy(targets);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +350,7 @@ int main(void)
         cmocka_unit_test(what_is_no_list_of_maps_is_refused),
         cmocka_unit_test(faults_of_the_yaml_are_named),
         cmocka_unit_test(long_texts_are_refused),
+        cmocka_unit_test(oauth2_is_read_and_its_faults_are_named),
         cmocka_unit_test(past_begins_when_the_setting_says),
         cmocka_unit_test(there_are_sixteen_targets_at_most),
     };
