@@ -31,14 +31,14 @@ struct fg_presence {
 
 /* ---- the list ---- */
 
-struct listing {
+struct presence_listing {
     struct fg_present *present;
     uint32_t n;
 };
 
 static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
 {
-    struct listing *listing = arg;
+    struct presence_listing *listing = arg;
     struct fg_present *present = &listing->present[listing->n];
 
     if (!fg_name_parse_presence(fg_cstr(entry->name), &present->name))
@@ -49,10 +49,10 @@ static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
 
 static enum fg_code list_all(struct fg_bucket *bucket, const char *prefix, int64_t deadline_mono_ns,
                              struct fg_bucket_stop *stop, struct fg_arena *arena,
-                             struct listing *ret_listing, struct fg_err *err)
+                             struct presence_listing *ret_listing, struct fg_err *err)
 {
-    struct listing listing = {.present =
-                                  fg_arena_new(arena, struct fg_present, FG_PRESENCE_LIST_MAX)};
+    struct presence_listing listing = {
+        .present = fg_arena_new(arena, struct fg_present, FG_PRESENCE_LIST_MAX)};
 
     if (listing.present == NULL)
         return fg_fail(err, FG_E_LIMIT, "the list of processes does not fit into memory");
@@ -63,7 +63,7 @@ static enum fg_code list_all(struct fg_bucket *bucket, const char *prefix, int64
     return FG_OK;
 }
 
-static int64_t newest_ms(const struct listing *listing)
+static int64_t newest_ms(const struct presence_listing *listing)
 {
     int64_t newest = INT64_MIN;
 
@@ -82,7 +82,7 @@ enum fg_code fg_presence_list(struct fg_bucket *bucket, int64_t deadline_mono_ns
                               struct fg_arena *arena, struct fg_present **ret_present,
                               uint32_t *ret_count, struct fg_err *err)
 {
-    struct listing listing = {.n = 0};
+    struct presence_listing listing = {.n = 0};
     int64_t newest;
     uint32_t n = 0;
 
@@ -169,7 +169,7 @@ static enum fg_code remove_old(struct fg_presence *presence, struct fg_err *err)
     char object[FG_NAME_PRESENCE_MAX_BYTES];
     fg_auto(fg_arena) *arena = fg_arena_create(LIST_ARENA_BYTES);
     unsigned removed = 0;
-    struct listing listing = {.n = 0};
+    struct presence_listing listing = {.n = 0};
     int64_t newest;
 
     if (fg_name_presence_all(object, fg_cstr(presence->name.role), NULL, err) != FG_OK ||
