@@ -475,10 +475,17 @@ static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
     return cmp_gc_sweep_audit(&compaction->env, compaction->config.audit, err);
 }
 
+/* Returns the seconds since a time of cmp_tenant_counts; 0 if there is none. */
+static int64_t age_s(int64_t now_ns, int64_t since_wall_ns)
+{
+    return since_wall_ns == INT64_MAX ? 0 : FG_MAX(now_ns - since_wall_ns, 0) / FG_SECOND_NS;
+}
+
 static void count_all(struct cmp_compaction *compaction)
 {
     struct fg_metrics *metrics = compaction->env.metrics;
-    struct cmp_tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
+    struct cmp_tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX,
+                                    .oldest_asked_wall_ns = INT64_MAX};
     int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0, unbilled = 0, own = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
@@ -493,6 +500,7 @@ static void count_all(struct cmp_compaction *compaction)
         sum.aside += counts->aside;
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
+        sum.oldest_asked_wall_ns = FG_MIN(sum.oldest_asked_wall_ns, counts->oldest_asked_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
         unbilled += compaction->tenants[i]->bills.failures > 0;
         own += fg_membership_owns(compaction->membership, compaction->tenants[i]->name);
@@ -509,10 +517,8 @@ static void count_all(struct cmp_compaction *compaction)
     fg_metric_set(metrics, COMPACTOR_UNCOVERED, sum.uncovered);
     fg_metric_set(metrics, COMPACTOR_DELETIONS, sum.deletions);
     fg_metric_set(metrics, COMPACTOR_ASIDE, sum.aside);
-    fg_metric_set(metrics, COMPACTOR_LAG,
-                  sum.oldest_entered_wall_ns == INT64_MAX
-                      ? 0
-                      : FG_MAX(now_ns - sum.oldest_entered_wall_ns, 0) / FG_SECOND_NS);
+    fg_metric_set(metrics, COMPACTOR_LAG, age_s(now_ns, sum.oldest_entered_wall_ns));
+    fg_metric_set(metrics, COMPACTOR_OLDEST_DELETION, age_s(now_ns, sum.oldest_asked_wall_ns));
 }
 
 static unsigned compaction_failures(const struct cmp_tenant *tenant, const char **ret_why)
@@ -733,7 +739,6 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
 static void put_tenant(struct fg_json_writer *json, const struct shown *shown, int64_t now_ns)
 {
     const struct cmp_tenant_counts *counts = &shown->counts;
-    bool covered = counts->oldest_entered_wall_ns == INT64_MAX;
 
     fg_json_begin_object(json, NULL);
     fg_json_put_text(json, "tenant", shown->name);
@@ -746,9 +751,7 @@ static void put_tenant(struct fg_json_writer *json, const struct shown *shown, i
     fg_json_put_u64(json, "bytes", counts->bytes);
     fg_json_put_u64(json, "profiles", counts->profiles);
     fg_json_put_u64(json, "uncovered_segments", counts->uncovered);
-    fg_json_put_i64(json, "lag_seconds",
-                    covered ? 0
-                            : FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS);
+    fg_json_put_i64(json, "lag_seconds", age_s(now_ns, counts->oldest_entered_wall_ns));
     fg_json_put_u64(json, "deletions_pending", counts->deletions);
     fg_json_put_u64(json, "set_aside", counts->aside);
     fg_json_put_u64(json, "failures", shown->failures);

@@ -73,6 +73,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
     if (fg_program_check_bucket(program, service->bucket, err) != FG_OK)
         return err->code;
+    fg_program_announce(program, service->bucket, "compactor", place.name);
     return cmp_start(service->compactor, err);
 }
 
@@ -88,6 +89,7 @@ static void stop(struct fg_program *program)
     fg_work_destroy(program->work);
     program->work = NULL;
     cmp_destroy(service->compactor);
+    fg_program_unannounce(program);
     fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);

@@ -37,6 +37,7 @@
     M(GAUGE, COMPACTOR_OTHER_BLOCKS, "flamegrid_compactor_blocks{level=\"other\"}", "Blocks in the manifests of tenants at the last pass") \
     M(GAUGE, COMPACTOR_BLOCK_BYTES, "flamegrid_compactor_block_bytes", "Size of the blocks in the manifests of tenants at the last pass") \
     M(GAUGE, COMPACTOR_DELETIONS, "flamegrid_compactor_deletions_pending", "Deletions whose data is not removed yet") \
+    M(GAUGE, COMPACTOR_OLDEST_DELETION, "flamegrid_compactor_oldest_deletion_seconds", "Time since the oldest of these deletions was requested; 0: none is pending") \
     M(HISTOGRAM, COMPACTOR_SECONDS, "flamegrid_compactor_job_duration_seconds", "Duration of a compaction") \
     M(HISTOGRAM, COMPACTOR_PASS_SECONDS, "flamegrid_compactor_pass_duration_seconds", "Duration of a pass over all tenants")
 /* clang-format on */

@@ -63,7 +63,8 @@ void cmp_tenant_disown(struct cmp_tenant *tenant)
     tenant->err = (struct fg_err){.code = FG_OK};
     tenant->bills = (struct cmp_tenant_bills){.retry_mono_ns = INT64_MIN};
     tenant->erasure = (struct cmp_erasure_memory){.unlisted = false};
-    tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
+    tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
+                                                .oldest_asked_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
     fg_map_clear(&tenant->troubles);
@@ -336,6 +337,7 @@ static void count_blocks(struct tenant_looking *looking)
     struct cmp_tenant_counts *counts = &looking->tenant->counts;
 
     *counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
+                                         .oldest_asked_wall_ns = INT64_MAX,
                                          .deletions = looking->blocks->n_tombstones,
                                          .aside = counts->aside}; /* which a plan finds out */
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
@@ -343,6 +345,8 @@ static void count_blocks(struct tenant_looking *looking)
 
         if (awaits != 0 && (counts->awaits == 0 || awaits < counts->awaits))
             counts->awaits = awaits;
+        counts->oldest_asked_wall_ns =
+            FG_MIN(counts->oldest_asked_wall_ns, looking->blocks->tombstones[i].asked_wall_ns);
     }
     for (uint32_t i = 0; i < looking->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &looking->blocks->blocks[i];

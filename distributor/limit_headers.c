@@ -43,4 +43,6 @@ void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *lim
         fg_limit_retry_add(req, use->quota.span.end_s - now_s);
     else if (use->debt_ns > 0)
         fg_limit_retry_add(req, use->debt_ns / FG_SECOND_NS + 1);
+    else if (use->retry_after_s > 0)
+        fg_limit_retry_add(req, use->retry_after_s);
 }

@@ -17,10 +17,11 @@ struct dist_limit_use {
     struct fg_quota_use quota; /* of ingestion_limit */
     int64_t debt_ns;           /* the upload was refused for so long; 0: it was not */
     bool over_quota;           /* the upload was refused for it */
+    uint32_t retry_after_s;    /* an ingester has refused it for so long; 0: it did not say */
 };
 
 /* rate: the one that the upload takes from. Adds the header fields, and Retry-After if the upload
- * was refused until the end of a period. */
+ * was refused and it is known for how long. */
 void dist_limit_headers(struct fg_http_request *req, const struct fg_limits *limits,
                         const struct fg_rate_limit *rate, const struct dist_limit_use *use,
                         int64_t now_wall_ns);

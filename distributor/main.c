@@ -133,6 +133,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_program_await(program, FG_PROGRAM_BUCKET, read_ring, service->watch, err) != FG_OK)
         return err->code;
+    fg_program_announce(program, service->bucket, "distributor", NULL);
     return dist_scrape_manager_start(service->scrape_manager, err);
 }
 
@@ -156,6 +157,7 @@ static void stop(struct fg_program *program)
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
     fg_ring_watch_destroy(service->watch);
+    fg_program_unannounce(program);
     fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);

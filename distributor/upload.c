@@ -280,6 +280,8 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         item_stored(upload, item, &result);
         return;
     case DELIVERY_REFUSED:
+        upload->limit_use.retry_after_s =
+            FG_MAX(upload->limit_use.retry_after_s, result.retry_after_s);
         item_fail(upload, item, DIST_REFUSED, &result.err);
         return;
     case DELIVERY_LACKS:

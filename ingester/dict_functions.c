@@ -98,9 +98,7 @@ static void rename_tree(struct fg_function_tree *tree, const uint32_t *numbers)
 {
     for (uint32_t i = 0; numbers != NULL && i < tree->n_nodes; i++)
         tree->functions[i] = numbers[tree->functions[i]];
-    free(fg_take(tree->names));
-    tree->n_names = 0;
-    fg_symbols_done(&tree->symbols);
+    fg_function_tree_drop_names(tree);
 }
 
 static struct ing_dict_functions *functions_create(struct ing_functions_table *table,

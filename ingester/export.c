@@ -94,6 +94,34 @@ static uint32_t stack_of(const struct export_run *run, uint32_t node)
 
 /* ---- profiles ---- */
 
+static int compare_links(const void *left, const void *right)
+{
+    const struct fg_link *a = left, *b = right;
+
+    if (a->sample != b->sample)
+        return a->sample < b->sample ? -1 : 1;
+    if (a->span_id != b->span_id)
+        return a->span_id < b->span_id ? -1 : 1;
+    return memcmp(a->trace_id, b->trace_id, FG_ID_BYTES);
+}
+
+/* A record has links in the order in which they came, and its samples in that of their nodes; a
+ * batch has links in the order of their samples. */
+static enum fg_code read_links(struct export_run *run, struct fg_profile *profile)
+{
+    const struct ing_record_columns *columns = &run->columns;
+
+    profile->n_links = columns->n_links;
+    profile->links = NEW(run, struct fg_link, profile->n_links);
+    if (profile->links == NULL)
+        return no_memory(run->err);
+    if (profile->n_links == 0)
+        return FG_OK;
+    memcpy(profile->links, columns->links, profile->n_links * sizeof *profile->links);
+    qsort(profile->links, profile->n_links, sizeof *profile->links, compare_links);
+    return FG_OK;
+}
+
 static enum fg_code read_values(struct export_run *run, const struct ing_record *record,
                                 struct fg_profile *profile)
 {
@@ -108,12 +136,8 @@ static enum fg_code read_values(struct export_run *run, const struct ing_record 
         if (t > 0)
             continue;
         profile->size = run->columns.size;
-        profile->n_links = run->columns.n_links;
-        profile->links = NEW(run, struct fg_link, profile->n_links);
-        if (profile->links == NULL)
-            return no_memory(run->err);
-        if (profile->n_links > 0)
-            memcpy(profile->links, run->columns.links, profile->n_links * sizeof *profile->links);
+        if (read_links(run, profile) != FG_OK)
+            return run->err->code;
     }
     return FG_OK;
 }

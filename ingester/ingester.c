@@ -10,6 +10,7 @@
 #include "common/runtime/log.h"
 #include "ingester/forward/conditions.h"
 #include "ingester/group_commit.h"
+#include "ingester/head_mode.h"
 #include "ingester/meeting.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
@@ -234,12 +235,13 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
 {
     const struct ing_settings *settings = config->settings;
 
-    ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
-        .bucket = config->bucket,
-        .clock = config->clock,
-        .registry = config->registry,
-        .cache_max_bytes = settings->late_cache_max_bytes,
-    });
+    if (config->bucket != NULL) /* without one there is nothing to look up */
+        ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
+            .bucket = config->bucket,
+            .clock = config->clock,
+            .registry = config->registry,
+            .cache_max_bytes = settings->late_cache_max_bytes,
+        });
     if (ing_segments_create(
             &(struct ing_segments_config){
                 .settings = config->segments,
@@ -302,6 +304,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
             FG_OK ||
         ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                              &ingester->damage, &ingester->chunks, err) != FG_OK ||
+        ing_head_mode_set(config->store, ingester->chunks, config->bucket == NULL, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
@@ -488,6 +491,17 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
     return ingester != NULL && ing_intake_refuses(ingester->intake, why);
 }
 
+bool ing_is_ready(struct ingester *ingester)
+{
+    struct fg_buf why;
+    bool refuses;
+
+    fg_buf_init(&why, 4096); /* a sentence, which nobody reads here */
+    refuses = ing_refuses(ingester, &why);
+    fg_buf_done(&why);
+    return !refuses && ing_segments_is_settled(ingester->segments);
+}
+
 /* Long enough that the profiles of many processes share a request and their stacks, and short
  * enough that a dashboard of the target is current. */
 static const int64_t COLLECT_NS = 2 * FG_SECOND_NS;
@@ -507,14 +521,20 @@ static bool is_denied(void *arg, unsigned target)
     return ing_sender_is_denied(arg, target);
 }
 
+static bool is_unread(void *arg, unsigned target)
+{
+    return ing_sender_is_unread(arg, target);
+}
+
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
-                                  struct fg_err *err)
+                                  const struct ing_past *past, struct fg_err *err)
 {
     ingester->sender = ing_sender_create(&(struct ing_sender_config){
         .common = ing_parcel_common(ingester),
         .targets = targets,
         .bodies = bodies,
+        .past = past,
         .registry = ingester->registry,
         .clock = ingester->clock,
         .definition_cache_max = definition_cache_max,
@@ -526,11 +546,17 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
         &(struct ing_forward_conditions_config){
             .outbox = ingester->outbox,
             .denied = is_denied,
+            .unread = is_unread,
             .arg = ingester->sender,
             .conditions = ingester->conditions,
             .clock = ingester->clock,
         },
         &ingester->forward_conditions, err);
+}
+
+bool ing_can_resend(const struct ingester *ingester)
+{
+    return ingester->sender != NULL && ing_sender_can_resend(ingester->sender);
 }
 
 void ing_stop_forwarding(struct ingester *ingester)

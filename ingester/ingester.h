@@ -59,8 +59,10 @@ struct ing_config {
     const struct ing_segments_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
     const struct fg_disk *disk; /* of the store; borrowed; NULL: not watched */
-    struct fg_bucket *bucket;   /* borrowed; segments go there */
-    const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
+    /* Borrowed; segments go there. NULL: this is an agent, whose profiles leave the head once they
+     * are forwarded (head_mode.h). */
+    struct fg_bucket *bucket;
+    const char *scratch; /* a folder for files on their way to the bucket; borrowed; NULL without */
     struct fg_tenants *tenants; /* borrowed */
     /* With a member whose store is this one (ing_member_find_store()) and whose on_drain calls
      * ing_drain(). Started later, stopped before the ingester is destroyed. Borrowed; NULL: a
@@ -80,8 +82,8 @@ struct ing_config {
 
 /* Loads the head. Repairs damaged records or sets them aside, and raises conditions for them. If
  * the store takes no writes, for example because the disk is full, the ingester answers queries and
- * refuses pushes until it does (intake.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be
- * read. */
+ * refuses pushes until it does (intake.h). FG_E_PRECONDITION: the head cannot become an agent's
+ * (head_mode.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read. */
 enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
                         struct fg_err *err) fg_must_check;
 
@@ -103,6 +105,10 @@ void ing_drain(struct ingester *ingester, uint64_t revision);
  * they are taken. Any thread. Accepts NULL. */
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
+/* Returns true if the ingester takes pushes and answers questions from its whole head. Any
+ * thread. */
+bool ing_is_ready(struct ingester *ingester) fg_must_check;
+
 /* Returns the queues of what is to be forwarded; NULL: there are no targets. It lives as long as
  * the ingester. */
 struct ing_outbox *ing_outbox(struct ingester *ingester);
@@ -113,12 +119,15 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester);
 
 /*
  * Starts to forward. targets: those of config->forward, in the same order; borrowed, as `bodies`,
- * the budget for answers. definition_cache_max: stacks that are remembered of all targets. Once.
- * FG_E_LIMIT: no more threads.
+ * the budget for answers, and `past`, what can be resent (NULL: nothing). definition_cache_max:
+ * stacks that are remembered of all targets. Once. FG_E_LIMIT: no more threads.
  */
 enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_targets *targets,
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
-                                  struct fg_err *err) fg_must_check;
+                                  const struct ing_past *past, struct fg_err *err) fg_must_check;
+
+/* Returns true if profiles can be resent to the targets of this ingester. */
+bool ing_can_resend(const struct ingester *ingester);
 
 /* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
 void ing_stop_forwarding(struct ingester *ingester);

@@ -11,6 +11,8 @@
  *                             (common/cluster/shares/meeting_core.h)
  *   "query_counts"         -> likewise, what their queries have read
  *   'o', 'o' name          -> targets of forwarding (forward/entry.h)
+ *   "agent"                -> empty: the head is an agent's (head_mode.h)
+ *   'r' name               -> what is resent to a target (forward/entry.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: retired services had lesser numbers

@@ -11,6 +11,7 @@
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
+#include "ingester/scale_down.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -30,6 +31,7 @@ static struct ingester_place place;
 static struct fg_rpc_settings rpc;
 static struct fg_ring_settings ring;
 static struct ing_repair_settings repair;
+static struct ing_scale_down_settings scale_down;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, data), .def = "./head", .min = "1",
      .doc = "Directory of the head. It is created if it does not exist."},
@@ -49,6 +51,9 @@ enum {
     PATH_MAX_BYTES = 4096,            /* PATH_MAX of Linux */
     SETTINGS_MAX_BYTES = 1024 * 1024, /* some hundred settings; the longest are lists of rules */
 };
+
+/* Of the swap that counts an override; a process that is to stop does not wait for a bucket. */
+static const int64_t OVERRIDE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
 /* Repair asks every minute, so its connections stay open. */
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
@@ -119,6 +124,13 @@ static void on_drain(void *arg, uint64_t revision)
     ing_drain(service->ingester, revision);
 }
 
+static bool is_ready(void *arg)
+{
+    const struct ingester_service *service = arg;
+
+    return ing_is_ready(service->ingester);
+}
+
 /* Creates the watch. Its membership belongs to the store, so it needs the store only; it reads the
  * ring after join(). */
 static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
@@ -140,6 +152,7 @@ static enum fg_code make_watch(struct ingester_service *service, const struct fg
         return err->code;
     member.on_drain = on_drain;
     member.check_unused = check_unused;
+    member.is_ready = is_ready;
     member.arg = service;
     config.member = &member;
     return fg_ring_watch_create(&config, &service->watch, err);
@@ -169,7 +182,7 @@ static void handle_settings(struct fg_rpc_request *req, void *routes)
     struct fg_buf settings_text;
 
     fg_buf_init(&settings_text, SETTINGS_MAX_BYTES);
-    fg_program_routes_write_settings(routes, &settings_text);
+    fg_program_routes_write_settings(routes, NULL, NULL, &settings_text);
     fg_rpc_reply_take(req, fg_bytes(NULL, 0), &settings_text);
 }
 
@@ -252,15 +265,43 @@ static void leave(struct ingester_service *service, const struct fg_program *pro
                      fg_ls("err", err.msg));
 }
 
+/* Waits until no other member is in maintenance, so that a restart of several ingesters at once
+ * stops one after the other. */
+static void pause_member(struct ingester_service *service, const struct fg_program *program)
+{
+    int64_t deadline_mono_ns = fg_mono_ns(program->clock) + ring.maintenance_wait_ns;
+    struct fg_err err;
+
+    fg_ring_watch_pause(service->watch, false);
+    if (fg_ring_watch_wait_paused(service->watch, deadline_mono_ns, &err) == FG_OK)
+        return;
+    fg_log_warn("stopping although another ingester is in maintenance or the ring cannot be read",
+                fg_ls("err", err.msg));
+    fg_ring_watch_pause(service->watch, true);
+    if (fg_ring_watch_wait_paused(service->watch, fg_mono_ns(program->clock) + OVERRIDE_TIMEOUT_NS,
+                                  &err) != FG_OK)
+        fg_log_warn("maintenance could not be written to the ring", fg_ls("err", err.msg));
+}
+
+/* Everything still works: others read from here until all is committed, or until no other ingester
+ * is away. */
+static void wind_down(struct fg_program *program)
+{
+    struct ingester_service *service = program->service;
+
+    if (atomic_load(&service->routes.leaves) || ing_scale_down_is_asked(&scale_down, ring.name))
+        leave(service, program);
+    else if (ring.maintenance_wait_ns > 0 &&
+             fg_ring_watch_member_state(service->watch) == FG_RING_MEMBER_ACTIVE)
+        pause_member(service, program);
+}
+
 static void stop(struct fg_program *program)
 {
     struct ingester_service *service = program->service;
 
     if (service == NULL)
         return;
-    /* Leave while everything still works: others read from here until all is committed. */
-    if (service->watch != NULL && atomic_load(&service->routes.leaves))
-        leave(service, program);
     /* First the watch, which calls the ingester (on_drain()). Then end the waits, so that the
      * server finds no call that waits for the bucket; and only then stop the server and destroy
      * what it feeds. */
@@ -289,6 +330,7 @@ int main(int argc, char **argv)
         {"ring", fg_ring_member_fields, fg_ring_n_member_fields, &ring},
         {"ingester", ing_fields, ing_n_fields, &settings},
         {"ingester.segments", ing_segments_fields, ing_segments_n_fields, &segments},
+        {"ingester.kubernetes", ing_scale_down_fields, ing_scale_down_n_fields, &scale_down},
         {"ingester.repair", ing_repair_fields, ing_repair_n_fields, &repair},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
@@ -301,6 +343,7 @@ int main(int argc, char **argv)
         .start = start,
         .ready = ready,
         .unready = unready,
+        .wind_down = wind_down,
         .stop = stop,
     };
 

@@ -27,6 +27,7 @@ struct ingester_push {
                                committer */
     struct push_look *look; /* NULL: no lookup of its profiles */
     unsigned tries;         /* that found the manifest changed */
+    uint32_t retry_after_s; /* of a refusal; 0: not known */
 };
 
 /* A lookup of profiles in the bucket. */
@@ -85,6 +86,7 @@ static Fg__Inner__PushResult result_of(struct ingester_push *push)
     if (push->item.err.code != FG_OK) {
         result.code = fg_code_grpc(push->item.err.code);
         result.message = push->item.err.msg;
+        result.retry_after_s = push->retry_after_s;
         return result;
     }
     result.stored = push->item.stored;
@@ -449,9 +451,13 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     push->item.via = via_of(push->head);
     /* The committer checks the first and the last again. Here they cost least: nothing has been
      * decoded, and no stack has got a number that a refused push would waste. */
-    if (ing_intake_admits(push->context->intake, err) != FG_OK ||
-        ing_outbox_admits(push->context->outbox, fg_cstr(push->head->tenant), err) != FG_OK ||
-        ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
+    if (ing_intake_admits(push->context->intake, err) != FG_OK)
+        return err->code;
+    if (ing_outbox_admits(push->context->outbox, fg_cstr(push->head->tenant), err) != FG_OK) {
+        push->retry_after_s = OUTBOX_FULL_RETRY_S;
+        return err->code;
+    }
+    if (ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
     /* Tenant and service are added here and become durable only with a batch, so a push that fails
      * leaves nothing on disk. */

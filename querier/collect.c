@@ -912,8 +912,5 @@ enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_sele
     };
 
     fg_assert(query->querier->ring == NULL && query->querier->ingester == NULL);
-    if (qry_fanout_begin(query, err) != FG_OK ||
-        qry_blocks_need_profiles(query, selection, "single profiles", err) != FG_OK)
-        return err->code;
     return qry_fanout_run(query, &fanout.base, err);
 }

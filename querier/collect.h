@@ -94,7 +94,7 @@ enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats 
  * Visits the selected profiles one by one, in no order, except those without values. selection's
  * type_text NULL: with all their sample types, else with those that match. If the snapshot turns
  * out to be too old it begins again, so a profile may come twice. The querier must have no
- * ingesters.
+ * ingesters. Time of which only rollups are left has no profiles (qry_blocks_need_profiles()).
  */
 enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
                                   qry_profile_visit visit, void *arg,

@@ -11,7 +11,7 @@
 #ifndef FG_QUERIER_EXPORT_H
 #define FG_QUERIER_EXPORT_H
 
-#include "common/model/labels.h"
+#include "common/model/batch.h"
 #include "common/model/tree.h"
 #include "querier/querier.h"
 
@@ -57,5 +57,27 @@ typedef enum fg_code (*qry_export_visit)(void *arg, const struct qry_export_prof
 enum fg_code qry_export_profiles(struct querier *querier, const struct qry_export *what,
                                  qry_export_visit visit, void *arg, uint64_t *ret_profiles,
                                  struct fg_err *err) fg_must_check;
+
+/* Lists the tenants that the bucket has or had data of, sorted, in the arena. */
+enum fg_code qry_export_tenants(struct querier *querier, int64_t deadline_mono_ns,
+                                struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
+                                struct fg_err *err) fg_must_check;
+
+/* Receives a profile as a batch of its own, in which all stacks are defined. It is gone after the
+ * call. */
+typedef enum fg_code (*qry_export_batch_visit)(void *arg, const struct fg_batch *batch,
+                                               struct fg_err *err);
+
+/* Visits the profiles like qry_export_profiles(), as what a distributor makes of an upload: with
+ * the ids that they have here, and of unknown size. Time of which only rollups are left has no
+ * profiles, which is no error. */
+enum fg_code qry_export_batches(struct querier *querier, const struct qry_export *what,
+                                qry_export_batch_visit visit, void *arg,
+                                struct fg_err *err) fg_must_check;
+
+/* Sums up the profiles of rollups in the range whose profiles are gone, of whole objects.
+ * what->type and selector are ignored. */
+enum fg_code qry_export_lost_profiles(struct querier *querier, const struct qry_export *what,
+                                      uint64_t *ret_profiles, struct fg_err *err) fg_must_check;
 
 #endif

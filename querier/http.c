@@ -22,7 +22,10 @@
 #include "querier/usage.h"
 #include "querier/usage_counts.h"
 
-enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* a selector has hundreds of bytes */
+enum {
+    REQUEST_MAX_BYTES = 1024 * 1024, /* a selector has hundreds of bytes */
+    KEY_MAX_BYTES = 16 * 1024,       /* of a request that others may join; dashboards send less */
+};
 
 static const uint64_t SCRAPES = UINT64_C(0x736372617065); /* makes ids of flows of others */
 enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as reading four */
@@ -31,6 +34,8 @@ static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer 
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_queries_total",                                 \
       "Completed queries, errors included")                                                        \
+    M(COUNTER, QUERIER_JOINED, "flamegrid_querier_queries_joined_total",                           \
+      "Queries that wait for the answer of another one, which asks the same, instead of a worker") \
     M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_queries_refused_total",                         \
       "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
     M(COUNTER, QUERIER_FAILED, "flamegrid_querier_queries_failed_total",                           \
@@ -55,15 +60,18 @@ struct qry_http_binding {
     struct querier *querier;
     const struct qry_endpoint *endpoint;
     uint64_t body_max_bytes;
-    bool scraped, streams;
+    bool scraped, streams, together;
     enum fg_audit_kind change; /* what requests are that do not read; READ: all do */
 };
 
-/* Counts what a query took that got a worker. One of several tenants counts as one of the first, as
- * in the lane. */
+/* Counts what a query took that got a worker, or the answer of another one, for which it took
+ * nothing. One of several tenants counts as one of the first, as in the lane. */
 static void count_usage(const struct qry_query *query)
 {
-    if (query->cpu_ns > 0)
+    if (query->together.joined)
+        qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
+                             &(struct fg_usage_queries){.queries = 1});
+    else if (query->cpu_ns > 0)
         qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
                              &(struct fg_usage_queries){.queries = 1,
                                                         .requests = query->requests,
@@ -133,10 +141,13 @@ static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
 {
     struct qry_query *query = fg_container(job, struct qry_query, job);
     int64_t begun_ns = fg_thread_cpu_ns();
-    enum fg_code code = answer(query, err);
+    enum fg_code code;
 
+    qry_together_begin(query);
+    code = answer(query, err);
     qry_blocks_settle(query);
     query->cpu_ns += fg_thread_cpu_ns() - begun_ns;
+    qry_together_end(query, code, err);
     return code;
 }
 
@@ -163,7 +174,7 @@ static void account(struct qry_query *query, int64_t took_ns)
     bool failed = query->job.code != FG_OK;
 
     fg_metric_add(metrics, QUERIER_QUERIES, 1);
-    fg_metric_add(metrics, QUERIER_PROFILES, query->profiles);
+    fg_metric_add(metrics, QUERIER_PROFILES, query->together.joined ? 0 : query->profiles);
     fg_metric_add(metrics, QUERIER_INCOMPLETE, !failed && query->incomplete);
     fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
     if (failed && fg_code_http(query->job.code) >= 500)
@@ -174,12 +185,12 @@ static void account(struct qry_query *query, int64_t took_ns)
                  fg_ls("code", fg_code_name(query->job.code)),
                  fg_ls("err", failed ? query->job.err.msg : ""),
                  fg_lbool("complete", !failed && !query->incomplete),
-                 fg_lbool("exact", !query->inexact), fg_lu("profiles", query->profiles),
-                 fg_lu("bytes", query->bytes), fg_lu("series", query->series),
-                 fg_lu("objects", query->objects), fg_lu("nodes", query->rollups),
-                 fg_lu("requests", query->requests), fg_lu("cache_hits", query->cache_hits),
-                 fg_lu("disk_hits", query->disk_hits), fg_lu("answer_bytes", query->body.len),
-                 fg_li("millis", took_ns / FG_MS_NS));
+                 fg_lbool("exact", !query->inexact), fg_lbool("joined", query->together.joined),
+                 fg_lu("profiles", query->profiles), fg_lu("bytes", query->bytes),
+                 fg_lu("series", query->series), fg_lu("objects", query->objects),
+                 fg_lu("nodes", query->rollups), fg_lu("requests", query->requests),
+                 fg_lu("cache_hits", query->cache_hits), fg_lu("disk_hits", query->disk_hits),
+                 fg_lu("answer_bytes", query->body.len), fg_li("millis", took_ns / FG_MS_NS));
 }
 
 /* Says that the response is a file, and nothing that a browser may show as a page of ours. */
@@ -200,6 +211,7 @@ static void query_done(struct fg_job *job)
     struct fg_http_request *req = query->req;
     int64_t took_ns = fg_mono_ns(query->querier->clock) - query->start_mono_ns;
 
+    qry_together_take(query);
     /* Before the answer, which frees the request and takes the body. */
     account(query, took_ns);
     qry_audited_end(query);
@@ -210,6 +222,8 @@ static void query_done(struct fg_job *job)
     }
     qry_reply_headers(query, took_ns);
     qry_quota_headers(query);
+    if (query->together.joined)
+        fg_http_set_coding(req, query->together.coding);
     if (job->code == FG_OK && query->file_name != NULL)
         add_file_headers(query);
     if (job->code != FG_OK)
@@ -351,28 +365,93 @@ static enum fg_submit queue(struct qry_query *query)
                                                                      : FG_SUBMIT_LANE_FULL;
 }
 
-static void query_submit(struct qry_query *query)
+enum fg_code qry_http_submit(struct qry_query *query, struct fg_err *err)
+{
+    switch (queue(query)) {
+    case FG_SUBMIT_QUEUED:
+        return FG_OK;
+    case FG_SUBMIT_FLOW_FULL:
+        fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
+        return fg_fail(err, FG_E_LIMIT,
+                       "tenant %.*s has %u queries that wait, as many as it may, try again "
+                       "(limits.max_queued_queries)",
+                       FG_S(query->tenants.ids[0]), query->flow.queued_max);
+    case FG_SUBMIT_LANE_FULL:
+        break;
+    }
+    fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
+    return fg_fail(err, FG_E_LIMIT,
+                   "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
+                   FG_S(query->tenants.ids[0]));
+}
+
+/* --- what it asks --- */
+
+static void put_number(struct fg_buf *out, int64_t number)
+{
+    fg_buf_append(out, &number, sizeof number);
+}
+
+/* Writes all that the answer depends on besides data and time, so that queries with the same bytes
+ * get the same answer. Each part says where it ends. */
+static void put_key(const struct qry_query *query, struct fg_buf *out)
+{
+    const struct fg_http_request *req = query->req;
+    const struct fg_slice parts[] = {
+        fg_http_path(req),
+        fg_http_query(req),
+        fg_http_body(req),
+        query->accept,
+        fg_http_header(req, "accept-encoding"),
+        query->call.content_type,
+        fg_cstr(query->restriction != NULL ? query->restriction : ""),
+    };
+
+    fg_buf_putc(out, (uint8_t)fg_http_method(req));
+    fg_buf_putc(out, (uint8_t)query->call.protocol);
+    fg_buf_putc(out, (uint8_t)(query->call.json | query->call.gzip << 1 | query->refine << 2 |
+                               query->partial << 3 | query->statistics << 4));
+    put_number(out, query->length_max_ns);
+    put_number(out, query->lookback_ns);
+    put_number(out, (int64_t)query->bytes_max);
+    put_number(out, (int64_t)query->tenants.n);
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        fg_buf_lenbytes(out, query->tenants.ids[i]);
+        put_number(out, query->retention_ns[i]);
+    }
+    for (size_t i = 0; i < FG_COUNT(parts); i++)
+        fg_buf_lenbytes(out, parts[i]);
+}
+
+/* Lets the query join others, and others join it. One that reports its progress is answered alone.
+ */
+static void answer_together(struct qry_query *query)
+{
+    struct fg_buf key;
+
+    if (query->progress != NULL)
+        return;
+    fg_buf_init(&key, KEY_MAX_BYTES);
+    put_key(query, &key);
+    if (!key.full)
+        query->together.key = fg_arena_copy(query->arena, fg_buf_slice(&key));
+    fg_buf_done(&key);
+}
+
+static void query_submit(struct qry_query *query, const struct qry_http_binding *binding)
 {
     struct fg_err err = {.code = FG_OK};
-    enum fg_submit verdict;
+    bool joined;
 
     if (identify(query, &err) == FG_OK) {
-        verdict = queue(query);
-        if (verdict == FG_SUBMIT_QUEUED) {
+        if (binding->together)
+            answer_together(query);
+        if (qry_together_submit(query, &joined, &err) == FG_OK) {
+            fg_metric_add(query->querier->metrics, QUERIER_JOINED, joined);
             if (query->progress != NULL)
                 qry_progress_start(query);
             return;
         }
-        fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
-        if (verdict == FG_SUBMIT_FLOW_FULL)
-            fg_fail(&err, FG_E_LIMIT,
-                    "tenant %.*s has %u queries that wait, as many as it may, try again "
-                    "(limits.max_queued_queries)",
-                    FG_S(query->tenants.ids[0]), query->flow.queued_max);
-        else
-            fg_fail(&err, FG_E_LIMIT,
-                    "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
-                    FG_S(query->tenants.ids[0]));
     }
     qry_quota_headers(query);
     fg_connect_refuse(query->req, &query->call, &err); /* 429 brings its Retry-After */
@@ -391,7 +470,7 @@ static void on_connect(struct fg_http_request *req, void *arg)
         return;
     }
     query->deadline_mono_ns = query->call.deadline_mono_ns;
-    query_submit(query);
+    query_submit(query, binding);
 }
 
 /* Sets the deadline of a query that Prometheus sends: an answer that it does not wait for is lost,
@@ -422,7 +501,7 @@ static void on_plain(struct fg_http_request *req, void *arg)
     if (binding->streams && fg_http_can_stream(req) && qry_progress_wanted(req) &&
         !qry_render_is_binary(&query->params))
         qry_progress_create(query);
-    query_submit(query);
+    query_submit(query, binding);
 }
 
 /* Adds a route. `wanted` has what depends on the endpoint's kind: methods, the size of bodies and
@@ -498,22 +577,23 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
     const struct {
         const struct qry_endpoint *endpoints;
         size_t n;
-        unsigned plain; /* methods of plain routes */
-        bool scraped, streams;
+        unsigned plain;                  /* methods of plain routes */
+        bool scraped, streams, together; /* as of bindings */
     } tables[] = {
-        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_GET, false, false},
-        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_GET, false, false},
-        {qry_file_endpoints, qry_n_file_endpoints, FG_HTTP_POST, false, false},
-        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_GET, false, true},
-        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_GET, false, false},
-        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_GET, false, true},
-        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_GET, false, true},
-        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_GET, false, false},
-        {qry_usage_endpoints, qry_n_usage_endpoints, FG_HTTP_GET, false, false},
+        {qry_api_endpoints, qry_n_api_endpoints, FG_HTTP_GET, false, false, true},
+        {qry_service_endpoints, qry_n_service_endpoints, FG_HTTP_GET, false, false, false},
+        {qry_file_endpoints, qry_n_file_endpoints, FG_HTTP_POST, false, false, false},
+        {qry_render_endpoints, qry_n_render_endpoints, FG_HTTP_GET, false, true, true},
+        {qry_profile_endpoints, qry_n_profile_endpoints, FG_HTTP_GET, false, false, true},
+        {qry_function_endpoints, qry_n_function_endpoints, FG_HTTP_GET, false, true, true},
+        {qry_label_endpoints, qry_n_label_endpoints, FG_HTTP_GET, false, true, true},
+        {qry_status_endpoints, qry_n_status_endpoints, FG_HTTP_GET, false, false, false},
+        {qry_usage_endpoints, qry_n_usage_endpoints, FG_HTTP_GET, false, false, false},
         /* Two selectors may be too long for a URL. */
-        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_GET | FG_HTTP_POST, false, true},
-        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_GET, false, false},
-        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_GET, true, false},
+        {qry_change_endpoints, qry_n_change_endpoints, FG_HTTP_GET | FG_HTTP_POST, false, true,
+         true},
+        {qry_rule_endpoints, qry_n_rule_endpoints, FG_HTTP_GET, false, false, false},
+        {qry_scraped_endpoints, qry_n_scraped_endpoints, FG_HTTP_GET, true, false, false},
     };
     struct qry_http_binding *binding;
     size_t n = qry_n_adhoc_endpoints;
@@ -527,6 +607,7 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
             add_query_route(querier, server, binding, &tables[t].endpoints[i], tables[t].plain);
             binding->scraped = tables[t].scraped;
             binding->streams = tables[t].streams;
+            binding->together = tables[t].together;
         }
     for (size_t i = 0; i < qry_n_adhoc_endpoints; i++, binding++)
         add_adhoc_route(querier, server, binding, &qry_adhoc_endpoints[i]);

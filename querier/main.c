@@ -34,6 +34,7 @@ struct querier_service {
     struct fg_rpc_server *server;
     struct querier *querier;
     struct fg_admin_api admin_api;
+    struct qry_member_settings members;
 };
 
 static enum fg_code open_ring(struct querier_service *service, struct fg_program *program,
@@ -130,9 +131,10 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
     fg_access_routes(program->access, program->http);
-    program->routes.put_members = qry_put_members;
-    program->routes.ask_member = qry_member_settings;
-    program->routes.members_arg = service->querier;
+    service->members = (struct qry_member_settings){
+        .querier = service->querier, .bucket = service->bucket, .routes = &program->routes};
+    program->routes.answer_settings = qry_member_settings_answer;
+    program->routes.answer_arg = &service->members;
     fg_program_routes_add_settings(&program->routes);
     return FG_OK;
 }
@@ -187,6 +189,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_program_await(program, FG_PROGRAM_BUCKET, read_ring, service->watch, err) != FG_OK)
         return err->code;
     dial_members(service);
+    fg_program_announce(program, service->bucket, "querier", NULL);
     return service->server == NULL ? FG_OK
                                    : fg_rpc_server_start(service->server, share.listen, err);
 }
@@ -213,6 +216,7 @@ static void stop(struct fg_program *program)
     fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
     fg_rpc_destroy(service->rpc);
+    fg_program_unannounce(program);
     fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     free(service);

@@ -87,6 +87,7 @@ struct querier *qry_create(const struct qry_config *config)
             .disk = config->disk,
             .shared = config->tenants != NULL && fg_tenants_are_several(config->tenants),
         });
+    querier->together = qry_together_create(qry_http_submit);
     querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     if (config->bucket != NULL && config->usage_interval_ns > 0)
         count_usage(querier, config);
@@ -105,6 +106,7 @@ void qry_destroy(struct querier *querier)
     fg_quotas_destroy(querier->quotas);
     qry_usage_counts_destroy(querier->usage);
     qry_rules_destroy(querier->rules);
+    qry_together_destroy(querier->together);
     qry_blocks_destroy(querier->blocks);
     free(querier->bindings);
     free(querier);

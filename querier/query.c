@@ -73,7 +73,7 @@ int64_t qry_query_patience_mono_ns(const struct qry_query *query)
 
 enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
 {
-    if (query->req != NULL && fg_http_gone(query->req))
+    if (query->req != NULL && fg_http_gone(query->req) && !qry_together_wanted(query))
         return fg_fail(err, FG_E_CANCELED, "client has disconnected");
     if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "no time is left");

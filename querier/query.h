@@ -26,6 +26,7 @@
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
 #include "querier/replicas/calls.h"
+#include "querier/together.h"
 
 #include <stdatomic.h>
 
@@ -63,6 +64,7 @@ struct querier {
     struct fg_audit *audit; /* NULL: none */
     struct fg_metrics *metrics, *replicas_metrics;
     struct qry_http_binding *bindings; /* of the routes; http.c */
+    struct qry_together *together;     /* queries that ask the same */
     struct qry_blocks *blocks;         /* NULL: there is no bucket */
     struct qry_rules *rules;           /* recording rules */
     struct qry_usage_counts *usage;    /* what queries take; NULL: not counted */
@@ -109,6 +111,7 @@ struct qry_endpoint {
 struct qry_query {
     struct fg_job job;
     struct qry_query *parent; /* whose job it is a part of, like a rule's; NULL: it has its own */
+    struct qry_together_part together; /* with queries that ask the same */
     struct querier *querier;
     struct fg_http_request *req; /* NULL: export.c asks */
     const struct qry_endpoint *endpoint;

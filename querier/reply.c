@@ -216,5 +216,7 @@ void qry_reply_headers(struct qry_query *query, int64_t took_ns)
         add_number(query->req, "X-Flamegrid-Cache-Hits", query->cache_hits);
         add_number(query->req, "X-Flamegrid-Disk-Hits", query->disk_hits);
     }
+    if (query->together.joined)
+        fg_http_add_header(query->req, "X-Flamegrid-Joined", "true");
     add_number(query->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }

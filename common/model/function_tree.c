@@ -82,6 +82,25 @@ void fg_function_tree_init(struct fg_function_tree *names, const struct fg_tree 
     fg_flame_order_done(&ordering.order);
 }
 
+/* Copies the names that a tree borrows, one after another. What they are borrowed from has tables
+ * to find names in as well, of several times their size, and is not needed any more. */
+static void keep_text(struct fg_function_tree *names)
+{
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < names->n_names; i++)
+        names->text_bytes += names->names[i].len;
+    names->text = fg_malloc(FG_MAX(names->text_bytes, 1));
+    for (uint32_t i = 0; i < names->n_names; i++) {
+        struct fg_slice *name = &names->names[i];
+
+        if (name->len > 0)
+            memcpy(names->text + at, name->ptr, name->len);
+        name->ptr = names->text + at;
+        at += name->len;
+    }
+}
+
 void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct fg_tree *tree,
                                   bool no_stack)
 {
@@ -98,10 +117,16 @@ void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct f
     free(names->nodes);
     names->nodes = nodes;
     names->n_from = tree->n_nodes;
-    /* The names are slices of this text. */
-    names->symbols = named.symbols; /* the text stays where it is */
-    named.symbols = (struct fg_symbols){0};
+    keep_text(names);
     fg_tree_done(&named);
+}
+
+void fg_function_tree_drop_names(struct fg_function_tree *names)
+{
+    free(fg_take(names->names));
+    free(fg_take(names->text));
+    names->n_names = 0;
+    names->text_bytes = 0;
 }
 
 /* path: scratch for all nodes; inside: of a name, how many nodes of it are on the path. */
@@ -139,7 +164,7 @@ void fg_function_tree_done(struct fg_function_tree *names)
     free(names->outermost);
     free(names->names);
     free(names->nodes);
-    fg_symbols_done(&names->symbols);
+    free(names->text);
     *names = (struct fg_function_tree){0};
 }
 
@@ -148,7 +173,7 @@ size_t fg_function_tree_bytes(const struct fg_function_tree *names)
     size_t node = sizeof *names->parents + sizeof *names->functions + sizeof *names->outermost;
 
     return sizeof *names + names->n_nodes * node + names->n_names * sizeof *names->names +
-           names->n_from * sizeof *names->nodes + fg_symbols_bytes(&names->symbols);
+           names->n_from * sizeof *names->nodes + names->text_bytes;
 }
 
 /* ---- values ---- */

@@ -22,7 +22,8 @@ struct fg_function_tree {
     uint32_t *nodes;        /* [n_from]: the node here for each node of the original tree */
     uint32_t no_stack;      /* node of the empty stack; FG_TREE_ROOT: not included */
     uint32_t n_nodes, n_names, n_from;
-    struct fg_symbols symbols; /* text of the names, if it is not borrowed */
+    uint8_t *text; /* of the names, if it is not borrowed */
+    size_t text_bytes;
 };
 
 /* Makes it from the output of fg_tree_names(), from which the names are borrowed. */
@@ -34,6 +35,10 @@ void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct f
                                   bool no_stack);
 /* Frees the tree. */
 void fg_function_tree_done(struct fg_function_tree *names);
+
+/* Frees the names of a tree that was made from stacks, whose caller has them elsewhere. It may set
+ * names and n_names to these, and to NULL before the tree is freed. */
+void fg_function_tree_drop_names(struct fg_function_tree *names);
 
 /* Sets outermost[n_nodes] of a tree whose parents and functions were read from a block. Uses the
  * arena for a while only. Returns false if the arena has no room. */

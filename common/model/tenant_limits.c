@@ -93,7 +93,8 @@ const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
 #define TENANT_METRICS(M)                                                                                     \
     M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with overrides of the limits") \
     M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Reloads of tenants_file by result") \
-    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Reloads of tenants_file by result")
+    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Reloads of tenants_file by result") \
+    M(GAUGE, TENANT_RELOAD_FAILED, "flamegrid_reload_failed{file=\"tenants\"}", "1 while the last version of a changed file is invalid and the one before it is in use")
 /* clang-format on */
 FG_METRICS_ENUM(tenant_metric, TENANT_METRICS)
 FG_METRICS_TABLE(tenant_metrics, TENANT_METRICS)
@@ -428,6 +429,7 @@ static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
     if (read_table(tenants, &table, err) != FG_OK) {
         table_done(&table);
         fg_metric_add(tenants->metrics, TENANT_RELOAD_FAILURES, 1);
+        fg_metric_set(tenants->metrics, TENANT_RELOAD_FAILED, 1);
         return err->code;
     }
     (void)pthread_mutex_lock(&tenants->loading);
@@ -437,6 +439,7 @@ static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
     (void)pthread_mutex_unlock(&tenants->loading);
     table_done(&old);
     fg_metric_add(tenants->metrics, TENANT_RELOADS, 1);
+    fg_metric_set(tenants->metrics, TENANT_RELOAD_FAILED, 0);
     return FG_OK;
 }
 

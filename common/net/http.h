@@ -292,6 +292,14 @@ void fg_http_set_flow(struct fg_http_request *req, uint64_t flow);
  */
 bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body);
 
+/* Returns the coding that fg_http_encode() has given the body; 0: none. After it, on the worker. */
+unsigned fg_http_coding(const struct fg_http_request *req);
+
+/* Says that the body that fg_http_respond() will be called with has this coding, since
+ * fg_http_encode() has given it to the same body for a request with the same method and
+ * Accept-Encoding. 0: it has none, and may still get one. Before the answer, on the loop. */
+void fg_http_set_coding(struct fg_http_request *req, unsigned coding);
+
 /*
  * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
  * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds

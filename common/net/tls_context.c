@@ -195,6 +195,14 @@ static bool look(struct fg_tls_context *context)
     return changed;
 }
 
+static void count(const struct fg_tls_context *context, enum tls_metric metric, bool failed)
+{
+    if (context->metrics == NULL)
+        return;
+    fg_metric_add(context->metrics, metric, 1);
+    fg_metric_set(context->metrics, TLS_RELOAD_FAILED, failed);
+}
+
 /*
  * The look comes before the files are read for good: what changes meanwhile looks new the next
  * time. So a certificate that is there before its key is an error once, and right a moment later.
@@ -209,13 +217,11 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     if (load(context, &ctx, &err) != FG_OK) {
         fg_log_error("changed TLS files are invalid, keeping the old certificate",
                      fg_ls("err", err.msg));
-        if (context->metrics != NULL)
-            fg_metric_add(context->metrics, TLS_RELOADS_FAILED, 1);
+        count(context, TLS_RELOADS_FAILED, true);
         return false;
     }
     take_over(context, ctx);
-    if (context->metrics != NULL)
-        fg_metric_add(context->metrics, TLS_RELOADS, 1);
+    count(context, TLS_RELOADS, false);
     fg_log_info("loaded a new TLS certificate", fg_ls("file", context->files[CERT]),
                 fg_li("end_s", (int64_t)end_of(ctx)));
     return true;

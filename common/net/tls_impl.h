@@ -17,6 +17,7 @@
     M(COUNTER, TLS_FAILED_OTHER, TLS_FAILED("protocol"), TLS_FAILED_HELP)                                \
     M(COUNTER, TLS_RELOADS, "flamegrid_tls_reloads_total", "Successful reloads of changed certificate files") \
     M(COUNTER, TLS_RELOADS_FAILED, "flamegrid_tls_reload_failures_total", "Failed reloads of changed certificate files") \
+    M(GAUGE, TLS_RELOAD_FAILED, "flamegrid_reload_failed{file=\"tls\"}", "1 while the last version of a changed file is invalid and the one before it is in use") \
     M(GAUGE, TLS_EXPIRY, "flamegrid_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate in use, in seconds since the epoch")
 /* clang-format on */
 #define TLS_FAILED(reason) "flamegrid_tls_handshake_failures_total{reason=\"" reason "\"}"

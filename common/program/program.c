@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/program/man.h"
+#include "common/program/process_metrics.h"
 #include "common/program/trim.h"
 #include "common/program/version.h"
 #include "common/runtime/log.h"
@@ -20,6 +21,7 @@ enum {
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
     SHARED_SECTIONS = 7, /* of settings, before those of the program */
+    SMALL_ARENAS = 1,    /* of malloc: each keeps what its threads have freed */
 };
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -110,15 +112,48 @@ FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)
  */
 static const char *const members_keys[] = {"data",         "scratch",       "name", "rpc_listen",
                                            "requests_max", "leave_timeout", NULL};
-static const char *const members_ring_keys[] = {"name",     "zone",      "address", "http",
-                                                "replicas", "allow_new", NULL};
+static const char *const members_ring_keys[] = {"name",     "zone",      "address",          "http",
+                                                "replicas", "allow_new", "maintenance_wait", NULL};
 static const struct fg_conf_other others[] = {
-    {"", members_keys},    {"ring", members_ring_keys}, {"rpc", NULL},
-    {"bucket", NULL},      {"distributor", NULL},       {"scrape", NULL},
-    {"ingester", NULL},    {"ingester.repair", NULL},   {"compactor", NULL},
-    {"querier", NULL},     {"querier.ingesters", NULL}, {"querier.share", NULL},
-    {"query_proxy", NULL}, {"forward", NULL},
+    {"", members_keys},
+    {"ring", members_ring_keys},
+    {"rpc", NULL},
+    {"bucket", NULL},
+    {"distributor", NULL},
+    {"scrape", NULL},
+    {"ingester", NULL},
+    {"ingester.repair", NULL},
+    {"ingester.segments", NULL},
+    {"ingester.kubernetes", NULL},
+    {"compactor", NULL},
+    {"querier", NULL},
+    {"querier.ingesters", NULL},
+    {"querier.share", NULL},
+    {"query_proxy", NULL},
+    {"forward", NULL},
 };
+
+/* Puts a default in place of the one that the section's table has: in a copy of that table. */
+static void set_default(struct fg_program *program, const struct fg_program_default *to)
+{
+    for (size_t i = 0; i < program->conf.n_sections; i++) {
+        struct fg_conf_section *section = &program->conf.sections[i];
+
+        for (size_t k = 0; strcmp(section->name, to->section) == 0 && k < section->n_fields; k++) {
+            if (strcmp(section->fields[k].key, to->key) != 0)
+                continue;
+            if (program->own_fields[i] == NULL) {
+                program->own_fields[i] = fg_calloc(section->n_fields, sizeof *section->fields);
+                memcpy(program->own_fields[i], section->fields,
+                       section->n_fields * sizeof *section->fields);
+                section->fields = program->own_fields[i];
+            }
+            program->own_fields[i][k].def = to->def;
+            return;
+        }
+    }
+    fg_assert(false); /* no such setting */
+}
 
 static void make_conf(struct fg_program *program)
 {
@@ -146,6 +181,9 @@ static void make_conf(struct fg_program *program)
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
+    program->own_fields = fg_calloc(program->conf.n_sections, sizeof(struct fg_conf_field *));
+    for (size_t i = 0; i < def->n_defaults; i++)
+        set_default(program, &def->defaults[i]);
 }
 
 /* The tables of deploy/settings.md. */
@@ -341,6 +379,27 @@ static bool is_unready(void *arg, struct fg_buf *why)
     return program->def->unready != NULL && program->def->unready(program, why);
 }
 
+/* What `systemctl status` shows: the first line of GET /ready, and the conditions that hold. */
+static void put_status(void *arg, struct fg_buf *out)
+{
+    struct fg_program *program = arg;
+
+    if (!is_unready(program, out))
+        fg_buf_puts(out, "ready");
+    fg_buf_putc(out, '\n');
+    fg_conditions_write(program->conditions, out);
+}
+
+/* The manager's socket is no part of our work: a program that cannot reach it goes on. */
+static void tell(struct fg_program *program, const char *lines)
+{
+    struct fg_err err;
+
+    if (fg_notify_send(&program->notify, lines, &err) != FG_OK)
+        fg_log_warn("the service manager was not told", fg_ls("lines", lines),
+                    fg_ls("err", err.msg));
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -376,6 +435,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     program->metrics =
         fg_metrics_register(program->registry, program_metrics, FG_COUNT(program_metrics));
     fg_registry_on_scrape(program->registry, on_scrape, program);
+    program->process_metrics =
+        fg_process_metrics_create(program->registry, settings->memory_max_bytes);
     if (fg_tenants_create(&(struct fg_tenants_config){.enabled = settings->multitenancy_enabled,
                                                       .defaults = &program->limits,
                                                       .file = settings->tenants_file,
@@ -402,21 +463,30 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    program->routes = (struct fg_program_routes){.program = program->def->name,
-                                                 .access = program->access,
-                                                 .conf = &program->conf,
-                                                 .conditions = program->conditions,
-                                                 .unready = is_unready,
-                                                 .arg = program};
+    program->routes =
+        (struct fg_program_routes){.program = program->def->name,
+                                   .access = program->access,
+                                   .conf = &program->conf,
+                                   .conditions = program->conditions,
+                                   .started_ms = fg_wall_ns(program->clock) / FG_MS_NS,
+                                   .unready = is_unready,
+                                   .arg = program};
     fg_program_routes_add(&program->routes, program->http, program->admin);
     fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
     *program->trim =
         (struct fg_trim){.budgets = {&program->budget, &program->uploads, &program->answers},
                          .loop = program->loops[0],
-                         .work = program->work};
+                         .work = program->work,
+                         .small = program->def->small};
     fg_trim_start(program->trim);
-    return FG_OK;
+    return fg_watchdog_create(&(struct fg_watchdog_config){.notify = &program->notify,
+                                                           .loops = program->loops,
+                                                           .n_loops = program->n_loops,
+                                                           .work = program->work,
+                                                           .put_status = put_status,
+                                                           .arg = program},
+                              &program->watchdog, err);
 }
 
 /* Follows from the port of `listen`, so that several programs on one machine have different ones.
@@ -473,6 +543,63 @@ void fg_program_stop_access(struct fg_program *program)
 {
     fg_access_unfollow(program->access);
     fg_audit_close(program->audit);
+}
+
+/* The host's name and the port tell programs apart that share a machine. */
+static enum fg_code default_presence_name(const struct fg_program *program,
+                                          char out[FG_MEMBER_NAME_MAX_BYTES + 1],
+                                          struct fg_err *err)
+{
+    char *host = fg_calloc(1, 1);
+    enum fg_code code = fg_conf_default_host(&host, "the name of this host", err);
+    int len = code == FG_OK ? snprintf(out, FG_MEMBER_NAME_MAX_BYTES + 1, "%s_%u", host,
+                                       fg_http_server_port(program->http))
+                            : 0;
+
+    free(host);
+    if (len > FG_MEMBER_NAME_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "the name of this host is too long");
+    return code;
+}
+
+static enum fg_code create_presence(struct fg_program *program, struct fg_bucket *bucket,
+                                    const char *role, const char *name, struct fg_err *err)
+{
+    struct fg_presence_name full = {.started_ms = program->routes.started_ms};
+    struct fg_buf content;
+    enum fg_code code = FG_OK;
+
+    (void)snprintf(full.role, sizeof full.role, "%s", role);
+    (void)snprintf(full.version, sizeof full.version, "%s", fg_program_version());
+    (void)snprintf(full.revision, sizeof full.revision, "%s", fg_program_revision());
+    if (name == NULL)
+        code = default_presence_name(program, full.name, err);
+    else
+        (void)snprintf(full.name, sizeof full.name, "%s", name);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&content, FG_PRESENCE_CONTENT_MAX_BYTES);
+    fg_program_routes_write_settings(&program->routes, NULL, NULL, &content);
+    code = fg_presence_create(bucket, program->clock, &full, fg_buf_slice(&content),
+                              &program->presence, err);
+    fg_buf_done(&content);
+    return code == FG_OK ? fg_presence_start(program->presence, err) : code;
+}
+
+void fg_program_announce(struct fg_program *program, struct fg_bucket *bucket, const char *role,
+                         const char *name)
+{
+    struct fg_err err;
+
+    if (create_presence(program, bucket, role, name, &err) != FG_OK)
+        fg_log_warn("presence not written, the status page does not show this process",
+                    fg_ls("err", err.msg));
+}
+
+void fg_program_unannounce(struct fg_program *program)
+{
+    fg_presence_stop(program->presence);
+    fg_presence_destroy(fg_take(program->presence));
 }
 
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program, struct fg_bucket *bucket)
@@ -585,7 +712,16 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
      * /healthz and /ready answer while the bucket is awaited. */
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
+    tell(program, "READY=1");
     return FG_OK;
+}
+
+/* Everything still works, so that operators and peers see how far the service is. */
+static void wind_down(struct fg_program *program)
+{
+    atomic_store(&program->ready, false);
+    if (program->def->wind_down != NULL)
+        program->def->wind_down(program);
 }
 
 /* Stops in the opposite order of the start, which may have failed halfway. */
@@ -601,7 +737,9 @@ static void stop(struct fg_program *program)
     if (program->trim != NULL)
         fg_trim_stop(program->trim);
     /* Then the service, and the workers after it: its last jobs run on them. */
+    fg_watchdog_hush(program->watchdog);
     program->def->stop(program);
+    fg_watchdog_destroy(program->watchdog);
     fg_work_destroy(program->work);
     fg_metrics_page_destroy(program->metrics_page);
     free(program->trim);
@@ -620,6 +758,7 @@ static void stop(struct fg_program *program)
     fg_tls_context_destroy(program->tls);
     fg_cluster_clock_destroy(program->cluster_clock);
     fg_conditions_destroy(program->conditions);
+    fg_process_metrics_destroy(program->process_metrics);
     fg_registry_destroy(program->registry);
 }
 
@@ -627,9 +766,13 @@ static int run(struct fg_program *program)
 {
     struct fg_err err;
     int signal;
+    bool started;
 
     fg_log_set_level((enum fg_log_level)program->settings.log_level);
-    if (start(program, &err) != FG_OK && program->stop_signal == 0) {
+    if (fg_notify_init(&program->notify, &err) != FG_OK)
+        fg_log_warn("the service manager is not told how the program is", fg_ls("err", err.msg));
+    started = start(program, &err) == FG_OK;
+    if (!started && program->stop_signal == 0) {
         fg_log_error("could not start", fg_ls("program", program->def->name),
                      fg_ls("err", err.msg));
         stop(program);
@@ -637,6 +780,9 @@ static int run(struct fg_program *program)
     }
     signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
+    tell(program, "STOPPING=1");
+    if (started)
+        wind_down(program);
     stop(program);
     fg_log_info("stopped", fg_ls("program", program->def->name));
     return 0;
@@ -644,11 +790,18 @@ static int run(struct fg_program *program)
 
 /*
  * glibc gives large blocks back to the system at each free and pays with page faults at each
- * malloc; bodies and decoders' blocks come and go thousands of times a second.
+ * malloc; bodies and decoders' blocks come and go thousands of times a second. A small program pays
+ * them: few requests come to it, and what it keeps for the next one others on the machine lack.
  */
-static void tune_malloc(void)
+static void tune_malloc(bool small)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread yet */
+    if (small) {
+        (void)mallopt(M_ARENA_MAX, SMALL_ARENAS);
+        (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+        (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+        return;
+    }
     (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
     /* NOLINTEND(concurrency-mt-unsafe) */
@@ -679,6 +832,9 @@ enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, ch
 void fg_program_forget(struct fg_program *program)
 {
     fg_conf_done(&program->conf);
+    for (size_t i = 0; i < program->conf.n_sections; i++)
+        free(program->own_fields[i]);
+    free(program->own_fields);
     free(program->conf.sections);
 }
 
@@ -735,7 +891,7 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     /* While there is one thread: signal masks are inherited, and mallopt() is not safe later. */
     fg_stop_init();
     fg_ignore_sigpipe();
-    tune_malloc();
+    tune_malloc(def->small);
     raise_file_limit();
     if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h"))
         return print(def, print_help);

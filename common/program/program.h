@@ -17,6 +17,9 @@
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked; also at /api/v1/status/config
  *
+ * A service manager that sets NOTIFY_SOCKET is told when the program is ready and when it stops,
+ * how it is, and that its loops and workers move (watchdog.h).
+ *
  * Shutdown (SIGTERM, SIGINT): /ready answers 503, listeners close, received requests are answered,
  * stop() takes the service down, and the program exits with 0.
  */
@@ -33,7 +36,9 @@
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
+#include "common/program/presence.h"
 #include "common/program/program_routes.h"
+#include "common/program/watchdog.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -67,6 +72,11 @@ struct fg_program_settings {
 
 struct fg_program;
 
+/* A default of a setting that is another one than in the table of its section. */
+struct fg_program_default {
+    const char *section, *key, *def;
+};
+
 /* Defines a program. sections: its settings in addition to the top-level ones; their values outlive
  * the program. */
 struct fg_program_def {
@@ -74,6 +84,10 @@ struct fg_program_def {
     const char *what; /* one line for --help */
     const struct fg_conf_section *sections;
     size_t n_sections;
+    const struct fg_program_default *defaults; /* of settings that this program has */
+    size_t n_defaults;
+    /* Keeps memory low instead of fast: malloc has few arenas and gives free pages back at once. */
+    bool small;
     /* Creates the service and adds its routes; must be quick, because nothing listens yet. */
     enum fg_code (*start)(struct fg_program *program, struct fg_err *err);
     /* Prepares the service for its work, which may take long: requests arrive meanwhile. NULL:
@@ -82,6 +96,9 @@ struct fg_program_def {
     /* Returns true and appends the reason if the service cannot do all of its work although ready()
      * has returned ("joins the ring"). Any thread. NULL: it always can. */
     bool (*unready)(struct fg_program *program, struct fg_buf *why);
+    /* Prepares the stop of a service that has started, while all servers still run; it may take
+     * minutes. NULL: nothing to do. */
+    void (*wind_down)(struct fg_program *program);
     /* Destroys what start() and ready() created, also if they failed halfway. */
     void (*stop)(struct fg_program *program);
 };
@@ -97,11 +114,14 @@ struct fg_program {
     struct fg_audit_settings audit_settings;
     struct fg_encryption_settings encryption;
     struct fg_conf conf;
+    struct fg_conf_field *
+        *own_fields; /* [n_sections]: tables with defaults of the def; NULL: none */
     struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
     struct fg_clock *clock;                 /* that of cluster_clock */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
+    struct fg_process_metrics *process_metrics;
     struct fg_budget budget;  /* memory of request bodies, */
     struct fg_budget uploads; /* ... except those of fg_program_uploads() */
     struct fg_budget heads;   /* memory of requests without their bodies */
@@ -116,7 +136,10 @@ struct fg_program {
     struct fg_http_server *admin;                /* for operators: what they ask of it */
     struct fg_metrics_page *metrics_page;
     struct fg_program_routes routes;
+    struct fg_presence *presence; /* NULL: nobody is told */
     struct fg_trim *trim;
+    struct fg_notify notify; /* the service manager that started the program */
+    struct fg_watchdog *watchdog;
     struct fg_tenants *tenants;
     /* Decides who may do what, and records it: fg_program_start_access(). */
     struct fg_access *access;
@@ -176,6 +199,17 @@ enum fg_code fg_program_start_access(struct fg_program *program, struct fg_bucke
                                      const char *data, struct fg_err *err) fg_must_check;
 /* Ends both. Does nothing if they were not started. */
 void fg_program_stop_access(struct fg_program *program);
+
+/*
+ * Tells the status page of the cluster that this process is there, and its settings, by an object
+ * in the bucket (presence.h). role: "distributor". name: unique in its role; NULL: made of the
+ * host's name and the port of `listen`. A failure is logged: nothing depends on it. From ready();
+ * fg_program_unannounce() ends it, in stop() before the bucket is closed, and does nothing if it
+ * was not begun.
+ */
+void fg_program_announce(struct fg_program *program, struct fg_bucket *bucket, const char *role,
+                         const char *name);
+void fg_program_unannounce(struct fg_program *program);
 
 /* Returns what the HTTP interface to tenants and tokens takes from a program. The service keeps it.
  */

@@ -134,17 +134,22 @@ static void put_setting(void *arg, const struct fg_conf_setting *setting)
     fg_json_end(json);
 }
 
-void fg_program_routes_write_settings(const struct fg_program_routes *routes, struct fg_buf *out)
+void fg_program_routes_write_settings(const struct fg_program_routes *routes,
+                                      void (*put_more)(void *arg, struct fg_json_writer *json),
+                                      void *arg, struct fg_buf *out)
 {
     struct fg_json_writer json = fg_json_writer(out);
 
     fg_json_begin_object(&json, NULL);
     fg_json_put_cstr(&json, "program", routes->program);
+    fg_json_put_cstr(&json, "version", fg_program_version());
+    fg_json_put_cstr(&json, "revision", fg_program_revision());
+    fg_json_put_i64(&json, "startedMs", routes->started_ms);
     fg_json_begin_array(&json, "settings");
     fg_conf_each(routes->conf, put_setting, &json);
     fg_json_end(&json);
-    if (routes->put_members != NULL)
-        routes->put_members(routes->members_arg, &json);
+    if (put_more != NULL)
+        put_more(arg, &json);
     fg_json_end(&json);
     fg_buf_putc(out, '\n');
 }
@@ -166,17 +171,17 @@ static void get_settings(struct fg_http_request *req, void *arg)
         return;
     }
     fg_http_add_header(req, "Cache-Control", "no-store");
+    if (routes->answer_settings != NULL) {
+        routes->answer_settings(routes->answer_arg, member, req);
+        return;
+    }
     if (member.len > 0) {
-        if (routes->ask_member != NULL) {
-            routes->ask_member(routes->members_arg, member, req);
-            return;
-        }
         (void)fg_fail(&err, FG_E_NOT_FOUND, "this program is the only member");
         fg_http_respond_error(req, &err);
         return;
     }
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_program_routes_write_settings(routes, &body);
+    fg_program_routes_write_settings(routes, NULL, NULL, &body);
     fg_http_respond(req, 200, "application/json", &body);
 }
 

@@ -24,12 +24,12 @@ struct fg_program_routes {
     /* Set by fg_program_routes_add(); GET /routes lists their routes. */
     struct fg_http_server *clients;
     const struct fg_http_server *operators;
-    /* Of GET /api/settings: puts the names of the other members that can be asked, as an array, and
-     * answers ?member=NAME with what that member says. On a loop; must not block. NULL: the program
-     * knows no others. Set before the servers start. */
-    void (*put_members)(void *arg, struct fg_json_writer *json);
-    void (*ask_member)(void *arg, struct fg_slice name, struct fg_http_request *req);
-    void *members_arg;
+    int64_t started_ms; /* when the process began, since 1970 */
+    /* Answers GET /api/settings of a program that knows other members: with what ?member=NAME says,
+     * or without a name with its own settings and the members. On a loop; must not block. NULL: the
+     * program knows no others. Set before the servers start. */
+    void (*answer_settings)(void *arg, struct fg_slice member, struct fg_http_request *req);
+    void *answer_arg;
 };
 
 /* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config and /routes to
@@ -37,8 +37,11 @@ struct fg_program_routes {
 void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_server *clients,
                            struct fg_http_server *operators);
 
-/* Appends the settings in force as GET /api/settings has them, secrets masked. Any thread. */
-void fg_program_routes_write_settings(const struct fg_program_routes *routes, struct fg_buf *out);
+/* Appends the settings in force as GET /api/settings has them, secrets masked, and further members
+ * of the object: those that put_more() puts. NULL: none. Any thread. */
+void fg_program_routes_write_settings(const struct fg_program_routes *routes,
+                                      void (*put_more)(void *arg, struct fg_json_writer *json),
+                                      void *arg, struct fg_buf *out);
 
 /* Adds GET /api/settings, for the page, to the server for clients: of programs that serve the page.
  * After fg_program_routes_add(). */

@@ -9,24 +9,42 @@ enum {
     PEAK_MIN_BYTES = 32 * 1024 * 1024, /* malloc may keep less than that */
     FALL = 4,                          /* little is a quarter of the peak */
     CALM_TICKS = 5,                    /* bursts of uploads follow one another by seconds */
+    SMALL_TICKS = 10,                  /* a heap of 30 MiB takes a few milliseconds */
 };
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
+    const struct fg_trim *trim = fg_container(job, struct fg_trim, job);
     int64_t start_ns = fg_mono_ns(fg_clock_real());
 
-    (void)job;
     (void)err;
     /* Its result only says whether anything was returned. */
     (void)malloc_trim(0);
-    fg_log_info("freed memory returned to the operating system",
-                fg_li("took_ms", (fg_mono_ns(fg_clock_real()) - start_ns) / FG_MS_NS));
+    if (!trim->small) /* else it is nothing that has happened */
+        fg_log_info("freed memory returned to the operating system",
+                    fg_li("took_ms", (fg_mono_ns(fg_clock_real()) - start_ns) / FG_MS_NS));
     return FG_OK;
 }
 
 static void done(struct fg_job *job)
 {
     atomic_store(&fg_container(job, struct fg_trim, job)->busy, false);
+}
+
+/* Returns memory after so many calls in a row. */
+static void trim_after(struct fg_trim *trim, unsigned ticks, uint64_t used_bytes)
+{
+    /* busy: the job before has not ended, and a job must not be submitted twice. */
+    if (++trim->calm < ticks || atomic_exchange(&trim->busy, true))
+        return;
+    trim->job = (struct fg_job){.run = run, .done = done};
+    /* If the lane is full the peak stays, and the next tick tries again. */
+    if (!fg_work_submit(trim->work, FG_LANE_BACKGROUND, &trim->job)) {
+        atomic_store(&trim->busy, false);
+        return;
+    }
+    trim->peak_bytes = used_bytes;
+    trim->calm = 0;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -37,21 +55,17 @@ static void on_timer(uv_timer_t *timer)
     for (size_t i = 0; i < TRIM_BUDGETS_MAX && trim->budgets[i] != NULL; i++)
         used_bytes += fg_budget_used(trim->budgets[i]);
     trim->peak_bytes = FG_MAX(trim->peak_bytes, used_bytes);
+    if (trim->small) {
+        trim_after(trim, SMALL_TICKS, used_bytes);
+        return;
+    }
     /* Trims only after a peak is over, and not while load goes up and down: the memory would be
      * asked for again at once, page by page. */
     if (trim->peak_bytes < PEAK_MIN_BYTES || used_bytes > trim->peak_bytes / FALL) {
         trim->calm = 0;
         return;
     }
-    /* busy: the job before has not ended, and a job must not be submitted twice. */
-    if (++trim->calm < CALM_TICKS || atomic_exchange(&trim->busy, true))
-        return;
-    trim->job = (struct fg_job){.run = run, .done = done};
-    /* If the lane is full the peak stays, and the next tick tries again. */
-    if (fg_work_submit(trim->work, FG_LANE_BACKGROUND, &trim->job))
-        trim->peak_bytes = used_bytes;
-    else
-        atomic_store(&trim->busy, false);
+    trim_after(trim, CALM_TICKS, used_bytes);
 }
 
 static void start_on_loop(void *arg)

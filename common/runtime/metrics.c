@@ -76,6 +76,11 @@ static void check(const struct fg_metrics *metrics, unsigned id, enum fg_metric_
     fg_assert(id < metrics->n_defs && metrics->defs[id].kind == kind);
 }
 
+static bool is_fraction(enum fg_metric_kind kind)
+{
+    return kind == FG_METRIC_FRACTION || kind == FG_METRIC_FRACTION_TOTAL;
+}
+
 void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by)
 {
     check(metrics, id, FG_METRIC_COUNTER);
@@ -97,7 +102,7 @@ void fg_metric_set_total(struct fg_metrics *metrics, unsigned id, uint64_t total
 
 void fg_metric_set_fraction(struct fg_metrics *metrics, unsigned id, int64_t billionths)
 {
-    check(metrics, id, FG_METRIC_FRACTION);
+    fg_assert(id < metrics->n_defs && is_fraction(metrics->defs[id].kind));
     atomic_store_explicit(cell(metrics, id, 0), (uint64_t)billionths, memory_order_relaxed);
 }
 
@@ -338,9 +343,8 @@ static struct metrics_row *sorted_rows(const struct fg_registry *registry, size_
 }
 
 static const char *const kind_names[] = {
-    [FG_METRIC_COUNTER] = "counter",
-    [FG_METRIC_GAUGE] = "gauge",
-    [FG_METRIC_FRACTION] = "gauge",
+    [FG_METRIC_COUNTER] = "counter",     [FG_METRIC_GAUGE] = "gauge",
+    [FG_METRIC_FRACTION] = "gauge",      [FG_METRIC_FRACTION_TOTAL] = "counter",
     [FG_METRIC_HISTOGRAM] = "histogram",
 };
 
@@ -422,7 +426,7 @@ static void write_series(struct fg_buf *out, const struct metrics_row *rows,
     write_name(out, rows, "", NULL);
     if (rows->def->kind == FG_METRIC_GAUGE)
         fg_buf_i64(out, (int64_t)sums[0]);
-    else if (rows->def->kind == FG_METRIC_FRACTION)
+    else if (is_fraction(rows->def->kind))
         write_fraction(out, (int64_t)sums[0]);
     else
         fg_buf_u64(out, sums[0]);

@@ -41,6 +41,7 @@ enum fg_metric_kind {
     FG_METRIC_COUNTER,
     FG_METRIC_GAUGE,
     FG_METRIC_FRACTION, /* a gauge that is set in billionths of its unit, for example nanoseconds */
+    FG_METRIC_FRACTION_TOTAL, /* a counter that is set in billionths of its unit */
     FG_METRIC_HISTOGRAM,
 };
 
@@ -111,7 +112,8 @@ void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);
 void fg_metric_set_total(struct fg_metrics *metrics, unsigned id, uint64_t total);
 /* Sets a GAUGE. */
 void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value);
-/* Sets a FRACTION. billionths: nanoseconds of a metric in seconds. */
+/* Sets a FRACTION, or a FRACTION_TOTAL to a total that never shrinks. billionths: nanoseconds of a
+ * metric in seconds. */
 void fg_metric_set_fraction(struct fg_metrics *metrics, unsigned id, int64_t billionths);
 /* Adds an observation to a HISTOGRAM of seconds. Its buckets are .0005 .001 .0025 .005 .01 .025 .05
  * .1 .25 .5 1 2.5 5 10 25 50 100. */

@@ -41,6 +41,7 @@ struct lane {
     struct fg_work_flows flows;
     unsigned queued; /* in all queues */
     _Atomic unsigned running;
+    _Atomic uint64_t ended;
     uint64_t refused;
     bool stopping;
 };
@@ -187,6 +188,7 @@ static void run_job(struct lane *lane, struct fg_job *job)
         pthread_mutex_unlock(&lane->mutex);
     }
     atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lane->ended, 1, memory_order_relaxed);
     if (job->home == NULL) {
         job->done(job);
         return;
@@ -439,6 +441,7 @@ void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_st
     *ret_state = (struct fg_lane_state){
         .queued = lane->queued,
         .running = atomic_load_explicit(&lane->running, memory_order_relaxed),
+        .ended = atomic_load_explicit(&lane->ended, memory_order_relaxed),
         .refused = lane->refused,
         .oldest_age_ns = now - oldest_mono_ns(lane, now),
     };

@@ -88,6 +88,7 @@ unsigned fg_work_threads(const struct fg_work *work, enum fg_lane lane);
 
 struct fg_lane_state {
     unsigned queued, running;
+    uint64_t ended;        /* jobs whose run() has returned, since the start */
     uint64_t refused;      /* since the start */
     int64_t oldest_age_ns; /* of what is queued; 0 when nothing is */
 };

@@ -25,6 +25,7 @@ int cli_labels(int argc, char **argv);
 int cli_adhoc(int argc, char **argv);
 int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
+int cli_upgrade_check(int argc, char **argv);
 int cli_rules(int argc, char **argv);
 int cli_usage(int argc, char **argv);
 int cli_cost(int argc, char **argv);

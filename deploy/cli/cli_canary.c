@@ -20,7 +20,7 @@ enum {
 
 struct canary_command {
     struct canary_config canary;
-    const char *query_url, *rate, *reads, *lasts, *settle, *window, *lag, *listen;
+    const char *ask, *rate, *reads, *lasts, *settle, *window, *lag, *listen;
     uint64_t services, pods;
     int64_t lasts_ns, settle_ns;
     bool json;
@@ -48,8 +48,8 @@ static const char notes[] =
     "\n"
     "examples:\n"
     "  flamegrid canary --for 1m\n"
-    "  flamegrid canary --url http://distributor:4040 --query-url http://querier:4040\n"
-    "  flamegrid canary --url http://node:4040 --query-url http://cluster:4040 --lag 10s\n"
+    "  flamegrid canary --through http://distributor:4040 --ask http://querier:4040\n"
+    "  flamegrid canary --through http://node:4040 --ask http://cluster:4040 --lag 10s\n"
     "  flamegrid canary --window 12h --listen :9090\n";
 
 /* ---- the command line ---- */
@@ -106,8 +106,8 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
     canary->services = (uint32_t)command->services;
     canary->pods = (uint32_t)command->pods;
     canary->query = canary->push;
-    if (command->query_url != NULL)
-        canary->query.url = command->query_url;
+    if (command->ask != NULL)
+        canary->query.url = command->ask;
     canary->push.timeout_s = PUSH_TIMEOUT_S;
     canary->query.timeout_s = QUERY_TIMEOUT_S;
     return FG_OK;
@@ -206,7 +206,8 @@ int cli_canary(int argc, char **argv)
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"json",      0,   ARGS_FLAG,   &command.json,      NULL,       "print the counts at the end as JSON", 0, 0},
-        {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "send queries to this URL; default --url", 0, 0},
+        {"through",   0,   ARGS_TEXT,   &command.canary.push.url, "URL", "send profiles through this server; else FLAMEGRID_URL, else http://127.0.0.1:4040", 0, 0},
+        {"ask",       0,   ARGS_TEXT,   &command.ask,       "URL",      "ask this server; default: the same", 0, 0},
         {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "end after this time, such as 10m; default: run until stopped", 0, 0},
         {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "send profiles at this rate; default 20/s", 0, 0},
         {"reads",     0,   ARGS_TEXT,   &command.reads,     "RATE",     "send queries at this rate; default 4/s", 0, 0},
@@ -216,7 +217,9 @@ int cli_canary(int argc, char **argv)
         {"lag",       0,   ARGS_TEXT,   &command.lag,       "DURATION", "answers may lack what was acknowledged so recently, as behind a server that forwards; default 0", 0, 0},
         {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "wait this long for acknowledgements at the end; default 30s", 0, 0},
         {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "serve GET /metrics at this address, such as :9090", 0, 0},
-        CLIENT_OPTIONS(command.canary.push),
+        CLIENT_TLS_OPTIONS(command.canary.push),
+        CLIENT_TOKEN_OPTION(command.canary.push),
+        CLIENT_TENANT_OPTION(command.canary.push),
     };
     /* clang-format on */
     const struct cli_args_command args = {"canary", "[options]",       about, notes,

@@ -124,14 +124,14 @@ static int write_overview(const struct cli_commands *commands)
     return CLI_OK;
 }
 
-/* Writes the page: its head, and what the command says. The server writes its own head, as other
- * programs with settings do. */
+/* Writes the page: its head, and what the command says. Server and agent write their own head, as
+ * other programs with settings do. */
 static int write_page(const struct cli_command *command)
 {
     char name[64];
     struct fg_buf head;
 
-    if (strcmp(command->name, "server") != 0) {
+    if (strcmp(command->name, "server") != 0 && strcmp(command->name, "agent") != 0) {
         fg_buf_init(&head, SIZE_MAX);
         (void)snprintf(name, sizeof name, "flamegrid %s", command->name);
         fg_man_head(name, 1, command->what, &head);

@@ -7,6 +7,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/json_out.h"
 #include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
 
 #define ROOT "/api/forward"
 
@@ -19,7 +20,15 @@ static const char about[] =
 static const char notes[] = "examples:\n"
                             "  flamegrid forward ls\n"
                             "  flamegrid forward pause central\n"
-                            "  flamegrid forward dead central --json\n";
+                            "  flamegrid forward dead central --json\n"
+                            "  flamegrid forward resend central --from 2026-01-31 --until now-1h\n"
+                            "\n" CLI_TIMES_HELP;
+
+/* Options of single verbs. */
+struct forward_options {
+    const char *from, *until; /* of resend */
+    bool end;
+};
 
 /* ---- texts ---- */
 
@@ -75,6 +84,25 @@ static void put_age(const json_t *target, struct fg_buf *out)
         fg_value_scaled((int64_t)(seconds * 1e9), FG_LIT("nanoseconds"), out);
 }
 
+/* "resending: at 2026-01-31T10:00:00Z, 1200 sent". */
+static void put_resend(const json_t *target, struct fg_buf *out)
+{
+    const json_t *resend = json_object_get(target, "resend");
+    const char *state = json_string_value(json_object_get(resend, "state"));
+    char at[CLI_TIME_TEXT_BYTES];
+
+    if (state == NULL || strcmp(state, "done") == 0)
+        return;
+    if (text_of(target, "error").len > 0)
+        fg_buf_puts(out, "; ");
+    fg_buf_puts(out, "resending");
+    if (json_object_get(resend, "atMs") != NULL) {
+        cli_time_write(number_of(resend, "atMs") * FG_MS_NS, at);
+        fg_buf_printf(out, ": at %s", at);
+    }
+    fg_buf_printf(out, ", %lld sent", (long long)number_of(resend, "sentProfiles"));
+}
+
 static void put_target(const json_t *target, int name_width, struct fg_buf *out)
 {
     struct fg_buf name, age;
@@ -89,6 +117,7 @@ static void put_target(const json_t *target, int name_width, struct fg_buf *out)
                   (long long)number_of(target, "pendingProfiles"), FG_S(fg_buf_slice(&age)),
                   (long long)number_of(target, "sentProfiles"), (long long)count_dropped(target));
     put_text(target, "error", out);
+    put_resend(target, out);
     while (out->len > 0 && out->ptr[out->len - 1] == ' ')
         out->len--;
     fg_buf_putc(out, '\n');
@@ -164,6 +193,52 @@ static enum fg_code drop_pending(struct cli_admin *admin)
     n = number_of(document, "droppedProfiles");
     json_decref(document);
     printf("%lld profile%s will not be sent to %s\n", (long long)n, n == 1 ? "" : "s",
+           admin->words[0]);
+    return FG_OK;
+}
+
+/* ---- resend ---- */
+
+static enum fg_code read_times(struct cli_admin *admin, const struct forward_options *options,
+                               int64_t *ret_from_ns, int64_t *ret_until_ns)
+{
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+    const char *until = options->until == NULL ? "now" : options->until;
+
+    if (options->from == NULL)
+        return fg_fail(&admin->err, FG_E_INVALID,
+                       "--from TIME is missing: profiles since when are to be resent?");
+    if (cli_time_parse("--from", options->from, now_ns, ret_from_ns, &admin->err) != FG_OK)
+        return admin->err.code;
+    return cli_time_parse("--until", until, now_ns, ret_until_ns, &admin->err);
+}
+
+static enum fg_code resend(struct cli_admin *admin)
+{
+    const struct forward_options *options = admin->options;
+    int64_t from_ns, until_ns;
+    json_t *document = NULL;
+    struct fg_buf rest;
+    enum fg_code code;
+
+    if (options->end)
+        return change(admin, "/end-resend", "nothing more of the past is sent to ", "");
+    if (read_times(admin, options, &from_ns, &until_ns) != FG_OK)
+        return admin->err.code;
+    fg_buf_init(&rest, REST_MAX_BYTES + 2 * CLI_TIME_TEXT_BYTES);
+    fg_buf_puts(&rest, "/resend?from=");
+    cli_time_put_ns(from_ns, &rest);
+    fg_buf_puts(&rest, "&until=");
+    cli_time_put_ns(until_ns, &rest);
+    fg_buf_putc(&rest, '\0');
+    code = cli_admin_act(admin, ROOT, admin->words[0], (const char *)rest.ptr, &document);
+    fg_buf_done(&rest);
+    if (code != FG_OK)
+        return code;
+    if (admin->json)
+        return cli_json_print(document, stdout, &admin->err);
+    json_decref(document);
+    printf("profiles are resent to %s; flamegrid forward ls shows how far that is\n",
            admin->words[0]);
     return FG_OK;
 }
@@ -263,6 +338,10 @@ static const struct cli_admin_verb verbs[] = {
       "gives up all that is pending for the target, and says how many profiles that are;\n"
       "they stay in this server\n"},
      drop_pending},
+    {{"resend", "TARGET", 1, 1, NULL,
+      "sends what this server has of a time once more, --from TIME until now or --until TIME;\n"
+      "a flamegrid there drops what it has already. With --end it ends what was begun\n"},
+     resend},
     {{"dead", "TARGET", 1, 1, NULL,
       "lists the profiles of the last 24 hours that the target has refused for good: when,\n"
       "tenant, labels and reason\n"},
@@ -272,8 +351,13 @@ static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
 int cli_forward(int argc, char **argv)
 {
-    struct cli_admin admin = {0};
+    struct forward_options forward = {0};
+    struct cli_admin admin = {.options = &forward};
     const struct cli_args_option options[] = {
+        {"from", 0, ARGS_TEXT, &forward.from, "TIME", "resend profiles since this time", 0, 0},
+        {"until", 0, ARGS_TEXT, &forward.until, "TIME",
+         "resend profiles before this time; default now", 0, 0},
+        {"end", 0, ARGS_FLAG, &forward.end, NULL, "end a resend that is under way", 0, 0},
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),
     };

@@ -8,11 +8,11 @@
 const char cli_help_notes[] =
     "flamegrid COMMAND --help describes a command.\n"
     "\n"
-    "All but server, bucket, ring, access, encryption and audit verify talk to\n"
-    "http://127.0.0.1:4040 unless --url or FLAMEGRID_URL says otherwise. --ca-file or\n"
-    "FLAMEGRID_CA_FILE names an authority of your own that signed the server's certificate;\n"
-    "--cert-file and --key-file, or FLAMEGRID_CERT_FILE and FLAMEGRID_KEY_FILE, name yours, for\n"
-    "servers that demand one.\n"
+    "All but server, agent, bucket, ring, access, encryption and audit verify talk to\n"
+    "http://127.0.0.1:4040 unless --url (of canary: --through) or FLAMEGRID_URL says otherwise.\n"
+    "--ca-file or FLAMEGRID_CA_FILE names an authority of your own that signed the server's\n"
+    "certificate; --cert-file and --key-file, or FLAMEGRID_CERT_FILE and FLAMEGRID_KEY_FILE, name\n"
+    "yours, for servers that demand one.\n"
     "\n"
     "Exit codes: 0 success, 1 failure, 2 invalid command line.\n"
     "\n"
@@ -31,7 +31,7 @@ void cli_help(const struct cli_commands *commands, FILE *out)
           "commands:\n",
           out);
     for (size_t i = 0; i < commands->count; i++)
-        fprintf(out, "  %-10s  %s\n", commands->items[i].name, commands->items[i].what);
+        fprintf(out, "  %-13s  %s\n", commands->items[i].name, commands->items[i].what);
     fprintf(out, "\n%s", cli_help_notes);
 }
 

@@ -40,24 +40,31 @@ struct cli_client_config {
     bool partial; /* take answers that are not complete, where the server has such */
 };
 
-/* Lines of an options table that fill a struct cli_client_config: where the server is; and who
- * asks; and for which tenant, for commands that are about profiles of one. */
+/* Lines of an options table that fill a struct cli_client_config: what certificates there are;
+ * where the server is; and who asks; and for which tenant, for commands that are about profiles of
+ * one. */
 /* clang-format off */
-#define CLIENT_SERVER_OPTIONS(config)                                                      \
-    {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
-                                                         "else http://127.0.0.1:4040", 0, 0}, \
+#define CLIENT_TLS_OPTIONS(config)                                                         \
     {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \
                                                          "else FLAMEGRID_CA_FILE", 0, 0}, \
     {"cert-file", 0, ARGS_TEXT, &(config).cert_file, "FILE", "present the certificate in this PEM file; " \
                                                              "else FLAMEGRID_CERT_FILE", 0, 0}, \
     {"key-file", 0, ARGS_TEXT, &(config).key_file, "FILE", "its key, if in another file; " \
                                                            "else FLAMEGRID_KEY_FILE", 0, 0}
+#define CLIENT_TOKEN_OPTION(config)                                                        \
+    {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
+#define CLIENT_TENANT_OPTION(config)                                                       \
+    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}
+#define CLIENT_SERVER_OPTIONS(config)                                                      \
+    {"url",     0, ARGS_TEXT, &(config).url,     "URL",  "URL of the server; else FLAMEGRID_URL, "   \
+                                                         "else http://127.0.0.1:4040", 0, 0}, \
+    CLIENT_TLS_OPTIONS(config)
 #define CLIENT_ADMIN_OPTIONS(config)                                                       \
     CLIENT_SERVER_OPTIONS(config),                                                         \
-    {"token",  0, ARGS_TEXT, &(config).token,  "TOKEN",  "send this access token; else FLAMEGRID_TOKEN", 0, 0}
+    CLIENT_TOKEN_OPTION(config)
 #define CLIENT_OPTIONS(config)                                                             \
     CLIENT_ADMIN_OPTIONS(config),                                                          \
-    {"tenant", 0, ARGS_TEXT, &(config).tenant, "TENANT", "act for this tenant; else FLAMEGRID_TENANT", 0, 0}
+    CLIENT_TENANT_OPTION(config)
 
 /* The line of commands that query. */
 #define CLIENT_PARTIAL_OPTION(config)                                                      \

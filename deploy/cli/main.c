@@ -12,6 +12,8 @@ static int man(int argc, char **argv);
 /* In the order of help. */
 static const struct cli_command commands[] = {
     {"server", single_run, "run the server"},
+    {"agent", single_run_agent,
+     "run a server that only forwards: no blocks, no queries, little memory"},
     {"push", cli_push, "send profiles from files"},
     {"import", cli_import, "copy what a running Pyroscope has"},
     {"query", cli_query, "merge profiles and print a table, stacks, pprof or JSON"},
@@ -24,6 +26,8 @@ static const struct cli_command commands[] = {
     {"cost", cli_cost, "print what a tenant costs in an object store"},
     {"bucket", cli_bucket, "look into the bucket of a server, verify, repair and export it"},
     {"ring", cli_ring, "show the ring of a cluster, and give up members that are gone"},
+    {"upgrade-check", cli_upgrade_check,
+     "say whether this version, and the one before, reads what is in a bucket"},
     {"forward", cli_forward,
      "show what the server forwards to others; pause, resume and drop what is pending"},
     {"access", cli_access, "make the first token of a server"},

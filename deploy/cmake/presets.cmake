@@ -8,7 +8,8 @@
 #            a stack trace needs (-g1), which saves a sixth of the compiler's time
 #   quick    -O1 without sanitizers, for tests/run --quick and for a debugger
 #   tsan     -O1, thread sanitizer; for threaded modules and the simulator
-#   release  -O2, hardening; asserts stay, because what cannot happen must not continue (fg_assert)
+#   release  -O2, hardening; asserts stay, because what cannot happen must not continue (fg_assert). The same sources give the
+#            same bytes, whatever the folders are called
 #   fuzz     clang's coverage instrumentation, so that fg_fuzz() makes libFuzzer programs
 #   cov      line coverage for gcov
 
@@ -44,8 +45,9 @@ elseif(FG_PRESET STREQUAL "tsan")
 
 elseif(FG_PRESET STREQUAL "release")
   include("${CMAKE_CURRENT_LIST_DIR}/hardening.cmake")
-  list(APPEND fg_flags -O2 -fPIE ${fg_hardening})
-  list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed)
+  list(APPEND fg_flags -O2 -fPIE ${fg_hardening}
+       -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=./build)
+  list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed -Wl,--build-id=sha1)
 
 elseif(FG_PRESET STREQUAL "fuzz")
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")

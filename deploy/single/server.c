@@ -2,6 +2,8 @@
 
 #include "common/program/program.h"
 #include "compactor/compactor.h"
+#include "deploy/single/agent.h"
+#include "deploy/single/past.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scrape_manager.h"
 #include "ingester/forward/routes.h"
@@ -24,6 +26,9 @@ enum {
     PATH_MAX_BYTES = 4096, /* PATH_MAX of Linux */
     QUERY_CALLS_MAX = 64,  /* calls of the querier in flight */
     TRANSPORT_THREADS = 2, /* calls stay in the process: copies of memory, no network */
+    /* Tokens and the audit of an agent: a read or write now and then. */
+    AGENT_BUCKET_REQUESTS = 2,
+    AGENT_BUCKET_WAITING = 64,
 };
 
 /* Within one process a connection takes milliseconds: a longer wait would not help. */
@@ -50,18 +55,20 @@ static const struct fg_conf_field server_fields[] = {
 };
 
 struct server {
+    bool agent;                      /* no querier and compactor, and no segments */
     int lock_fd;                     /* of the data folder: one server at a time; -1: none */
     const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
     struct fg_key_store *keys;        /* of the head; NULL: none */
     struct cmp_local_store own_store; /* its id */
-    struct fg_bucket *bucket;
+    struct fg_bucket *bucket;         /* of an agent: of tokens and the audit only */
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */
     struct ing_forward_targets *forward_targets;
     struct ingester *ingester;
     struct ing_routes ingester_routes;
     struct ing_forward_routes forward_routes;
+    struct single_past *past; /* what forwarding may resend */
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
@@ -165,11 +172,11 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
                                         server->forward_targets->n};
     const struct ing_config config = {
         .settings = &ingester_settings,
-        .segments = &segments_settings,
+        .segments = server->agent ? &single_agent_segments : &segments_settings,
         .store = server->store,
-        .bucket = server->bucket,
+        .bucket = server->agent ? NULL : server->bucket,
         .disk = server->data_disk,
-        .scratch = server->scratch,
+        .scratch = server->agent ? NULL : server->scratch,
         .tenants = program->tenants,
         .forward = &forward,
         .registry = program->registry,
@@ -274,13 +281,19 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
                                                              : server->usage_spool,
     });
     qry_routes(server->querier, program->http);
-    server->admin_api = fg_program_admin_api(program, server->bucket);
-    server->admin_api.use = qry_limit_use;
-    server->admin_api.use_arg = server->querier;
-    fg_admin_api_routes(&server->admin_api, program->http);
     fg_access_routes(program->access, program->http);
-    fg_program_routes_add_settings(&program->routes);
     return FG_OK;
+}
+
+static void add_admin_routes(struct server *server, struct fg_program *program)
+{
+    server->admin_api = fg_program_admin_api(program, server->bucket);
+    if (server->querier != NULL) {
+        server->admin_api.use = qry_limit_use;
+        server->admin_api.use_arg = server->querier;
+    }
+    fg_admin_api_routes(&server->admin_api, program->http);
+    fg_program_routes_add_settings(&program->routes);
 }
 
 /* Makes queries read the manifests again. Querier and compactor are in this process, so a deletion
@@ -318,43 +331,85 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
     return FG_OK;
 }
 
-static enum fg_code start(struct fg_program *program, struct fg_err *err)
+/* Starts what a server and an agent have. bucket: where tokens and the audit are. */
+static enum fg_code start_both(struct server *server, struct fg_program *program,
+                               const struct fg_bucket_settings *bucket, struct fg_err *err)
 {
-    struct server *server = fg_new(struct server);
     const struct fg_bucket_host host = fg_program_bucket_host(program, single_settings.data);
 
     server->lock_fd = -1; /* stop() runs after a failed start as well */
     program->service = server;
     ing_share(&ingester_settings, program->settings.memory_max_bytes);
-    cmp_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
-    server->ingester_routes.work = program->work;
     /* Routes exist before the server listens, and get the ingester once it runs. */
-    ing_routes(&server->ingester_routes, program->admin);
     server->forward_routes.work = program->work;
     server->forward_routes.audit = program->audit;
     ing_forward_routes(&server->forward_routes, program->http);
     if (ing_forward_targets_read(forward_settings.targets, &server->forward_targets, err) !=
             FG_OK ||
+        (server->agent && single_agent_check(server->forward_targets, err) != FG_OK) ||
         open_folder(server, program, err) != FG_OK ||
-        fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
+        fg_bucket_open(bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         fg_program_start_access(program, server->bucket, single_settings.data, err) != FG_OK ||
-        start_distributor(server, program, err) != FG_OK ||
-        make_scrape_manager(server, program, err) != FG_OK ||
+        start_distributor(server, program, err) != FG_OK)
+        return err->code;
+    return make_scrape_manager(server, program, err);
+}
+
+static enum fg_code start(struct fg_program *program, struct fg_err *err)
+{
+    struct server *server = fg_new(struct server);
+
+    cmp_share(&compactor_settings, program->settings.memory_max_bytes);
+    server->ingester_routes.work = program->work;
+    ing_routes(&server->ingester_routes, program->admin);
+    if (start_both(server, program, &single_bucket, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
         return err->code;
+    add_admin_routes(server, program);
     return make_compactor(server, program, err);
+}
+
+static enum fg_code start_agent(struct fg_program *program, struct fg_err *err)
+{
+    /* Always the folder that a single server has by default, so that tokens stay those that they
+     * were if one becomes the other. */
+    static char none[] = "";
+    const struct fg_bucket_settings bucket = {.type = FG_BUCKET_DIRECTORY,
+                                              .path = none,
+                                              .requests_max = AGENT_BUCKET_REQUESTS,
+                                              .waiting_max = AGENT_BUCKET_WAITING};
+    struct server *server = fg_new(struct server);
+
+    server->agent = true;
+    if (start_both(server, program, &bucket, err) != FG_OK)
+        return err->code;
+    add_admin_routes(server, program);
+    single_agent_routes(server->forward_targets, program->http);
+    return FG_OK;
 }
 
 static enum fg_code start_forwarding(struct server *server, struct fg_program *program,
                                      struct fg_err *err)
 {
-    if (server->forward_targets->n > 0 &&
-        ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
-                             distributor_settings.definition_cache_max, err) != FG_OK)
-        return err->code;
+    if (server->forward_targets->n > 0) {
+        if (!server->agent) /* which has no blocks */
+            server->past = single_past_create(server->ingester, server->bucket, &single_querier);
+        if (ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
+                                 distributor_settings.definition_cache_max,
+                                 single_past_reader(server->past), err) != FG_OK)
+            return err->code;
+    }
     atomic_store(&server->forward_routes.ingester, server->ingester);
     return FG_OK;
+}
+
+/* Lets queries find the ingester, and the compactor work. */
+static enum fg_code start_queries(struct server *server, struct fg_err *err)
+{
+    if (fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
+        return err->code;
+    return cmp_start(server->compactor, err);
 }
 
 /* Opens the store and starts the services in the background: reading what the last run has left may
@@ -369,8 +424,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_program_check_bucket(program, server->bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        cmp_start(server->compactor, err) != FG_OK ||
+        (!server->agent && start_queries(server, err) != FG_OK) ||
         start_forwarding(server, program, err) != FG_OK)
         return err->code;
     /* Pull mode last: its profiles need a running ingester. */
@@ -404,6 +458,7 @@ static void stop(struct fg_program *program)
     cmp_destroy(server->compactor);
     /* Before the peers, whose calls it waits for. */
     qry_destroy(server->querier);
+    single_past_destroy(server->past);
     fg_disk_cache_close(server->disk);
     if (server->distributor != NULL)
         dist_stop(server->distributor);
@@ -490,4 +545,32 @@ enum fg_code single_make_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
 int single_run(int argc, char **argv)
 {
     return single_with_def(fg_program_run, argc, argv);
+}
+
+int single_run_agent(int argc, char **argv)
+{
+    const struct fg_conf_section sections[] = {
+        {"", server_fields, FG_COUNT(server_fields), &single_settings},
+        {"distributor", dist_fields, dist_n_fields, &distributor_settings},
+        {"scrape", dist_scrape_fields, dist_scrape_n_fields, &scrape_settings},
+        {"scrape.kubernetes", dist_scrape_kubernetes_fields, dist_scrape_n_kubernetes_fields,
+         &scrape_kubernetes_settings},
+        {"ingester", ing_fields, ing_n_fields, &ingester_settings},
+        {"forward", ing_forward_fields, ing_n_forward_fields, &forward_settings},
+    };
+    const struct fg_program_def def = {
+        .name = "flamegrid agent",
+        .what = "takes profiles and forwards them to other servers; keeps them no longer than that",
+        .sections = sections,
+        .n_sections = FG_COUNT(sections),
+        .defaults = single_agent_defaults,
+        .n_defaults = single_agent_n_defaults,
+        .small = true,
+        .start = start_agent,
+        .ready = ready,
+        .unready = unready,
+        .stop = stop,
+    };
+
+    return fg_program_run(&def, argc, argv);
 }

@@ -1,6 +1,7 @@
 /*
  * The single-node server: distributor, ingester, querier and compactor in one process on a local
- * directory. They talk by the same calls as in a cluster, over the in-process transport.
+ * directory. They talk by the same calls as in a cluster, over the in-process transport. The agent
+ * is the same without querier and compactor.
  */
 #ifndef FG_DEPLOY_SINGLE_SERVER_H
 #define FG_DEPLOY_SINGLE_SERVER_H
@@ -9,8 +10,10 @@
 #include "common/storage/bucket/settings.h"
 #include "querier/querier.h"
 
-/* Runs `flamegrid server`. argv: the arguments after the word. Returns the exit code. */
+/* Run `flamegrid server` and `flamegrid agent` (agent.h). argv: the arguments after the word.
+ * Return the exit code. */
 int single_run(int argc, char **argv);
+int single_run_agent(int argc, char **argv);
 
 /* Calls with() with the server's definition, for commands that work on its bucket: they read its
  * settings with fg_program_configure() into the variables below. */

@@ -160,6 +160,7 @@ static void on_sent(struct dist_peer_queue_item *item)
         .newest = item->newest,
         .stored = item->stored,
         .duplicates = item->duplicates,
+        .retry_after_s = item->retry_after_s,
         .lacks = item->lacks,
     };
     enum dist_replica_state state = dist_replica_state_of(&answer);

@@ -122,6 +122,7 @@ void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
         core->unresponsive = answer->err;
     } else if (state == REPLICA_REFUSED && core->refused.code == FG_OK) {
         core->refused = answer->err;
+        core->retry_after_s = answer->retry_after_s;
     }
     check(core);
 }
@@ -222,6 +223,7 @@ void dist_delivery_core_result(const struct dist_delivery_core *core,
         break;
     case DELIVERY_REFUSED:
         result.err = core->refused;
+        result.retry_after_s = core->retry_after_s;
         break;
     }
     *ret_result = result;

@@ -46,6 +46,7 @@ struct dist_delivery_result {
     struct fg_err err;           /* unless STORED: the answer to the client if no round follows */
     uint64_t revision;           /* STALE: the newest that an owner knows */
     uint32_t stored, duplicates; /* STORED: profiles */
+    uint32_t retry_after_s;      /* REFUSED: when the client may come again; 0: not known */
 };
 
 /* The owners of a shard under one revision. */
@@ -63,7 +64,8 @@ struct dist_delivery_answer {
     struct fg_err err; /* err.code: FG_OK for an answer */
     uint64_t newest;   /* revision that the owner knows; 0: it did not say */
     uint32_t stored, duplicates;
-    bool lacks; /* definitions */
+    uint32_t retry_after_s; /* of a refusal; 0: not known */
+    bool lacks;             /* definitions */
 };
 
 struct dist_delivery_replica {
@@ -81,6 +83,7 @@ struct dist_delivery_core {
     bool in_round;
     struct fg_err unresponsive; /* of the last owner that could not be reached */
     struct fg_err refused;      /* the first refusal of this round */
+    uint32_t retry_after_s;     /* that came with it */
     uint64_t newest;            /* revision that an owner said it knows */
     uint32_t stored, profiles;  /* the most that one replica stored; of so many */
 };

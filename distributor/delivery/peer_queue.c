@@ -158,6 +158,7 @@ static void finish(struct dist_peer_queue_item *item, const Fg__Inner__PushResul
 {
     item->newest = reply->revision;
     if (result->code != 0) {
+        item->retry_after_s = result->retry_after_s;
         fail(item, fg_code_from_grpc(result->code), result->message);
         return;
     }

@@ -39,7 +39,8 @@ struct dist_peer_queue_item {
     uint64_t newest;   /* revision that the ingester knows; 0: it did not say */
     uint64_t start_id; /* of the ingester's process */
     uint32_t stored, duplicates;
-    bool lacks; /* the ingester lacks definitions: nothing was stored */
+    uint32_t retry_after_s; /* of a refusal, as the ingester said; 0: it did not */
+    bool lacks;             /* the ingester lacks definitions: nothing was stored */
 
     /* Internal. */
     struct dist_peer_queue_item *next, *previous;

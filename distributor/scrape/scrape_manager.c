@@ -1,6 +1,7 @@
 #include "distributor/scrape/scrape_manager.h"
 
 #include "common/base/hash.h"
+#include "common/net/kubernetes.h"
 #include "common/net/ui_pages.h"
 #include "common/runtime/log.h"
 #include "distributor/scrape/target_list.h"
@@ -67,7 +68,7 @@ const struct fg_conf_field dist_scrape_kubernetes_fields[] = {
      .doc = "Label selector of the pods, for example app=shop,tier!=test."},
     {"api", FG_CONF_STRING, CONF_K8S(api), .def = "", .max = "1000",
      .doc = "URL of the Kubernetes API. Empty: from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."},
-    {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
+    {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = FG_KUBERNETES_CREDENTIALS, .min = "1", .max = "4000",
      .doc = "Directory with the token (token) and the CA certificate (ca.crt) of the Kubernetes API."},
 };
 const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_fields);
@@ -76,7 +77,6 @@ const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_f
 enum {
     PATTERNS_MAX = 100,                /* each is a glob() at every check */
     LIST_MAX_BYTES = 64 * 1024 * 1024, /* targets_max of a few hundred bytes each */
-    API_MAX_BYTES = 1100,              /* of `api`, or built of an address and a port */
 };
 
 /* Before the first of three retries of a push: 0.5, 1 and 2 s, in which an ingester restarts. */
@@ -93,7 +93,7 @@ struct dist_scrape_manager {
     const char *patterns[PATTERNS_MAX];
     size_t n_patterns;
     json_t *files; /* holds the patterns */
-    char api[API_MAX_BYTES];
+    char api[FG_KUBERNETES_URL_MAX_BYTES];
 
     /* The loop's. NULL if there is nothing to scrape. */
     struct fg_loop *loop;
@@ -173,30 +173,11 @@ static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg
 
 static enum fg_code find_api(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    const char *given = manager->config.kubernetes->api;
-    /* NOLINTBEGIN(concurrency-mt-unsafe): nobody sets the environment */
-    const char *host = getenv("KUBERNETES_SERVICE_HOST");
-    const char *port = getenv("KUBERNETES_SERVICE_PORT");
-    /* NOLINTEND(concurrency-mt-unsafe) */
-    bool bracket;
+    const struct dist_scrape_kubernetes_settings *kubernetes = manager->config.kubernetes;
 
-    if (!manager->config.kubernetes->pods)
-        return FG_OK;
-    if (given[0] != '\0') {
-        (void)snprintf(manager->api, sizeof manager->api, "%s", given);
-        return fg_slice_starts(fg_cstr(given), "https://")
-                   ? FG_OK
-                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is not an https URL",
-                             given);
-    }
-    if (host == NULL || port == NULL)
-        return fg_fail(err, FG_E_INVALID,
-                       "scrape.kubernetes.pods: not in a pod (KUBERNETES_SERVICE_HOST is not "
-                       "set), so scrape.kubernetes.api is needed");
-    bracket = strchr(host, ':') != NULL;
-    (void)snprintf(manager->api, sizeof manager->api, "https://%s%.500s%s:%.100s",
-                   bracket ? "[" : "", host, bracket ? "]" : "", port);
-    return FG_OK;
+    return kubernetes->pods
+               ? fg_kubernetes_url(kubernetes->api, "scrape.kubernetes.api", manager->api, err)
+               : FG_OK;
 }
 
 static enum fg_code check_share(const struct dist_scrape_settings *settings, struct fg_err *err)

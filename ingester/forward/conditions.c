@@ -10,7 +10,7 @@ enum { NAMES_MAX_BYTES = 512 }; /* in a sentence; more names are cut */
 /* A target at the time of a look. */
 struct forward_seen {
     struct ing_outbox_numbers numbers;
-    bool denied;
+    bool denied, unread;
     int64_t now_wall_ns;
 };
 
@@ -35,6 +35,11 @@ static bool is_paused(const struct forward_seen *seen)
     return seen->numbers.paused;
 }
 
+static bool is_unread(const struct forward_seen *seen)
+{
+    return seen->unread;
+}
+
 /* A sentence has the names of the targets before the rest. */
 static const struct {
     const char *name;
@@ -53,6 +58,9 @@ static const struct {
      "last request"},
     {"forward_paused", is_paused,
      "an operator has paused it, and what comes is pending: flamegrid forward resume ends that"},
+    {"forward_unread", is_unread,
+     "this server cannot read what it has to send, or a file of credentials that the settings of "
+     "the target name; flamegrid forward ls shows the error"},
 };
 
 struct ing_forward_conditions {
@@ -71,6 +79,7 @@ void ing_forward_conditions_look(struct ing_forward_conditions *conditions)
         seen[i] = (struct forward_seen){
             .numbers = ing_outbox_numbers(config->outbox, i),
             .denied = config->denied(config->arg, i),
+            .unread = config->unread(config->arg, i),
             .now_wall_ns = fg_wall_ns(config->clock),
         };
     for (size_t rule = 0; rule < FG_COUNT(rules); rule++) {

@@ -30,6 +30,68 @@ bool ing_outbox_get_meta(struct fg_slice in, struct ing_outbox_meta *ret_meta)
     return true;
 }
 
+void ing_outbox_put_resend_key(struct fg_buf *out, struct fg_slice name)
+{
+    fg_buf_putc(out, OUTBOX_RESEND_PREFIX);
+    fg_buf_put(out, name);
+}
+
+void ing_outbox_put_resend(struct fg_buf *out, const struct ing_resend *resend)
+{
+    uint8_t id[FG_ID_BYTES];
+
+    fg_id_put(id, resend->id);
+    fg_buf_putc(out, VERSION);
+    fg_buf_putc(out, (uint8_t)resend->state);
+    fg_buf_zigzag(out, resend->from_ns);
+    fg_buf_zigzag(out, resend->until_ns);
+    fg_buf_zigzag(out, resend->begun_wall_ns);
+    fg_buf_zigzag(out, resend->ended_wall_ns);
+    fg_buf_lenbytes(out, fg_cstr(resend->tenant));
+    fg_buf_zigzag(out, resend->time_ns);
+    fg_buf_append(out, id, sizeof id);
+    fg_buf_varint(out, resend->sent);
+    fg_buf_varint(out, resend->known);
+    fg_buf_varint(out, resend->filtered);
+    fg_buf_varint(out, resend->refused);
+    fg_buf_varint(out, resend->lost);
+    fg_buf_putc(out, resend->incomplete);
+}
+
+bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
+{
+    struct ing_resend resend = {0};
+    struct fg_cur cur = fg_cur(in);
+    bool known = fg_cur_u8(&cur) == VERSION;
+    uint8_t state = fg_cur_u8(&cur), incomplete;
+    struct fg_slice tenant, id;
+
+    resend.from_ns = fg_cur_zigzag(&cur);
+    resend.until_ns = fg_cur_zigzag(&cur);
+    resend.begun_wall_ns = fg_cur_zigzag(&cur);
+    resend.ended_wall_ns = fg_cur_zigzag(&cur);
+    tenant = fg_cur_lenbytes(&cur);
+    resend.time_ns = fg_cur_zigzag(&cur);
+    id = fg_cur_take(&cur, FG_ID_BYTES);
+    resend.sent = fg_cur_varint(&cur);
+    resend.known = fg_cur_varint(&cur);
+    resend.filtered = fg_cur_varint(&cur);
+    resend.refused = fg_cur_varint(&cur);
+    resend.lost = fg_cur_varint(&cur);
+    incomplete = fg_cur_u8(&cur);
+    if (!known || !fg_cur_end(&cur) || state > RESEND_DONE || incomplete > 1 ||
+        resend.from_ns > resend.until_ns || tenant.len > FG_TENANT_MAX_BYTES ||
+        fg_slice_find(tenant, '\0') != SIZE_MAX)
+        return false;
+    resend.state = (enum ing_resend_state)state;
+    resend.incomplete = incomplete == 1;
+    if (tenant.len > 0)
+        memcpy(resend.tenant, tenant.ptr, tenant.len);
+    resend.id = fg_id_get(id.ptr);
+    *ret_resend = resend;
+    return true;
+}
+
 void ing_outbox_put_key(struct fg_buf *out, uint16_t target, uint64_t seq)
 {
     fg_buf_be16(out, target);

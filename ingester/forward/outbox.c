@@ -20,6 +20,11 @@ const char *const ing_outbox_reasons[OUTBOX_REASONS] = {
     [OUTBOX_BY_GONE] = "gone", [OUTBOX_BY_OPERATOR] = "operator",
 };
 
+bool ing_outbox_is_resending(const struct outbox_target *target)
+{
+    return target->resend.state == RESEND_COMMITS || target->resend.state == RESEND_READS;
+}
+
 /* ---- telling the sender ---- */
 
 /* Locked. */
@@ -66,7 +71,7 @@ void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, 
     (void)pthread_mutex_lock(&outbox->lock);
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         outbox->targets[i].told = false;
-        if (outbox->targets[i].spans.count > 0)
+        if (outbox->targets[i].spans.count > 0 || ing_outbox_is_resending(&outbox->targets[i]))
             note_ready(&outbox->targets[i]);
     }
     (void)pthread_mutex_unlock(&outbox->lock);
@@ -590,6 +595,18 @@ enum fg_code ing_outbox_pause(struct ing_outbox *outbox, unsigned target, bool p
     return code;
 }
 
+/* Returns false if none is under way. Locked. */
+static bool end_resend(const struct ing_outbox *outbox, struct outbox_target *target)
+{
+    if (!ing_outbox_is_resending(target))
+        return false;
+    target->resend.state = RESEND_DONE;
+    target->resend.incomplete = true;
+    target->resend.ended_wall_ns = fg_wall_ns(outbox->config.clock);
+    target->meta_changes++;
+    return true;
+}
+
 enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_t *ret_profiles,
                              struct fg_err *err)
 {
@@ -602,11 +619,87 @@ enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_
     profiles = drop_down_to(outbox, target, (struct drop_limit){0});
     at->dropped[OUTBOX_BY_OPERATOR] += profiles;
     ing_spans_drop_taken(&at->spans);
+    (void)end_resend(outbox, at);
     ing_outbox_bound(outbox);
     code = ing_outbox_write_wait(outbox, err);
     (void)pthread_mutex_unlock(&outbox->lock);
     if (code == FG_OK)
         *ret_profiles = profiles;
+    return code;
+}
+
+/* ---- resending ---- */
+
+bool ing_outbox_get_resending(struct ing_outbox *outbox, unsigned target,
+                              struct ing_resend *ret_resend)
+{
+    bool failing = ing_head_writer_is_failing(outbox->config.writer), goes_on;
+    struct outbox_target *at = &outbox->targets[target];
+
+    fg_assert(target < outbox->n_targets);
+    if (failing)
+        atomic_store(&outbox->turned_away, true);
+    (void)pthread_mutex_lock(&outbox->lock);
+    *ret_resend = at->resend;
+    goes_on = ing_outbox_is_resending(at) && !at->paused && !failing;
+    (void)pthread_mutex_unlock(&outbox->lock);
+    return goes_on;
+}
+
+static bool same_resend(const struct ing_resend *a, const struct ing_resend *b)
+{
+    return a->state == b->state && a->begun_wall_ns == b->begun_wall_ns &&
+           a->time_ns == b->time_ns && fg_id_eq(a->id, b->id) && strcmp(a->tenant, b->tenant) == 0;
+}
+
+void ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
+                            const struct ing_resend *before, const struct ing_resend *now)
+{
+    struct outbox_target *at = &outbox->targets[target];
+
+    (void)pthread_mutex_lock(&outbox->lock);
+    if (same_resend(&at->resend, before)) {
+        at->resend = *now;
+        at->meta_changes++;
+    }
+    (void)pthread_mutex_unlock(&outbox->lock);
+}
+
+enum fg_code ing_outbox_resend(struct ing_outbox *outbox, unsigned target, int64_t from_ns,
+                               int64_t until_ns, struct fg_err *err)
+{
+    int64_t wall_ns = fg_wall_ns(outbox->config.clock);
+    struct outbox_target *at = &outbox->targets[target];
+    enum fg_code code;
+
+    fg_assert(target < outbox->n_targets && from_ns <= until_ns);
+    (void)pthread_mutex_lock(&outbox->lock);
+    if (ing_outbox_is_resending(at)) {
+        code = fg_fail(err, FG_E_EXISTS, "a resend to %s is under way", at->name);
+    } else {
+        at->resend = (struct ing_resend){.state = RESEND_COMMITS,
+                                         .from_ns = from_ns,
+                                         .until_ns = until_ns,
+                                         .begun_wall_ns = wall_ns};
+        at->meta_changes++;
+        at->told = false;
+        note_ready(at);
+        code = ing_outbox_write_wait(outbox, err);
+    }
+    (void)pthread_mutex_unlock(&outbox->lock);
+    ing_outbox_tell(outbox);
+    return code;
+}
+
+enum fg_code ing_outbox_end_resend(struct ing_outbox *outbox, unsigned target, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+
+    fg_assert(target < outbox->n_targets);
+    (void)pthread_mutex_lock(&outbox->lock);
+    if (end_resend(outbox, &outbox->targets[target]))
+        code = ing_outbox_write_wait(outbox, err);
+    (void)pthread_mutex_unlock(&outbox->lock);
     return code;
 }
 
@@ -629,6 +722,7 @@ struct ing_outbox_numbers ing_outbox_numbers(struct ing_outbox *outbox, unsigned
         .spans = ing_spans_count(&at->spans),
         .held_tenants = at->spans.n_holds,
         .paused = at->paused,
+        .resend = at->resend,
     };
     memcpy(numbers.dropped, at->dropped, sizeof numbers.dropped);
     (void)pthread_mutex_unlock(&outbox->lock);

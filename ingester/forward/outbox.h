@@ -49,6 +49,11 @@ enum {
 /* How long entries that were refused for good are kept for inspection. */
 #define OUTBOX_DEAD_KEPT_NS (24 * FG_HOUR_NS)
 
+/* When a push that a full queue refuses may come again. Room comes with the next request that the
+ * target answers, and as long as it is away these are up to half a minute apart: sooner would be
+ * refused again, and much later would leave the queue idle. */
+enum { OUTBOX_FULL_RETRY_S = 15 };
+
 enum ing_outbox_when_full {
     OUTBOX_DROP,   /* the oldest spans that are not taken go, and are counted */
     OUTBOX_REFUSE, /* pushes of tenants that the target wants get FG_E_LIMIT */
@@ -64,6 +69,7 @@ struct ing_outbox_target {
     uint64_t queue_max_bytes; /* of records; much more than OUTBOX_SPAN_MAX_BYTES, since spans are
                                * dropped as a whole */
     enum ing_outbox_when_full when_full;
+    int64_t since_ns; /* profiles since then are resent when the target is new; 0: none */
 };
 
 /* Settings of forwarding, for struct ing_config. Copied. */
@@ -107,11 +113,11 @@ struct ing_outbox_item {
 };
 
 /* Sets what is called when something waits to be taken: on_ready(arg, target) after a batch was
- * written, a pause ended, or a report that put some entries back was written; not after
- * ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned false
- * for that target; so ask for both lanes. It may run on any thread, also in this call, must not
- * block and must not call the outbox. A fresh span that becomes backlog is not told. NULL: nobody;
- * after that no call is under way. */
+ * written, a pause ended, a resend began, or a report that put some entries back was written; not
+ * after ing_outbox_put_back(). It comes once, and again only after ing_outbox_take() has returned
+ * false for that target; so ask for both lanes. It may run on any thread, also in this call, must
+ * not block and must not call the outbox. A fresh span that becomes backlog is not told. NULL:
+ * nobody; after that no call is under way. */
 void ing_outbox_on_ready(struct ing_outbox *outbox, void (*on_ready)(void *arg, unsigned target),
                          void *arg);
 
@@ -158,6 +164,16 @@ bool ing_outbox_holds(struct ing_outbox *outbox, unsigned target, uint32_t tenan
 /* Returns in how long the next hold ends; INT64_MAX: no tenant is held. */
 int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target);
 
+/* Copies what is resent to a target. Returns true if a resend is under way and may go on: the
+ * target is not paused, and the store takes writes. Does not block; neither does the next one. */
+bool ing_outbox_get_resending(struct ing_outbox *outbox, unsigned target,
+                              struct ing_resend *ret_resend);
+
+/* Notes how far a resend has come, which is written with the next reports. Ignored if `before`,
+ * from where it went on, is no longer the state: an operator has ended it meanwhile. */
+void ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
+                            const struct ing_resend *before, const struct ing_resend *now);
+
 /* ---- operators ---- */
 
 /* Returns the number of a target, or -1. */
@@ -176,10 +192,23 @@ enum fg_code ing_outbox_pause(struct ing_outbox *outbox, unsigned target, bool p
                               struct fg_err *err) fg_must_check;
 
 /* Drops all that is pending of a target, and counts it; what is taken goes when it is reported.
- * *ret_profiles: how many. Durable when it returns FG_OK. FG_E_UNAVAILABLE: after a restart they
- * may be pending again. A thread that may wait for the disk. */
+ * Ends a resend. *ret_profiles: how many. Durable when it returns FG_OK. FG_E_UNAVAILABLE: after a
+ * restart they may be pending again. A thread that may wait for the disk. */
 enum fg_code ing_outbox_drop(struct ing_outbox *outbox, unsigned target, uint64_t *ret_profiles,
                              struct fg_err *err) fg_must_check;
+
+/*
+ * Begins a resend of the profiles of a time; the sender performs it. One of before that is done is
+ * forgotten. Durable when it returns FG_OK. FG_E_EXISTS: one is under way. FG_E_UNAVAILABLE: it has
+ * begun, but a restart may forget it. A thread that may wait for the disk.
+ */
+enum fg_code ing_outbox_resend(struct ing_outbox *outbox, unsigned target, int64_t from_ns,
+                               int64_t until_ns, struct fg_err *err) fg_must_check;
+
+/* Ends a resend, if one is under way: what it has not sent yet will not be sent. Durable, errors
+ * and thread as above. */
+enum fg_code ing_outbox_end_resend(struct ing_outbox *outbox, unsigned target,
+                                   struct fg_err *err) fg_must_check;
 
 enum ing_outbox_reason {
     OUTBOX_BY_FULL,     /* queue_max_bytes or groups_max */
@@ -205,6 +234,7 @@ struct ing_outbox_numbers {
     uint32_t spans;        /* in memory */
     uint32_t held_tenants; /* those whose hold has ended since the last take included */
     bool paused;
+    struct ing_resend resend;
 };
 
 /* Returns the numbers of a target. */

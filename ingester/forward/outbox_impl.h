@@ -36,7 +36,8 @@ struct outbox_target {
     struct ing_spans spans;
     uint64_t reserve; /* what META will say with the next write */
     bool paused;
-    uint64_t meta_changes, meta_written; /* by ing_outbox_pause(); the store lacks those between */
+    struct ing_resend resend;
+    uint64_t meta_changes, meta_written; /* of the two above; the store lacks those between */
     bool told;                           /* on_ready was called since the last vain take */
     bool to_tell;                        /* it is to be called */
     uint64_t done, dropped[OUTBOX_REASONS], dead;
@@ -109,6 +110,9 @@ enum fg_code ing_outbox_load(struct ing_outbox *outbox, bool *ret_any,
 
 /* ---- outbox.c ---- */
 
+/* Returns true if a resend is under way. Locked. */
+bool ing_outbox_is_resending(const struct outbox_target *target);
+
 /* Updates what follows from the sums of all targets: drops spans, or refuses pushes. Locked. */
 void ing_outbox_bound(struct ing_outbox *outbox);
 
@@ -143,7 +147,7 @@ void ing_outbox_put_dead_entry(uint16_t number, uint64_t seq, int64_t died_wall_
 /* Adds a put of the number that the next new target gets. */
 void ing_outbox_put_next_number(uint32_t next, struct fg_store_batch *out);
 
-/* Adds puts of a target's record and of the next number. Locked. */
+/* Adds puts of a target's record, of its resend and of the next number. Locked. */
 void ing_outbox_put_target(const struct ing_outbox *outbox, const struct outbox_target *target,
                            struct fg_store_batch *out);
 

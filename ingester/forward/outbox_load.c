@@ -104,6 +104,29 @@ static struct known *find_known(const struct outbox_loading *loading, const char
     return NULL;
 }
 
+/* Reads what is resent to a target. What cannot be read is forgotten: an operator may begin it
+ * again. */
+static enum fg_code load_resend(struct outbox_loading *loading, struct outbox_target *target)
+{
+    struct ing_outbox *outbox = loading->outbox;
+    struct fg_buf key, value;
+    bool found = false;
+    enum fg_code code;
+
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    ing_outbox_put_resend_key(&key, fg_cstr(target->name));
+    code = fg_store_get(outbox->config.store, HEAD_META, fg_buf_slice(&key), &value, &found,
+                        loading->err);
+    if (found && !ing_outbox_get_resend(fg_buf_slice(&value), &target->resend))
+        ing_damage_repaired(outbox->config.damage,
+                            "resend to forward target %s: its record cannot be read, and it ends",
+                            target->name);
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+    return code;
+}
+
 /* Adds a target of the settings, with what META has of it. */
 static void add_target(struct outbox_loading *loading, const struct ing_outbox_target *config)
 {
@@ -126,6 +149,21 @@ static void add_target(struct outbox_loading *loading, const struct ing_outbox_t
     outbox->spans[outbox->n_targets++] = &target->spans;
 }
 
+/* Begins the resend that the settings want for a new target. The record of the target, which is
+ * what makes it an old one, comes into META in the same batch, whoever writes it first. */
+static void resend_since(const struct outbox_loading *loading, struct outbox_target *target)
+{
+    int64_t wall_ns = fg_wall_ns(loading->outbox->config.clock);
+
+    if (target->config.since_ns == 0 || target->config.since_ns >= wall_ns)
+        return;
+    target->resend = (struct ing_resend){.state = RESEND_COMMITS,
+                                         .from_ns = target->config.since_ns,
+                                         .until_ns = wall_ns,
+                                         .begun_wall_ns = wall_ns};
+    target->meta_changes++;
+}
+
 /* Gives numbers to targets that are new. META gets them with their first entries. */
 static enum fg_code number_targets(struct outbox_loading *loading)
 {
@@ -141,6 +179,7 @@ static enum fg_code number_targets(struct outbox_loading *loading)
                            "forward target %s: this store has had %u targets, and takes no new one",
                            target->name, (unsigned)UINT16_MAX + 1);
         target->number = (uint16_t)loading->next_number++;
+        resend_since(loading, target);
     }
     outbox->next_number = loading->next_number;
     return FG_OK;
@@ -263,12 +302,16 @@ static enum fg_code scan(struct outbox_loading *loading, enum ing_head_family fa
 static void forget_removed(struct outbox_loading *loading)
 {
     for (unsigned i = 0; i < loading->n_known; i++) {
+        struct fg_slice name = fg_cstr(loading->known[i].name);
         struct fg_buf key;
 
-        if (ing_outbox_find(loading->outbox, fg_cstr(loading->known[i].name)) >= 0)
+        if (ing_outbox_find(loading->outbox, name) >= 0)
             continue;
         fg_buf_init(&key, SIZE_MAX);
-        ing_outbox_put_meta_key(&key, fg_cstr(loading->known[i].name));
+        ing_outbox_put_meta_key(&key, name);
+        fg_store_delete(&loading->batch, HEAD_META, fg_buf_slice(&key));
+        fg_buf_clear(&key);
+        ing_outbox_put_resend_key(&key, name);
         fg_store_delete(&loading->batch, HEAD_META, fg_buf_slice(&key));
         fg_buf_done(&key);
         ing_outbox_put_next_number(loading->next_number, &loading->batch);
@@ -294,8 +337,12 @@ static enum fg_code load(struct outbox_loading *loading, const struct ing_forwar
 
     if (load_metas(loading) != FG_OK)
         return loading->err->code;
-    for (unsigned i = 0; forward != NULL && i < forward->n_targets; i++)
+    for (unsigned i = 0; forward != NULL && i < forward->n_targets; i++) {
         add_target(loading, &forward->targets[i]);
+        if (find_known(loading, forward->targets[i].name) != NULL &&
+            load_resend(loading, &loading->outbox->targets[i]) != FG_OK)
+            return fg_wrap(loading->err, "targets of the outbox");
+    }
     /* Without records of targets there are no entries, and perhaps no families for them. */
     if (loading->n_known == 0 && outbox->n_targets == 0)
         return FG_OK;

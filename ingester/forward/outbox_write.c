@@ -108,6 +108,21 @@ void ing_outbox_put_next_number(uint32_t next, struct fg_store_batch *out)
     fg_buf_done(&value);
 }
 
+static void put_resend(const struct outbox_target *target, struct fg_store_batch *out)
+{
+    struct fg_buf key, value;
+
+    if (target->resend.state == RESEND_NONE) /* the store has none either */
+        return;
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    ing_outbox_put_resend_key(&key, fg_cstr(target->name));
+    ing_outbox_put_resend(&value, &target->resend);
+    fg_store_put(out, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+}
+
 void ing_outbox_put_target(const struct ing_outbox *outbox, const struct outbox_target *target,
                            struct fg_store_batch *out)
 {
@@ -121,6 +136,7 @@ void ing_outbox_put_target(const struct ing_outbox *outbox, const struct outbox_
     fg_store_put(out, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
     fg_buf_done(&key);
     fg_buf_done(&value);
+    put_resend(target, out);
     ing_outbox_put_next_number(outbox->next_number, out);
 }
 
@@ -247,7 +263,8 @@ void ing_outbox_settle(struct ing_outbox *outbox)
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         struct outbox_target *target = &outbox->targets[i];
 
-        target->to_tell |= target->spans.count > 0 && !target->paused;
+        target->to_tell |=
+            !target->paused && (target->spans.count > 0 || ing_outbox_is_resending(target));
     }
     (void)pthread_mutex_unlock(&outbox->lock);
     ing_outbox_tell(outbox);

@@ -8,6 +8,8 @@
 #include "proto/forward_v1.pb-c.h"
 #include "proto/push_v1.pb-c.h"
 
+#include <jansson.h>
+#include <libdeflate.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -17,10 +19,18 @@ enum {
     ITEMS_MAX_BYTES = 64 * 1024 * 1024,
     ROUND_MAX_BYTES = 256 * 1024 * 1024,
     BODY_MAX_BYTES = 32 * 1024 * 1024, /* distributor.body_max_bytes, as it is by default */
+    /* Of a page's profiles, with all of their stacks defined: a request of a second or less. */
+    PAGE_ROUND_MAX_BYTES = 1024 * 1024,
+    PAGE_ROUND_MAX = 128, /* each is a batch, for whose result the target needs a kilobyte or two */
     PASSWORD_MAX_BYTES = 1024,
-    PASSWORD_FILE_MAX_BYTES = 16384,                    /* fg_conf_read_file() wants room */
+    PASSWORD_FILE_MAX_BYTES = 16384, /* fg_conf_read_file() wants room */
+    /* Half of a pprof's bytes for 3 ns of CPU each; 2 leaves 47 % and takes twice as long, 6 45 %
+     * and four times. */
+    GZIP_LEVEL = 1,
     LOGIN_MAX_BYTES = 256 + 1 + PASSWORD_MAX_BYTES + 1, /* the longest username, and a NUL */
 };
+
+static const int64_t LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
 
 /* The state of a profile in this parcel. */
 enum item_state {
@@ -45,13 +55,11 @@ struct ing_parcel_batch {
     uint32_t n_defined;
 };
 
-struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
-                                     const struct ing_forward_target *target, uint64_t cache_key,
-                                     const struct ing_outbox_span *span)
+static struct ing_parcel *create(const struct ing_parcel_common *common,
+                                 const struct ing_forward_target *target, uint64_t cache_key)
 {
     struct ing_parcel *parcel = fg_new(struct ing_parcel);
 
-    parcel->span = *span;
     parcel->common = common;
     parcel->target = target;
     parcel->cache_key = cache_key;
@@ -62,9 +70,65 @@ struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
     return parcel;
 }
 
+struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
+                                     const struct ing_forward_target *target, uint64_t cache_key,
+                                     const struct ing_outbox_span *span)
+{
+    struct ing_parcel *parcel = create(common, target, cache_key);
+
+    parcel->span = *span;
+    return parcel;
+}
+
+struct ing_parcel *ing_parcel_create_of_page(const struct ing_parcel_common *common,
+                                             const struct ing_forward_target *target,
+                                             uint64_t cache_key, unsigned number,
+                                             struct ing_page *page)
+{
+    struct ing_parcel *parcel = create(common, target, cache_key);
+
+    parcel->span.target = number;
+    parcel->page = *page;
+    *page = (struct ing_page){0};
+    return parcel;
+}
+
+static bool is_of_page(const struct ing_parcel *parcel)
+{
+    return parcel->page.before.state != RESEND_NONE;
+}
+
+/* Notes how far the resend has come: up to the first profile that is to be sent again. What was
+ * sent behind it will be known to the target the next time. */
+static void note_page(const struct ing_parcel *parcel)
+{
+    const struct ing_page *page = &parcel->page;
+    struct ing_resend now = page->after;
+    size_t done = 0;
+
+    while (done < parcel->n_items && parcel->items[done].state == ITEM_CLOSED) {
+        now.refused += parcel->outbox_items[done].outcome == OUTBOX_REFUSED;
+        done++;
+    }
+    if (done < page->n) {
+        now = page->before;
+        now.incomplete = page->after.incomplete;
+        for (size_t i = 0; i < done; i++)
+            now.refused += parcel->outbox_items[i].outcome == OUTBOX_REFUSED;
+        if (done > 0)
+            ing_page_pass(&page->items[done - 1], &now);
+    }
+    now.sent += parcel->n_stored + parcel->n_known;
+    now.known += parcel->n_known;
+    now.filtered += parcel->n_filtered;
+    ing_outbox_note_resend(parcel->common->outbox, parcel->span.target, &page->before, &now);
+}
+
 void ing_parcel_end(struct ing_parcel *parcel)
 {
-    if (parcel->items == NULL) /* the store could not be read */
+    if (is_of_page(parcel))
+        note_page(parcel);
+    else if (parcel->items == NULL) /* the store could not be read */
         ing_outbox_put_back(parcel->common->outbox, &parcel->span);
     else
         ing_outbox_report(parcel->common->outbox, &parcel->span, parcel->outbox_items,
@@ -75,6 +139,8 @@ void ing_parcel_end(struct ing_parcel *parcel)
     if (parcel->login.ptr != NULL)
         OPENSSL_cleanse(parcel->login.ptr, parcel->login.cap);
     fg_buf_done(&parcel->login);
+    ing_page_done(&parcel->page);
+    libdeflate_free_compressor(parcel->gzip);
     fg_arena_destroy(parcel->round_arena);
     fg_arena_destroy(parcel->arena);
     free(parcel);
@@ -98,14 +164,29 @@ static void refuse_item(struct ing_parcel *parcel, struct ing_parcel_item *item,
 
 /* ---- what is to be sent ---- */
 
+static enum fg_code read_page(struct ing_parcel *parcel, struct ing_outbox_item **ret_found,
+                              size_t *ret_n, struct fg_err *err)
+{
+    size_t n = parcel->page.n;
+
+    *ret_n = n;
+    *ret_found = fg_arena_new(parcel->arena, struct ing_outbox_item, n);
+    if (*ret_found == NULL)
+        return fg_fail(err, FG_E_LIMIT, "a page of %zu profiles", n);
+    for (size_t i = 0; i < n; i++)
+        (*ret_found)[i].record = fg_bytes(parcel->page.items[i].bytes, parcel->page.items[i].len);
+    return FG_OK;
+}
+
 static enum fg_code read_items(struct ing_parcel *parcel, struct fg_err *err)
 {
     struct ing_outbox_item *found;
     size_t n;
 
     parcel->arena = fg_arena_create(ITEMS_MAX_BYTES);
-    if (ing_outbox_read(parcel->common->outbox, &parcel->span, parcel->arena, &found, &n, err) !=
-        FG_OK)
+    if ((is_of_page(parcel) ? read_page(parcel, &found, &n, err)
+                            : ing_outbox_read(parcel->common->outbox, &parcel->span, parcel->arena,
+                                              &found, &n, err)) != FG_OK)
         return err->code;
     parcel->outbox_items = found;
     parcel->n_items = n;
@@ -183,6 +264,25 @@ static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profi
         n++;
     }
     parcel->first = first;
+    return n;
+}
+
+/* Chooses the profiles of a round of a page: the first ones that are open. */
+static size_t choose_of_page(struct ing_parcel *parcel, struct ing_export_profile *profiles)
+{
+    size_t n = 0, bytes = 0;
+
+    for (size_t i = 0; i < parcel->n_items && n < FG_MIN(parcel->round_max, PAGE_ROUND_MAX); i++) {
+        struct ing_parcel_item *item = &parcel->items[i];
+
+        if (item->state != ITEM_OPEN)
+            continue;
+        if (n > 0 && bytes + item->outbox->record.len > PAGE_ROUND_MAX_BYTES)
+            break;
+        bytes += item->outbox->record.len;
+        profiles[n++].owner = item;
+    }
+    parcel->first = n > 0 ? profiles[0].owner : NULL;
     return n;
 }
 
@@ -302,11 +402,16 @@ static enum fg_code keep_wanted(struct ing_parcel *parcel, struct fg_batch *batc
 
 /* ---- batches of forward.v1 ---- */
 
-static uint64_t cache_key_of(const struct ing_parcel *parcel,
-                             const struct ing_catalog_service *service)
+static uint64_t cache_key_of(const struct ing_parcel *parcel, struct fg_slice tenant,
+                             struct fg_slice service)
 {
-    return parcel->cache_key ^
-           fg_definition_cache_service_key(ing_catalog_tenant_name(service->tenant), service->name);
+    return parcel->cache_key ^ fg_definition_cache_service_key(tenant, service);
+}
+
+static uint64_t cache_key_of_service(const struct ing_parcel *parcel,
+                                     const struct ing_catalog_service *service)
+{
+    return cache_key_of(parcel, ing_catalog_tenant_name(service->tenant), service->name);
 }
 
 /* Chooses the stacks that the target is not known to have, or has asked for. */
@@ -326,23 +431,19 @@ static enum fg_code choose_stacks(void *arg, const struct fg_batch *batch,
         memset(define, true, batch->n_stacks);
     else
         fg_definition_cache_look_up(parcel->common->definition_cache,
-                                    cache_key_of(parcel, profiles[0].series->service), batch,
-                                    define);
+                                    cache_key_of_service(parcel, profiles[0].series->service),
+                                    batch, define);
     return FG_OK;
 }
 
-static enum fg_code put_batch(struct ing_parcel *parcel, struct fg_batch *batch,
-                              const struct ing_catalog_service *service,
-                              struct ing_parcel_batch *to, struct fg_err *err)
+/* define[i]: stack i is defined. */
+static enum fg_code put_batch(struct ing_parcel *parcel, const struct fg_batch *batch,
+                              const bool *define, struct ing_parcel_batch *to, struct fg_err *err)
 {
-    bool *define = fg_arena_new(parcel->round_arena, bool, batch->n_stacks);
-
     to->defined = fg_arena_new(parcel->round_arena, struct fg_id, batch->n_stacks);
-    if (define == NULL || to->defined == NULL)
+    if (to->defined == NULL)
         return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
-    to->cache_key = cache_key_of(parcel, service);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
-        define[i] = batch->stacks[i].depth != FG_STACK_UNDEFINED;
         if (define[i])
             to->defined[to->n_defined++] = batch->stacks[i].id;
     }
@@ -400,6 +501,27 @@ static enum fg_code put_push(struct ing_parcel *parcel, const struct fg_profile 
     return FG_OK;
 }
 
+/* Pushes a pprof as agents send it. */
+static enum fg_code put_gzip(struct ing_parcel *parcel, const struct fg_profile *profile,
+                             struct fg_slice pprof, struct fg_err *err)
+{
+    struct fg_buf packed;
+    enum fg_code code;
+    size_t bound;
+
+    if (parcel->gzip == NULL)
+        parcel->gzip = libdeflate_alloc_compressor(GZIP_LEVEL);
+    fg_assert(parcel->gzip != NULL);
+    bound = libdeflate_gzip_compress_bound(parcel->gzip, pprof.len);
+    fg_buf_init(&packed, SIZE_MAX);
+    fg_assert(fg_buf_reserve(&packed, bound));
+    packed.len = libdeflate_gzip_compress(parcel->gzip, pprof.ptr, pprof.len, packed.ptr, bound);
+    fg_assert(packed.len > 0); /* it fits the bound */
+    code = put_push(parcel, profile, fg_buf_slice(&packed), err);
+    fg_buf_done(&packed);
+    return code;
+}
+
 static enum fg_code put_profile(struct ing_parcel *parcel, const struct fg_batch *batch,
                                 const struct ing_export_stacks *stacks, struct fg_err *err)
 {
@@ -431,7 +553,7 @@ static enum fg_code put_profile(struct ing_parcel *parcel, const struct fg_batch
                            },
                            &head, &pprof);
     code = pprof.full ? fg_fail(err, FG_E_TOO_LARGE, "the pprof exceeds %d bytes", BODY_MAX_BYTES)
-                      : put_push(parcel, profile, fg_buf_slice(&pprof), err);
+                      : put_gzip(parcel, profile, fg_buf_slice(&pprof), err);
     fg_buf_done(&pprof);
     return code;
 }
@@ -444,6 +566,7 @@ static enum fg_code take_batch(void *arg, struct fg_batch *batch,
 {
     struct ing_parcel *parcel = arg;
     struct ing_parcel_batch *to = &parcel->batches[parcel->n_batches];
+    bool *define;
 
     *to = (struct ing_parcel_batch){
         .items = fg_arena_new(parcel->round_arena, struct ing_parcel_item *, batch->n_profiles)};
@@ -456,16 +579,115 @@ static enum fg_code take_batch(void *arg, struct fg_batch *batch,
         return FG_OK;
     parcel->n_batches++;
     parcel->n_sent += to->n;
-    return parcel->push ? put_profile(parcel, batch, stacks, err)
-                        : put_batch(parcel, batch, profiles[0].series->service, to, err);
+    if (parcel->push)
+        return put_profile(parcel, batch, stacks, err);
+    define = fg_arena_new(parcel->round_arena, bool, batch->n_stacks);
+    if (define == NULL)
+        return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
+    for (uint32_t i = 0; i < batch->n_stacks; i++)
+        define[i] = batch->stacks[i].depth != FG_STACK_UNDEFINED;
+    to->cache_key = cache_key_of_service(parcel, profiles[0].series->service);
+    return put_batch(parcel, batch, define, to, err);
+}
+
+/* ---- profiles of a page ---- */
+
+/* Pushes a profile of a page: its stacks as a tree. */
+static enum fg_code put_page_profile(struct ing_parcel *parcel, const struct fg_batch *batch,
+                                     const struct fg_wire_batch *wire, struct fg_err *err)
+{
+    uint32_t *nodes = fg_arena_new(parcel->round_arena, uint32_t, batch->n_stacks);
+    struct fg_symbols_import import;
+    struct fg_tree tree;
+    enum fg_code code;
+
+    if (nodes == NULL)
+        return fg_fail(err, FG_E_LIMIT, "stacks of a profile");
+    fg_tree_init(&tree);
+    fg_symbols_import_init_new(&import, &tree.symbols, &wire->symbols);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        const struct fg_wire_stack *stack = &wire->stacks[i];
+        uint32_t node = FG_TREE_ROOT;
+
+        for (uint32_t d = stack->depth; d > 0; d--)
+            node = fg_tree_child(&tree, node,
+                                 fg_symbols_import_location(&import, stack->locations[d - 1]));
+        nodes[i] = node + 1; /* FG_TREE_ROOT + 1 is 0 */
+    }
+    fg_symbols_import_done(&import);
+    code = put_profile(parcel, batch, &(struct ing_export_stacks){&tree, nodes}, err);
+    fg_tree_done(&tree);
+    return code;
+}
+
+/* Defines the stacks that the target is not known to have, or all, if it has asked for them. */
+static enum fg_code put_page_batch(struct ing_parcel *parcel, const struct fg_batch *batch,
+                                   const struct ing_parcel_item *item, struct ing_parcel_batch *to,
+                                   struct fg_err *err)
+{
+    bool *define = fg_arena_new(parcel->round_arena, bool, batch->n_stacks);
+
+    if (define == NULL)
+        return fg_fail(err, FG_E_LIMIT, "stacks of a batch");
+    to->cache_key = cache_key_of(parcel, fg_cstr(parcel->page.before.tenant),
+                                 fg_labels_get(&batch->profiles[0].labels, FG_LABEL_SERVICE));
+    if (item->define)
+        memset(define, true, batch->n_stacks);
+    else
+        fg_definition_cache_look_up(parcel->common->definition_cache, to->cache_key, batch, define);
+    return put_batch(parcel, batch, define, to, err);
+}
+
+static enum fg_code put_decoded(struct ing_parcel *parcel, struct ing_parcel_item *item,
+                                const struct fg_wire_batch *wire, struct fg_err *err)
+{
+    const struct ing_export_profile profile = {.owner = item};
+    struct ing_parcel_batch *to = &parcel->batches[parcel->n_batches];
+    struct fg_batch batch;
+
+    *to = (struct ing_parcel_batch){
+        .items = fg_arena_new(parcel->round_arena, struct ing_parcel_item *, 1)};
+    if (to->items == NULL || !fg_batch_of_wire(wire, parcel->round_arena, &batch))
+        return fg_fail(err, FG_E_LIMIT, "profiles of a batch");
+    fg_assert(batch.n_profiles == 1); /* page.h */
+    if (keep_wanted(parcel, &batch, &profile, to->items, err) != FG_OK)
+        return err->code;
+    to->n = batch.n_profiles;
+    if (to->n == 0)
+        return FG_OK;
+    parcel->n_batches++;
+    parcel->n_sent++;
+    return parcel->push ? put_page_profile(parcel, &batch, wire, err)
+                        : put_page_batch(parcel, &batch, item, to, err);
+}
+
+static enum fg_code make_page_batch(struct ing_parcel *parcel, struct ing_parcel_item *item,
+                                    struct fg_err *err)
+{
+    size_t n_batches = parcel->n_batches, n_sent = parcel->n_sent;
+    struct fg_wire_batch wire;
+    enum fg_code code = fg_batch_decode(item->outbox->record, parcel->round_arena, &wire, err);
+
+    if (code == FG_OK) {
+        code = put_decoded(parcel, item, &wire, err);
+        fg_wire_batch_done(&wire);
+    }
+    if (code != FG_E_CORRUPT && code != FG_E_TOO_LARGE)
+        return code;
+    parcel->n_batches = n_batches;
+    parcel->n_sent = n_sent;
+    refuse_item(parcel, item, err->msg);
+    return FG_OK;
 }
 
 /* A batch that cannot be made costs its own profiles, unless the fault is one of the moment. */
 static enum fg_code make_batch(struct ing_parcel *parcel, struct ing_export_profile *profiles,
                                size_t n, struct fg_err *err)
 {
+    /* Columns and stacks are many times what is sent of them, and not needed until the answer. */
+    fg_auto(fg_arena) *columns = fg_arena_create(ROUND_MAX_BYTES);
     const struct ing_export_from from = {
-        .dicts = parcel->common->dicts, .arena = parcel->round_arena, .choose = choose_stacks};
+        .dicts = parcel->common->dicts, .arena = columns, .choose = choose_stacks};
     size_t n_batches = parcel->n_batches, n_sent = parcel->n_sent;
 
     if (profiles[0].series == NULL)
@@ -518,6 +740,8 @@ static void name_tenant(struct ing_parcel *parcel)
 
     if (parcel->target->settings.tenant[0] != '\0')
         parcel->tenant = fg_cstr(parcel->target->settings.tenant);
+    else if (common->several && is_of_page(parcel))
+        parcel->tenant = fg_cstr(parcel->page.before.tenant);
     else if (common->several)
         parcel->tenant = ing_catalog_tenant_name(
             ing_catalog_tenant_at(common->catalog, tenant_of(parcel->first)));
@@ -537,6 +761,28 @@ static bool is_circle(struct ing_parcel *parcel, const struct ing_export_profile
     return true;
 }
 
+static enum fg_code make_batches(struct ing_parcel *parcel, struct ing_export_profile *profiles,
+                                 size_t n, struct fg_err *err)
+{
+    ing_export_sort(parcel->common->catalog, profiles, n);
+    for (size_t i = 0, end; i < n; i = end) {
+        end = end_of(profiles, n, i);
+        if (make_batch(parcel, profiles + i, end - i, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_page_batches(struct ing_parcel *parcel,
+                                      const struct ing_export_profile *profiles, size_t n,
+                                      struct fg_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (make_page_batch(parcel, profiles[i].owner, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 static enum fg_code make_round(struct ing_parcel *parcel, struct ing_export_profile *profiles,
                                size_t n, struct fg_err *err)
 {
@@ -546,12 +792,9 @@ static enum fg_code make_round(struct ing_parcel *parcel, struct ing_export_prof
     if (parcel->batches == NULL)
         return fg_fail(err, FG_E_LIMIT, "batches of a request");
     name_tenant(parcel);
-    ing_export_sort(parcel->common->catalog, profiles, n);
-    for (size_t i = 0, end; i < n; i = end) {
-        end = end_of(profiles, n, i);
-        if (make_batch(parcel, profiles + i, end - i, err) != FG_OK)
-            return err->code;
-    }
+    if ((is_of_page(parcel) ? make_page_batches(parcel, profiles, n, err)
+                            : make_batches(parcel, profiles, n, err)) != FG_OK)
+        return err->code;
     return parcel->push || parcel->n_batches == 0 ? FG_OK : write_message(parcel, err);
 }
 
@@ -571,7 +814,7 @@ static enum fg_code build_round(struct ing_parcel *parcel, bool *ret_more, struc
     profiles = fg_arena_new(parcel->round_arena, struct ing_export_profile, parcel->n_items);
     if (profiles == NULL)
         return fg_fail(err, FG_E_LIMIT, "profiles of a request");
-    n = choose(parcel, profiles);
+    n = is_of_page(parcel) ? choose_of_page(parcel, profiles) : choose(parcel, profiles);
     parcel->n_chosen = n;
     *ret_more = n > 0;
     return n > 0 ? make_round(parcel, profiles, n, err) : FG_OK;
@@ -683,20 +926,36 @@ static void put_off(struct ing_parcel_batch *batch)
     }
 }
 
-/* The target refuses the tenant of the round, of which these batches are. */
+/* The target takes nothing of the tenant of the round, of which these batches are, for some time.
+ * Returns `otherwise` if that holds for all that is sent there. */
 static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
                                            struct ing_parcel_batch *batches, size_t n,
+                                           int64_t for_ns, enum ing_sender_result otherwise,
                                            const struct fg_err *err)
 {
-    if (!has_tenants(parcel) || !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
-                                                 tenant_of(parcel->first), parcel->common->hold_ns))
-        return SENDER_DENIED;
+    /* A resend waits as a whole: it is of one tenant at a time. */
+    if (!has_tenants(parcel) ||
+        (!is_of_page(parcel) && !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                                                 tenant_of(parcel->first), for_ns)))
+        return otherwise;
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < batches[i].n; k++)
             hold_item(batches[i].items[k]);
-    parcel->n_denied++;
+    for (size_t i = 0; i < parcel->n_items && is_of_page(parcel); i++)
+        if (parcel->items[i].state == ITEM_OPEN)
+            hold_item(&parcel->items[i]);
+    parcel->n_denied += otherwise == SENDER_DENIED;
+    parcel->n_limited += otherwise == SENDER_BUSY;
     parcel->denied = *err;
+    parcel->held_ns = for_ns;
     return SENDER_TAKEN;
+}
+
+/* The tenant is beyond a limit of its own. A target cannot make us wait for too long, nor ask us
+ * all the time. */
+static int64_t limit_hold_ns(const struct ing_parcel_answer *answer)
+{
+    return FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS);
 }
 
 /* Returns false if the target asks again for what it has just got. */
@@ -753,8 +1012,9 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
     if (result->code != 0) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
-        return result->code == fg_code_grpc(FG_E_DENIED) ? hold_batches(parcel, batch, 1, err)
-                                                         : SENDER_BUSY;
+        if (result->code != fg_code_grpc(FG_E_DENIED))
+            return SENDER_BUSY;
+        return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
     }
     if (result->define ? define_batch(parcel, batch) : take_stored(parcel, batch, result))
         return SENDER_TAKEN;
@@ -810,6 +1070,31 @@ static bool is_unknown(const struct ing_parcel_answer *answer)
             fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
 }
 
+/* Returns true if the body is an error as flamegrid and Pyroscope write it (Connect), with this
+ * code. */
+static bool has_code(struct fg_slice body, const char *code)
+{
+    json_t *error = json_loadb((const char *)body.ptr, body.len, 0, NULL);
+    const char *found = json_string_value(json_object_get(error, "code"));
+    bool same = found != NULL && strcmp(found, code) == 0;
+
+    json_decref(error);
+    return same;
+}
+
+/* Returns true if the target itself refuses what was sent, so that the same bytes would be refused
+ * again. Any other 4xx may come from a proxy on the way, which is no reason to give up a profile.
+ * What is too large for a proxy never passes it. */
+static bool is_refusal(const struct ing_parcel_answer *answer)
+{
+    if (answer->status == 413)
+        return true;
+    if (answer->status == 409)
+        return has_code(answer->body, "already_exists");
+    return answer->status == 400 &&
+           (has_code(answer->body, "invalid_argument") || has_code(answer->body, "out_of_range"));
+}
+
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
                                          const struct ing_parcel_answer *answer, bool *ret_unknown,
                                          struct fg_err *err)
@@ -832,14 +1117,18 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_AWAY;
     }
     if (answer->status == 403)
-        return hold_batches(parcel, parcel->batches, parcel->n_batches, err);
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, parcel->common->hold_ns,
+                            SENDER_DENIED, err);
     if (answer->status == 401)
         return SENDER_DENIED;
+    if (answer->status == 429 && answer->of_limit)
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, limit_hold_ns(answer),
+                            SENDER_BUSY, err);
     if (answer->status == 429 || answer->status == 503)
         return SENDER_BUSY;
-    if (answer->status == 408 || answer->status < 400 || answer->status >= 500)
+    if (!is_refusal(answer))
         return SENDER_AWAY;
-    if (answer->status == 409 && fg_slice_search(answer->body, "already_exists") != SIZE_MAX)
+    if (answer->status == 409)
         refuse_all(parcel, err->msg);
     else
         divide_round(parcel, err->msg);

@@ -2,6 +2,8 @@
 
 #include "common/access/access.h"
 #include "common/base/str.h"
+#include "common/base/time.h"
+#include "common/base/timespec.h"
 #include "common/runtime/log.h"
 
 #define ROOT "/api/forward"
@@ -150,6 +152,60 @@ static enum fg_code drop_pending(struct forward_asking *asking, struct fg_err *e
     return FG_OK;
 }
 
+/* ---- resends ---- */
+
+/* As text, since what a time means depends on how it is written (timespec.h). */
+static enum fg_code read_time(const struct forward_asking *asking, const char *name,
+                              int64_t *ret_ns, struct fg_err *err)
+{
+    struct fg_slice text = fg_http_param(asking->req, name);
+
+    if (text.len == 0)
+        return fg_fail(err, FG_E_INVALID, "%s is missing", name);
+    if (!fg_timespec_parse(text, fg_wall_ns(fg_clock_real()), ret_ns))
+        return fg_fail(err, FG_E_INVALID, "%s \"%.*s\" is no time", name, FG_S(text));
+    return FG_OK;
+}
+
+static enum fg_code resend(struct forward_asking *asking, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&asking->body);
+    int64_t from_ns, until_ns;
+
+    if (!ing_can_resend(atomic_load(&asking->routes->ingester)))
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "this server keeps no blocks, so it has nothing to resend");
+    if (read_time(asking, "from", &from_ns, err) != FG_OK ||
+        read_time(asking, "until", &until_ns, err) != FG_OK)
+        return err->code;
+    if (from_ns >= until_ns)
+        return fg_fail(err, FG_E_INVALID, "from is not before until");
+    if (ing_outbox_resend(asking->outbox, asking->target, from_ns, until_ns, err) != FG_OK)
+        return err->code;
+    (void)snprintf(asking->did, sizeof asking->did, "from %lld until %lld ms",
+                   (long long)(from_ns / FG_MS_NS), (long long)(until_ns / FG_MS_NS));
+    fg_log_info("profiles are resent",
+                fg_ls("target", ing_outbox_name(asking->outbox, asking->target)),
+                fg_li("from_ms", from_ns / FG_MS_NS), fg_li("until_ms", until_ns / FG_MS_NS));
+    put_name(&json, asking);
+    fg_json_put_i64(&json, "fromMs", from_ns / FG_MS_NS);
+    fg_json_put_i64(&json, "untilMs", until_ns / FG_MS_NS);
+    fg_json_end(&json);
+    return FG_OK;
+}
+
+static enum fg_code end_resend(struct forward_asking *asking, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&asking->body);
+
+    if (ing_outbox_end_resend(asking->outbox, asking->target, err) != FG_OK)
+        return err->code;
+    put_name(&json, asking);
+    fg_json_put_bool(&json, "resending", false);
+    fg_json_end(&json);
+    return FG_OK;
+}
+
 /* ---- requests ---- */
 
 typedef enum fg_code (*forward_action)(struct forward_asking *asking, struct fg_err *err);
@@ -160,10 +216,9 @@ static const struct {
     bool changes;
     forward_action act;
 } actions[] = {
-    {"/dead", false, list_dead},
-    {"/pause", true, pause_target},
-    {"/resume", true, resume_target},
-    {"/drop", true, drop_pending},
+    {"/dead", false, list_dead},      {"/pause", true, pause_target},
+    {"/resume", true, resume_target}, {"/drop", true, drop_pending},
+    {"/resend", true, resend},        {"/end-resend", true, end_resend},
 };
 
 static forward_action find_action(struct fg_slice verb, bool changes)

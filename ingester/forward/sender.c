@@ -5,12 +5,15 @@
 #include "common/runtime/log.h"
 #include "common/runtime/work.h"
 
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 
 enum {
-    WORKERS = 2, /* a build may wait for the disk while an answer is taken */
+    /* A build may wait for the disk while an answer is taken; and the bucket is read for a resend.
+     */
+    WORKERS = 3,
     ANSWER_MAX_BYTES = 4 * 1024 * 1024,
     HEADERS_MAX = 6,
     HEADER_MAX_BYTES = 2048, /* user of 256 bytes and password of 1024, in base64 */
@@ -25,24 +28,37 @@ static const int64_t LOOK_NS = 10 * FG_SECOND_NS;
 static const int64_t ASK_AGAIN_NS = FG_HOUR_NS;
 /* A target that fails is named in the log once in so long. */
 static const int64_t LOG_NS = 5 * FG_MINUTE_NS;
+/* How long a page of a resend may take, since a stop waits for it; and how long a resend waits
+ * after a page that could not be read. */
+static const int64_t PAGE_TIMEOUT_NS = 20 * FG_SECOND_NS, PAGE_AGAIN_NS = 10 * FG_SECOND_NS;
 
 /* clang-format off */
 #define FORWARD_METRICS(M)                                                                         \
     M(GAUGE, FORWARD_PENDING, "flamegrid_forward_pending_profiles{target=\"%s\"}", "Profiles that wait for a target of forwarding, with those that are being sent") \
     M(GAUGE, FORWARD_PENDING_BYTES, "flamegrid_forward_pending_bytes{target=\"%s\"}", "Size on disk of profiles that wait for a target of forwarding") \
+    M(GAUGE, FORWARD_QUEUE_MAX, "flamegrid_forward_queue_max_bytes{target=\"%s\"}", "The target's queue_max_bytes") \
     M(FRACTION, FORWARD_OLDEST, "flamegrid_forward_oldest_pending_seconds{target=\"%s\"}", "Time since the oldest pending profile was received; 0: none is pending") \
     M(GAUGE, FORWARD_DEAD, "flamegrid_forward_dead_profiles{target=\"%s\"}", "Profiles that a target refused for good, kept for 24 hours") \
     M(GAUGE, FORWARD_PAUSED, "flamegrid_forward_paused{target=\"%s\"}", "1 if an operator has paused the target, or the target refuses our credentials") \
-    M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait for a minute since the target refuses them (403)") \
+    M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait since the target refuses them (403) or they are beyond a limit of their own (429)") \
     M(GAUGE, FORWARD_CONNECTIONS, "flamegrid_forward_connections{target=\"%s\"}", "Requests to the target in progress") \
-    M(COUNTER, FORWARD_FRESH, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"fresh\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, or backlog") \
-    M(COUNTER, FORWARD_BACKLOG, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"backlog\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, or backlog") \
+    M(COUNTER, FORWARD_FRESH, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"fresh\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \
+    M(COUNTER, FORWARD_BACKLOG, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"backlog\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \
+    M(COUNTER, FORWARD_RESENT, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"resend\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \
+    M(GAUGE, FORWARD_RESENDING, "flamegrid_forward_resending{target=\"%s\"}", "1 while profiles of the past are resent to a target") \
+    M(GAUGE, FORWARD_RESEND_TIME, "flamegrid_forward_resend_timestamp_seconds{target=\"%s\"}", "Time of the profiles that a resend is at; 0: none is under way") \
+    M(COUNTER, FORWARD_RESEND_LOST, "flamegrid_forward_resend_lost_profiles_total{target=\"%s\"}", "Profiles that could not be resent, since only rollups are left of them") \
+    M(COUNTER, FORWARD_RESEND_FAILED, "flamegrid_forward_resend_read_failures_total{target=\"%s\"}", "Reads of the bucket that failed for a resend, and are repeated") \
     M(COUNTER, FORWARD_BYTES, "flamegrid_forward_sent_bytes_total{target=\"%s\"}", "Bytes sent to a target, repeated requests included") \
     M(COUNTER, FORWARD_KNOWN, "flamegrid_forward_known_total{target=\"%s\"}", "Profiles that the target already had") \
     M(COUNTER, FORWARD_FILTERED, "flamegrid_forward_filtered_total{target=\"%s\"}", "Profiles that the target's selector or rules leave out") \
     M(COUNTER, FORWARD_RETRIED_BUSY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"busy\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_AWAY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unavailable\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_DENIED, "flamegrid_forward_retries_total{target=\"%s\",reason=\"denied\"}", "Requests whose profiles are sent again, by reason") \
+    M(COUNTER, FORWARD_RETRIED_UNREAD, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unread\"}", "Requests whose profiles are sent again, by reason") \
+    M(GAUGE, FORWARD_UNREAD, "flamegrid_forward_unread{target=\"%s\"}", "1 if this server cannot read what it has to send, or its own files of credentials: the target is not to blame") \
+    M(COUNTER, FORWARD_TOKENS, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"ok\"}", "Requests for tokens of OAuth 2, by result") \
+    M(COUNTER, FORWARD_TOKENS_FAILED, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"failed\"}", "Requests for tokens of OAuth 2, by result") \
     M(COUNTER, FORWARD_DROPPED_FULL, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"full\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_REFUSED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"refused\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_EXPIRED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"expired\"}", "Profiles that will not be sent, by reason") \
@@ -52,6 +68,18 @@ static const int64_t LOG_NS = 5 * FG_MINUTE_NS;
 /* clang-format on */
 FG_METRICS_ENUM(forward_metric, FORWARD_METRICS)
 FG_METRICS_TABLE(forward_metrics, FORWARD_METRICS)
+
+/* The token of a target that uses OAuth 2. The loop's, except for the job. */
+struct forward_token {
+    struct fg_buf header;  /* "Authorization: Bearer ...", with a NUL */
+    int64_t until_mono_ns; /* it is used until then; 0: there is none */
+    bool fetching;         /* parcels wait for it */
+    bool in_request;       /* else a job has it */
+    struct fg_job job;     /* reads the secret */
+    struct fg_buf login;   /* "Authorization: Basic ...", likewise */
+    const char *headers[4];
+    struct fg_client_request request;
+};
 
 struct forward_sender_target {
     struct ing_sender *sender;
@@ -69,6 +97,10 @@ struct forward_sender_target {
     int64_t ask_again_mono_ns; /* then, for it */
     int64_t logged_mono_ns;
     int64_t denied_logged_mono_ns; /* that it refuses a tenant */
+    int64_t resend_mono_ns;        /* not before then */
+    struct forward_token token;
+    int64_t read_logged_mono_ns;   /* that a page could not be read */
+    struct ing_page_reader reader; /* one job at a time has it */
     char url[2][URL_MAX_BYTES];    /* of forward.v1 and push.v1 */
 
     struct fg_msg msg; /* from on_ready() to the loop */
@@ -81,7 +113,7 @@ struct forward_sender_target {
     pthread_mutex_t lock;             /* of what pages show, below */
     char error[FG_ERR_MSG_MAX_BYTES]; /* "": the last request succeeded */
     int64_t error_wall_ns;
-    bool shows_push, shows_denied;
+    bool shows_push, shows_denied, shows_unread;
     unsigned shows_running;
 };
 
@@ -89,17 +121,23 @@ struct forward_sender_target {
 struct forward_sending {
     struct forward_sending *next;
     struct forward_sender_target *target;
-    struct ing_parcel *parcel;
+    struct ing_parcel *parcel; /* NULL: the page is being read */
+    bool resends;              /* a page; lane is OUTBOX_BACKLOG */
+    struct ing_resend from;    /* of the page */
+    struct ing_page page;      /* until the parcel has it */
     enum ing_outbox_lane lane;
     int64_t began_mono_ns, sent_mono_ns;
     struct fg_job job;
     bool more, unknown;
-    bool in_request; /* else a job has it */
+    bool in_request;             /* else a job has it, or: */
+    bool waits;                  /* for a token */
+    bool refetched;              /* the target has refused a token before */
+    struct fg_buf authorization; /* the header with the token of the request */
     enum ing_sender_result result;
     struct fg_err err;
     struct fg_client_request request;
     char headers[HEADERS_MAX][HEADER_MAX_BYTES];
-    const char *header_list[HEADERS_MAX + 1];
+    const char *header_list[HEADERS_MAX + 2]; /* with the token's */
 };
 
 struct ing_sender {
@@ -109,9 +147,18 @@ struct ing_sender {
     struct fg_client *client;
     struct forward_sender_target *targets;
     unsigned n_targets, n_sendings, n_timers;
+    bool resending; /* a page is on its way */
     bool stopping;
+    atomic_bool stops; /* the same for jobs */
     sem_t stopped;
 };
+
+static void forget_secret(struct fg_buf *secret)
+{
+    if (secret->ptr != NULL)
+        OPENSSL_cleanse(secret->ptr, secret->cap);
+    fg_buf_done(secret);
+}
 
 static int64_t now_mono(const struct ing_sender *sender)
 {
@@ -136,6 +183,12 @@ static bool is_failure(enum ing_sender_result result)
 
 static void tell(struct forward_sender_target *target, const struct forward_sending *sending)
 {
+    static const char *const waits[] = {
+        [SENDER_UNREAD] = "forwarding waits: what is to be sent cannot be read here",
+        [SENDER_BUSY] = "forwarding waits for the target",
+        [SENDER_AWAY] = "forwarding waits for the target",
+        [SENDER_DENIED] = "forwarding waits: the target refuses our credentials",
+    };
     int64_t now_ns = now_mono(target->sender);
 
     if (sending->result == SENDER_UNASKED)
@@ -149,10 +202,8 @@ static void tell(struct forward_sender_target *target, const struct forward_send
     if (target->logged_mono_ns != 0 && now_ns - target->logged_mono_ns < LOG_NS)
         return;
     target->logged_mono_ns = now_ns;
-    fg_log_warn(sending->result == SENDER_DENIED
-                    ? "forwarding waits: the target refuses our credentials"
-                    : "forwarding waits for the target",
-                fg_ls("target", target->conf->settings.name), fg_ls("err", sending->err.msg));
+    fg_log_warn(waits[sending->result], fg_ls("target", target->conf->settings.name),
+                fg_ls("err", sending->err.msg));
 }
 
 static void show_error(struct forward_sender_target *target, const struct forward_sending *sending)
@@ -163,9 +214,10 @@ static void show_error(struct forward_sender_target *target, const struct forwar
         return;
     if (is_failure(sending->result))
         error = sending->err.msg;
-    else if (sending->parcel->n_denied > 0)
+    else if (sending->parcel != NULL && sending->parcel->n_denied + sending->parcel->n_limited > 0)
         error = sending->parcel->denied.msg;
     (void)pthread_mutex_lock(&target->lock);
+    target->shows_unread = sending->result == SENDER_UNREAD;
     (void)snprintf(target->error, sizeof target->error, "%s", error);
     target->error_wall_ns = error[0] == '\0' ? 0 : fg_wall_ns(target->sender->config.clock);
     (void)pthread_mutex_unlock(&target->lock);
@@ -192,17 +244,20 @@ static void stop_if_idle(struct ing_sender *sender);
 static void count(const struct forward_sender_target *target, const struct forward_sending *sending)
 {
     static const unsigned retries[] = {
+        [SENDER_UNREAD] = FORWARD_RETRIED_UNREAD,
         [SENDER_BUSY] = FORWARD_RETRIED_BUSY,
         [SENDER_AWAY] = FORWARD_RETRIED_AWAY,
         [SENDER_DENIED] = FORWARD_RETRIED_DENIED,
     };
     const struct ing_parcel *parcel = sending->parcel;
+    unsigned lane = sending->lane == OUTBOX_FRESH ? FORWARD_FRESH : FORWARD_BACKLOG;
 
-    fg_metric_add(target->metrics, sending->lane == OUTBOX_FRESH ? FORWARD_FRESH : FORWARD_BACKLOG,
+    fg_metric_add(target->metrics, sending->resends ? FORWARD_RESENT : lane,
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
     fg_metric_add(target->metrics, FORWARD_RETRIED_DENIED, parcel->n_denied);
+    fg_metric_add(target->metrics, FORWARD_RETRIED_BUSY, parcel->n_limited);
     if (is_failure(sending->result))
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
@@ -226,28 +281,57 @@ static void unlink_sending(struct forward_sending *sending)
     *at = sending->next;
 }
 
+/* The next page may be read, of any target. */
+static void finish_resend(const struct forward_sending *sending)
+{
+    struct ing_sender *sender = sending->target->sender;
+
+    sender->resending = false;
+    /* Its tenant is held: others may be, too, and none comes before its turn. */
+    if (sending->parcel != NULL && sending->parcel->held_ns > 0)
+        sending->target->resend_mono_ns = fg_time_add(now_mono(sender), sending->parcel->held_ns);
+    for (unsigned i = 0; i < sender->n_targets; i++)
+        sender->targets[i].ready = true;
+}
+
+static void pump_all(struct ing_sender *sender)
+{
+    for (unsigned i = 0; i < sender->n_targets; i++)
+        pump(&sender->targets[i]);
+}
+
 static void finish(struct forward_sending *sending)
 {
+    bool resends = sending->resends;
     struct forward_sender_target *target = sending->target;
     struct ing_sender *sender = target->sender;
 
     ing_sender_core_end(&target->core, sending->lane, sending->result, sending->began_mono_ns,
                         retry_after_ns(sending), now_mono(sender));
-    count(target, sending);
+    if (sending->parcel != NULL) {
+        count(target, sending);
+        tell_denied(target, sending->parcel);
+    }
     tell(target, sending);
-    tell_denied(target, sending->parcel);
     show_error(target, sending);
     show(target);
     /* Nobody announces profiles that were put back, nor the end of a tenant's hold. */
     target->ready |= is_failure(sending->result) ||
                      ing_outbox_held_ns(sender->config.common.outbox, target->number) != INT64_MAX;
-    ing_parcel_end(sending->parcel);
+    if (sending->resends)
+        finish_resend(sending);
+    if (sending->parcel != NULL)
+        ing_parcel_end(sending->parcel);
+    ing_page_done(&sending->page);
     fg_client_clear(&sending->request);
+    forget_secret(&sending->authorization);
     unlink_sending(sending);
     free(sending);
     sender->n_sendings--;
     if (sender->stopping)
         stop_if_idle(sender);
+    else if (resends)
+        pump_all(sender);
     else
         pump(target);
 }
@@ -271,10 +355,14 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
         .came = request->code == FG_OK,
         .status = request->status,
         .body = fg_buf_slice(&request->answer),
+        .of_limit = fg_client_header(request, "RateLimit").ptr != NULL,
+        .retry_after_ns = retry_after_ns(sending),
     };
 
     sending->err = request->err; /* replaced where an answer came */
     sending->result = ing_parcel_answer(sending->parcel, &answer, &sending->unknown, &sending->err);
+    if (request->code == FG_E_INVALID) /* a file of the settings cannot be read */
+        sending->result = SENDER_UNREAD;
     (void)err;
     return FG_OK;
 }
@@ -334,12 +422,29 @@ static void submit(struct forward_sending *sending,
 
 /* ---- the request (loop) ---- */
 
+static void send_parcel(struct forward_sending *sending);
+
+/* The target refuses a token that should be good: another one may be, once. */
+static bool is_stale_token(const struct forward_sending *sending)
+{
+    const struct forward_sender_target *target = sending->target;
+
+    return target->conf->uses_oauth2 && sending->request.code == FG_OK &&
+           sending->request.status == 401 && !sending->refetched && !target->sender->stopping;
+}
+
 static void on_answer(struct fg_client_request *request)
 {
     struct forward_sending *sending = fg_container(request, struct forward_sending, request);
-    const struct forward_sender_target *target = sending->target;
+    struct forward_sender_target *target = sending->target;
 
     sending->in_request = false;
+    if (is_stale_token(sending)) {
+        sending->refetched = true;
+        target->token.until_mono_ns = 0;
+        send_parcel(sending);
+        return;
+    }
     fg_metric_observe_ns(target->metrics, FORWARD_SECONDS,
                          now_mono(target->sender) - sending->sent_mono_ns);
     submit(sending, run_answer, on_answered);
@@ -358,6 +463,13 @@ static void put_headers(struct forward_sending *sending)
     const struct ing_parcel *parcel = sending->parcel;
     size_t n = 0;
 
+    if (sending->target->conf->uses_oauth2) {
+        /* A copy: the target may get another token meanwhile. */
+        forget_secret(&sending->authorization);
+        fg_buf_init(&sending->authorization, SIZE_MAX);
+        fg_buf_put(&sending->authorization, fg_buf_slice(&sending->target->token.header));
+    }
+
     add_header(sending, &n, "Content-Type", FG_LIT("application/proto"));
     add_header(sending, &n, "Connect-Protocol-Version", FG_LIT("1"));
     add_header(sending, &n, "Expect", FG_LIT("")); /* no 100-continue: most requests are stored */
@@ -371,7 +483,166 @@ static void put_headers(struct forward_sending *sending)
         add_header(sending, &n, "Authorization", fg_buf_slice(&value));
         fg_buf_done(&value);
     }
+    if (sending->authorization.len > 0)
+        sending->header_list[n++] = (const char *)sending->authorization.ptr;
     sending->header_list[n] = NULL;
+}
+
+/* ---- tokens (loop) ---- */
+
+/* Calls each(sending, arg) for all that wait for the token. */
+static void end_waits(struct forward_sender_target *target,
+                      void (*each)(struct forward_sending *sending, void *arg), void *arg)
+{
+    struct forward_sending *next;
+
+    target->token.fetching = false;
+    for (struct forward_sending *sending = target->sendings; sending != NULL; sending = next) {
+        next = sending->next;
+        if (!sending->waits)
+            continue;
+        sending->waits = false;
+        each(sending, arg);
+    }
+}
+
+static void go_on(struct forward_sending *sending, void *arg)
+{
+    (void)arg;
+    send_parcel(sending);
+}
+
+/* Why there is no token. */
+struct token_failure {
+    enum ing_sender_result result;
+    struct fg_err err;
+};
+
+static void give_up(struct forward_sending *sending, void *arg)
+{
+    const struct token_failure *failure = arg;
+
+    finish_with(sending, failure->result, &failure->err);
+}
+
+static void fail_token(struct forward_sender_target *target, enum ing_sender_result result,
+                       const struct fg_err *err)
+{
+    struct token_failure failure = {result, *err};
+
+    fg_metric_add(target->metrics, FORWARD_TOKENS_FAILED, 1);
+    (void)fg_wrap(&failure.err, "token of OAuth 2");
+    end_waits(target, give_up, &failure);
+}
+
+static void on_token(struct fg_client_request *request)
+{
+    struct forward_token *token = fg_container(request, struct forward_token, request);
+    struct forward_sender_target *target = fg_container(token, struct forward_sender_target, token);
+    int64_t lifetime_ns = 0;
+    struct fg_err err = request->err;
+    enum fg_code code = request->code;
+
+    token->in_request = false;
+    forget_secret(&token->login);
+    forget_secret(&token->header);
+    fg_buf_init(&token->header, SIZE_MAX);
+    if (code == FG_OK)
+        code = ing_oauth2_answer(request->status, fg_buf_slice(&request->answer), &token->header,
+                                 &lifetime_ns, &err);
+    if (request->answer.ptr != NULL)
+        OPENSSL_cleanse(request->answer.ptr, request->answer.cap);
+    fg_client_clear(request);
+    if (code != FG_OK) {
+        fail_token(target, code == FG_E_DENIED ? SENDER_DENIED : SENDER_AWAY, &err);
+        return;
+    }
+    fg_metric_add(target->metrics, FORWARD_TOKENS, 1);
+    /* A tenth before its end, so that none expires on its way. */
+    token->until_mono_ns = fg_time_add(now_mono(target->sender), lifetime_ns / 10 * 9);
+    end_waits(target, go_on, NULL);
+}
+
+static enum fg_code run_secret(struct fg_job *job, struct fg_err *err)
+{
+    struct forward_token *token = fg_container(job, struct forward_token, job);
+    const struct forward_sender_target *target =
+        fg_container(token, struct forward_sender_target, token);
+
+    return ing_oauth2_authorization(&target->conf->oauth2, &token->login, err);
+}
+
+static void on_secret(struct fg_job *job)
+{
+    struct forward_token *token = fg_container(job, struct forward_token, job);
+    struct forward_sender_target *target = fg_container(token, struct forward_sender_target, token);
+    const struct ing_target_settings *settings = &target->conf->settings;
+    struct token_failure stopped = {SENDER_UNASKED, {.code = FG_OK}};
+
+    if (target->sender->stopping) {
+        end_waits(target, give_up, &stopped);
+        return;
+    }
+    if (job->code != FG_OK) {
+        fail_token(target, SENDER_UNREAD, &job->err);
+        return;
+    }
+    token->headers[0] = "Accept: application/json";
+    token->headers[1] = "Content-Type: application/x-www-form-urlencoded";
+    token->headers[2] = (const char *)token->login.ptr;
+    token->headers[3] = NULL;
+    token->request = (struct fg_client_request){
+        .method = "POST",
+        .url = target->conf->oauth2.token_url,
+        .headers = token->headers,
+        .body = fg_buf_slice(&target->conf->oauth2.form),
+        .tls = &target->conf->tls,
+        .connect_timeout_ns = FG_MIN(CONNECT_TIMEOUT_NS, settings->timeout_ns),
+        .timeout_ns = settings->timeout_ns,
+        .body_max_bytes = OAUTH2_ANSWER_MAX_BYTES,
+        .done = on_token,
+    };
+    token->in_request = true;
+    fg_client_send(target->sender->client, &token->request);
+}
+
+static void fetch_token(struct forward_sender_target *target)
+{
+    struct forward_token *token = &target->token;
+    struct ing_sender *sender = target->sender;
+
+    token->fetching = true;
+    forget_secret(&token->login);
+    fg_buf_init(&token->login, SIZE_MAX);
+    token->job = (struct fg_job){.home = sender->loop, .run = run_secret, .done = on_secret};
+    /* There is room for one of each target. */
+    fg_assert(fg_work_submit(sender->work, FG_LANE_BACKGROUND, &token->job));
+}
+
+/* Returns true if the parcel has to wait for a token. */
+static bool waits_for_token(struct forward_sending *sending)
+{
+    struct forward_sender_target *target = sending->target;
+
+    if (!target->conf->uses_oauth2 || now_mono(target->sender) < target->token.until_mono_ns)
+        return false;
+    sending->waits = true;
+    if (!target->token.fetching)
+        fetch_token(target);
+    return true;
+}
+
+/* The sender stops: what waits for a token is given back. */
+static void stop_token(struct forward_sender_target *target)
+{
+    struct token_failure stopped = {SENDER_UNASKED, {.code = FG_OK}};
+
+    if (!target->token.in_request) /* or the job is about to find that we stop */
+        return;
+    fg_client_cancel(&target->token.request);
+    fg_client_clear(&target->token.request);
+    target->token.in_request = false;
+    end_waits(target, give_up, &stopped);
 }
 
 static void send_parcel(struct forward_sending *sending)
@@ -380,6 +651,8 @@ static void send_parcel(struct forward_sending *sending)
     const struct ing_target_settings *settings = &target->conf->settings;
     struct ing_sender *sender = target->sender;
 
+    if (waits_for_token(sending))
+        return;
     put_headers(sending);
     fg_client_clear(&sending->request);
     sending->request = (struct fg_client_request){
@@ -415,7 +688,7 @@ static void on_built(struct fg_job *job)
     struct forward_sending *sending = fg_container(job, struct forward_sending, job);
 
     if (job->code != FG_OK)
-        finish_with(sending, SENDER_AWAY, &job->err);
+        finish_with(sending, SENDER_UNREAD, &job->err);
     else if (sending->target->sender->stopping || !sending->more)
         finish(sending); /* with what the last answer was, if there was one */
     else
@@ -427,10 +700,10 @@ static void build(struct forward_sending *sending)
     submit(sending, run_build, on_built);
 }
 
-/* ---- spans (loop) ---- */
+/* ---- spans and pages (loop) ---- */
 
-static void start_parcel(struct forward_sender_target *target, const struct ing_outbox_span *span,
-                         enum ing_outbox_lane lane)
+static struct forward_sending *begin_sending(struct forward_sender_target *target,
+                                             enum ing_outbox_lane lane)
 {
     struct ing_sender *sender = target->sender;
     struct forward_sending *sending = fg_new(struct forward_sending);
@@ -438,18 +711,109 @@ static void start_parcel(struct forward_sender_target *target, const struct ing_
     sending->target = target;
     sending->lane = lane;
     sending->began_mono_ns = now_mono(sender);
-    sending->parcel =
-        ing_parcel_create(&sender->config.common, target->conf, target->cache_key, span);
-    if (target->pushes && target->conf->settings.protocol == FORWARD_AUTO &&
-        sending->began_mono_ns >= target->ask_again_mono_ns)
-        target->pushes = false;
-    sending->parcel->push = target->pushes;
     sending->next = target->sendings;
     target->sendings = sending;
     sender->n_sendings++;
     ing_sender_core_begin(&target->core, lane);
     show(target);
+    return sending;
+}
+
+static void start_parcel(struct forward_sending *sending, struct ing_parcel *parcel)
+{
+    struct forward_sender_target *target = sending->target;
+
+    sending->parcel = parcel;
+    if (target->pushes && target->conf->settings.protocol == FORWARD_AUTO &&
+        sending->began_mono_ns >= target->ask_again_mono_ns)
+        target->pushes = false;
+    parcel->push = target->pushes;
     build(sending);
+}
+
+static enum fg_code run_read(struct fg_job *job, struct fg_err *err)
+{
+    struct forward_sending *sending = fg_container(job, struct forward_sending, job);
+    struct ing_sender *sender = sending->target->sender;
+
+    return ing_page_read(&sending->target->reader, sender->config.past, &sending->from,
+                         fg_wall_ns(sender->config.clock),
+                         fg_time_add(now_mono(sender), PAGE_TIMEOUT_NS), &sender->stops,
+                         &sending->page, err);
+}
+
+/* The bucket cannot be read: that says nothing about the target. */
+static void fail_page(struct forward_sending *sending)
+{
+    struct forward_sender_target *target = sending->target;
+    int64_t now_ns = now_mono(target->sender);
+
+    fg_metric_add(target->metrics, FORWARD_RESEND_FAILED, 1);
+    if (target->read_logged_mono_ns == 0 || now_ns - target->read_logged_mono_ns >= LOG_NS) {
+        target->read_logged_mono_ns = now_ns;
+        fg_log_warn("profiles that are to be resent cannot be read, will retry",
+                    fg_ls("target", target->conf->settings.name),
+                    fg_ls("err", sending->job.err.msg));
+    }
+    target->resend_mono_ns = fg_time_add(now_ns, PAGE_AGAIN_NS);
+    finish(sending);
+}
+
+static void tell_resend(const struct forward_sending *sending)
+{
+    const struct ing_resend *after = &sending->page.after;
+
+    if (after->state == RESEND_DONE)
+        fg_log_info("everything was resent", fg_ls("target", sending->target->conf->settings.name),
+                    fg_lu("profiles", after->sent), fg_lu("known", after->known),
+                    fg_lu("refused", after->refused), fg_lu("lost", after->lost));
+}
+
+static void on_read(struct fg_job *job)
+{
+    struct forward_sending *sending = fg_container(job, struct forward_sending, job);
+    struct forward_sender_target *target = sending->target;
+    struct ing_sender *sender = target->sender;
+
+    if (sender->stopping) {
+        finish(sending);
+        return;
+    }
+    if (job->code != FG_OK) {
+        fail_page(sending);
+        return;
+    }
+    fg_metric_add(target->metrics, FORWARD_RESEND_LOST,
+                  sending->page.after.lost - sending->page.before.lost);
+    if (sending->page.n > 0) {
+        start_parcel(sending,
+                     ing_parcel_create_of_page(&sender->config.common, target->conf,
+                                               target->cache_key, target->number, &sending->page));
+        return;
+    }
+    ing_outbox_note_resend(sender->config.common.outbox, target->number, &sending->page.before,
+                           &sending->page.after);
+    tell_resend(sending);
+    finish(sending);
+}
+
+/* Reads the next page of a resend. Returns false if there is none, or it is not its turn. */
+static bool resend(struct forward_sender_target *target)
+{
+    struct ing_sender *sender = target->sender;
+    struct forward_sending *sending;
+    struct ing_resend from;
+
+    if (sender->config.past == NULL || sender->resending ||
+        now_mono(sender) < target->resend_mono_ns ||
+        !ing_outbox_get_resending(sender->config.common.outbox, target->number, &from))
+        return false;
+    sender->resending = true;
+    sending = begin_sending(target, OUTBOX_BACKLOG);
+    sending->resends = true;
+    sending->from = from;
+    submit(sending, run_read, on_read);
+    return true;
 }
 
 static bool take(struct forward_sender_target *target, struct ing_outbox_span *span,
@@ -508,10 +872,12 @@ static void pump(struct forward_sender_target *target)
                 wake_at(target, when_ns);
             return;
         }
-        if (!take(target, &span, &lane))
+        if (take(target, &span, &lane))
+            start_parcel(begin_sending(target, lane),
+                         ing_parcel_create(&target->sender->config.common, target->conf,
+                                           target->cache_key, &span));
+        else if (!resend(target))
             wait_for_more(target);
-        else
-            start_parcel(target, &span, lane);
     }
 }
 
@@ -541,6 +907,16 @@ static void on_ready(void *arg, unsigned number)
 
 /* ---- metrics ---- */
 
+static void set_resend(const struct forward_sender_target *target, const struct ing_resend *resend)
+{
+    bool goes_on = resend->state == RESEND_COMMITS || resend->state == RESEND_READS;
+    int64_t at_ns = FG_MAX(resend->time_ns, resend->from_ns);
+
+    fg_metric_set(target->metrics, FORWARD_RESENDING, goes_on);
+    fg_metric_set(target->metrics, FORWARD_RESEND_TIME,
+                  goes_on && at_ns > 0 ? at_ns / FG_SECOND_NS : 0);
+}
+
 static void on_scrape(void *arg)
 {
     struct ing_sender *sender = arg;
@@ -560,6 +936,7 @@ static void on_scrape(void *arg)
 
         fg_metric_set(target->metrics, FORWARD_PENDING, (int64_t)numbers.pending_profiles);
         fg_metric_set(target->metrics, FORWARD_PENDING_BYTES, (int64_t)numbers.pending_bytes);
+        fg_metric_set(target->metrics, FORWARD_QUEUE_MAX, (int64_t)numbers.queue_max_bytes);
         fg_metric_set_fraction(
             target->metrics, FORWARD_OLDEST,
             numbers.oldest_wall_ns == 0 ? 0 : FG_MAX(now_ns - numbers.oldest_wall_ns, INT64_C(0)));
@@ -567,8 +944,10 @@ static void on_scrape(void *arg)
         fg_metric_set(target->metrics, FORWARD_DEAD, (int64_t)numbers.dead);
         for (unsigned reason = 0; reason < OUTBOX_REASONS; reason++)
             fg_metric_set_total(target->metrics, dropped[reason], numbers.dropped[reason]);
+        set_resend(target, &numbers.resend);
         (void)pthread_mutex_lock(&target->lock);
         fg_metric_set(target->metrics, FORWARD_PAUSED, numbers.paused || target->shows_denied);
+        fg_metric_set(target->metrics, FORWARD_UNREAD, target->shows_unread);
         fg_metric_set(target->metrics, FORWARD_CONNECTIONS, target->shows_running);
         (void)pthread_mutex_unlock(&target->lock);
     }
@@ -599,6 +978,34 @@ static void register_metrics(struct forward_sender_target *target, struct fg_reg
 
 /* ---- pages ---- */
 
+/* What was resent last, or is. */
+static void write_resend(const struct ing_resend *resend, struct fg_json_writer *out)
+{
+    static const char *const states[] = {
+        [RESEND_COMMITS] = "committing", [RESEND_READS] = "sending", [RESEND_DONE] = "done"};
+
+    if (resend->state == RESEND_NONE)
+        return;
+    fg_json_begin_object(out, "resend");
+    fg_json_put_cstr(out, "state", states[resend->state]);
+    fg_json_put_i64(out, "fromMs", resend->from_ns / FG_MS_NS);
+    fg_json_put_i64(out, "untilMs", resend->until_ns / FG_MS_NS);
+    fg_json_put_i64(out, "begunMs", resend->begun_wall_ns / FG_MS_NS);
+    if (resend->state == RESEND_DONE)
+        fg_json_put_i64(out, "endedMs", resend->ended_wall_ns / FG_MS_NS);
+    if (resend->state == RESEND_READS && resend->tenant[0] != '\0') {
+        fg_json_put_cstr(out, "tenant", resend->tenant);
+        fg_json_put_i64(out, "atMs", FG_MAX(resend->time_ns, resend->from_ns) / FG_MS_NS);
+    }
+    fg_json_put_u64(out, "sentProfiles", resend->sent);
+    fg_json_put_u64(out, "knownProfiles", resend->known);
+    fg_json_put_u64(out, "filteredProfiles", resend->filtered);
+    fg_json_put_u64(out, "refusedProfiles", resend->refused);
+    fg_json_put_u64(out, "lostProfiles", resend->lost);
+    fg_json_put_bool(out, "incomplete", resend->incomplete);
+    fg_json_end(out);
+}
+
 static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_ns,
                           struct fg_json_writer *out)
 {
@@ -616,6 +1023,12 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     for (unsigned i = 0; i < OUTBOX_REASONS; i++)
         fg_json_put_u64(out, ing_outbox_reasons[i], numbers->dropped[i]);
     fg_json_end(out);
+    write_resend(&numbers->resend, out);
+}
+
+bool ing_sender_can_resend(const struct ing_sender *sender)
+{
+    return sender->config.past != NULL;
 }
 
 bool ing_sender_is_denied(struct ing_sender *sender, unsigned target)
@@ -626,6 +1039,16 @@ bool ing_sender_is_denied(struct ing_sender *sender, unsigned target)
     denied = sender->targets[target].shows_denied;
     (void)pthread_mutex_unlock(&sender->targets[target].lock);
     return denied;
+}
+
+bool ing_sender_is_unread(struct ing_sender *sender, unsigned target)
+{
+    bool unread;
+
+    (void)pthread_mutex_lock(&sender->targets[target].lock);
+    unread = sender->targets[target].shows_unread;
+    (void)pthread_mutex_unlock(&sender->targets[target].lock);
+    return unread;
 }
 
 /* In a word: what comes first of what keeps profiles from being sent. Locked. */
@@ -672,7 +1095,8 @@ void ing_sender_write(struct ing_sender *sender, struct fg_json_writer *out)
         /* Acknowledged ones: the outbox also counts those done that selector and rules left out. */
         fg_json_put_u64(out, "sentProfiles",
                         fg_metric_get(target->metrics, FORWARD_FRESH) +
-                            fg_metric_get(target->metrics, FORWARD_BACKLOG));
+                            fg_metric_get(target->metrics, FORWARD_BACKLOG) +
+                            fg_metric_get(target->metrics, FORWARD_RESENT));
         fg_json_end(out);
     }
 }
@@ -738,7 +1162,7 @@ static void start_all(void *arg)
 
     sender->client = fg_client_create(&(struct fg_client_config){
         .loop = sender->loop,
-        .running_max = connections_of(sender),
+        .running_max = connections_of(sender) + sender->n_targets, /* tokens */
         .waiting_max = 0,
         .budget = sender->config.bodies,
     });
@@ -765,8 +1189,8 @@ enum fg_code ing_sender_start(struct ing_sender *sender, struct fg_err *err)
 
     if (sender == NULL)
         return FG_OK;
-    lanes[FG_LANE_BACKGROUND] =
-        (struct fg_lane_config){.threads = WORKERS, .queue_max = 2 * connections_of(sender)};
+    lanes[FG_LANE_BACKGROUND] = (struct fg_lane_config){
+        .threads = WORKERS, .queue_max = 2 * connections_of(sender) + sender->n_targets};
     if (fg_work_create("fwd", lanes, &sender->work, err) != FG_OK ||
         fg_loop_start(sender->loop, err) != FG_OK)
         return err->code;
@@ -798,6 +1222,7 @@ static void stop_all(void *arg)
     struct ing_sender *sender = arg;
 
     sender->stopping = true;
+    atomic_store(&sender->stops, true);
     if (sender->n_sendings == 0) {
         stop_if_idle(sender);
         return;
@@ -815,6 +1240,7 @@ static void stop_all(void *arg)
             (void)fg_fail(&sending->err, FG_E_CANCELED, "the server stops");
             finish_with(sending, SENDER_AWAY, NULL);
         }
+        stop_token(&sender->targets[i]);
     }
 }
 
@@ -840,6 +1266,8 @@ void ing_sender_destroy(struct ing_sender *sender)
         struct forward_sender_target *target = &sender->targets[i];
 
         fg_metrics_unregister(sender->config.registry, target->metrics);
+        forget_secret(&target->token.header);
+        forget_secret(&target->token.login);
         free(target->defs);
         free(target->names);
         (void)pthread_mutex_destroy(&target->lock);

@@ -11,6 +11,10 @@
  *                                                  report, or build
  *                                                  the next round
  *
+ * A resend reads a page from the bucket in place of a span, if none waits: one page at a time, of
+ * all targets, so that memory is bounded and the bucket is read at the pace at which the target
+ * takes it.
+ *
  * Targets do not wait for each other: each has its own connections and pauses (sender_core.h).
  * Nobody waits for a target, neither agents nor the committer.
  *
@@ -30,6 +34,7 @@ struct ing_sender_config {
     struct ing_parcel_common common;     /* without the definition cache; copied */
     struct ing_forward_targets *targets; /* the same as the outbox's, in the same order */
     struct fg_budget *bodies;            /* for answers */
+    const struct ing_past *past;         /* what is resent; NULL: nothing can be */
     struct fg_registry *registry;
     struct fg_clock *clock;
     uint64_t definition_cache_max; /* stacks */
@@ -51,6 +56,13 @@ void ing_sender_destroy(struct ing_sender *sender);
 
 /* Returns true if the target refuses our credentials. Any thread except a loop's. */
 bool ing_sender_is_denied(struct ing_sender *sender, unsigned target);
+
+/* Returns true if requests cannot be made for a reason of our own: the store, or files of
+ * credentials, cannot be read. Any thread except a loop's. */
+bool ing_sender_is_unread(struct ing_sender *sender, unsigned target);
+
+/* Returns true if profiles of the past can be read, so that they can be resent. */
+bool ing_sender_can_resend(const struct ing_sender *sender);
 
 /* Writes the state of all targets as a JSON list, with the numbers of the outbox. Any thread except
  * a loop's. */

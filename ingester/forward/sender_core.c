@@ -6,6 +6,7 @@
 
 static const int64_t PAUSE_MIN_NS = FG_SECOND_NS / 5, PAUSE_MAX_NS = 30 * FG_SECOND_NS;
 static const int64_t DENIED_PAUSE_NS = FG_MINUTE_NS;
+static const int64_t UNREAD_PAUSE_NS = 5 * FG_SECOND_NS;
 /* A target cannot make us wait longer than this: its clock or its arithmetic may be wrong. */
 static const int64_t RETRY_AFTER_MAX_NS = 10 * FG_MINUTE_NS;
 
@@ -88,7 +89,9 @@ void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane
     fg_assert(core->running > 0 && (lane != OUTBOX_FRESH || core->running_fresh > 0));
     core->running--;
     core->running_fresh -= lane == OUTBOX_FRESH;
-    if (result == SENDER_UNASKED)
+    if (result == SENDER_UNREAD)
+        pause_until(core, fg_time_add(now_mono_ns, UNREAD_PAUSE_NS));
+    if (result == SENDER_UNASKED || result == SENDER_UNREAD)
         return;
     core->denied = result == SENDER_DENIED;
     if (result == SENDER_TAKEN) {

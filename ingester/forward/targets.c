@@ -1,5 +1,8 @@
 #include "ingester/forward/targets.h"
 
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "common/base/timespec.h"
 #include "common/model/tenant_id.h"
 #include "common/runtime/document.h"
 
@@ -33,12 +36,16 @@ const struct fg_conf_field ing_target_fields[] = {
      .doc = "Rules for the labels of what is forwarded, as of `limits.ingestion_relabeling_rules`; without default rules."},
     {"sample_types", FG_CONF_YAML, CONF(sample_types), .def = "", .max = "65536",
      .doc = "Rules that keep or drop sample types, as of `limits.sample_type_relabeling_rules`."},
+    {"since", FG_CONF_STRING, CONF(since), .def = "start", .max = "64",
+     .doc = "What of the past is sent when the target is new: `start`: nothing, only what comes from then on; profiles since a day (`2026-01-31`), a moment (`now-24h`) or a Unix time, as `flamegrid forward resend` would send them."},
     {"token_file", FG_CONF_STRING, CONF(token_file), .def = "", .max = "4096",
      .doc = "File with a bearer token, read for each request. The token needs the scope `forward` for the protocol `flamegrid`, `push` for the other."},
     {"username", FG_CONF_STRING, CONF(username), .def = "", .max = "256",
      .doc = "User for Basic authentication."},
     {"password_file", FG_CONF_STRING, CONF(password_file), .def = "", .max = "4096",
      .doc = "File with the password of `username`, read for each request."},
+    {"oauth2", FG_CONF_YAML, CONF(oauth2), .def = "", .max = "16384",
+     .doc = "Tokens of OAuth 2 (client credentials): a map of `token_url`, `client_id`, `client_secret_file`, `scopes` (a list) and `params` (a map of further parameters)."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4096",
      .doc = "CAs of the target, in PEM. Empty: those of the system."},
     {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4096",
@@ -96,6 +103,47 @@ static enum fg_code check_url(const char *url, struct fg_err *err)
     return FG_OK;
 }
 
+/* A day is 2026-01-31, which a server's own times (timespec.h) would take for now. */
+static bool is_day(struct fg_slice text)
+{
+    if (text.len != strlen("2026-01-31"))
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (i == 4 || i == 7 ? text.ptr[i] != '-' : text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+    return true;
+}
+
+static bool is_number(struct fg_slice text)
+{
+    uint64_t number;
+
+    return fg_parse_u64(text, &number);
+}
+
+static enum fg_code read_since(const char *since, int64_t *ret_ns, struct fg_err *err)
+{
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+    struct fg_slice text = fg_cstr(since);
+    char day[9];
+
+    *ret_ns = 0;
+    if (strcmp(since, "start") == 0)
+        return FG_OK;
+    if (is_day(text)) {
+        (void)snprintf(day, sizeof day, "%.4s%.2s%.2s", since, since + 5, since + 8);
+        text = fg_cstr(day);
+    }
+    /* Text that it does not know is now there. */
+    if ((!is_number(text) && !fg_slice_starts(text, "now-")) ||
+        !fg_timespec_parse(text, now_ns, ret_ns) || *ret_ns <= 0 || *ret_ns >= now_ns)
+        return fg_fail(err, FG_E_INVALID,
+                       "since \"%.64s\" is neither start, a day (2026-01-31), now-24h nor a Unix "
+                       "time in the past",
+                       since);
+    return FG_OK;
+}
+
 static enum fg_code check_settings(const struct ing_target_settings *settings, struct fg_err *err)
 {
     if (settings->name[0] == '\0')
@@ -108,8 +156,10 @@ static enum fg_code check_settings(const struct ing_target_settings *settings, s
         return fg_fail(err, FG_E_INVALID, "username has a colon");
     if ((settings->username[0] == '\0') != (settings->password_file[0] == '\0'))
         return fg_fail(err, FG_E_INVALID, "username and password_file go together");
-    if (settings->username[0] != '\0' && settings->token_file[0] != '\0')
-        return fg_fail(err, FG_E_INVALID, "token_file and username exclude each other");
+    if ((settings->username[0] != '\0') + (settings->token_file[0] != '\0') +
+            (settings->oauth2[0] != '\0') >
+        1)
+        return fg_fail(err, FG_E_INVALID, "token_file, username and oauth2 exclude each other");
     if ((settings->cert_file[0] == '\0') != (settings->key_file[0] == '\0'))
         return fg_fail(err, FG_E_INVALID, "cert_file and key_file go together");
     return FG_OK;
@@ -126,7 +176,8 @@ static enum fg_code finish(struct ing_forward_target *target, struct fg_arena *a
 {
     const struct ing_target_settings *settings = &target->settings;
 
-    if (check_settings(settings, err) != FG_OK)
+    if (check_settings(settings, err) != FG_OK ||
+        read_since(settings->since, &target->since_ns, err) != FG_OK)
         return err->code;
     if (settings->selector[0] != '\0' &&
         fg_selector_parse(fg_cstr(settings->selector), arena, &target->selector, err) != FG_OK)
@@ -136,6 +187,9 @@ static enum fg_code finish(struct ing_forward_target *target, struct fg_arena *a
         fg_relabel_parse_types(fg_cstr(settings->sample_types), "sample_types", &target->type_rules,
                                err) != FG_OK)
         return err->code;
+    target->uses_oauth2 = settings->oauth2[0] != '\0';
+    if (target->uses_oauth2 && ing_oauth2_read(settings->oauth2, &target->oauth2, err) != FG_OK)
+        return fg_wrap(err, "oauth2");
     target->tls = (struct fg_client_tls){
         .ca_file = file_of(settings->ca_file),
         .cert_file = file_of(settings->cert_file),
@@ -198,6 +252,7 @@ static void make_queues(struct ing_forward_targets *targets)
             .wants = wants_all,
             .queue_max_bytes = settings->queue_max_bytes,
             .when_full = (enum ing_outbox_when_full)settings->when_full,
+            .since_ns = targets->items[i].since_ns,
         };
     }
 }
@@ -250,6 +305,8 @@ void ing_forward_targets_destroy(struct ing_forward_targets *targets)
         struct fg_conf_section section = section_of(&target->settings);
 
         fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
+        if (target->uses_oauth2)
+            ing_oauth2_done(&target->oauth2);
         fg_selector_done(&target->selector);
         fg_relabel_unref(target->rules);
         fg_relabel_unref(target->type_rules);

@@ -9,6 +9,7 @@
 #include "common/model/selector.h"
 #include "common/net/client.h"
 #include "common/runtime/config.h"
+#include "ingester/forward/oauth2.h"
 #include "ingester/forward/outbox.h"
 
 struct ing_forward_settings {
@@ -23,6 +24,7 @@ enum ing_forward_protocol { FORWARD_AUTO, FORWARD_FLAMEGRID, FORWARD_PUSH };
 struct ing_target_settings {
     char *name, *url, *tenant, *selector, *relabel, *sample_types;
     unsigned protocol; /* enum ing_forward_protocol */
+    char *since, *oauth2;
     char *token_file, *ca_file, *cert_file, *key_file;
     char *username, *password_file;
     bool insecure;
@@ -41,6 +43,9 @@ struct ing_forward_target {
     struct fg_relabel *rules;      /* for labels */
     struct fg_relabel *type_rules; /* choose among sample types */
     struct fg_client_tls tls;
+    int64_t since_ns; /* as of the outbox */
+    bool uses_oauth2;
+    struct ing_oauth2 oauth2;
 };
 
 struct ing_forward_targets {

@@ -48,6 +48,7 @@ struct ing_publish {
     struct ing_publish_config config;
     struct fg_metrics *metrics;
     struct fg_manifest *manifest; /* as it was read last; NULL: not yet */
+    struct fg_l0 none;            /* in its place without a bucket */
 
     /* What was built last, in its arena. */
     struct fg_arena *arena;
@@ -80,7 +81,7 @@ enum fg_code ing_publish_create(const struct ing_publish_config *config,
 {
     struct ing_publish *publish;
 
-    if (remove_leftovers(config->scratch, err) != FG_OK)
+    if (config->bucket != NULL && remove_leftovers(config->scratch, err) != FG_OK)
         return err->code;
     publish = fg_new(struct ing_publish);
     publish->config = *config;
@@ -181,8 +182,16 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
 enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
                               const struct fg_l0 **ret_l0, struct fg_err *err)
 {
-    enum fg_code code = get_manifest(publish, err);
+    enum fg_code code;
 
+    if (publish->config.bucket == NULL) {
+        /* Of the generation that is known, since an older one would be another bucket's. */
+        publish->none = fg_l0_none();
+        publish->none.generation = seen;
+        *ret_l0 = &publish->none;
+        return FG_OK;
+    }
+    code = get_manifest(publish, err);
     if (code == FG_E_NOT_FOUND) {
         code = make_first(publish, seen, err);
         if (code == FG_OK)
@@ -295,6 +304,10 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     enum fg_code code;
 
     *ret_fault = (struct ing_publish_fault){0};
+    if (publish->config.bucket == NULL) {
+        *ret_nothing = true;
+        return FG_OK;
+    }
     publish->id = *id;
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)

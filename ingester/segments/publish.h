@@ -2,6 +2,10 @@
  * Publishes a segment: reads the L0 manifest, makes a file of chunks, uploads the file, and swaps
  * an entry for it into the manifest. segments_core.h decides what to do and when.
  *
+ * Without a bucket nothing is published: the manifest is empty and stays so, and chunks need no
+ * segment. So the core commits chunks as soon as they are cut, and evicts them once nothing pins
+ * them.
+ *
  * Thread: one that may wait.
  */
 #ifndef FG_INGESTER_SEGMENTS_PUBLISH_H
@@ -17,8 +21,9 @@ struct ing_publish;
 
 /* All borrowed. */
 struct ing_publish_config {
-    struct fg_bucket *bucket;
-    const char *scratch;        /* a folder of its own; files left in it are removed */
+    struct fg_bucket *bucket;   /* NULL: there is none */
+    const char *scratch;        /* a folder of its own; files left in it are removed. NULL without a
+                                 * bucket */
     const struct fg_disk *disk; /* of scratch; NULL: not watched */
     struct ing_build_head head;
     struct fg_registry *registry;

@@ -577,6 +577,11 @@ static struct ing_segments_core_status status_of(struct ing_segments *segments)
     return status;
 }
 
+bool ing_segments_is_settled(struct ing_segments *segments)
+{
+    return status_of(segments).settled;
+}
+
 /* ---- life ---- */
 
 static void on_scrape(void *arg)
@@ -686,7 +691,8 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     struct ing_build_head head = config->head;
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
-    head.keys = config->bucket->keys;
+    if (config->bucket != NULL)
+        head.keys = config->bucket->keys;
     segments->config = *config;
     segments->has_nameless = has_nameless(config->chunks);
     segments->bucket_stop = fg_bucket_stop_create();

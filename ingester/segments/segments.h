@@ -42,15 +42,16 @@ extern const size_t ing_segments_n_fields;
 /* All borrowed. */
 struct ing_segments_config {
     const struct ing_segments_settings *settings;
-    struct fg_bucket *bucket;
-    const char *scratch;        /* a folder for segments on their way; its files may be removed */
+    struct fg_bucket *bucket;   /* NULL: chunks go into no segment (publish.h) */
+    const char *scratch;        /* a folder for segments on their way; its files may be removed.
+                                 * NULL without a bucket */
     const struct fg_disk *disk; /* the disk of scratch; NULL: not watched */
     struct ing_build_head head;
     struct ing_head_chunks *chunks;
     struct ing_head_writer *writer;
     struct ing_retire *retire;
     const struct ing_member *member;
-    struct ing_dedup *dedup;
+    struct ing_dedup *dedup;   /* NULL without a bucket */
     struct ing_outbox *outbox; /* what it pins stays in the head; NULL: nothing */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
@@ -67,6 +68,10 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
  */
 enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err) fg_must_check;
+
+/* Returns true if the head has been compared with what the manifest has since the start, or since
+ * segments came and went unseen (settle-on-rejoin): questions are answered from it. Any thread. */
+bool ing_segments_is_settled(struct ing_segments *segments) fg_must_check;
 
 /* Ends all waits of ing_segments_wait() and ing_segments_flush() with FG_E_UNAVAILABLE, also
  * later ones. Any thread. */

@@ -111,6 +111,13 @@ enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err) fg_must_check;
 
+/* Sums up the profiles of the selected time of which only rollups are left, of whole objects. */
+uint64_t qry_blocks_lost_profiles(const struct qry_query *query,
+                                  const struct qry_selection *selection);
+
+/* Returns the L0 manifest of the snapshot; NULL without a bucket. */
+const struct fg_l0 *qry_blocks_l0(const struct qry_query *query);
+
 /* ---- queries, between qry_blocks_begin() and _end(); without a bucket they add nothing ---- */
 
 /* Adds the selected stacks to a tree. As qry_collect_tree(). */

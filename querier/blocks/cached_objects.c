@@ -42,8 +42,10 @@ static void parsed_destroy(void *value)
 {
     struct parsed *parsed = value;
 
-    if (parsed->own_functions)
+    if (parsed->own_functions) {
+        parsed->functions.names = NULL; /* of `names`, below */
         fg_function_tree_done(&parsed->functions);
+    }
     if (parsed->is_index)
         qry_roster_destroy(atomic_load(&parsed->roster));
     fg_crown_names_unref(parsed->names);
@@ -313,11 +315,22 @@ static enum fg_code get_function_tree(const struct qry_fetch_item *item, struct 
     return FG_OK;
 }
 
-/* Keeps the names apart for layers, which live longer than an entry. Returns their memory. */
+/* Keeps the names apart, for layers, which live longer than an entry. A function tree of its own
+ * has them from there. Returns the memory of both that no arena counts. */
 static size_t keep_names(struct parsed *parsed)
 {
-    parsed->names = fg_crown_names_create(&parsed->functions);
-    return fg_crown_names_bytes(parsed->names);
+    struct fg_function_tree *functions = &parsed->functions;
+    size_t bytes;
+
+    parsed->names = fg_crown_names_create(functions);
+    bytes = fg_crown_names_bytes(parsed->names);
+    if (!parsed->own_functions)
+        return bytes;
+    fg_function_tree_drop_names(functions);
+    bytes += fg_function_tree_bytes(functions);
+    functions->names = (struct fg_slice *)(uintptr_t)fg_crown_names_items(parsed->names);
+    functions->n_names = fg_crown_names_count(parsed->names);
+    return bytes;
 }
 
 static enum fg_code make_function_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
@@ -330,9 +343,6 @@ static enum fg_code make_function_tree(const struct qry_fetch_item *item, struct
                     ret_bytes) != FG_OK)
         return err->code;
     *ret_bytes += keep_names(parsed);
-    if (parsed->own_functions)
-        /* It has memory of its own, which the arena does not count. */
-        *ret_bytes += fg_function_tree_bytes(&parsed->functions);
     return FG_OK;
 }
 

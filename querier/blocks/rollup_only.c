@@ -117,6 +117,23 @@ enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
     return end_ns == INT64_MIN ? FG_OK : refuse_before(end_ns, what, err);
 }
 
+uint64_t qry_blocks_lost_profiles(const struct qry_query *query,
+                                  const struct qry_selection *selection)
+{
+    uint64_t profiles = 0;
+
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
+        const struct fg_blocks_entry *entry;
+        uint32_t at = 0;
+
+        while ((entry = next_rollup_only(blocks, &at)) != NULL)
+            if (overlaps(entry, selection->start_ns, selection->end_ns))
+                profiles += entry->profiles;
+    }
+    return profiles;
+}
+
 /* Refuses: rollups without profiles are in the range of points. */
 static enum fg_code refuse(const struct qry_reader *reader, const char *what, struct fg_err *err)
 {

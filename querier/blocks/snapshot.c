@@ -199,6 +199,11 @@ const struct fg_blocks *qry_blocks_manifest(const struct qry_query *query, size_
     return query->snapshot == NULL ? NULL : &query->snapshot->core.blocks[tenant]->blocks;
 }
 
+const struct fg_l0 *qry_blocks_l0(const struct qry_query *query)
+{
+    return query->snapshot == NULL ? NULL : &query->snapshot->core.l0->l0;
+}
+
 void qry_blocks_refresh(struct qry_blocks *blocks)
 {
     fg_snapshots_expire(blocks->snapshots);

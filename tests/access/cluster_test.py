@@ -307,7 +307,36 @@ def issuer_of_a_cluster(provider, papers):
             check(signature not in member.log(), "a token is in the log of %s", member.name)
 
 
+def a_server_forwards_with(provider):
+    """A server gets its tokens from the provider, for a target that takes them as those of a sender of the tenant a."""
+    issuers = [{"issuer": provider.issuer, "audience": "flamegrid", "tenant_claim": "tenant"}]
+    bindings = [{"issuer": provider.issuer, "claim": "client_id", "value": "node", "tenants": "a", "role": "sender"},
+                {"issuer": provider.issuer, "claim": "client_id", "value": "agent", "tenants": "*", "role": "cluster-admin"}]
+    with flamegrid.Server("--multitenancy_enabled", "true", "--access.mode", "token", "--access.issuers", json.dumps(issuers),
+                          "--access.bindings", json.dumps(bindings)) as there:
+        there.start().wait_ready()
+        admin = flamegrid.Client(there.port, headers={"Authorization": "Bearer " + provider.token("flamegrid")})
+        status, body = admin.send("POST", "/api/tenants", json.dumps({"id": "a"}), {"Content-Type": "application/json"})
+        check(status == 200, "%d %s", status, body)
+        secret = os.path.join(there.folder, "secret")
+        with open(secret, "w", encoding="ascii") as file:
+            file.write(people.SECRET)
+        keys = {"token_url": provider.issuer + "/token", "client_id": "node", "client_secret_file": secret, "params": {"resource": "urn:flamegrid"}}
+        central = {"name": "central", "url": "http://127.0.0.1:%d" % there.port, "protocol": "push", "tenant": "a", "oauth2": keys}
+        with flamegrid.Server("--forward.targets", json.dumps([central])) as node:
+            node.start().wait_ready()
+            status, body = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=1750000000", b"main;work 3\n")
+            check(status == 200, "%d %s", status, body)
+            deadline = time.monotonic() + 60
+            while 'flamegrid_forward_sent_profiles_total{target="central",lane="fresh"} 1' not in node.metrics():
+                check(time.monotonic() < deadline, "nothing was taken: %s", flamegrid.Client(node.port).send("GET", "/api/forward"))
+                time.sleep(0.2)
+            check(people.SECRET not in node.log_tail() and people.SECRET not in json.dumps(str(node.operate("GET", "/config"))), "the secret shows")
+
+
 def with_issuer(driver):
+    with people.Provider(driver, "http://127.0.0.1:1") as provider:
+        a_server_forwards_with(provider)
     with tempfile.TemporaryDirectory(prefix="flamegrid-papers.") as folder, people.Provider(driver, "http://127.0.0.1:1") as provider:
         issuer_of_a_cluster(provider, certs.Papers(folder))
 

@@ -2,7 +2,7 @@
 // will do. Who is called ada is in the groups dev and ops, all others are in none.
 //
 // The client agent, a workload of the tenant a, gets JSON Web Tokens for any audience: its grant is client_credentials, with
-// resource=urn:AUDIENCE. The signing key is made at the start and has the id KID.
+// resource=urn:AUDIENCE. So does the client node, a server that forwards. The signing key is made at the start and has the id KID.
 //
 //   node provider.mjs PORT CLIENT_SECRET PUBLIC_URL [KID]
 import * as crypto from "node:crypto";
@@ -36,13 +36,20 @@ const provider = new Provider(issuer, {
     redirect_uris: [],
     response_types: [],
     id_token_signed_response_alg: "ES256",
+  }, { // a server that forwards; it comes with Basic authentication, as RFC 6749 has it
+    client_id: "node",
+    client_secret: secret,
+    grant_types: ["client_credentials"],
+    redirect_uris: [],
+    response_types: [],
+    id_token_signed_response_alg: "ES256",
   }],
   jwks: { keys: [jwk] },
   cookies: { keys: ["a key for tests"] },
   claims: { openid: ["sub"], profile: ["name", "groups"] },
   conformIdTokenClaims: false, // claims are in the ID token, as most providers have it
   pkce: { required: () => true },
-  extraTokenClaims: (ctx, token) => (token.clientId === "agent" ? { tenant: "a" } : undefined),
+  extraTokenClaims: (ctx, token) => (["agent", "node"].includes(token.clientId) ? { tenant: "a" } : undefined),
   features: {
     clientCredentials: { enabled: true },
     deviceFlow: { enabled: true },

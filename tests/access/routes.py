@@ -70,6 +70,11 @@ CLIENTS = BOTH + """
 /assets/FILE                      GET       open
 """
 
+# An agent answers that it has nothing else.
+AGENT = CLIENTS + """
+/*                                ANY       known
+"""
+
 # A distributor passes on what is not its own: who has proved who it is; the querier decides about the rest.
 PASSED_ON = """
 /{querier.v1.QuerierService,settings.v1.SettingsService,settings.v1.RecordingRulesService}/*  GET,POST  known

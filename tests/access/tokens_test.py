@@ -51,6 +51,10 @@ def case_every_route_has_a_row():
         check(set(clients) <= set(found), "rows without a route: %s", set(clients) - set(found))
         seen_operators |= set(table_of(server, "admin_listen"))
         compare("server", table_of(server, "admin_listen"), operators)
+    with flamegrid.Agent("--forward.targets", "[{name: central, url: 'http://127.0.0.1:1'}]") as agent:
+        agent.start().wait_ready()
+        compare("agent", table_of(agent, "listen"), routes.rows(routes.AGENT))
+        compare("agent", table_of(agent, "admin_listen"), operators)
     with cluster.Cluster(ingesters=1, distributors=1, queriers=1, compactors=1) as run:
         run.of("distributor")[0].arguments += ["--query_proxy.urls", "http://127.0.0.1:1"]
         run.start()

@@ -203,6 +203,7 @@ def main():
             tally.run("data of format %s" % version, versions.fixture_is_read, version)
         tally.run("usage is rebuilt", versions.usage_is_rebuilt)
         tally.run("objects of a newer format", versions.newer_objects_are_unreadable_not_damaged)
+        tally.run("what upgrade-check says", versions.upgrade_check_says_what_is_there)
         tally.run("the oldest format is written", versions.oldest_version_is_written)
         tally.run("encrypted: answers are the same", encryption.answers_are_the_same)
         tally.run("encrypted: unreadable is no damage", encryption.what_cannot_be_read_is_no_damage)

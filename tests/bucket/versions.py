@@ -187,6 +187,55 @@ def newer_objects_are_unreadable_not_damaged():
         check(done.returncode != 0 and b"version %d" % NEWER in done.stdout, "%d %s", done.returncode, done.stdout.decode())
 
 
+def upgrade_check(data, code, *words):
+    """`flamegrid upgrade-check --json`; its document."""
+    done = subprocess.run([flamegrid.binary(), "upgrade-check", "--json", "--data", data, *words], capture_output=True, text=True, check=False)
+    check(done.returncode == code, "upgrade-check: %d %s%s", done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if done.stdout else {}
+
+
+def upgrade_check_says_what_is_there():
+    """Of each version's data: whether this program, and the one before, reads it; and of a later version's, and of damaged."""
+    newest = int(versions()[-1][1:])
+    for version in versions():
+        with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
+            data = os.path.join(folder, "data")
+            shutil.copytree(os.path.join(STORED, version, "data"), data)
+            back = version != versions()[-1]
+            answer = upgrade_check(data, 0 if back else 3)
+            check(answer["on"] and answer["back"] == back, "%s: %s", version, answer)
+            parts = {part["part"]: part for part in answer["parts"]}
+            names = bucket(data, "ls", "-r").splitlines()
+            for part, pattern in (("segments", "segments/"), ("blocks", "/blocks/"), ("manifests", "/manifest"), ("l0", "manifests/l0")):
+                objects = sum(pattern in name and "kept" not in name for name in names)
+                wanted = [{"version": int(version[1:]) if part in ("segments", "blocks") else 1, "objects": objects}]
+                check(parts[part]["versions"] == wanted, "%s: %s of %s, not %s", version, parts[part], part, wanted)
+            check(parts["blocks"]["reads"] == [int(versions()[0][1:]), newest] and parts["ring"]["objects"] == 0, "%s", parts)
+
+            objects = os.path.join(data, "bucket", "objects")
+            blocks = os.path.join(objects, "tenants", make.TENANTS[0], "blocks")
+            path = os.path.join(blocks, os.listdir(blocks)[0])
+            make_newer(path)
+            answer = upgrade_check(data, 1)
+            check(not answer["on"] and not answer["back"], "%s", answer)
+            found = next(part for part in answer["parts"] if part["part"] == "blocks")
+            check((found["unknown"], found["damaged"]) == (1, 0) and {"version": NEWER, "objects": 1} in found["versions"], "%s", found)
+            for content, damaged in ((b"short", 1), (bytes(100), 1)):
+                with open(path, "wb") as file:
+                    file.write(content)
+                found = next(part for part in upgrade_check(data, 1)["parts"] if part["part"] == "blocks")
+                check((found["unknown"], found["damaged"]) == (0, damaged), "%s", found)
+            with open(os.path.join(objects, "manifests", "l0"), "r+b") as file:
+                head = file.read()[:-4]
+                head = head[:4] + bytes([NEWER]) + head[5:]
+                file.seek(0)
+                file.write(head + struct.pack("<I", crc32c(head)))
+            found = next(part for part in upgrade_check(data, 1)["parts"] if part["part"] == "l0")
+            check((found["unknown"], found["damaged"], found["versions"]) == (1, 0, [{"version": NEWER, "objects": 1}]), "%s", found)
+            upgrade_check(os.path.join(folder, "nothing"), 2)
+            upgrade_check(data, 2, "word")
+
+
 def oldest_version_is_written():
     """With block_version, new objects are readable by older programs, and no data is lost."""
     with flamegrid.Server(*QUICK, "--ingester.segments.block_version", "2", "--compactor.block_version", "2") as server:

@@ -374,11 +374,11 @@ def case_certificate_of_ones_own(cli):
 
 
 def case_completion(cli):
-    check(cli.lines("completion", "words")[:3] == ["server", "push", "import"], "commands")
+    check(cli.lines("completion", "words")[:4] == ["server", "agent", "push", "import"], "commands")
     for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
                         (("bucket", "export"), "--split"), (("ring",), "forget"), (("rules",), "delete"),
                         (("rules", "create"), "--group-by"), (("server",), "--data"),
-                        (("server",), "--config")):
+                        (("server",), "--config"), (("agent",), "--forward.targets")):
         check(want in cli.lines("completion", "words", *words), "%s lacks %s", words, want)
     # Every option in --help.
     shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", cli.good("query", "--help").decode(), re.M)
@@ -484,7 +484,7 @@ def case_man_pages(cli):
     check(overview.startswith(".TH FLAMEGRID 1\n.SH NAME\nflamegrid \\- a continuous\\-profiling server"), "%s", overview[:200])
     for command in cli.lines("completion", "words"):
         check(".B %s\n" % command in overview, "the overview lacks %s", command)
-        if command == "server":
+        if command in ("server", "agent"):
             continue
         page = cli.good("man", command).decode()
         head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), command)
@@ -493,7 +493,7 @@ def case_man_pages(cli):
         check(page.count(".TP\n.B ls\n") == (command in ("bucket", "forward", "ring")), "%s: verbs", command)
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
     check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
-    for program in [[PROGRAM, "man", "server"]] + [[*program, "--help=man"] for program in PROGRAMS[1:]]:
+    for program in [[PROGRAM, "man", "server"], [PROGRAM, "man", "agent"]] + [[*program, "--help=man"] for program in PROGRAMS[2:]]:
         done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and re.match(r"\.TH FLAMEGRID-[A-Z]+ 8\n", done.stdout), "%s: %s", program, done.stdout[:200])
         check(not re.search(r"^\.(?!TH|SH|TP|BR |B |nf|fi)", done.stdout, re.M), "a line of %s is taken for a request", program)
@@ -1053,7 +1053,7 @@ def case_ring(cli):
         check(json.loads(cli.good("ring", *before)) == ring, "%s", before)
 
 
-PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
+PROGRAMS = [[PROGRAM, "server"], [PROGRAM, "agent"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
 
 
 def case_rules(cli):
@@ -1257,6 +1257,17 @@ def case_adhoc(cli):
     cli.bad(1, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
     cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
+
+
+def case_canary_through_one_and_ask_another(cli):
+    """Profiles go to the server of --through, questions to that of --ask: of two that do not know each other, all is lost."""
+    with flamegrid.Server() as other:
+        other.start().wait_ready()
+        with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY, ask="http://127.0.0.1:%d" % other.port) as bird:
+            code, counts = bird.finish()
+    check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
+    words = cli.lines("completion", "words", "canary")
+    check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
 
 
 def case_canary_failures(cli):

@@ -291,6 +291,36 @@ def rolling_restart(rng, keep):
         print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
 
 
+def in_maintenance(run):
+    return [member["name"] for member in run.cluster.ring()["members"] if "maintenance_since_ns" in member]
+
+
+def restart_of_all_at_once(rng, keep):
+    """All ingesters get SIGTERM at the same time and start again as soon as they have ended, as a rollout of several sets
+    does: they stop one after the other, and no push is refused."""
+    settings = {**clusters.QUICK, "ingester": [*clusters.QUICK["ingester"][:-1], "%ds" % watched.WAIT_S]}
+    with watched.Run(rng, keep, settings=settings) as run:
+        members, left = run.cluster.of("ingester"), run.cluster.of("ingester")
+        for member in members:
+            member.signal(signal.SIGTERM)
+        while left:
+            run.wait("another ingester has stopped", lambda: any(not member.alive() for member in left))
+            gone = [member for member in members if not member.alive()]
+            check(len(gone) == 1, "%s are away at a time", [member.name for member in gone])
+            check(gone[0].process.returncode == 0, "%s:\n%s", gone[0].name, gone[0].log_tail())
+            run.wait("the ring says so", lambda: in_maintenance(run) == [gone[0].name])
+            time.sleep(3)  # as long as a slow start; others must not use it
+            check(all(member.alive() for member in members if member is not gone[0]), "a second one has stopped")
+            left.remove(gone[0])
+            gone[0].start().wait_ready()
+        run.wait("no ingester is in maintenance", lambda: in_maintenance(run) == [])
+        check(run.cluster.ring()["maintenance_overrides"] == 0, "%s", run.cluster.ring())
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
+              run.log()[-3000:])
+        print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
+
+
 def leave(run, member):
     status, body = member.operate("POST", "/ingester/prepare-shutdown")
     check(status in (200, 204), "prepare-shutdown: %d %s", status, body)
@@ -469,6 +499,7 @@ def main():
         return random.Random(arguments.seed)
 
     tally.run("rolling restart", rolling_restart, rng(), arguments.keep)
+    tally.run("restart of all ingesters at once", restart_of_all_at_once, rng(), arguments.keep)
     tally.run("scale up and down", scale_up_and_down, rng(), arguments.keep)
     if can_mount():
         tally.run("a full disk of an ingester", full_disk, rng(), arguments.keep)

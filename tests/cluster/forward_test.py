@@ -6,13 +6,16 @@
 Clients push to a node and keep a ledger (tests/lib/ledger.py). The node forwards to a target through a link that the test cuts.
 """
 
+import base64
 import contextlib
+import gzip
 import http.server
 import json
 import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -112,7 +115,7 @@ def canary_through(seed):
     rng = random.Random(seed)
     with pair() as (node, link, there):
         with Canary("http://127.0.0.1:%d" % node.port, "--for", "15s", "--lag", "20s", "--rate", "40/s",
-                    query_url="http://127.0.0.1:%d" % there.port) as canary:
+                    ask="http://127.0.0.1:%d" % there.port) as canary:
             canary.wait_started()
             for _ in range(2):
                 time.sleep(rng.uniform(1, 3))
@@ -252,6 +255,114 @@ def circle(seed):
         flamegrid.check(back == len(ledger.pushes), "%d of %d came back and were refused", back, len(ledger.pushes))
 
 
+def state_of(server, name="central"):
+    """Returns the state of a target, as GET /api/forward has it."""
+    status, body = flamegrid.Client(server.port).send("GET", "/api/forward")
+    flamegrid.check(status == 200, "%d %s", status, body)
+    return next(one for one in json.loads(body)["targets"] if one["name"] == name)
+
+
+def resend(server, *arguments):
+    done = subprocess.run([flamegrid.binary(), "forward", "resend", "central", "--url", "http://127.0.0.1:%d" % server.port, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def wait_resent(server, timeout_s=EMPTY_TIMEOUT_S):
+    wait_until("everything is resent", lambda: state_of(server).get("resend", {}).get("state") == "done", timeout_s)
+    return state_of(server)["resend"]
+
+
+def since(seed):
+    """A new target gets what was there before it, from the head and from blocks, once; an old one does not."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there, flamegrid.Server(*COMMITTING) as node:
+        there.start().wait_ready()
+        node.start().wait_ready()
+        for _ in range(2):
+            with Clients(node.port, ledger, 0.005):
+                time.sleep(1.5)
+            status, _ = node.operate("POST", "/ingester/flush", 30)
+            flamegrid.check(status == 200, "flush: %d", status)
+        with Clients(node.port, ledger, 0.005):  # these stay in the head until the resend
+            time.sleep(0.5)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.arguments = [*COMMITTING, *targets(target(there.port, since="2025-01-01"))]
+        node.start().wait_ready()
+        resent = wait_resent(node)
+        flamegrid.check(resent["sentProfiles"] == len(ledger.pushes) and not resent["incomplete"], "%s of %d", resent, len(ledger.pushes))
+        is_whole(there, ledger)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.start().wait_ready()  # the target is not new any more
+        time.sleep(1)
+        flamegrid.check(state_of(node)["resend"] == resent, "it was resent again: %s", state_of(node))
+        flamegrid.check(metric(node, "flamegrid_forward_sent_profiles_total", lane="resend") == 0, "profiles were resent")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        again = wait_resent(node)
+        flamegrid.check(again["sentProfiles"] == again["knownProfiles"] == len(ledger.pushes), "%s", again)
+        is_whole(there, ledger)
+
+
+def resend_with_kills(seed, seconds):
+    """A resend goes on where it was after kills of either side and cuts, and ends; the target has each profile once."""
+    ledger, rng = Ledger(seed), random.Random(seed + 3)
+    with pair(*COMMITTING) as (node, link, there):
+        link.set(CUT)
+        with Clients(node.port, ledger, 0.001):
+            time.sleep(4)
+        send_again(node.port, ledger)
+        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
+        status, answer = client.send("POST", "/api/forward/central/drop")
+        flamegrid.check(status == 200, "%d %s", status, answer)
+        flamegrid.check(resend(node)[0] != 0, "a resend without --from has begun")
+        flamegrid.check(resend(node, "--from", "2025-01-01", "--until", "2025-01-01")[0] != 0, "a resend of nothing has begun")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        flamegrid.check("under way" in resend(node, "--from", "now-1h")[1], "two resends at a time")
+        # First the target has profiles of which the node does not know that.
+        rounds = [(ANSWERS_HELD, node)] * 2 + [(None, None)] * round(seconds / 2)
+        for state, victim in rounds:
+            link.set(state or rng.choice([CUT, HELD, ANSWERS_HELD, SILENT]))
+            time.sleep(2.5 if state else rng.uniform(*LIFE_S))
+            victim = victim or rng.choice([node, there, None])
+            if victim is not None:
+                flamegrid.check(victim.alive(), "a server ended by itself:\n%s", victim.log_tail())
+                victim.kill()
+                victim.start().wait_ready()
+        link.set(OPEN)
+        resent = wait_resent(node)
+        flamegrid.check(resent["sentProfiles"] >= len(ledger.pushes) and not resent["incomplete"], "%s", resent)
+        flamegrid.check(resent["knownProfiles"] > 0, "nothing was sent again: %s", resent)
+        is_whole(there, ledger)
+        print("     %d profiles, %d of them twice" % (len(ledger.pushes), resent["knownProfiles"]))
+
+
+def resend_is_ended(seed):
+    """An operator ends a resend that the target does not take; a paused target is not sent to."""
+    ledger = Ledger(seed)
+    with pair() as (node, link, there):
+        with Clients(node.port, ledger, 0.01):
+            time.sleep(1)
+        wait_sent(node)
+        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
+        flamegrid.check(client.send("POST", "/api/forward/central/pause")[0] == 200, "pause")
+        status, output = resend(node, "--from", "2025-01-01")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        time.sleep(1)
+        flamegrid.check(state_of(node)["resend"]["state"] == "committing", "%s", state_of(node))
+        flamegrid.check(metric(node, "flamegrid_forward_resending") == 1, "no metric says so")
+        status, output = resend(node, "--end")
+        flamegrid.check(status == 0, "%d %s", status, output)
+        resent = wait_resent(node)
+        flamegrid.check(resent["incomplete"] and resent["sentProfiles"] == 0, "%s", resent)
+        flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+        node.start().wait_ready()
+        flamegrid.check(state_of(node)["resend"] == resent, "a restart forgets: %s", state_of(node))
+        status, body = flamegrid.Client(there.port).send("GET", "/api/forward")
+        flamegrid.check(status == 200 and json.loads(body) == {"targets": []}, "%d %s", status, body)
+
+
 class Elsewhere(http.server.BaseHTTPRequestHandler):
     """A server that has push.v1 only, as Pyroscope has, and keeps what it gets; and one that answers nonsense first."""
 
@@ -266,7 +377,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
             if self.path == "/forward.v1.ForwardService/Push" and not owner.garbage:
                 status = 404
             elif owner.requests <= owner.garbage:
-                answer = b"<html>200, but from a proxy</html>"
+                status, answer = owner.garbage_status, b"<html>from a proxy</html>"
             elif owner.requests % owner.fails_every == 1:
                 status = 503
             else:
@@ -280,9 +391,120 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Issuer(http.server.BaseHTTPRequestHandler):
+    """A token endpoint and a target in one: it takes the last token only, and counts."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        owner = self.server.owner
+        with owner.lock:
+            status, answer = owner.token(self.headers, body) if self.path == "/token" else owner.take(self.headers, body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+class TokenTarget:
+    """What Issuer serves. status: of the token endpoint; lifetime_s: of tokens."""
+
+    def __init__(self):
+        self.lock, self.status, self.lifetime_s = threading.Lock(), 200, 3600
+        self.tokens, self.refused, self.bodies = 0, 0, []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
+        self.server.owner = self
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def token(self, headers, body):
+        flamegrid.check(headers["Authorization"] == "Basic " + base64.b64encode(b"node:s3cret").decode(), "%s", headers)
+        flamegrid.check(body == b"grant_type=client_credentials&scope=push", "%s", body)
+        if self.status != 200:
+            return self.status, b'{"error": "invalid_client"}'
+        self.tokens += 1
+        return 200, json.dumps({"access_token": "token-%d" % self.tokens, "token_type": "Bearer", "expires_in": self.lifetime_s}).encode()
+
+    def take(self, headers, body):
+        if headers["Authorization"] != "Bearer token-%d" % self.tokens:
+            self.refused += 1
+            return 401, b"{}"
+        self.bodies.append(body)
+        return 200, b"{}"
+
+    def revoke(self):
+        with self.lock:
+            self.tokens += 1
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def oauth2():
+    """A token is fetched once, again before it expires, and once more when the target refuses it; a secret is nowhere."""
+    there = TokenTarget()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            secret = os.path.join(folder, "secret")
+            with open(secret, "w", encoding="ascii") as file:
+                file.write("s3cret\n")
+            keys = "{token_url: 'http://127.0.0.1:%d/token', client_id: node, client_secret_file: '%s', scopes: [push]}" % (there.port, secret)
+            with flamegrid.Server(*targets(target(there.port, protocol="push", oauth2=keys))) as node:
+                node.start().wait_ready()
+                client, sent = flamegrid.Client(node.port), 0
+
+                def push():
+                    nonlocal sent
+                    status, _ = client.send("POST", "/ingest?name=shop&from=%d" % (START_S + sent), b"main;work 3\n")
+                    flamegrid.check(status == 200, "%d", status)
+                    sent += 1
+
+                for _ in range(3):
+                    push()
+                    wait_sent(node)
+                flamegrid.check(there.tokens == 1 and there.refused == 0, "%d tokens for 3 pushes, %d refused", there.tokens, there.refused)
+                there.revoke()
+                push()
+                wait_sent(node)
+                flamegrid.check(there.tokens == 3 and there.refused == 1, "%d tokens, %d refused", there.tokens, there.refused)
+                flamegrid.check(metric(node, "flamegrid_forward_retries_total") == 0, "a token that was replaced counts as a failure")
+                there.revoke()
+                there.lifetime_s = 1
+                for _ in range(2):  # each needs a new one
+                    push()
+                    wait_sent(node)
+                    time.sleep(1.2)
+                flamegrid.check(there.tokens >= 5, "%d tokens", there.tokens)
+                with there.lock:
+                    there.status = 503
+                push()
+                wait_until("there is no token", lambda: "token of OAuth 2" in state_of(node)["error"])
+                flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "it does not wait")
+                with there.lock:
+                    there.status = 401
+                wait_until("the client is refused", lambda: state_of(node)["state"] == "denied")
+                with there.lock:
+                    there.status = 200
+                flamegrid.check(node.terminate() == 0, "%s", node.log_tail())  # a restart need not wait for the minute
+                node.start().wait_ready()
+                wait_sent(node)
+                flamegrid.check(len(there.bodies) == sent, "%d of %d came", len(there.bodies), sent)
+                _, settings = node.operate("GET", "/config")
+                for text in (node.log_tail(), settings.decode() if isinstance(settings, bytes) else settings, json.dumps(state_of(node))):
+                    flamegrid.check("s3cret" not in text and "token-" not in text, "a secret is in %.300s", text)
+    finally:
+        there.close()
+
+
 class Double:
-    def __init__(self, garbage=0, fails_every=7):
+    def __init__(self, garbage=0, fails_every=7, garbage_status=200):
         self.garbage, self.fails_every, self.requests, self.bodies = garbage, fails_every, 0, []
+        self.garbage_status = garbage_status
         self.lock = threading.Lock()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
         self.server.owner = self
@@ -306,7 +528,7 @@ def read_pushes(bodies):
             labels = [(members(label, 1)[0].decode(), members(label, 2)[0].decode()) for label in members(series, 1)]
             profiles = [members(sample, 1)[0] for sample in members(series, 2)]
             flamegrid.check(len(profiles) == 1, "%d profiles in one request", len(profiles))
-            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(profiles[0]))
+            read.setdefault(tuple(sorted(labels)), []).append(pprof.folded(gzip.decompress(profiles[0])))
     return read
 
 
@@ -335,19 +557,68 @@ def other_server():
         double.close()
 
 
-def nonsense():
-    """A target that answers 200 with something else than an answer has stored nothing."""
-    double = Double(garbage=3)
+def resend_elsewhere():
+    """A resend to a server without forward.v1 has each profile of the past as it was sent: stacks, types, labels."""
+    double = Double()
+    try:
+        with flamegrid.Server() as node:
+            node.start().wait_ready()
+            client = flamegrid.Client(node.port)
+            sent = {}
+            for pod in range(20):
+                stacks = {("main", "shared", "f%d" % pod): (1 + pod, 10 * (pod + 1)), ("main", "g"): (2, 20)}
+                body = pprof.make(stacks, START_S * 10**9 + pod)
+                status, answer = client.send("POST", "/ingest?name=shop%%7Bpod%%3D%d%%7D&format=pprof" % pod, body)
+                flamegrid.check(status == 200, "%d %s", status, answer)
+                sent[str(pod)] = pprof.folded(body)
+            flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
+            rules = "[{target_label: site, replacement: berlin}]"
+            node.arguments = targets(target(double.port, since="2025-01-01", selector="'{pod!=\"3\"}'", relabel=rules))
+            node.start().wait_ready()
+            resent = wait_resent(node)
+            got = read_pushes(double.bodies)
+            flamegrid.check(len(got) == resent["sentProfiles"] == len(sent) - 1, "%d series, %s", len(got), resent)
+            flamegrid.check(resent["filteredProfiles"] == 1, "%s", resent)
+            for labels, profiles in got.items():
+                flamegrid.check(profiles[0] == sent[dict(labels)["pod"]], "%s: %s", labels, profiles)
+                flamegrid.check(dict(labels)["site"] == "berlin", "%s", labels)
+    finally:
+        double.close()
+
+
+def nonsense(status):
+    """A target that answers with something else than an answer, or a refusal of its own, has decided nothing."""
+    double = Double(garbage=3, garbage_status=status)
     try:
         with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
             node.start().wait_ready()
-            status, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
-            flamegrid.check(status == 200, "%d", status)
+            pushed, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
+            flamegrid.check(pushed == 200, "%d", pushed)
             wait_until("it is tried again", lambda: double.requests >= 3)
             flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "the profile does not wait any more")
             flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
     finally:
         double.close()
+
+
+def missing_file(seed):
+    """A password that cannot be read is this server's trouble, and told as that; the file heals it."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as there:
+        there.start().wait_ready()
+        path = os.path.join(there.folder, "password")
+        with flamegrid.Server(*targets(target(there.port, username="me", password_file=path))) as node:
+            node.start().wait_ready()
+            with Clients(node.port, ledger, 0.05):
+                time.sleep(1)
+            wait_until("it is told", lambda: metric(node, "flamegrid_forward_unread") == 1)
+            flamegrid.check(state_of(node)["state"] == "retrying" and path in state_of(node)["error"], "%s", state_of(node))
+            flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") == 0, "the target is blamed")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("secret\n")
+            wait_sent(node)
+            flamegrid.check(metric(node, "flamegrid_forward_unread") == 0, "it is still told")
+        is_whole(there, ledger)
 
 
 def wrong_token(seed):
@@ -395,7 +666,14 @@ def main():
     tally.run("forward: selector, rules, sample types, tenant", selection)
     tally.run("forward: two servers in a circle", circle, seed)
     tally.run("forward: a server without forward.v1", other_server)
-    tally.run("forward: 200 with nonsense", nonsense)
+    tally.run("forward: a new target gets the past", since, seed)
+    tally.run("forward: a resend, kills and cuts", resend_with_kills, seed, arguments.seconds)
+    tally.run("forward: a resend is ended", resend_is_ended, seed)
+    tally.run("forward: a resend to a server without forward.v1", resend_elsewhere)
+    tally.run("forward: 200 with nonsense", nonsense, 200)
+    tally.run("forward: 400 of a proxy", nonsense, 400)
+    tally.run("forward: a file of the settings that is missing", missing_file, seed)
+    tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)
     tally.finish()
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
@@ -104,6 +105,53 @@ def case_agents_grafana_and_cli_use_one_url():
         run.of("querier")[0].start().wait_ready()
         check(flames(client, "late") == 70000000, "a querier that is back is asked, as no other is there")
         distributor.terminate()
+
+
+def settings_of(client, member=""):
+    status, body = client.send("GET", "/api/settings?" + urllib.parse.urlencode({"member": member}))[:2]
+    check(status == 200, "settings of %s: %d %s", member or "the querier", status, body)
+    return json.loads(body)
+
+
+def wait_until(what, condition):
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        check(time.monotonic() < deadline, "not within %d s: %s", TIMEOUT_S, what)
+        time.sleep(0.05)
+
+
+def members_of(client, *roles):
+    return {one["name"]: one for one in settings_of(client)["members"] if one["role"] in roles}
+
+
+def case_members_without_calls_show_their_settings():
+    with cluster.Cluster(ingesters=1, distributors=2, queriers=2, compactors=1) as run:
+        for member in run.of("distributor", "compactor"):
+            member.arguments += ["--bucket.s3.secret_key", "hush-hush"]
+        client = flamegrid.Client(start(run).port, TIMEOUT_S)
+        roles = ("distributor", "querier", "compactor")
+        wait_until("five members say that they are there", lambda: len(members_of(client, *roles)) == 5)
+        members = members_of(client, *roles)
+        for one in run.of("distributor"):
+            name, = [name for name in members if name.startswith("distributor/") and name.endswith("_%d" % one.port)]
+            said = settings_of(client, name)
+            check(said["program"] == "flamegrid-distributor" and said["startedMs"] == members[name]["startedMs"], "%s", said)
+            values = {setting["name"]: setting["value"] for setting in said["settings"]}
+            check(values["listen"].endswith(":%d" % one.port), "%s", values["listen"])
+            check(values["bucket.s3.secret_key"] == "***" and "hush" not in json.dumps(said), "a secret is told")
+        compactor, = [name for name in members if name.startswith("compactor/")]
+        check(settings_of(client, compactor)["version"] == members[compactor]["version"] != "", "%s", members)
+        for wrong, code in (("nobody/x", 404), ("distributor/", 400), ("a/b/c", 400)):
+            status, body = client.send("GET", "/api/settings?" + urllib.parse.urlencode({"member": wrong}))[:2]
+            check(status == code, "%s: %d %s", wrong, status, body)
+        # One that ends in order is gone, one that comes back has another start.
+        run.of("compactor")[0].terminate()
+        check(not members_of(client, "compactor"), "a compactor that has ended is listed")
+        distributor = run.of("distributor")[1]
+        distributor.kill()
+        distributor.start().wait_ready()
+        name, = [name for name in members if name.endswith("_%d" % distributor.port)]
+        wait_until("the new start is listed", lambda: members_of(client, "distributor")[name]["startedMs"] > members[name]["startedMs"])
 
 
 def case_tenants_see_their_own():

@@ -44,7 +44,7 @@ class Run:
                 self.birds.append(canary.Canary(
                     "http://127.0.0.1:%d" % self.cluster.push.port, "--rate", "%d/s" % (PUSHES / len(options)), "--reads",
                     "%d/s" % (READS / len(options)), "--services", "3", "--settle", "60s", *of_tenant,
-                    query_url="http://127.0.0.1:%d" % self.cluster.query.port))
+                    ask="http://127.0.0.1:%d" % self.cluster.query.port))
             for bird in self.birds:
                 bird.wait_started()
             self.progress("the start")

@@ -6,6 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_adhoc_name adhoc;
     struct fg_query_counts_name counts;
+    struct fg_presence_name presence;
     struct fg_usage_name usage;
     struct fg_name name;
 
@@ -18,5 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fg_assert(size < FG_NAME_MAX_BYTES && strlen(usage.tenant) <= FG_TENANT_MAX_BYTES);
     if (fg_name_parse_query_counts(fg_bytes(data, size), &counts))
         fg_assert(size < FG_NAME_MAX_BYTES);
+    if (fg_name_parse_presence(fg_bytes(data, size), &presence))
+        fg_assert(size < FG_NAME_PRESENCE_MAX_BYTES && presence.started_ms >= 0);
     return 0;
 }

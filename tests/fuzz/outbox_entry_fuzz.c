@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fg_slice in = fg_bytes(data, size), reason, rest;
     struct ing_outbox_entry entry;
     struct ing_outbox_meta meta;
+    struct ing_resend resend;
     int64_t died_wall_ns;
     struct fg_buf out;
     uint16_t target;
@@ -27,6 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (ing_outbox_get_meta(in, &meta)) {
         ing_outbox_put_meta(&out, &meta);
+        assert_same(in, &out);
+    }
+    if (ing_outbox_get_resend(in, &resend)) {
+        fg_assert(resend.from_ns <= resend.until_ns);
+        ing_outbox_put_resend(&out, &resend);
         assert_same(in, &out);
     }
     if (ing_outbox_get_key(in, &target, &seq)) {

@@ -11,6 +11,8 @@
 /* Does everything within send: where a request has no home, done() is called before it returns, so
  * that a run on one thread is the same every time. */
 struct fg_bucket *fg_bucket_memory(void);
+/* Objects that are written from now on have the times of this clock, and not of the real one. */
+void fg_bucket_memory_tell_time(struct fg_bucket *bucket, struct fg_clock *clock);
 
 /*
  * Passes on to `inner` (borrowed), failing as told; seeded, so that a run can be had again. Each

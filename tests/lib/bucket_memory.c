@@ -20,6 +20,7 @@ struct memory_bucket {
     struct memory_object *objects; /* by name */
     size_t n, cap;
     uint64_t versions; /* etags given so far */
+    struct fg_clock *clock;
 };
 
 static struct memory_bucket *memory_of(struct fg_bucket *bucket)
@@ -89,7 +90,7 @@ static void get(struct memory_bucket *memory, struct fg_bucket_request *request)
     const struct memory_object *object = find(memory, request->name);
     struct fg_slice content;
 
-    request->answered_wall_ns = fg_wall_ns(fg_clock_real());
+    request->answered_wall_ns = fg_wall_ns(memory->clock);
     if (!fg_bucket_may(request, object == NULL ? NULL : &object->etag))
         return;
     content = fg_buf_slice(&object->content);
@@ -148,7 +149,7 @@ static void put(struct memory_bucket *memory, struct fg_bucket_request *request,
     fg_buf_done(&object->content);
     object->content = *content;
     fg_buf_init(content, 0);
-    object->modified_wall_ns = fg_wall_ns(fg_clock_real());
+    object->modified_wall_ns = fg_wall_ns(memory->clock);
     (void)snprintf(object->etag.text, sizeof object->etag.text, "%llu",
                    (unsigned long long)++memory->versions);
     describe(request, object);
@@ -258,6 +259,12 @@ struct fg_bucket *fg_bucket_memory(void)
     struct memory_bucket *memory = fg_new(struct memory_bucket);
 
     memory->bucket.ops = &ops;
+    memory->clock = fg_clock_real();
     (void)pthread_mutex_init(&memory->lock, NULL);
     return &memory->bucket;
+}
+
+void fg_bucket_memory_tell_time(struct fg_bucket *bucket, struct fg_clock *clock)
+{
+    memory_of(bucket)->clock = clock;
 }

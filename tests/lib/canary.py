@@ -14,14 +14,14 @@ STOP_TIMEOUT_S = 180  # it waits for answers, settles what it sent, and asks for
 class Canary:
     """One process. Use as a context, at whose end it is stopped. Its output goes to the file log_path."""
 
-    def __init__(self, url, *arguments, query_url=None):
+    def __init__(self, through, *arguments, ask=None):
         self.port = flamegrid.free_port()
         handle, self.log_path = tempfile.mkstemp(prefix="flamegrid-canary.")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("FLAMEGRID_", "FG_"))}
         environment["NO_PROXY"] = "127.0.0.1"
         with os.fdopen(handle, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [flamegrid.binary(), "canary", "--url", url, "--query-url", query_url or url,
+                [flamegrid.binary(), "canary", "--through", through, "--ask", ask or through,
                  "--listen", "127.0.0.1:%d" % self.port, *arguments],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=environment, text=True)
 

@@ -19,11 +19,12 @@ import link
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 120  # of a member that leaves: it commits all it has
 
+# Tests stop ingesters for good one after the other, so each stop but the first waits for the maintenance of others.
 # Profiles are in segments and blocks within seconds, so a test of one minute covers the whole life of a profile.
 QUICK = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s",
                  "--ingester.segments.linger", "0s", "--ingester.segments.evict_after", "5s",
-                 "--ingester.segments.poll", "1s", "--ring.poll", "500ms"],
+                 "--ingester.segments.poll", "1s", "--ring.poll", "500ms", "--ring.maintenance_wait", "2s"],
     "distributor": ["--ring.poll", "500ms"],
     "querier": ["--ring.poll", "500ms"],
     "compactor": [],

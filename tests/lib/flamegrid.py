@@ -100,6 +100,8 @@ def metrics_of(port, timeout=60):
 class Server:
     """One process. Use as a context, at whose end the process is stopped and its folder removed."""
 
+    command = "server"
+
     def __init__(self, *arguments, data=None):
         self.folder = tempfile.mkdtemp(prefix="flamegrid-test.")
         self.data = data or os.path.join(self.folder, "data")
@@ -122,7 +124,7 @@ class Server:
         environment.update(self.environment)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [binary(), "server", "--listen", "127.0.0.1:%d" % self.port,
+                [binary(), self.command, "--listen", "127.0.0.1:%d" % self.port,
                  "--admin_listen", "127.0.0.1:%d" % self.admin_port, "--data", self.data, *self.arguments],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
         return self
@@ -181,6 +183,12 @@ class Server:
                 return log.read()[-n_bytes:].decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+class Agent(Server):
+    """A server that only forwards: `flamegrid agent`, which needs a target among the arguments."""
+
+    command = "agent"
 
 
 class Client:

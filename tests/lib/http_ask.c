@@ -17,12 +17,9 @@ static int dial(unsigned port)
     return fd;
 }
 
-unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body,
-                        struct fg_buf *answer)
+int http_ask_send(unsigned port, const char *request, struct fg_slice body)
 {
     struct fg_buf out;
-    char part[4096];
-    ssize_t n;
     int fd = dial(port);
 
     fg_buf_init(&out, (size_t)1 << 20);
@@ -33,6 +30,14 @@ unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body
     fg_buf_put(&out, body);
     fg_assert(send(fd, out.ptr, out.len, MSG_NOSIGNAL) == (ssize_t)out.len);
     fg_buf_done(&out);
+    return fd;
+}
+
+unsigned http_ask_receive(int fd, struct fg_buf *answer)
+{
+    char part[4096];
+    ssize_t n;
+
     fg_buf_clear(answer);
     while ((n = recv(fd, part, sizeof part, 0)) > 0)
         fg_buf_append(answer, part, (size_t)n);
@@ -40,6 +45,12 @@ unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body
     fg_buf_putc(answer, '\0');
     fg_assert(answer->len > 12);
     return (unsigned)strtoul((const char *)answer->ptr + 9, NULL, 10);
+}
+
+unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body,
+                        struct fg_buf *answer)
+{
+    return http_ask_receive(http_ask_send(port, request, body), answer);
 }
 
 unsigned http_ask(unsigned port, const char *request, const char *body, struct fg_buf *answer)

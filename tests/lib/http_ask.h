@@ -15,6 +15,11 @@ unsigned http_ask(unsigned port, const char *request, const char *body, struct f
 unsigned http_ask_bytes(unsigned port, const char *request, struct fg_slice body,
                         struct fg_buf *answer);
 
+/* Sends the same request, and returns the connection: its answer is there for
+ * http_ask_receive(), which closes it. */
+int http_ask_send(unsigned port, const char *request, struct fg_slice body);
+unsigned http_ask_receive(int fd, struct fg_buf *answer);
+
 const char *http_ask_body(const struct fg_buf *answer);
 
 /* Does the head have this text? */

@@ -29,8 +29,8 @@ LIBRARY = (0x7F0000000000, 0x7F0000200000, 0x1000, "/usr/lib/libc.so.6", "abcdef
 
 def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds")), labelled=(), has_functions=False):
     """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}; labelled: (stack, values, {name: value})
-    of more samples. A frame is a name, or a number: an address in LIBRARY, or in no mapping if it is outside of
-    LIBRARY. has_functions: the field of the mapping."""
+    of more samples. A frame is a name, a name with its file and line, or a number: an address in LIBRARY, or in no mapping
+    if it is outside of LIBRARY. has_functions: the field of the mapping."""
     strings = {"": 0}
     functions = {}
     out = bytearray()
@@ -56,8 +56,9 @@ def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanosecon
             mapping = number(2, 1) if start <= name < limit else b""
             out += message(4, number(1, id_) + mapping + number(3, name))
             continue
-        out += message(4, number(1, id_) + message(4, number(1, id_)))
-        out += message(5, number(1, id_) + number(2, string(name)))
+        name, file, line = name if isinstance(name, tuple) else (name, "", 0)
+        out += message(4, number(1, id_) + message(4, number(1, id_) + number(2, line)))
+        out += message(5, number(1, id_) + number(2, string(name)) + number(4, string(file)))
     out += value_type(11, "cpu", "nanoseconds")
     for text in strings:  # insertion order is index order
         out += message(6, text.encode())

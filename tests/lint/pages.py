@@ -4,7 +4,7 @@
 tests/lint/pages.py BUILD [--write]
 
 BUILD is the folder of the programs. Headings and the text under them are ours; each table that a program prints is the
-program's. --write brings the tables up to date, and adds sections of metrics that the page lacks. Without it, prints the
+program's; names that rules for Prometheus use are bold. --write brings the tables up to date, and adds sections of metrics that the page lacks. Without it, prints the
 differences. Names of metrics have to follow the rule of common/runtime/metrics.h, each table has to be one of FG_METRICS_TABLE(), and
 Markdown pages may name no metric that there is not. Exits with 1 if something is wrong.
 """
@@ -18,6 +18,7 @@ import sys
 SERVICES = ("distributor", "ingester", "querier", "compactor")
 SETTINGS = "deploy/settings.md"
 METRICS = "deploy/operations/metrics.md"
+RULES = ("deploy/prometheus/rules.yaml", "deploy/prometheus/alerts.yaml")
 # Sections that `flamegrid server --docs` does not print, and the service that does.
 BETWEEN = {"rpc": "ingester", "ring": "ingester", "ingester.repair": "ingester", "querier.ingesters": "querier",
            "querier.share": "querier", "query_proxy": "distributor"}
@@ -25,6 +26,7 @@ BETWEEN = {"rpc": "ingester", "ring": "ingester", "ingester.repair": "ingester",
 TABLE = re.compile(r"^\|.*\n(?:\|.*\n)*", re.M)
 SECTION = re.compile(r"^#+ .*\n(?:(?!#+ ).*\n?)*", re.M)
 METRIC = re.compile(r"^\| `(\w+)` \| (\w+) \|.*$", re.M)
+RULE_NAME = re.compile(r"\b((?:flamegrid|pyroscope|process)_[a-z0-9_]+)\b(?!:)")
 MENTION = re.compile(r"\b(flamegrid_[a-z0-9_]*[a-z0-9])(?![\w*…])")
 # Names that begin like those of metrics: labels, keys of documents, units of systemd.
 OTHER_NAMES = {"flamegrid_overflow", "flamegrid_scopes", "flamegrid_device_client_id"}
@@ -108,8 +110,8 @@ def metrics_tables(programs, alerts):
 
 def bad_names(types):
     for name, kind in types.items():
-        if not name.startswith(("flamegrid_", "pyroscope_")):
-            yield "%s: begins neither with flamegrid_ nor, for a metric that Pyroscope has, with pyroscope_" % name
+        if not name.startswith(("flamegrid_", "pyroscope_", "process_")):
+            yield "%s: begins neither with flamegrid_ nor with pyroscope_ or process_, for a metric that others have" % name
         if (kind == "counter") != name.endswith("_total"):
             yield "%s: _total is the end of a counter and of nothing else; this is a %s" % (name, kind)
         if kind == "histogram" and not name.endswith("_seconds"):
@@ -160,6 +162,13 @@ def without_others(page, tables, ours):
     return [title for title in sections(page) if title not in tables and title not in ours]
 
 
+def rule_names():
+    """Metrics that rules and alerts for Prometheus use."""
+    for path in RULES:
+        with open(path, encoding="utf-8") as file:
+            yield from RULE_NAME.findall(file.read())
+
+
 def main():
     build, write = sys.argv[1], "--write" in sys.argv[2:]
     programs = Programs(build)
@@ -171,10 +180,10 @@ def main():
     complaints = ["%s: no program has the section %s" % (SETTINGS, title) for title in without_others(page, tables, ())]
     with open(METRICS, encoding="utf-8") as file:
         page = file.read()
-    alerts = set(MENTION.findall(sections(page).get("Worth an alert", "")))
+    alerts = {re.sub("_(?:bucket|sum|count)$", "", name) for name in rule_names()}
     tables, types = metrics_tables(programs, alerts)
     wrong |= compare(METRICS, with_tables(page, tables), write)
-    complaints += ["%s: no program has the section %s" % (METRICS, title) for title in without_others(page, tables, ("Worth an alert",))]
+    complaints += ["%s: no program has the section %s" % (METRICS, title) for title in without_others(page, tables, ())]
     complaints += [*bad_names(types), *unlisted_tables(), *unknown_names(types)]
     for complaint in complaints:
         print(complaint)

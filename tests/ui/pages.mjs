@@ -102,6 +102,9 @@ const cases = {
     await page.getByRole("tab", { name: "curl" }).focus();
     await page.keyboard.press("ArrowRight");
     assert.ok((await page.getByRole("tabpanel").textContent()).includes(`ServerAddress:   "${url}"`));
+    await page.getByRole("tab", { name: "Java" }).click();
+    await page.goto(page.url());
+    await page.getByRole("tab", { name: "Java", selected: true }).waitFor();
     assert.equal((await page.request.post(`${url}/ingest?name=demo.cpu&from=now-10s&until=now`, { data: "main;work 30\n" })).status(), 200);
     await page.getByRole("link", { name: "demo", exact: true }).waitFor();
   },
@@ -154,6 +157,34 @@ const cases = {
     );
   },
 
+  /* What a row of the table offers without a right button, and by keys; and the time before is a click away. */
+  async rows(page) {
+    await explore(page, { view: "table" });
+    const row = card(page).getByRole("row", { name: /^hash/ });
+    await row.hover();
+    await row.getByRole("button", { name: "Actions for hash" }).click();
+    await page.getByRole("menuitem", { name: "Sandwich: callers and callees" }).click();
+    await page.getByRole("application", { name: /^Callers/ }).waitFor();
+    assert.deepEqual([shown(page).view, shown(page).fn, shown(page).q], ["sandwich", "hash", undefined]);
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "sort", exact: true }).focus();
+    await page.keyboard.press("s");
+    await page.waitForURL((to) => to.searchParams.get("fn") === "sort");
+    await page.keyboard.press("1");
+    await card(page).getByRole("button", { name: "work", exact: true }).focus();
+    await page.keyboard.press("o");
+    await page.getByRole("dialog", { name: "Source and lines" }).getByText("work", { exact: true }).waitFor();
+    const until = Math.round(Date.now() / 1000) * 1000;
+    await explore(page, { from: String(until - 1800e3), until: String(until) });
+    await page.getByRole("link", { name: "Compare with the previous 30 min" }).click();
+    await page.waitForURL(/\/diff\?/);
+    const { leftFrom, leftUntil, rightFrom, rightUntil, leftQuery } = shown(page);
+    assert.deepEqual([leftFrom, leftUntil, rightFrom, rightUntil].map(Number), [3600e3, 1800e3, 1800e3, 0].map((ago) => until - ago));
+    assert.equal(leftQuery, SHOP);
+    await page.getByRole("region", { name: "Baseline", exact: true }).waitFor();
+    page.refused = undefined; // an answer of the page before may be cut off
+  },
+
   /* Zoom, search and menu by mouse and by keys; the address follows, and gives the same again. */
   async "flame graph"(page) {
     await explore(page);
@@ -192,6 +223,75 @@ const cases = {
     await page.getByRole("navigation", { name: "Zoom" }).getByRole("button", { name: "hash" }).waitFor();
   },
 
+  /* A bar without its siblings, and only stacks with a function: by the menu and by keys; the table follows. */
+  async "parts of a flame graph"(page) {
+    const zoom = page.getByRole("navigation", { name: "Zoom" });
+    const hasFrames = (count) => page.waitForFunction((text) => document.querySelector(".fg-flame")?.ariaLabel.includes(text), `, ${count} frames`);
+    await explore(page);
+    await hasFrames(6); // total, main, idle, work, hash, sort
+    await flame(page).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "c"]) await page.keyboard.press(key); // work, which has idle at its side
+    await page.waitForURL(/alone=/);
+    await page.goto(page.url());
+    await settled(page);
+    await flame(page).focus();
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+    await page.locator(".fg-flame-live").getByText("… 1 sibling, level 3, total 1.12 s, 4.76%").waitFor();
+    await isAccessible(page, "collapsed siblings");
+    await page.keyboard.press("m");
+    await page.getByRole("menuitem", { name: "Show all siblings" }).click();
+    await page.waitForURL((to) => !to.searchParams.has("alone"));
+
+    await page.goto(at("/", { query: SHOP, having: "sort" }));
+    await settled(page);
+    await hasFrames(4);
+    assert.deepEqual(await table(page), [
+      ["sort", "100%", "100%"],
+      ["main", "0%", "100%"],
+      ["work", "0%", "100%"],
+    ]);
+    assert.ok((await zoom.textContent()).includes("100% of total"), await zoom.textContent());
+    await isAccessible(page, "a filter of stacks");
+    await page.getByRole("button", { name: "Remove the filter sort" }).click();
+    await hasFrames(6);
+    await card(page).getByRole("button", { name: "hash", exact: true }).click({ button: "right" });
+    await page.getByRole("menuitemcheckbox", { name: /^Use as filter/ }).click();
+    await hasFrames(4);
+    assert.equal(shown(page).having, "hash");
+    /* Where it is embedded, it is the same. */
+    await page.goto(at("/embed", { query: SHOP, having: "hash" }));
+    await hasFrames(4);
+  },
+
+  /* Lines of a function with what they cost, and links to where the labels of its profiles say that the source is. */
+  async "source of a function"(page) {
+    const dialog = page.getByRole("dialog", { name: "Source and lines" });
+    await page.goto(at("/", { query: `${CPU}{service_name="linked"}`, view: "table", source: "work" }));
+    const link = dialog.getByRole("link", { name: "api/get.go:12" });
+    await link.waitFor();
+    assert.equal(await link.getAttribute("href"), "https://github.com/acme/shop/blob/3f2a/services/api/get.go#L12");
+    assert.deepEqual([await link.getAttribute("target"), await link.getAttribute("rel")], ["_blank", "noopener noreferrer"]);
+    const rows = await dialog.locator("tbody tr").allTextContents();
+    assert.deepEqual(
+      rows.map((row) => row.replace(/\s/g, " ")), // between a number and its unit is a space of its own kind
+      ["api/get.go:1270 ms90 ms90.00%", "api/get.go:1410 ms10 ms10.00%"],
+    );
+    await isAccessible(page, "source of a function");
+    await picture(page, "source");
+    await page.keyboard.press("Escape");
+    await page.waitForURL((to) => !to.searchParams.has("source"));
+    await page.getByRole("button", { name: "work", exact: true }).click({ button: "right" });
+    await page.getByRole("menuitem", { name: "Source and lines" }).click();
+    await link.waitFor();
+    /* A label that is no address of the web is none, and a service without labels says what is missing. */
+    await page.goto(at("/", { query: `${CPU}{service_name="hostile"}`, source: "work" }));
+    await dialog.getByText("api/get.go:12").waitFor();
+    await dialog.getByText(/^No file of this function is in/).waitFor();
+    assert.equal(await dialog.getByRole("link").count(), 0);
+    await page.goto(at("/", { query: SHOP, source: "hash" }));
+    await dialog.getByText(/label service_repository/).waitFor();
+  },
+
   /* Each state from its address alone, and a look at it changes no address. */
   async states(page) {
     const until = Date.now();
@@ -208,6 +308,9 @@ const cases = {
       [{ color: "function" }, () => page.getByRole("button", { name: "Colours: Function" })],
       [{ group: "package" }, () => page.getByRole("button", { name: "Group •" })],
       [{ only: "main" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ having: "sort" }, () => page.getByRole("navigation", { name: "Zoom" }).getByText("only stacks with sort")],
+      [{ alone: "main\x1fwork\x1fhash\x1f00000000" }, () => page.getByRole("button", { name: "Group •" })],
+      [{ source: "hash" }, () => page.getByRole("dialog", { name: "Source and lines" }).getByText("hash", { exact: true })],
       [{ show: "all" }, () => summary(page).getByText("functions")],
       [{ group: "recursion", min: "0.01" }, () => flame(page)],
       [{ site: "main\x1fwork" }, () => page.getByRole("button", { name: "only through work" })],
@@ -236,6 +339,46 @@ const cases = {
     const { from, until: end } = shown(page);
     assert.ok(Number(from) < until && Number(end) <= Date.now(), `${from} ${end}`);
     page.refused = undefined; // an answer of the address before may be cut off
+  },
+
+  /* What is unfolded, ticked, or longer than its first rows is in the address of its page. */
+  async unfolded(page) {
+    await page.goto(at("/status"));
+    const limit = page.getByRole("row", { name: /^limits\.max_query_length / });
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor();
+    await page.waitForURL(/open=limits/);
+    await page.goto(page.url());
+    await limit.waitFor();
+    await page.getByText("Limits", { exact: true }).click();
+    await limit.waitFor({ state: "hidden" });
+    await page.waitForURL((to) => !to.searchParams.has("open"));
+
+    await page.goto(at("/labels", { query: SHOP, by: "pod" }));
+    await page.getByRole("button", { name: "The server's own labels, too" }).click();
+    const own = page.getByRole("table", { name: "Labels by number of values" }).getByText("__profile_type__");
+    await own.waitFor();
+    await page.goto(page.url());
+    await own.waitFor();
+
+    const ids = [];
+    for (const name of ["one.folded", "two.folded"]) {
+      const made = await page.request.post(at("/api/adhoc", { name }), { data: "main;work 3\n" });
+      assert.equal(made.status(), 200);
+      ids.push((await made.json()).id);
+    }
+    await page.goto(at("/adhoc", { ticked: ids.join(",") }));
+    await page.getByRole("button", { name: "Compare the two ticked" }).click();
+    await page.waitForURL((to) => to.searchParams.get("id") === ids[0] && to.searchParams.get("other") === ids[1]);
+
+    /* Where a picture is embedded its zoom is in the address, and so in that of the way back. */
+    await page.goto(at("/embed", { query: SHOP }));
+    const picture = page.getByRole("application");
+    await picture.focus();
+    for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+    await page.waitForURL(/focus=main/);
+    const back = await page.getByRole("link", { name: "Open in flamegrid" }).getAttribute("href");
+    assert.ok(back.includes("focus=main"), back);
   },
 
   /* What answers are worth is said: sums that do not fit, bars that are not exact, and members that did not answer. */
@@ -818,11 +961,21 @@ const cases = {
     }
     await settings.getByRole("button", { name: "Settings of: This program" }).click();
     await page.getByRole("menuitemcheckbox", { name: /^ingester-1/ }).click();
-    await settings.getByText("of flamegrid-ingester;").waitFor();
+    await settings.getByText("of flamegrid-ingester").waitFor();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
     assert.equal(shown(page).member, "ingester-1");
     await page.reload();
     await page.getByRole("row", { name: /^ring\.name ingester-1/ }).waitFor();
+    /* Those that nobody can call say in the bucket that they are there. */
+    const members = page.getByRole("region", { name: "Members" });
+    for (const role of ["distributor", "querier", "compactor"]) {
+      await members.getByRole("row", { name: new RegExp(` ${role} .* seen `) }).getByRole("button").click();
+      await settings.getByText(`of flamegrid-${role}`).waitFor();
+      assert.ok(shown(page).member.startsWith(`${role}/`), shown(page).member);
+    }
+    await page.getByRole("row", { name: /^compactor\.interval / }).waitFor();
+    assert.equal(await members.getByText("versions run").count(), 0);
+    await isAccessible(page, "members of a cluster");
     await picture(page, "settings-of-a-cluster");
     const unknown = await page.request.get(at("/api/settings", { member: "nobody" }));
     assert.equal(unknown.status(), 404, await unknown.text());
@@ -948,6 +1101,29 @@ const cases = {
     await card.getByRole("button", { name: "Resume eu/west" }).click();
     await card.getByRole("button", { name: "Pause eu/west" }).waitFor();
     assert.equal((await cells("central"))[6], "0");
+    /* Dropping is asked once more: an address alone changes nothing. */
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    const drop = page.getByRole("dialog", { name: "Drop what is pending for eu/west?" });
+    await drop.getByText(/^1 profile of /).waitFor();
+    await isAccessible(page, "dropping what is pending");
+    await page.goto(page.url());
+    await drop.getByRole("button", { name: "Cancel" }).click();
+    assert.equal((await ask(page, "/api/forward", {})).targets[1].pendingProfiles, 1);
+    await card.getByRole("button", { name: "Drop what is pending for eu/west" }).click();
+    await drop.getByRole("button", { name: "Drop", exact: true }).click();
+    await page.getByText("1 profile will not be sent to eu/west").waitFor();
+    await card.getByRole("row", { name: /^eu\/west .* 0 0 B / }).waitFor();
+    /* What a target refuses for good is listed with its reason. */
+    await card.getByRole("button", { name: "1 refused by strict" }).click();
+    const dead = page.getByRole("dialog", { name: "Refused by strict" });
+    const row = dead.getByRole("row", { name: /status 400: no profiles of that kind, please/ });
+    await row.getByText('service_name="shop"').waitFor();
+    await isAccessible(page, "refused profiles");
+    await picture(page, "forwarding-refused");
+    await page.reload();
+    await row.waitFor();
+    await page.keyboard.press("Escape");
+    await page.waitForURL((to) => !to.searchParams.has("form"));
   },
 
   async targets(page) {

@@ -9,6 +9,7 @@ Pictures of the pages are in build/ui/pictures afterwards.
 
 import filecmp
 import gzip
+import http.server
 import json
 import os
 import random
@@ -40,7 +41,9 @@ FIXED_S = 1768478400  # 2026-01-15 12:00, as pictures.mjs has it
 SAMPLE_NS = 10_000_000
 EVIL = '<img src=x onerror="hurt=1">'
 TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_name: nobody}}]"]
-FORWARD = ["--forward.targets", "[{name: central, url: 'http://127.0.0.1:9'}, {name: eu/west, url: 'http://127.0.0.1:9'}]"]
+STRICT = flamegrid.free_port()  # of a target that refuses everything
+FORWARD = ["--forward.targets", "[{name: central, url: 'http://127.0.0.1:9'}, {name: eu/west, url: 'http://127.0.0.1:9'}, "
+           "{name: strict, url: 'http://127.0.0.1:%d'}]" % STRICT]
 NODE = (20, 19)  # what the build needs (querier/ui/package.json)
 
 
@@ -138,6 +141,49 @@ def fill(server):
                               {("main", EVIL, EVIL + "2"): (7, 70_000_000)}, (("samples", "count"), ("cpu", "nanoseconds")))
     status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [series]}), {"Content-Type": "application/json"})
     flamegrid.check(status == 200, "push: %d %s", status, body)
+    fill_linked(server)
+
+
+class Strict(http.server.BaseHTTPRequestHandler):
+    """A target of forwarding that refuses each profile for good."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = b"no profiles of that kind, please"
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+def fill_forwarding(server):
+    """A profile that waits for two targets, and that a third one refuses."""
+    threading.Thread(target=http.server.ThreadingHTTPServer(("127.0.0.1", STRICT), Strict).serve_forever, daemon=True).start()
+    client = flamegrid.Client(server.port)
+    push(client, "shop.cpu", b"main;work 30\n", int(time.time()) - MINUTE_S)
+    while json.loads(client.send("GET", "/api/forward")[1])["targets"][2]["deadProfiles"] == 0:
+        time.sleep(0.1)
+
+
+def fill_linked(server):
+    """Two services whose profiles have lines, and say where their source is."""
+    client = flamegrid.Client(server.port)
+    at_s = int(time.time()) - 10 * MINUTE_S
+    main, stacks = ("main", "api/main.go", 3), {}
+    stacks[main, ("work", "api/get.go", 12)] = (7, 70_000_000)
+    stacks[main, ("work", "api/get.go", 12), ("sort", "api/get.go", 40)] = (2, 20_000_000)
+    stacks[main, ("work", "api/get.go", 14)] = (1, 10_000_000)
+    for service, repository in (("linked", "https://github.com/acme/shop.git"), ("hostile", "javascript://github.com/acme/alert")):
+        labels = {"__name__": "process_cpu", "service_name": service, "service_repository": repository, "service_git_ref": "3f2a",
+                  "service_root_path": "services"}
+        one = exporting.series(labels, at_s * 10**9, stacks, (("samples", "count"), ("cpu", "nanoseconds")))
+        status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [one]}), {"Content-Type": "application/json"})
+        flamegrid.check(status == 200, "push: %d %s", status, body)
 
 
 def fill_rollout(server, change_s=None):
@@ -177,11 +223,10 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "rollout": ([], fill_rollout, "comparing.mjs",
                 ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "flame graph by hand", "compare",
                  "labels", "spans", "comparison looks"]),
-    "forwarding": (FORWARD, lambda server: push(flamegrid.Client(server.port), "shop.cpu", b"main;work 30\n", int(time.time()) - MINUTE_S),
-                   "pages.mjs", ["forwarding"]),
+    "forwarding": (FORWARD, fill_forwarding, "pages.mjs", ["forwarding"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
-             ["services", "table", "flame graph", "states", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
+             ["services", "table", "rows", "flame graph", "parts of a flame graph", "source of a function", "states", "unfolded", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
               "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 
@@ -269,7 +314,7 @@ def main():
         except agents.Unavailable as why:
             tally.skip(PERSON, why)
     if any(map(tally.wants, SLOW)):
-        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=0) as slow:
+        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
             prepare_slow(slow, browser)
             look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
     tally.finish()

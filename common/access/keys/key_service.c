@@ -11,72 +11,6 @@ enum {
 
 #define TIMEOUT_NS (10 * FG_SECOND_NS)
 
-/* ---- a request, and the thread that waits for it ---- */
-
-struct key_call {
-    struct fg_client *client;
-    struct fg_client_request http;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool is_over;
-};
-
-static void on_done(struct fg_client_request *http)
-{
-    struct key_call *call = fg_container(http, struct key_call, http);
-
-    (void)pthread_mutex_lock(&call->lock);
-    call->is_over = true;
-    (void)pthread_cond_signal(&call->ended);
-    (void)pthread_mutex_unlock(&call->lock);
-}
-
-static void send_call(void *arg)
-{
-    struct key_call *call = arg;
-
-    fg_client_send(call->client, &call->http);
-}
-
-static void close_client(void *arg)
-{
-    struct key_call *call = arg;
-
-    fg_client_close(call->client);
-}
-
-static void wait_for_end(struct key_call *call, struct fg_loop *loop)
-{
-    fg_assert(pthread_mutex_init(&call->lock, NULL) == 0);
-    fg_assert(pthread_cond_init(&call->ended, NULL) == 0);
-    fg_loop_call(loop, send_call, call);
-    (void)pthread_mutex_lock(&call->lock);
-    while (!call->is_over)
-        (void)pthread_cond_wait(&call->ended, &call->lock);
-    (void)pthread_mutex_unlock(&call->lock);
-    fg_loop_call(loop, close_client, call);
-    fg_loop_stop(loop);
-    (void)pthread_cond_destroy(&call->ended);
-    (void)pthread_mutex_destroy(&call->lock);
-}
-
-void fg_key_service_send(void *arg, struct fg_client_request *http)
-{
-    struct fg_loop *loop = fg_loop_create("keys");
-    struct key_call call = {.http = *http};
-
-    (void)arg;
-    call.http.done = on_done;
-    call.client = fg_client_create(
-        &(struct fg_client_config){.loop = loop, .running_max = 1, .waiting_max = 1});
-    call.http.code = fg_loop_start(loop, &call.http.err);
-    if (call.http.code == FG_OK)
-        wait_for_end(&call, loop);
-    fg_client_destroy(call.client);
-    fg_loop_destroy(loop);
-    *http = call.http;
-}
-
 /* ---- cooldown ---- */
 
 static enum fg_code check_rest(struct fg_key_service *service, struct fg_err *err)
@@ -135,7 +69,7 @@ static enum fg_code attempt(struct fg_key_service *service, struct fg_client_req
         err->code = FG_E_UNAVAILABLE;
         return fg_wrap(err, "%s", service->name);
     }
-    fg_key_service_send(NULL, http);
+    fg_client_run(http);
     code = read_answer(service, http, member, arena, out, ret_fault, err);
     if (http->answer.len > 0) /* it may have a key */
         OPENSSL_cleanse(http->answer.ptr, http->answer.len);

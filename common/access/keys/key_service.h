@@ -12,7 +12,7 @@
 #include "common/access/keys/cooldown.h"
 #include "common/access/keys/key_answer.h"
 #include "common/base/json_writer.h"
-#include "common/net/client.h"
+#include "common/net/client_run.h"
 
 #include <pthread.h>
 
@@ -62,10 +62,6 @@ enum fg_code fg_key_service_ask(struct fg_key_service *service, struct fg_client
 enum fg_code fg_key_service_ask_key(struct fg_key_service *service, struct fg_client_request *http,
                                     const char *member, struct fg_seal_key *ret_key,
                                     struct fg_err *err) fg_must_check;
-
-/* Sends a request on a loop of its own, and waits for its end. http as for fg_client_send(), but
- * done() is not called. arg is not used. */
-void fg_key_service_send(void *arg, struct fg_client_request *http);
 
 /* Adds a member whose text is the bytes in base64; at most FG_KEY_SERVICE_TEXT_MAX_BYTES. */
 void fg_key_service_put_base64(struct fg_json_writer *json, const char *key, struct fg_slice bytes);

@@ -216,6 +216,12 @@ static enum fg_code make_address(struct wrap_kms *kms, struct fg_err *err)
     return FG_OK;
 }
 
+static void ask(void *arg, struct fg_client_request *request)
+{
+    (void)arg;
+    fg_client_run(request);
+}
+
 static enum fg_code init_credentials(struct wrap_kms *kms, struct fg_err *err)
 {
     const struct fg_aws_credentials_config config = {
@@ -225,7 +231,7 @@ static enum fg_code init_credentials(struct wrap_kms *kms, struct fg_err *err)
         .tls = &kms->tls,
         .connect_timeout_ns = FG_KEY_SERVICE_CONNECT_TIMEOUT_NS,
         .clock = kms->config.clock,
-        .ask = fg_key_service_send,
+        .ask = ask,
     };
 
     if (fg_aws_credentials_init(&kms->credentials, &config, err) != FG_OK)

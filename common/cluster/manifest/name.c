@@ -401,3 +401,79 @@ bool fg_name_parse_query_counts(struct fg_slice name, struct fg_query_counts_nam
     *ret_name = parsed;
     return true;
 }
+
+static enum fg_code check_part(const char *what, struct fg_slice text, size_t max_bytes,
+                               struct fg_err *err)
+{
+    const char *fault = fg_member_zone_fault(text);
+
+    if (fault == NULL && text.len > max_bytes)
+        fault = "is too long";
+    return fault == NULL ? FG_OK : fg_fail(err, FG_E_INVALID, "%s of a process %s", what, fault);
+}
+
+enum fg_code fg_name_presence_all(char out[FG_NAME_PRESENCE_MAX_BYTES], struct fg_slice role,
+                                  const struct fg_slice *name, struct fg_err *err)
+{
+    if (check_part("the role", role, FG_PRESENCE_ROLE_MAX_BYTES, err) != FG_OK ||
+        (name != NULL && check_part("the name", *name, FG_MEMBER_NAME_MAX_BYTES, err) != FG_OK))
+        return err->code;
+    if (role.len == 0 || (name != NULL && name->len == 0))
+        return fg_fail(err, FG_E_INVALID, "role or name of a process is empty");
+    if (name == NULL)
+        (void)snprintf(out, FG_NAME_PRESENCE_MAX_BYTES, FG_NAME_MEMBERS "%.*s/", FG_S(role));
+    else
+        (void)snprintf(out, FG_NAME_PRESENCE_MAX_BYTES, FG_NAME_MEMBERS "%.*s/%.*s/", FG_S(role),
+                       FG_S(*name));
+    return FG_OK;
+}
+
+enum fg_code fg_name_presence(char out[FG_NAME_PRESENCE_MAX_BYTES],
+                              const struct fg_presence_name *name, struct fg_err *err)
+{
+    struct fg_slice own = fg_cstr(name->name), version = fg_cstr(name->version);
+    size_t len;
+
+    fg_assert(name->started_ms >= 0);
+    if (fg_name_presence_all(out, fg_cstr(name->role), &own, err) != FG_OK ||
+        check_part("the version", version, FG_PRESENCE_VERSION_MAX_BYTES, err) != FG_OK ||
+        check_part("the revision", fg_cstr(name->revision), FG_PRESENCE_VERSION_MAX_BYTES, err) !=
+            FG_OK)
+        return err->code;
+    if (fg_slice_find(version, '_') != SIZE_MAX)
+        return fg_fail(err, FG_E_INVALID, "the version of a process contains _");
+    len = strlen(out);
+    (void)snprintf(out + len, FG_NAME_PRESENCE_MAX_BYTES - len, "%" PRId64 "_%s_%s",
+                   name->started_ms, name->version, name->revision);
+    return FG_OK;
+}
+
+static bool copy_part(struct fg_slice text, char *out, size_t max_bytes)
+{
+    if (text.len > max_bytes)
+        return false;
+    (void)snprintf(out, max_bytes + 1, "%.*s", FG_S(text));
+    return true;
+}
+
+bool fg_name_parse_presence(struct fg_slice name, struct fg_presence_name *ret_name)
+{
+    struct fg_presence_name parsed = {.started_ms = 0};
+    char again[FG_NAME_PRESENCE_MAX_BYTES];
+    struct fg_slice rest = name;
+    uint64_t started_ms;
+    struct fg_err err;
+
+    if (!fg_slice_is(take(&rest, '/'), "members") ||
+        !copy_part(take(&rest, '/'), parsed.role, FG_PRESENCE_ROLE_MAX_BYTES) ||
+        !copy_part(take(&rest, '/'), parsed.name, FG_MEMBER_NAME_MAX_BYTES) ||
+        !fg_parse_u64(take(&rest, '_'), &started_ms) || started_ms > INT64_MAX ||
+        !copy_part(take(&rest, '_'), parsed.version, FG_PRESENCE_VERSION_MAX_BYTES) ||
+        !copy_part(rest, parsed.revision, FG_PRESENCE_VERSION_MAX_BYTES))
+        return false;
+    parsed.started_ms = (int64_t)started_ms;
+    if (fg_name_presence(again, &parsed, &err) != FG_OK || !fg_slice_eq(name, fg_cstr(again)))
+        return false;
+    *ret_name = parsed;
+    return true;
+}

@@ -5,6 +5,9 @@
  *   manifests/ring                            the ring (common/cluster/ring/ring.h)
  *   manifests/compactors                      which compactors there are
  *                                             (common/cluster/membership/membership_core.h)
+ *   members/<role>/<name>/<started>_<version>_<revision>
+ *                                             a process that runs, and its settings
+ *                                             (common/program/presence.h)
  *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
  *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
  *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
@@ -27,6 +30,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/cluster/membership/name.h"
 #include "common/cluster/ring/ring.h"
 #include "common/model/tenant_id.h"
 #include "common/model/usage_day.h"
@@ -164,6 +168,37 @@ void fg_name_query_counts_all(char out[FG_NAME_MAX_BYTES], int32_t day);
 /* Parses such a name. Returns false if fg_name_query_counts() does not make it. */
 bool fg_name_parse_query_counts(struct fg_slice name,
                                 struct fg_query_counts_name *ret_name) fg_must_check;
+
+/* The name of what a process of a cluster says of itself. */
+enum {
+    FG_PRESENCE_ROLE_MAX_BYTES = 31,
+    FG_PRESENCE_VERSION_MAX_BYTES = 63,
+    FG_NAME_PRESENCE_MAX_BYTES = sizeof "members///__" + (size_t)FG_PRESENCE_ROLE_MAX_BYTES +
+                                 FG_MEMBER_NAME_MAX_BYTES + (size_t)20 +
+                                 (size_t)2 * FG_PRESENCE_VERSION_MAX_BYTES
+};
+
+struct fg_presence_name {
+    char role[FG_PRESENCE_ROLE_MAX_BYTES + 1];        /* "distributor" */
+    char name[FG_MEMBER_NAME_MAX_BYTES + 1];          /* unique in its role */
+    int64_t started_ms;                               /* since 1970, not negative */
+    char version[FG_PRESENCE_VERSION_MAX_BYTES + 1];  /* without '_' */
+    char revision[FG_PRESENCE_VERSION_MAX_BYTES + 1]; /* "": unknown */
+};
+
+#define FG_NAME_MEMBERS "members/" /* to list what is there */
+
+/* Write such a name, or what those of a role begin with, or of one of its processes: name NULL:
+ * all. FG_E_INVALID: role, name, version or revision has characters other than letters, digits and
+ * -._ or is too long. */
+enum fg_code fg_name_presence(char out[FG_NAME_PRESENCE_MAX_BYTES],
+                              const struct fg_presence_name *name,
+                              struct fg_err *err) fg_must_check;
+enum fg_code fg_name_presence_all(char out[FG_NAME_PRESENCE_MAX_BYTES], struct fg_slice role,
+                                  const struct fg_slice *name, struct fg_err *err) fg_must_check;
+
+/* Parses such a name. Returns false if fg_name_presence() does not make it. */
+bool fg_name_parse_presence(struct fg_slice name, struct fg_presence_name *ret_name) fg_must_check;
 
 enum fg_name_kind {
     FG_NAME_IS_L0,

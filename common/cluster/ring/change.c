@@ -164,6 +164,62 @@ static void forget(struct ring_draft *draft, uint32_t number)
     draft->changed = true;
 }
 
+/* Returns true if a zone may be away as a whole: the owners of every shard are in different zones
+ * then (owners.h), and without one of them they are still a quorum. */
+static bool zones_suffice(const struct fg_ring_revision *revision)
+{
+    unsigned zones = 0;
+
+    for (uint32_t i = 0; i < revision->n_places && zones < revision->replicas; i++) {
+        struct fg_slice zone = revision->places[i].zone;
+        bool is_first = zone.len > 0;
+
+        for (uint32_t k = 0; k < i && is_first; k++)
+            is_first = !fg_slice_eq(revision->places[k].zone, zone);
+        zones += is_first;
+    }
+    return zones >= revision->replicas &&
+           revision->replicas - 1 >= fg_ring_writes(revision->replicas);
+}
+
+/* Returns true if another member is in maintenance for which this one has to wait. */
+static bool has_to_wait(const struct ring_draft *draft, uint32_t number)
+{
+    const struct fg_ring_revision *newest = newest_of(draft);
+    struct fg_slice zone = fg_ring_zone(&draft->ring, number);
+    bool by_zone = zone.len > 0 && zones_suffice(newest);
+
+    for (uint32_t i = 0; i < newest->n_places; i++) {
+        const struct fg_ring_place *place = &newest->places[i];
+
+        if (place->member != number && fg_ring_is_paused(&draft->ring, place->member) &&
+            !(by_zone && fg_slice_eq(place->zone, zone)))
+            return true;
+    }
+    return false;
+}
+
+static void pause_member(struct ring_draft *draft, uint32_t number,
+                         const struct fg_ring_change *change)
+{
+    struct fg_ring_member *member = &draft->ring.members[number];
+    bool waits = has_to_wait(draft, number);
+
+    /* A member that has left the newest revision stops whenever it likes. */
+    if (fg_ring_state(&draft->ring, number) != FG_RING_ACTIVE || member->paused_wall_ns != 0 ||
+        (waits && change->kind == FG_RING_PAUSE))
+        return;
+    member->paused_wall_ns = FG_MAX(change->wall_ns, 1);
+    draft->ring.overrides += waits;
+    draft->changed = true;
+}
+
+static void resume_member(struct ring_draft *draft, uint32_t number)
+{
+    draft->changed = draft->ring.members[number].paused_wall_ns != 0;
+    draft->ring.members[number].paused_wall_ns = 0;
+}
+
 static enum fg_code replicate(struct ring_draft *draft, unsigned replicas, struct fg_err *err)
 {
     if (replicas == 0 || replicas > FG_RING_REPLICAS_MAX)
@@ -272,6 +328,15 @@ static enum fg_code make_change(struct ring_draft *draft, const struct fg_ring_c
     case FG_RING_FORGET:
         if (number != FG_RING_NO_MEMBER)
             forget(draft, number);
+        return FG_OK;
+    case FG_RING_PAUSE:
+    case FG_RING_PAUSE_ANYWAY:
+        if (is_it)
+            pause_member(draft, number, change);
+        return FG_OK;
+    case FG_RING_RESUME:
+        if (is_it)
+            resume_member(draft, number);
         return FG_OK;
     case FG_RING_REPLICATE:
         return replicate(draft, change->replicas, err);

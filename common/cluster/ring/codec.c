@@ -5,6 +5,7 @@
  *   members    list of records, ascending by name:
  *                varint length, name;  varint length, address;  varint length, address of HTTP
  *                store 16 bytes;  zigzag since / ns;  varint drained, lost
+ *                zigzag in maintenance since / ns, 0: it is not
  *   revisions  list of records, ascending by number:
  *                varint number - that of the one before (of the first: - 0), replicas
  *                places  list of: varint member - that before - 1 (of the first: - 0),
@@ -14,9 +15,11 @@
  *                zigzag since - that of the one before (of the first: - 0) / ns;
  *                varint shard factor
  *   shard factors    list of records, ascending by tenant: varint length, tenant;  steps
+ *   overrides  varint
  *
  * `floor` and the fields behind it were added later. Without them it is not known which shard
- * factors are in use, so `floor` is the largest.
+ * factors are in use, so `floor` is the largest. Maintenance and `overrides` were added after that;
+ * without them they are 0.
  */
 #include "common/base/envelope.h"
 #include "common/cluster/ring/ring.h"
@@ -48,6 +51,7 @@ static void put_member(struct fg_buf *out, const struct fg_ring_member *member)
     fg_buf_zigzag(out, member->since_wall_ns);
     fg_buf_varint(out, member->drained);
     fg_buf_varint(out, member->lost);
+    fg_buf_zigzag(out, member->paused_wall_ns);
     /* Fields of a later version, which come behind ours, are kept here and below. */
     fg_buf_put(out, member->later);
 }
@@ -120,6 +124,7 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
         before = ring->revisions[i].number;
     }
     put_shard_factors(out, &record, ring);
+    fg_buf_varint(out, ring->overrides);
     fg_buf_put(out, ring->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -181,6 +186,7 @@ static void get_members(struct ring_reader *reader, struct fg_ring *ring)
         member->since_wall_ns = fg_cur_zigzag(&cur);
         member->drained = fg_cur_varint(&cur);
         member->lost = fg_cur_varint(&cur);
+        member->paused_wall_ns = fg_cur_more(&cur) ? fg_cur_zigzag(&cur) : 0;
         member->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad)
             fail(reader, "the fields of a member");
@@ -332,6 +338,7 @@ enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct f
     if (!reader.cur.bad)
         check_revisions(&reader, &ring);
     get_shard_factors(&reader, &ring);
+    ring.overrides = fg_cur_more(&reader.cur) ? fg_cur_varint(&reader.cur) : 0;
     ring.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "ring of %zu bytes is broken in %s", in.len, reader.why);

@@ -20,6 +20,8 @@ static void put_member(struct fg_json_writer *json, const struct fg_ring *ring, 
     fg_json_put_u64(json, "drained", member->drained);
     fg_json_put_u64(json, "lost", member->lost);
     fg_json_put_i64(json, "since_ns", member->since_wall_ns);
+    if (fg_ring_is_paused(ring, number))
+        fg_json_put_i64(json, "maintenance_since_ns", member->paused_wall_ns);
     fg_json_end(json);
 }
 
@@ -93,6 +95,7 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
     fg_json_newline(json);
     put_steps(json, "shard_factor_of_others", &ring->others);
     fg_json_put_u64(json, "shard_factor_floor", ring->floor);
+    fg_json_put_u64(json, "maintenance_overrides", ring->overrides);
     fg_json_end(json);
     fg_buf_putc(out, '\n');
 }

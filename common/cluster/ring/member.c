@@ -82,6 +82,18 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_member_stat
                     fg_lu("revision", fg_ring_watch_revision(watch)));
 }
 
+static void on_moved_paused(struct fg_ring_watch *watch)
+{
+    bool paused = watch->member.paused;
+
+    if (paused == atomic_load(&watch->member_paused))
+        return;
+    fg_thread_lock(&watch->thread);
+    atomic_store(&watch->member_paused, paused);
+    (void)pthread_cond_broadcast(&watch->moved);
+    fg_thread_unlock(&watch->thread);
+}
+
 static void member_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
     struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_SWAPPED};
@@ -101,6 +113,7 @@ static void member_step(struct fg_ring_watch *watch, struct fg_ring_member_event
     fg_ring_member_step(&watch->member, event, &effects);
     watch->member_wake_mono_ns = effects.wake_mono_ns;
     on_moved_state(watch, before);
+    on_moved_paused(watch);
     /* Once for each fault: the core retries until it succeeds, and the log would fill up. */
     if (watch->member.err.code != FG_OK && fault == FG_OK)
         fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->member.err.msg));
@@ -117,7 +130,10 @@ void fg_ring_watch_show_member(struct fg_ring_watch *watch)
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring_member_event event = {
         .kind = FG_RING_MEMBER_RING, .ring = &watch->copy->ring, .arena = arena};
+    const struct fg_ring_watch_member *member = &watch->member_config;
 
+    event.ready = watch->member.state == FG_RING_MEMBER_ACTIVE &&
+                  (member->is_ready == NULL || member->is_ready(member->arg));
     member_step(watch, &event);
 }
 
@@ -129,6 +145,10 @@ void fg_ring_watch_tell_member(struct fg_ring_watch *watch, const struct fg_ring
         event.kind = FG_RING_MEMBER_LEAVE;
         member_step(watch, &event);
     }
+    event =
+        (struct fg_ring_member_event){.kind = FG_RING_MEMBER_PAUSE, .anyway = asked->pause_anyway};
+    if (asked->pause)
+        member_step(watch, &event);
     event = (struct fg_ring_member_event){.kind = FG_RING_MEMBER_DRAINED,
                                           .revision = asked->drained,
                                           .generation = asked->generation};
@@ -154,6 +174,24 @@ enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring
     fg_thread_lock(&watch->thread);
     while (code == FG_OK && fg_ring_watch_member_state(watch) != state) {
         /* No move leads out of these states, so waiting would last until the deadline. */
+        if (is_last(fg_ring_watch_member_state(watch)))
+            code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
+                           fg_ring_member_state_name(fg_ring_watch_member_state(watch)));
+        else
+            code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
+    }
+    fg_thread_unlock(&watch->thread);
+    return code;
+}
+
+enum fg_code fg_ring_watch_wait_paused(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                       struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+
+    fg_thread_lock(&watch->thread);
+    while (code == FG_OK && !atomic_load(&watch->member_paused)) {
+        /* Such a member never goes into maintenance. */
         if (is_last(fg_ring_watch_member_state(watch)))
             code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
                            fg_ring_member_state_name(fg_ring_watch_member_state(watch)));

@@ -1,5 +1,12 @@
 #include "common/cluster/ring/member_core.h"
 
+/* A rollout waits for each member's maintenance to end, so a second more hardly counts; a read of
+ * the ring is one conditional request. */
+#define MAINTENANCE_LOOK_NS FG_SECOND_NS
+/* Others connect to a restarted member again within 2 s at most (common/net/rpc); by then calls to
+ * it succeed. */
+#define RESUME_AFTER_NS (5 * FG_SECOND_NS)
+
 const char *fg_ring_member_state_name(enum fg_ring_member_state state)
 {
     static const char *const names[] = {
@@ -44,6 +51,13 @@ static void look_later(struct fg_ring_member_core *member, int64_t mono_ns)
         fg_time_add(mono_ns, (int64_t)(fg_mix64(member->random) % (uint64_t)most));
 }
 
+/* Asks for a read after the pause of those who wait for the end of a maintenance. */
+static void look_after_maintenance(struct fg_ring_member_core *member, int64_t mono_ns)
+{
+    member->look = true;
+    member->not_before_mono_ns = fg_time_add(mono_ns, MAINTENANCE_LOOK_NS);
+}
+
 /* ---- what a ring says ---- */
 
 /* Finds the member with our name and our store, or returns FG_RING_NO_MEMBER. A member with our
@@ -84,6 +98,14 @@ static void update_state(struct fg_ring_member_core *member, const struct fg_rin
     else
         member->state = state == FG_RING_ACTIVE ? FG_RING_MEMBER_ACTIVE : FG_RING_MEMBER_JOINING;
     member->was_member |= own != FG_RING_NO_MEMBER;
+    member->paused = member->pausing && own != FG_RING_NO_MEMBER && fg_ring_is_paused(ring, own);
+}
+
+static void note_ready(struct fg_ring_member_core *member, const struct fg_ring_member_event *event)
+{
+    if (event->ready && !member->is_ready)
+        member->ready_mono_ns = event->mono_ns;
+    member->is_ready = event->ready;
 }
 
 /* Returns the newest revision if there is an older one that this member has not drained and was
@@ -134,6 +156,24 @@ static enum fg_code want(struct fg_ring_member_core *member,
                          &member->err);
 }
 
+/* Begins or ends the maintenance of a member that is in the ring. */
+static enum fg_code want_maintenance(struct fg_ring_member_core *member,
+                                     const struct fg_ring_member_event *event, uint32_t own,
+                                     struct fg_ring_member_effects *effects)
+{
+    bool is_paused = own != FG_RING_NO_MEMBER && event->ring->members[own].paused_wall_ns != 0;
+    enum fg_code code = FG_OK;
+
+    if (member->pausing == is_paused || member->state == FG_RING_MEMBER_LEAVING)
+        return FG_OK;
+    if (member->pausing)
+        code = want(member, event, member->anyway ? FG_RING_PAUSE_ANYWAY : FG_RING_PAUSE, effects);
+    else if (member->is_ready &&
+             event->mono_ns >= fg_time_add(member->ready_mono_ns, RESUME_AFTER_NS))
+        code = want(member, event, FG_RING_RESUME, effects);
+    return code;
+}
+
 static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_member_event *event,
                     struct fg_ring_member_effects *effects)
 {
@@ -144,6 +184,7 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
     fg_assert(!member->swapping);
     if (!is_over(member))
         update_state(member, event->ring, own);
+    note_ready(member, event);
     if (is_over(member))
         return;
     effects->drain = has_to_drain(member, event->ring, own);
@@ -158,6 +199,8 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
                         ? FG_RING_LEAVE
                         : FG_RING_JOIN,
                     effects);
+    if (code == FG_OK && !effects->swap)
+        code = want_maintenance(member, event, own, effects);
     member->look = false;
     member->swapping = effects->swap;
     if (effects->swap) {
@@ -169,8 +212,12 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
         return;
     }
     member->err.code = FG_OK;
-    if (!effects->swap)
-        member->failures = 0;
+    if (effects->swap)
+        return;
+    member->failures = 0;
+    if (own != FG_RING_NO_MEMBER &&
+        member->pausing != (event->ring->members[own].paused_wall_ns != 0))
+        look_after_maintenance(member, event->mono_ns);
 }
 
 static void on_swapped(struct fg_ring_member_core *member, const struct fg_ring_member_event *event)
@@ -196,6 +243,11 @@ void fg_ring_member_step(struct fg_ring_member_core *member,
     case FG_RING_MEMBER_LEAVE:
         if (!is_over(member))
             member->state = FG_RING_MEMBER_LEAVING;
+        look_now(member);
+        break;
+    case FG_RING_MEMBER_PAUSE:
+        member->pausing = true;
+        member->anyway |= event->anyway;
         look_now(member);
         break;
     case FG_RING_MEMBER_RING:

@@ -16,6 +16,12 @@
  * (`drain`). From then on the head refuses older revisions, because the ring was published to it
  * before. When the commit is done, DRAINED is handed in.
  *
+ * Maintenance: a member that is to stop for a while asks for it first (PAUSE). It goes on serving
+ * until a ring that was read has it in maintenance (`paused`); only then may it stop. While another
+ * member is in maintenance, it looks again every second. How long it waits, its owner decides: with
+ * PAUSE and `anyway` it goes whoever is in maintenance. After the restart the core ends the
+ * maintenance as soon as the member has been ready for RESUME_AFTER_NS.
+ *
  * The ingester may take profiles while ACTIVE and LEAVING only. Earlier, a restarted ingester could
  * take one under a revision that it has drained already, and one with an empty disk would stand for
  * what it has lost. REPLACED and LEFT are final. REPLACED happens if two processes have one name,
@@ -51,10 +57,15 @@ struct fg_ring_member_config {
 struct fg_ring_member_core {
     struct fg_ring_member_config config;
     enum fg_ring_member_state state;
-    struct fg_err err;    /* why it cannot join; code FG_OK: nothing is wrong */
-    bool was_member;      /* a ring that was read since the start had this store in it */
-    bool tried;           /* a swap was begun, */
-    uint64_t tried_swaps; /* onto the ring with this number of swaps */
+    struct fg_err err;     /* why it cannot join; code FG_OK: nothing is wrong */
+    bool pausing;          /* told to go into maintenance, */
+    bool anyway;           /* whoever else is in it */
+    bool paused;           /* the last ring that was read has it in maintenance, as it was told */
+    bool is_ready;         /* as of the last ring, */
+    int64_t ready_mono_ns; /* since then */
+    bool was_member;       /* a ring that was read since the start had this store in it */
+    bool tried;            /* a swap was begun, */
+    uint64_t tried_swaps;  /* onto the ring with this number of swaps */
     bool swapping;
     bool look; /* read the ring, but not before: */
     int64_t not_before_mono_ns;
@@ -71,6 +82,7 @@ void fg_ring_member_init(struct fg_ring_member_core *member,
 enum fg_ring_member_event_kind {
     FG_RING_MEMBER_TICK,    /* time has passed */
     FG_RING_MEMBER_LEAVE,   /* told to leave, for good */
+    FG_RING_MEMBER_PAUSE,   /* told to go into maintenance */
     FG_RING_MEMBER_RING,    /* the ring was read; not while a swap is under way */
     FG_RING_MEMBER_DRAINED, /* all that came under revisions below this one is committed */
     FG_RING_MEMBER_SWAPPED, /* a swap has ended */
@@ -81,6 +93,8 @@ struct fg_ring_member_event {
     int64_t mono_ns, wall_ns;
     const struct fg_ring *ring; /* RING */
     struct fg_arena *arena;     /* RING: what is to be swapped in is made in it */
+    bool ready;                 /* RING: the member serves all that is asked of it */
+    bool anyway;                /* PAUSE */
     uint64_t revision;          /* DRAINED */
     uint64_t generation;        /* DRAINED: at which, or before, it was (ring.h) */
     bool won;                   /* SWAPPED: according to the bucket's answer */

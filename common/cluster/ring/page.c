@@ -63,7 +63,9 @@ static void put_members(const struct fg_ring_view *view, const struct form *form
         const struct ring_row row = {{
             member->name,
             fg_ring_zone(&view->ring, i),
-            fg_cstr(fg_ring_state_name(fg_ring_state(&view->ring, i))),
+            fg_ring_is_paused(&view->ring, i)
+                ? FG_LIT("maintenance")
+                : fg_cstr(fg_ring_state_name(fg_ring_state(&view->ring, i))),
             put_number(shards, counts[i]),
             put_time(since, member->since_wall_ns),
             member->address,
@@ -212,7 +214,7 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
 /* Columns are as wide as their usual content; the last one is not padded. */
 static void put_text_row(struct fg_buf *out, const struct ring_row *row, size_t n, bool head)
 {
-    static const int widths[] = {24, 12, 8, 8, 21, 32};
+    static const int widths[] = {24, 12, 11, 8, 21, 32};
 
     (void)head;
     for (size_t i = 0; i + 1 < n; i++)

@@ -90,6 +90,12 @@ enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member)
     return FG_RING_GONE;
 }
 
+bool fg_ring_is_paused(const struct fg_ring *ring, uint32_t member)
+{
+    return ring->members[member].paused_wall_ns != 0 &&
+           fg_ring_state(ring, member) == FG_RING_ACTIVE;
+}
+
 const char *fg_ring_state_name(enum fg_ring_state state)
 {
     static const char *const names[] = {

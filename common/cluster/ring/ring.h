@@ -25,6 +25,11 @@
  * often it is sent (spread-by-time). A writer that wants a greater factor widens it here first
  * (spread-before-use), so that readers know all shards in which a service can be.
  *
+ * A member that stops for a while, such as for an update, is in maintenance. One member may be at a
+ * time, so that a rollout never stops a quorum of owners, whatever tool drives it. Members of one
+ * zone may be at the same time if there are three replicas and as many zones. The ring only records
+ * this; who waits, and for how long, is the member's decision (member_core.h).
+ *
  * A value and its texts live in the arena that it was made in. Values never change: a change makes
  * a new value, which borrows from the old one and is written with a condition on the old one's
  * etag.
@@ -74,6 +79,7 @@ struct fg_ring_member {
     struct fg_id store;      /* the identity of its disk */
     int64_t since_wall_ns;   /* when it joined, by its own clock */
     uint64_t drained, lost;  /* revisions */
+    int64_t paused_wall_ns;  /* in maintenance since then, by its own clock; 0: it is not */
     struct fg_slice later;   /* fields of newer versions, kept as they are */
 };
 
@@ -124,6 +130,7 @@ struct fg_ring {
     uint32_t n_shard_factors;
     struct fg_ring_steps others; /* of all other tenants */
     unsigned floor; /* profiles may have been written with this factor before the ring had any */
+    uint64_t overrides; /* members that went into maintenance while another one was in it */
     struct fg_slice later;
 };
 
@@ -177,6 +184,9 @@ enum fg_ring_state {
 };
 /* Returns the state of a member. */
 enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member);
+/* Returns true if the member is in maintenance. One that is not in the newest revision never is:
+ * nobody waits for a member that has left or was given up. */
+bool fg_ring_is_paused(const struct fg_ring *ring, uint32_t member);
 /* Returns the state as a word, such as "active". */
 const char *fg_ring_state_name(enum fg_ring_state state);
 
@@ -231,17 +241,24 @@ enum fg_ring_change_kind {
     /* Raises a tenant's shard factor to this value for profiles from a future time on. If the ring
      * has no room for the tenant, raises the factor of all other tenants instead. */
     FG_RING_WIDEN,
+    /* The member goes into maintenance if it still has this store, and if no other member is in
+     * maintenance, apart from those of its zone if that one may be away as a whole. */
+    FG_RING_PAUSE,
+    /* The same, whoever is in maintenance; that is counted as an override. */
+    FG_RING_PAUSE_ANYWAY,
+    /* The member's maintenance ends, if it still has this store. */
+    FG_RING_RESUME,
 };
 
 struct fg_ring_change {
     enum fg_ring_change_kind kind;
     struct fg_slice name;                /* the member; WIDEN: the tenant; REPLICATE: unused */
-    struct fg_id store;                  /* JOIN, LEAVE, DRAINED */
+    struct fg_id store;                  /* JOIN, LEAVE, DRAINED, PAUSE, RESUME */
     struct fg_slice zone, address, http; /* JOIN */
     uint64_t revision;                   /* DRAINED */
     uint64_t generation;                 /* DRAINED: see struct fg_ring */
     unsigned replicas;                   /* REPLICATE; JOIN: if this is the first member */
-    int64_t wall_ns;                     /* JOIN */
+    int64_t wall_ns;                     /* JOIN, PAUSE */
     unsigned shard_factor;               /* WIDEN */
     int64_t since_ns;                    /* WIDEN */
 };

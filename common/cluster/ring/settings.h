@@ -11,6 +11,7 @@ struct fg_ring_settings {
     char *name, *zone, *address, *http;
     uint64_t replicas;
     bool allow_new;
+    int64_t maintenance_wait_ns;
 };
 
 /* The fields of programs that only follow the ring, and those of members. */

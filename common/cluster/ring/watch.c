@@ -60,7 +60,7 @@ static struct timespec timespec_of(int64_t mono_ns)
 
 static bool is_asked(const struct fg_ring_watch *watch)
 {
-    return watch->thread.stop || watch->leave || watch->asked || watch->wishes ||
+    return watch->thread.stop || watch->leave || watch->pause || watch->asked || watch->wishes ||
            watch->wanted > 0 || watch->drained > 0;
 }
 
@@ -75,6 +75,8 @@ static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int
             break;
     asked = (struct fg_ring_watch_asked){.stop = watch->thread.stop,
                                          .leave = watch->leave,
+                                         .pause = watch->pause,
+                                         .pause_anyway = watch->pause_anyway,
                                          .wanted = watch->wanted,
                                          .drained = watch->drained,
                                          .generation = watch->generation,
@@ -82,7 +84,7 @@ static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int
                                          .wish = watch->wish};
     /* Taken over and reset in one section, so nothing that is asked for later gets lost. `stop`
      * stays set. */
-    watch->leave = watch->asked = watch->wishes = false;
+    watch->leave = watch->pause = watch->asked = watch->wishes = false;
     watch->wanted = watch->drained = 0;
     fg_thread_unlock(&watch->thread);
     return asked;
@@ -196,6 +198,15 @@ void fg_ring_watch_leave(struct fg_ring_watch *watch)
     fg_thread_unlock(&watch->thread);
 }
 
+void fg_ring_watch_pause(struct fg_ring_watch *watch, bool anyway)
+{
+    fg_thread_lock(&watch->thread);
+    watch->pause = true;
+    watch->pause_anyway |= anyway;
+    fg_thread_wake(&watch->thread);
+    fg_thread_unlock(&watch->thread);
+}
+
 /* ---- what waits ---- */
 
 /* Waits until something has changed. FG_E_CANCELED, FG_E_DEADLINE. With the lock held. */
@@ -302,6 +313,24 @@ static void count_members(const struct fg_ring *ring, int64_t counts[3])
         counts[fg_ring_state(ring, i)]++;
 }
 
+static void show_maintenance(struct fg_ring_watch *watch, const struct fg_ring *ring)
+{
+    int64_t oldest_wall_ns = INT64_MAX, n = 0, age_ns = 0;
+
+    for (uint32_t i = 0; i < ring->n_members; i++) {
+        if (!fg_ring_is_paused(ring, i))
+            continue;
+        n++;
+        oldest_wall_ns = FG_MIN(oldest_wall_ns, ring->members[i].paused_wall_ns);
+    }
+    if (n > 0)
+        /* At least a nanosecond: clocks of members differ, and 0 means that there is none. */
+        age_ns = FG_MAX(fg_wall_ns(watch->config.clock) - oldest_wall_ns, 1);
+    fg_metric_set(watch->metrics, WATCH_PAUSED, n);
+    fg_metric_set_fraction(watch->metrics, WATCH_PAUSED_AGE, age_ns);
+    fg_metric_set(watch->metrics, WATCH_OVERRIDES, (int64_t)FG_MIN(ring->overrides, INT64_MAX));
+}
+
 static void on_scrape(void *arg)
 {
     struct fg_ring_watch *watch = arg;
@@ -319,6 +348,7 @@ static void on_scrape(void *arg)
     fg_metric_set(watch->metrics, WATCH_ACTIVE, counts[FG_RING_ACTIVE]);
     fg_metric_set(watch->metrics, WATCH_LEAVING, counts[FG_RING_LEAVING]);
     fg_metric_set(watch->metrics, WATCH_GONE, counts[FG_RING_GONE]);
+    show_maintenance(watch, &view->ring);
     fg_metric_set(watch->metrics, WATCH_UNDRAINED,
                   view->ring.n_revisions == 0 ? 0 : view->ring.n_revisions - 1);
     fg_metric_set_fraction(watch->metrics, WATCH_AGE, fg_ring_watch_now(watch) - read_mono_ns);

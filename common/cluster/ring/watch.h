@@ -52,6 +52,9 @@ struct fg_ring_watch_member {
      * hide what other members hold. On the watch's thread: may wait. NULL: no check is needed.
      */
     enum fg_code (*check_unused)(void *arg, struct fg_err *err);
+    /* Returns whether the ingester serves all that is asked of it; its maintenance ends a few
+     * seconds after that. On the watch's thread: must not wait. NULL: it does once it is active. */
+    bool (*is_ready)(void *arg);
     void *arg;
 };
 
@@ -116,6 +119,10 @@ void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint6
 /* Makes the member leave the ring permanently. */
 void fg_ring_watch_leave(struct fg_ring_watch *watch);
 
+/* Asks for maintenance, so that the member may stop for a while; it goes on serving meanwhile.
+ * anyway: even while another member is in maintenance. */
+void fg_ring_watch_pause(struct fg_ring_watch *watch, bool anyway);
+
 /* Returns the state of the member. */
 enum fg_ring_member_state fg_ring_watch_member_state(const struct fg_ring_watch *watch);
 
@@ -146,5 +153,10 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
  * FG_E_DEADLINE, FG_E_CANCELED. */
 enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring_member_state state,
                                        int64_t deadline_mono_ns, struct fg_err *err) fg_must_check;
+
+/* Waits until the member is in maintenance, which fg_ring_watch_pause() has asked for.
+ * FG_E_PRECONDITION: it is not in the ring any more; FG_E_DEADLINE, FG_E_CANCELED. */
+enum fg_code fg_ring_watch_wait_paused(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                       struct fg_err *err) fg_must_check;
 
 #endif

@@ -26,6 +26,9 @@
     M(GAUGE, WATCH_ACTIVE, "flamegrid_ring_members{state=\"active\"}", "Ring members by state")    \
     M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Ring members by state")  \
     M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Ring members by state")        \
+    M(GAUGE, WATCH_PAUSED, "flamegrid_ring_members_in_maintenance", "Ring members that have stopped for a while, such as for an update, and are not back yet") \
+    M(FRACTION, WATCH_PAUSED_AGE, "flamegrid_ring_maintenance_seconds", "Age of the oldest maintenance of a ring member; 0 if no member is in maintenance") \
+    M(GAUGE, WATCH_OVERRIDES, "flamegrid_ring_maintenance_overrides", "Members that have stopped while another one was in maintenance, because they had waited for ring.maintenance_wait; since the ring was created") \
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
     M(FRACTION, WATCH_AGE, "flamegrid_ring_age_seconds", "Time since the last successful read of the ring") \
     M(GAUGE, WATCH_DENIED, "flamegrid_ring_update_denied", "1 if the bucket denied the last ring update") \
@@ -47,6 +50,7 @@ struct fg_ring_watch {
     pthread_cond_t moved;    /* those who wait */
     /* What is asked for. */
     bool leave, asked;
+    bool pause, pause_anyway;
     uint64_t wanted, drained; /* revisions */
     uint64_t generation;      /* at which that was drained */
     bool widening, wishes;    /* there is a wish; it was not taken over yet */
@@ -59,6 +63,7 @@ struct fg_ring_watch {
 
     _Atomic uint64_t revision;
     _Atomic unsigned member_state; /* enum fg_ring_member_state */
+    _Atomic bool member_paused;
 
     /* The thread's own. */
     struct fg_ring_view *copy; /* what was read last; `view` but while it is taken over */
@@ -77,7 +82,7 @@ struct fg_ring_watch {
 
 /* What callers have asked for since the last pass of the thread. */
 struct fg_ring_watch_asked {
-    bool stop, leave;
+    bool stop, leave, pause, pause_anyway;
     uint64_t wanted, drained, generation;
     bool wishes;
     struct fg_ring_wish wish;

@@ -292,14 +292,17 @@ static void code_last(const struct fg_http_request *req, struct fg_buf *last)
     *last = out;
 }
 
-/* Encodes the body by req->coding, which becomes HTTP_IDENTITY if that does not make it smaller. */
+/* Encodes the body by req->coding, which becomes HTTP_IDENTITY if that does not make it smaller, or
+ * nobody is there any more. */
 static void encode_body(struct fg_http_request *req, struct fg_buf *body)
 {
     uint8_t *out;
     size_t len;
 
-    if (fg_http_gone(req))
+    if (fg_http_gone(req)) {
+        req->coding = HTTP_IDENTITY;
         return;
+    }
     out = fg_malloc(body->len);
     len = encode(req->coding, fg_buf_slice(body), out);
     if (len == 0) {
@@ -320,6 +323,17 @@ bool fg_http_encode(struct fg_http_request *req, struct fg_buf *body)
     req->encoded = true;
     encode_body(req, body);
     return true;
+}
+
+unsigned fg_http_coding(const struct fg_http_request *req)
+{
+    return req->encoded ? req->coding : HTTP_IDENTITY;
+}
+
+void fg_http_set_coding(struct fg_http_request *req, unsigned coding)
+{
+    req->coding = (enum fg_http_coding)coding;
+    req->encoded = coding != HTTP_IDENTITY;
 }
 
 bool fg_http_encode_last(struct fg_http_request *req, struct fg_buf *last)

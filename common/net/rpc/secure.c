@@ -21,6 +21,7 @@ static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
 #define SECURE_METRICS(M)                                                                                        \
     M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Successful reloads of changed certificate or secret files for calls between services") \
     M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Failed reloads of changed certificate or secret files for calls between services") \
+    M(GAUGE, SECURE_RELOAD_FAILED, "flamegrid_reload_failed{file=\"rpc_tls\"}", "1 while the last version of a changed file is invalid and the one before it is in use") \
     M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for calls between services, in seconds since the epoch")
 /* clang-format on */
 FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
@@ -375,6 +376,8 @@ bool fg_secure_reload(struct fg_rpc_secure *secure)
                          "invalid, keeping the old ones",
                          fg_ls("err", err.msg));
         }
+        if (secure->metrics != NULL)
+            fg_metric_set(secure->metrics, SECURE_RELOAD_FAILED, !taken);
     }
     (void)pthread_mutex_unlock(&secure->lock);
     set_done(&set);

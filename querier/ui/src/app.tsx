@@ -122,7 +122,25 @@ function Frame() {
     document.title = `${page.name}${params.query === "" ? "" : ` · ${params.query.slice(0, 80)}`} · flamegrid`;
   }, [page, params.query]);
   const move = (to: { from: string; until: string }): void => set({ ...to, sel: "" });
-  const go = (to: string): void => set({ view: "", q: "", fn: "", focus: "", site: "", of: "", form: "" }, { path: to });
+  const go = (to: string): void =>
+    set(
+      {
+        view: "",
+        q: "",
+        fn: "",
+        focus: "",
+        site: "",
+        source: "",
+        having: "",
+        alone: "",
+        of: "",
+        form: "",
+        open: "",
+        rowsMax: "",
+        ticked: "",
+      },
+      { path: to },
+    );
   useKeys({
     "?": () => setHelp(true),
     "/": () => document.querySelector<HTMLElement>("[data-search]")?.focus(),

@@ -50,6 +50,24 @@ static void deleted_profiles_leave_all_blocks(void **state)
     free(world);
 }
 
+/* What the metric says. */
+static int64_t oldest_deletion_s(const struct world *world)
+{
+    static const char name[] = "\nflamegrid_compactor_oldest_deletion_seconds ";
+    struct fg_buf text;
+    const char *line;
+    int64_t seconds;
+
+    fg_buf_init(&text, 1024 * 1024);
+    fg_registry_write(world->registry, &text);
+    fg_buf_putc(&text, '\0');
+    line = strstr((const char *)text.ptr, name);
+    assert_non_null(line);
+    seconds = strtoll(line + strlen(name), NULL, 10);
+    fg_buf_done(&text);
+    return seconds;
+}
+
 /* An ingester that was away has what was deleted long ago, and commits it when it is back. */
 static void a_deletion_waits_for_ingesters(void **state)
 {
@@ -73,6 +91,7 @@ static void a_deletion_waits_for_ingesters(void **state)
         world_turn(world);
         assert_int_equal(world_count_deletions(world).pending, 1);
         world_expect_status(world, "\"deletions_wait_for\":\"this server\"");
+        assert_true(oldest_deletion_s(world) >= (i + 1) * PLAN_DAY_NS / FG_SECOND_NS);
         world_restart(world);
     }
     before -= world->n_profiles;
@@ -89,6 +108,9 @@ static void a_deletion_waits_for_ingesters(void **state)
     world_turn(world);
     assert_int_equal(world_count_deletions(world).pending, 0);
     assert_int_equal(world_count_deletions(world).profiles, before - world->n_profiles);
+    world_pass_time(world, FG_HOUR_NS); /* counts are those of the begin of a pass */
+    world_turn(world);
+    assert_int_equal(oldest_deletion_s(world), 0);
     world_close(world);
     free(world);
 }

@@ -1,4 +1,6 @@
 /* Tests the export of single profiles: each comes as it was sent. */
+#include "common/model/batch_tree.h"
+#include "proto/builder/builder.h"
 #include "querier/export.h"
 #include "tests/lib/seeds.h"
 #include "tests/unit/querier/asker.h"
@@ -164,11 +166,142 @@ static void export_of_a_tenant_with_deletions(void **state)
     asker_done(&asker);
 }
 
+/* ---- as batches ---- */
+
+struct batches {
+    const struct world *world;
+    bool *seen; /* [world->n_profiles] */
+    uint64_t n;
+};
+
+static void assert_samples(const struct world *world, const struct world_profile *sent,
+                           const struct fg_batch *batch, struct fg_arena *arena)
+{
+    uint64_t links = 0;
+
+    for (uint32_t i = 0; i < sent->n_samples; i++)
+        links += sent->samples[i].n_links;
+    assert_true(batch->profiles[0].n_links <= links);
+    for (uint32_t t = 0; t < batch->n_types; t++) {
+        struct fg_tree found, want = world->tree;
+        struct fg_err err;
+
+        fg_tree_init(&found);
+        want.root_self = 0;
+        want.self = fg_calloc((size_t)want.n_nodes + 1, sizeof *want.self);
+        for (uint32_t i = 0; i < sent->n_samples; i++)
+            fg_tree_add(&want, sent->samples[i].stack - 1, (int64_t)sent->samples[i].values[t]);
+        asker_must(fg_batch_tree_add(batch, t, SIZE_MAX, &found, &err), &err);
+        assert_string_equal(asker_tree_text(&found, arena), asker_tree_text(&want, arena));
+        free(want.self);
+        fg_tree_done(&found);
+    }
+}
+
+/* The ids of stacks follow from their content, as where they come from and where they go. */
+static void assert_ids(const struct fg_batch *batch, struct fg_arena *arena)
+{
+    static const struct fg_decode_limits limits = FG_DECODE_LIMITS_DEFAULT;
+    struct fg_decode_counts unused = {0};
+    struct fg_batch copy = *batch;
+    struct fg_builder *builder = fg_builder_create(arena, &limits, &copy, &unused);
+    struct fg_err err;
+
+    assert_int_equal(fg_builder_hash_locations(builder, &err), FG_OK);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        const struct fg_stack *stack = &batch->stacks[i];
+
+        assert_true(
+            fg_id_eq(stack->id, fg_builder_stack_id(builder, batch->stack_locations + stack->first,
+                                                    stack->depth)));
+        for (uint32_t k = 0; k < i; k++)
+            assert_false(fg_id_eq(stack->id, batch->stacks[k].id));
+    }
+}
+
+static enum fg_code take_batch(void *arg, const struct fg_batch *batch, struct fg_err *err)
+{
+    struct batches *batches = arg;
+    struct fg_arena *arena = fg_arena_create(ASKER_ARENA_BYTES);
+    const struct fg_profile *profile = &batch->profiles[0];
+    const struct world_profile *sent;
+    uint32_t number;
+
+    (void)err;
+    assert_int_equal(batch->n_profiles, 1);
+    number = profile_of(batches->world, profile->id);
+    sent = &batches->world->profiles[number];
+    assert_false(batches->seen[number]); /* nothing is compacted meanwhile */
+    batches->seen[number] = true;
+    batches->n++;
+    assert_true(profile->time_ns == sent->time_ns);
+    assert_true(profile->duration_ns == sent->duration_ns);
+    assert_int_equal(fg_labels_cmp(&profile->labels, &batches->world->series[sent->series].labels),
+                     0);
+    assert_ids(batch, arena);
+    assert_samples(batches->world, sent, batch, arena);
+    fg_arena_destroy(arena);
+    return FG_OK;
+}
+
+static bool has_values(const struct world_profile *profile)
+{
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        for (unsigned t = 0; t < WORLD_TYPES_MAX; t++)
+            if (profile->samples[i].values[t] != 0)
+                return true;
+    return false;
+}
+
+/* All tenants are listed, and each profile is a batch with its id and the content that it had. */
+static void batches_are_those_of_the_uploads(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= test_seeds(4); seed++) {
+        struct asker asker = {.random = seed};
+        struct batches batches = {.world = &asker.world};
+        struct fg_arena *arena = fg_arena_create(ASKER_ARENA_BYTES);
+        uint64_t want = 0;
+        struct fg_slice *tenants;
+        struct fg_err err;
+        size_t n;
+
+        asker_init(&asker, seed, UINT64_C(64) << 20, NULL);
+        asker.querier->ingester = NULL;
+        world_push(&asker.world, 60);
+        world_commit(&asker.world, 1000);
+        world_compact(&asker.world, 0);
+        fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
+        batches.seen = fg_calloc(asker.world.n_profiles, 1);
+        asker_must(qry_export_tenants(asker.querier, INT64_MAX, arena, &tenants, &n, &err), &err);
+        assert_int_equal(n, WORLD_TENANTS);
+        for (size_t i = 0; i < n; i++) {
+            const struct qry_export what = {.tenant = tenants[i],
+                                            .selector = "{}",
+                                            .start_ms = 1,
+                                            .end_ms = INT64_MAX,
+                                            .deadline_mono_ns = INT64_MAX};
+            uint64_t lost = 1;
+
+            asker_must(qry_export_batches(asker.querier, &what, take_batch, &batches, &err), &err);
+            asker_must(qry_export_lost_profiles(asker.querier, &what, &lost, &err), &err);
+            assert_int_equal(lost, 0);
+        }
+        for (uint32_t i = 0; i < asker.world.n_profiles; i++)
+            want += has_values(&asker.world.profiles[i]);
+        assert_int_equal(batches.n, want);
+        free(batches.seen);
+        fg_arena_destroy(arena);
+        asker_done(&asker);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_is_visited_as_it_was_sent),
         cmocka_unit_test(export_of_a_tenant_with_deletions),
+        cmocka_unit_test(batches_are_those_of_the_uploads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
  * Making one flame graph of another: packages instead of functions, recursion folded, packages hidden, small nodes
- * folded, callers and callees of a function. All add the self values of old nodes to those of a new tree, so every
+ * folded, stacks without a function left out, siblings put together, callers and callees of a function. All add the self values of old nodes to those of a new tree, so every
  * total follows from the same sum.
  */
 import { FOLDED } from "./colors";
@@ -162,12 +162,28 @@ export interface Shape {
   collapse?: boolean | undefined /* direct recursion becomes one frame */;
   hide?: readonly string[] | undefined /* packages whose frames are left out; what they call stays */;
   only?: string | undefined /* the one package whose frames stay */;
+  having?: string | undefined /* the function that all stacks have: others are left out, also of totals */;
   min?: number | undefined /* nodes below this share become "other" */;
   width?: DiffWidth | undefined;
 }
 
 export function isPlain(shape: Shape): boolean {
-  return !(shape.group === "package" || shape.collapse || shape.hide?.length || shape.only || shape.min);
+  return !(shape.group === "package" || shape.collapse || shape.hide?.length || shape.only || shape.having || shape.min);
+}
+
+const ABOVE = 1;
+const IN = 2;
+
+/* Per node: IN if it is a bar of the function or below one, ABOVE if one is below it, else 0. */
+function below(flame: Flame, name: string): Uint8Array {
+  const id = flame.names.indexOf(name);
+  const has = new Uint8Array(flame.count);
+  for (let i = 0; i < flame.count; i++) if (flame.name[i] === id || (i > 0 && has[flame.parent[i]!] === IN)) has[i] = IN;
+  for (let i = flame.count - 1; i > 0; i--) {
+    const parent = flame.parent[i]!;
+    if (has[i] !== 0 && has[parent] === 0) has[parent] = ABOVE;
+  }
+  return has;
 }
 
 export function reshape(flame: Flame, shape: Shape): Flame {
@@ -179,7 +195,9 @@ export function reshape(flame: Flame, shape: Shape): Flame {
   const ids = flame.names.map((name, i) => tree.id(grouped && name !== FOLDED ? packages[i]! || name : name));
   const [left, right] = [flame.left, flame.right];
   const target = new Int32Array(flame.count);
+  const has = shape.having ? below(flame, shape.having) : null;
   for (let i = 0; i < flame.count; i++) {
+    if (has?.[i] === 0) continue; /* no stack that is counted goes through it */
     if (i > 0) {
       const above = target[flame.parent[i]!]!;
       const name = flame.name[i]!;
@@ -188,11 +206,53 @@ export function reshape(flame: Flame, shape: Shape): Flame {
       const same = (grouped || shape.collapse) && above > 0 && tree.name[above] === ids[name];
       target[i] = out || same ? above : tree.child(above, ids[name]!);
     }
-    tree.weigh(target[i]!, left ? left.self[i]! : flame.self[i]!, right ? right.self[i]! : 0);
+    if (has === null || has[i] === IN) tree.weigh(target[i]!, left ? left.self[i]! : flame.self[i]!, right ? right.self[i]! : 0);
   }
   /* In a comparison, a node stays if it is large in the sum of both. */
   const whole = left && right ? left.total + right.total : flame.total;
   return tree.flame(left !== null, shape.width ?? "share", (shape.min ?? 0) * whole);
+}
+
+/* Puts the siblings of each of these nodes together, with all below them, as one bar that says how many they are. */
+export function collapseSiblings(flame: Flame, nodes: readonly number[]): Flame {
+  const kept = new Set(nodes.filter((node) => node > 0));
+  if (kept.size === 0) return flame;
+  const together = new Map<number, string>(); /* by parent: the name of its siblings' bar */
+  for (const node of kept) {
+    const parent = flame.parent[node]!;
+    let count = 0;
+    for (let child = flame.child[parent]!; child < flame.child[parent + 1]!; child++) if (!kept.has(child)) count++;
+    together.set(parent, siblingsName(count));
+  }
+  const tree = new Tree(flame.names[flame.name[0]!]!);
+  const [left, right] = [flame.left, flame.right];
+  const target = new Int32Array(flame.count);
+  const inside = new Uint8Array(flame.count);
+  for (let i = 0; i < flame.count; i++) {
+    if (i > 0) {
+      const parent = flame.parent[i]!;
+      const name = together.get(parent);
+      if (inside[parent] === 1) {
+        target[i] = target[parent]!;
+        inside[i] = 1;
+      } else if (name !== undefined && !kept.has(i)) {
+        target[i] = tree.child(target[parent]!, tree.id(name));
+        inside[i] = 1;
+      } else target[i] = tree.child(target[parent]!, tree.id(flame.names[flame.name[i]!]!));
+    }
+    tree.weigh(target[i]!, left ? left.self[i]! : flame.self[i]!, right ? right.self[i]! : 0);
+  }
+  return tree.flame(left !== null, "share");
+}
+
+function siblingsName(count: number): string {
+  return `\u2026 ${count} ${count === 1 ? "sibling" : "siblings"}`;
+}
+
+/* Whether a node has siblings that collapseSiblings() could put together. */
+export function hasSiblings(flame: Flame, node: number): boolean {
+  const parent = node > 0 ? flame.parent[node]! : -1;
+  return parent >= 0 && flame.child[parent + 1]! - flame.child[parent]! > 1;
 }
 
 export interface Sandwich {

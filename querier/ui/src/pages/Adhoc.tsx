@@ -6,12 +6,10 @@ import { Link } from "wouter";
 
 import { ACTION, ApiError, address, send } from "../api/client";
 import { useAdhoc, useAdhocList } from "../api/queries";
-import type { AdhocFile, Functions } from "../api/types";
+import type { AdhocFile } from "../api/types";
 import { take } from "../flame/load";
-import { topOf } from "../flame/top";
 import { sandwich } from "../flame/tree";
-import type { Flame } from "../flame/model";
-import { type Unit, formatCount, formatDuration, formatShare, formatValue, unitOfMetadata } from "../flame/units";
+import { formatCount, formatDuration, formatShare, formatValue, unitOfMetadata } from "../flame/units";
 import { dateTime } from "../state/range";
 import { BASE, useRoute } from "../state/route";
 import { useSettings } from "../state/settings";
@@ -23,6 +21,7 @@ import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
 import { save, savePicture } from "../ui/exports";
+import { functionsOf } from "../ui/functions";
 import { copy, toast } from "../ui/toast";
 import { ProfileCard } from "./ProfileCard";
 
@@ -110,9 +109,8 @@ async function remove(id: string): Promise<void> {
 function List() {
   const list = useAdhocList();
   const { utc } = useSettings();
-  const { link, set } = useRoute();
+  const { params, link, set } = useRoute();
   const client = useQueryClient();
-  const [picked, setPicked] = useState<string[]>([]);
   const gone = useMutation({
     mutationFn: remove,
     onSuccess: () => toast("Deleted"),
@@ -120,7 +118,11 @@ function List() {
     onSettled: () => client.invalidateQueries({ queryKey: ["adhoc"] }),
   });
   const files = list.data?.profiles ?? [];
-  const pick = (id: string): void => setPicked(picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id].slice(-2));
+  const picked = params.ticked.split(",").filter((id) => files.some((file) => file.id === id));
+  const pick = (id: string): void => {
+    const next = picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id].slice(-2);
+    set({ ticked: next.join(",") }, { replace: true });
+  };
 
   return (
     <>
@@ -137,7 +139,7 @@ function List() {
               className="btn small"
               disabled={picked.length !== 2}
               title="Tick two files"
-              onClick={() => set({ id: picked[0]!, other: picked[1]!, type: "" })}
+              onClick={() => set({ id: picked[0]!, other: picked[1]!, type: "", ticked: "" })}
             >
               <Icon name="diff" />
               Compare the two ticked
@@ -225,26 +227,6 @@ async function download(file: AdhocFile): Promise<void> {
   } catch (fault) {
     toast(`Not downloaded: ${fault instanceof Error ? fault.message : String(fault)}`);
   }
-}
-
-/* Numbers by function of a flame graph, in the form of those that the server has of a selection. */
-function functionsOf(flame: Flame, unit: Unit): Functions {
-  const top = topOf(flame);
-  const share = (value: number): number => (flame.total > 0 ? value / flame.total : 0);
-  return {
-    type: "",
-    unit: { ns: "nanoseconds", bytes: "bytes", count: "count" }[unit],
-    total: flame.total,
-    count: top.names.length,
-    functions: [...top.names].map((name) => ({
-      name: flame.names[name]!,
-      self: top.self[name]!,
-      total: top.total[name]!,
-      self_share: share(top.self[name]!),
-      total_share: share(top.total[name]!),
-    })),
-    statistics: { complete: true, exact: top.folded === 0, profiles: 1, series: 0, bytes: 0, millis: 0 },
-  };
 }
 
 const NODES = 1_048_576; // all of a file: it is one profile, and the table is made of it

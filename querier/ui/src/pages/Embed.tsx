@@ -1,9 +1,9 @@
 /* One flame graph without anything around it, to be shown in a page of somebody else: of a selection, a comparison, or a file. */
 
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 
 import { useAdhoc, useFlame } from "../api/queries";
-import { nodeOf } from "../flame/focus";
+import { focusOf, nodeOf } from "../flame/focus";
 import { unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
@@ -15,17 +15,17 @@ import { Mark } from "../ui/Icon";
 import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { titleOf } from "../ui/exports";
+import { useShape } from "../ui/shape";
 import { useSides } from "../ui/sides";
 import { WorthStrip } from "../ui/Summary";
 
 export function Embed() {
-  const { params, link } = useRoute();
+  const { params, link, set } = useRoute();
   const { query } = useSelection(params.leftQuery || params.query);
   const outer = useSpan();
   const sel = parseSel(params.sel);
   const span = sel === null ? outer : { from: sel[0], until: sel[1] };
   const nodes = Number(params.maxNodes) || Number(defaultOf("maxNodes"));
-  const [focus, setFocus] = useState<number | null>(null);
 
   const isFile = params.id !== "";
   const isDiff = !isFile && params.leftQuery !== "" && params.rightQuery !== "";
@@ -35,10 +35,11 @@ export function Embed() {
   const { sides } = useSides();
   const difference = useDifference(sides, by, nodes, params.noise === "1", isDiff);
   const asked = isFile ? file : isDiff ? difference.flame : single;
-  const flame = isDiff ? difference.drawn : (asked.data?.flame ?? null);
+  const shaped = useShape(isDiff ? null : (asked.data?.flame ?? null));
+  const flame = isDiff ? difference.drawn : shaped.flame;
   const start = useMemo(
-    () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
-    [flame, params.focus],
+    () => (!isDiff ? shaped.focus : flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
+    [flame, isDiff, shaped.focus, params.focus],
   );
   const title = isFile ? (file.data?.file.name ?? "") : titleOf({ query, span, part: {}, maxNodes: nodes, utc: true }).title;
 
@@ -62,8 +63,8 @@ export function Embed() {
           <FlameGraph
             flame={flame}
             search={params.q}
-            focus={focus ?? start}
-            onZoom={setFocus}
+            focus={start}
+            onZoom={(node) => set({ focus: focusOf(flame, node).join(SEPARATOR) }, { replace: true })}
             options={{
               unit: isFile ? (file.data?.unit ?? "count") : unitOf(query.type),
               upward: params.inv === "1",

@@ -4,6 +4,10 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { ACTION, get, send } from "../api/client";
 import { useSeesSettings } from "../api/who";
+import { formatCount, formatValue } from "../flame/units";
+import { useRoute } from "../state/route";
+import { Ask } from "../ui/Ask";
+import { DeadProfiles } from "../ui/DeadProfiles";
 import { Row, type Target } from "../ui/ForwardTarget";
 import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
@@ -21,6 +25,7 @@ export function Forwarding() {
 }
 
 function Targets() {
+  const { params, set } = useRoute();
   const client = useQueryClient();
   const targets = useQuery({
     queryKey: KEY,
@@ -34,6 +39,8 @@ function Targets() {
     onSuccess: (_, { name, verb }) => toast(verb === "pause" ? `Nothing is sent to ${name} until it is resumed` : `${name} is resumed`),
     onSettled: () => client.invalidateQueries({ queryKey: KEY }),
   });
+  const named = targets.data?.targets.find((one) => one.name === params.id);
+  const close = (): void => set({ form: "", id: "" });
   return (
     <section className="card" aria-label="Forwarding">
       <header>
@@ -63,6 +70,9 @@ function Targets() {
                 <th scope="col" className="n">
                   Dropped
                 </th>
+                <th scope="col" className="n">
+                  Refused
+                </th>
                 <th scope="col">
                   <span className="hidden-text">Action</span>
                 </th>
@@ -70,12 +80,52 @@ function Targets() {
             </thead>
             <tbody>
               {targets.data.targets.map((one) => (
-                <Row key={one.name} target={one} busy={change.isPending} onChange={(verb) => change.mutate({ name: one.name, verb })} />
+                <Row
+                  key={one.name}
+                  target={one}
+                  busy={change.isPending}
+                  onChange={(verb) => change.mutate({ name: one.name, verb })}
+                  onDead={() => set({ form: "refused", id: one.name })}
+                  onDrop={() => set({ form: "drop", id: one.name })}
+                />
               ))}
             </tbody>
           </table>
         </Scroll>
       )}
+      {named !== undefined && params.form === "refused" && <DeadProfiles target={named.name} onClose={close} />}
+      {named !== undefined && params.form === "drop" && <Drop target={named} onClose={close} />}
     </section>
+  );
+}
+
+function Drop({ target, onClose }: { target: Target; onClose: () => void }) {
+  const client = useQueryClient();
+  const drop = useMutation({
+    mutationFn: async () => {
+      const answer = await send(`api/forward/${encodeURIComponent(target.name)}/drop`, { method: "POST", headers: ACTION });
+      return (await answer.json()) as { droppedProfiles: number };
+    },
+    onSuccess: ({ droppedProfiles }) => {
+      toast(`${formatCount(droppedProfiles)} ${droppedProfiles === 1 ? "profile" : "profiles"} will not be sent to ${target.name}`);
+      onClose();
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: KEY }),
+  });
+  return (
+    <Ask
+      title={`Drop what is pending for ${target.name}?`}
+      action="Drop"
+      danger
+      change={drop}
+      onSubmit={() => drop.mutate()}
+      onClose={onClose}
+    >
+      <p>
+        {formatCount(target.pendingProfiles)} {target.pendingProfiles === 1 ? "profile" : "profiles"} of{" "}
+        {formatValue(target.pendingBytes, "bytes")} will never be sent to {target.url}. They stay in this server. What comes from now on is
+        sent.
+      </p>
+    </Ask>
   );
 }

@@ -1,6 +1,6 @@
 /* What a selection is made of: values over time and in sum by the values of a label, and how many series labels make. */
 
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 
 import { type GrownLabels, type GrownValues, useGrowth, useValueRows } from "../api/comparison";
 import { type Lines, type Span, useLines } from "../api/queries";
@@ -22,6 +22,7 @@ import { Problem } from "../ui/Problem";
 import { useSelection } from "../ui/QueryBar";
 import { Scroll } from "../ui/Scroll";
 import { WorthStrip } from "../ui/Summary";
+import { useOpen } from "../ui/Unfold";
 import { Onboarding } from "./Onboarding";
 import "./labels.css";
 
@@ -98,7 +99,7 @@ function ByLabel({
 }) {
   const { params, set } = useRoute();
   const dark = useDark();
-  const [limit, setLimit] = useState(VALUES_PAGE);
+  const limit = Math.min(Math.max(Number(params.rowsMax) || 0, VALUES_PAGE), VALUES_MAX);
   const typed = query.type !== "";
   const lines = useLines(query, span, POINTS, [by], LINES);
   const all = useLines(query, span, POINTS, []);
@@ -214,7 +215,11 @@ function ByLabel({
             numbers={ofValue}
             colours={colours}
             stale={values.isPlaceholderData}
-            onMore={values.data.next !== undefined && limit < VALUES_MAX ? () => setLimit(VALUES_MAX) : undefined}
+            onMore={
+              values.data.next !== undefined && limit < VALUES_MAX
+                ? () => set({ rowsMax: String(VALUES_MAX) }, { replace: true })
+                : undefined
+            }
           />
         )}
       </section>
@@ -420,7 +425,7 @@ function ValuesTable({
 /* How many series labels make: what a cluster's memory goes to. */
 function Cardinality({ answer, query, by, stale }: { answer: GrownLabels; query: Query; by: string; stale: boolean }) {
   const { set, link } = useRoute();
-  const [all, setAll] = useState(false);
+  const [all, setAll] = useOpen("private");
   const rows = answer.labels.filter((row) => all || !row.name.startsWith("__"));
   const most = rows.reduce((max, row) => Math.max(max, row.values), 0);
   const grown = answer.before != null;

@@ -8,14 +8,15 @@ import { type ReactNode, type RefObject, useCallback, useMemo, useRef, useState 
 import type { Functions } from "../api/types";
 import { packageOf } from "../flame/names";
 import { exactly, literal } from "../flame/search";
-import { focusOf, nodeOf } from "../flame/focus";
+import { focusOf } from "../flame/focus";
 import { type Flame, pathOf } from "../flame/model";
-import { reshape } from "../flame/tree";
+import { hasSiblings } from "../flame/tree";
 import { type Unit, formatCount, formatShare, formatValue } from "../flame/units";
 import type { FlameView } from "../flame/view";
 import { useRoute } from "../state/route";
 import { useSettings } from "../state/settings";
-import { SEPARATOR } from "../state/url";
+import { linkOf } from "../state/source";
+import { BAR_SEPARATOR, SEPARATOR } from "../state/url";
 import { Skeleton } from "../ui/Busy";
 import { CallTreeView } from "../ui/CallTreeView";
 import { FlameGraph } from "../ui/FlameGraph";
@@ -27,6 +28,8 @@ import { Problem } from "../ui/Problem";
 import { SearchField } from "../ui/SearchField";
 import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
+import { functionsOf } from "../ui/functions";
+import { useShape } from "../ui/shape";
 import { copy } from "../ui/toast";
 
 export const VIEWS = [
@@ -63,6 +66,7 @@ interface Props {
   sandwich: Asked<SandwichGraphs>;
   callSite: string[];
   onOnly?: ((path: string[]) => void) | undefined; // asks for the stacks through a call site alone; []: for more of all
+  lines?: ((fn: string, onClose: () => void) => ReactNode) | undefined; // of the source of a function: a dialog
   tools: (view: RefObject<FlameView | null>, hasPicture: boolean) => ReactNode;
 }
 
@@ -75,7 +79,7 @@ interface Target {
   y: number;
 }
 
-export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, sandwich, callSite, onOnly, tools }: Props) {
+export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, sandwich, callSite, onOnly, lines, tools }: Props) {
   const { params, set } = useRoute();
   const { sourceLinks } = useSettings();
   const view = useRef<FlameView | null>(null);
@@ -86,27 +90,14 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
   const name: ViewName = VIEWS.some(([one]) => one === params.view) ? (params.view as ViewName) : "both";
   const ascending = params.sort.startsWith("-");
   const sort = (params.sort.replace("-", "") || "self") as Sort;
-  const hide = useMemo(() => (params.hide === "" ? [] : params.hide.split(SEPARATOR)), [params.hide]);
   const upward = params.inv === "1";
   const colourBy = params.color === "function" ? "function" : "package";
 
-  const shaped = useMemo(
-    () =>
-      flame === null
-        ? null
-        : reshape(flame, {
-            group: params.group === "package" ? "package" : "none",
-            collapse: params.group === "recursion",
-            hide,
-            only: params.only || undefined,
-            min: Number(params.min) || 0,
-          }),
-    [flame, params.group, params.min, params.only, hide],
-  );
-  const focus = useMemo(
-    () => (shaped === null || params.focus === "" ? 0 : nodeOf(shaped, params.focus.split(SEPARATOR))),
-    [shaped, params.focus],
-  );
+  const { flame: shaped, focus, hide, alone, changed } = useShape(flame);
+  /* The server's numbers are of all stacks; those of some stacks are of the picture, which is of these alone. */
+  const ofSome = params.having !== "" || callSite.length > 0;
+  const some = useMemo(() => (ofSome && shaped !== null ? functionsOf(shaped, unit) : undefined), [ofSome, shaped, unit]);
+  const listed: Asked<Functions> = some !== undefined ? { ...functions, data: some, fault: null, stale } : functions;
 
   const zoomTo = (node: number): void => set({ focus: shaped === null ? "" : focusOf(shaped, node).join(SEPARATOR) });
   const sandwichOf = (fn: string): void => set({ view: "sandwich", fn });
@@ -115,6 +106,17 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     const folded = shaped!.names[shaped!.name[node]!] === "other";
     onOnly?.(pathOf(shaped!, folded ? shaped!.parent[node]! : node).slice(1));
   };
+  /* The bars of this flame graph whose siblings are one bar, and have the same parent as this one. */
+  const aloneWith = (node: number) => alone.filter((one) => one.node > 0 && shaped!.parent[one.node] === shaped!.parent[node]);
+  const toggleSiblings = (node: number): void => {
+    const among = aloneWith(node);
+    const bars =
+      among.length > 0
+        ? alone.filter((one) => !among.includes(one)).map((one) => one.bar)
+        : [...alone.map((one) => one.bar), focusOf(shaped!, node).join(SEPARATOR)];
+    set({ alone: bars.join(BAR_SEPARATOR), focus: "" });
+  };
+  const keepHaving = (having: string): void => set({ having, focus: "", alone: "" });
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
 
   const entriesFor = (at: Target): Entry[] => {
@@ -124,7 +126,20 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     if (bar) entries.push({ key: "zoom", text: "Zoom", hint: "Enter", run: () => zoomTo(at.node) });
     if (bar && at.node > 0 && params.group === "" && onOnly !== undefined)
       entries.push({ key: "only", text: "Only stacks through here", run: () => only(at.node) });
+    if (bar && (aloneWith(at.node).length > 0 || hasSiblings(shaped!, at.node)))
+      entries.push({
+        key: "siblings",
+        text: aloneWith(at.node).length > 0 ? "Show all siblings" : "Collapse siblings",
+        hint: "c",
+        run: () => toggleSiblings(at.node),
+      });
     entries.push(
+      {
+        key: "having",
+        text: "Use as filter: only stacks with it",
+        on: params.having === at.name,
+        run: () => keepHaving(params.having === at.name ? "" : at.name),
+      },
       { key: "sandwich", text: "Sandwich: callers and callees", hint: "s", run: () => sandwichOf(at.name) },
       { key: "search", text: "Search this", run: () => searchFor(exactly(at.name)) },
     );
@@ -146,14 +161,10 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     }
     entries.push("line", { key: "copy", text: "Copy name", run: () => void copy("Name", at.name) });
     if (at.path !== null) entries.push({ key: "stack", text: "Copy stack", run: () => void copy("Stack", at.path!.slice(1).join("\n")) });
-    if (sourceLinks !== "")
-      entries.push({
-        key: "source",
-        text: "Open source",
-        run: () => {
-          window.open(sourceLinks.replaceAll("{name}", encodeURIComponent(at.name)), "_blank", "noopener");
-        },
-      });
+    const link = linkOf(sourceLinks, at.name);
+    if (lines !== undefined) entries.push({ key: "source", text: "Source and lines", hint: "o", run: () => set({ source: at.name }) });
+    else if (link !== null)
+      entries.push({ key: "source", text: "Open source", run: () => void window.open(link, "_blank", "noopener,noreferrer") });
     return entries;
   };
   const targetOf = (node: number, x: number, y: number): Target => {
@@ -161,21 +172,33 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     return { name: path.at(-1)!, path, node, x, y };
   };
 
+  /* The function that keys are about: of the row that the pointer or the focus is at, else of the flame graph's bar. */
+  const meant = (): string => {
+    const node = view.current?.current ?? 0;
+    return hoveredRow ?? (shaped !== null && node > 0 ? shaped.names[shaped.name[node]!]! : "");
+  };
   useKeys({
     ...Object.fromEntries(VIEWS.map(([one], index) => [String(index + 1), () => set({ view: one })])),
     i: () => set({ inv: upward ? "" : "1" }),
     s: () => {
-      if (view.current !== null && shaped !== null && view.current.current > 0)
-        sandwichOf(shaped.names[shaped.name[view.current.current]!]!);
+      if (meant() !== "") sandwichOf(meant());
     },
-    Escape: () => set(params.q !== "" ? { q: "" } : params.focus !== "" ? { focus: "" } : { site: "" }),
+    c: () => {
+      const node = view.current?.current ?? 0;
+      if (shaped !== null && (hasSiblings(shaped, node) || aloneWith(node).length > 0)) toggleSiblings(node);
+    },
+    o: () => {
+      if (lines !== undefined && meant() !== "") set({ source: meant() });
+    },
+    Escape: () =>
+      set(params.q !== "" ? { q: "" } : params.focus !== "" ? { focus: "" } : params.having !== "" ? { having: "" } : { site: "" }),
   });
 
   const table =
-    functions.data !== undefined ? (
-      <div className={functions.stale ? "side grow stale" : "side grow"}>
+    listed.data !== undefined ? (
+      <div className={listed.stale ? "side grow stale" : "side grow"}>
         <FunctionsTable
-          answer={functions.data}
+          answer={listed.data}
           search={params.q}
           sort={sort}
           ascending={ascending}
@@ -185,11 +208,11 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
           onSort={(by) => set({ sort: by === sort ? (ascending ? by : `-${by}`) : by === "name" ? "-name" : by })}
           onPick={(fn) => (name === "sandwich" ? set({ fn }) : searchFor(params.q === exactly(fn) ? "" : exactly(fn)))}
           onMenu={(fn, x, y) => setTarget({ name: fn, path: null, node: -1, x, y })}
-          onMore={onAllFunctions}
+          onMore={some === undefined ? onAllFunctions : undefined}
         />
       </div>
-    ) : functions.fault !== null ? (
-      <Problem fault={functions.fault} onRetry={functions.retry} />
+    ) : listed.fault !== null ? (
+      <Problem fault={listed.fault} onRetry={listed.retry} />
     ) : (
       <Skeleton />
     );
@@ -265,11 +288,7 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
               <>
                 <Icon name="group" />
                 Group
-                {params.group !== "" || hide.length > 0 || params.only !== "" || params.min !== "" ? (
-                  <span title="Some frames are put together or hidden"> •</span>
-                ) : (
-                  ""
-                )}
+                {changed ? <span title="Some frames are put together or hidden"> •</span> : ""}
                 <Icon name="down" size={13} />
               </>
             }
@@ -296,6 +315,15 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
                   run: () => set({ min: params.min === min ? "" : min, focus: "" }),
                 }),
               ),
+              ...(params.having === ""
+                ? []
+                : ["line" as const, { key: "having", text: `Only stacks with ${params.having}`, on: true, run: () => keepHaving("") }]),
+              ...(alone.length === 0
+                ? []
+                : [
+                    "line" as const,
+                    { key: "alone", text: `Siblings collapsed: ${alone.length}`, on: true, run: () => set({ alone: "", focus: "" }) },
+                  ]),
               ...(params.only === ""
                 ? []
                 : ["line" as const, { key: "only", text: `Only: ${params.only}`, on: true, run: () => set({ only: "", focus: "" }) }]),
@@ -320,7 +348,16 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
       {name === "sandwich" ? (
         <SandwichPath fn={params.fn} onClear={() => set({ fn: "" })} />
       ) : (
-        <ZoomPath flame={shaped} focus={focus} unit={unit} callSite={callSite} onZoom={zoomTo} onAll={() => set({ site: "", focus: "" })} />
+        <ZoomPath
+          flame={shaped}
+          focus={focus}
+          unit={unit}
+          callSite={callSite}
+          having={params.having}
+          onZoom={zoomTo}
+          onAll={() => set({ site: "", having: "", focus: "" })}
+          onAny={() => keepHaving("")}
+        />
       )}
       {name === "table" && <div className="split">{table}</div>}
       {name === "both" && <Split left={table} right={graph} />}
@@ -340,6 +377,7 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
           right={<SandwichView asked={sandwich} fn={params.fn} unit={unit} search={params.q} colourBy={colourBy} onPick={sandwichOf} />}
         />
       )}
+      {params.source !== "" && lines?.(params.source, () => set({ source: "" }))}
       <MenuAt at={target} entries={target === null ? [] : entriesFor(target)} onClose={() => setTarget(null)} />
     </section>
   );
@@ -350,30 +388,46 @@ function ZoomPath({
   focus,
   unit,
   callSite,
+  having,
   onZoom,
   onAll,
+  onAny,
 }: {
   flame: Flame | null;
   focus: number;
   unit: Unit;
   callSite: string[];
+  having: string;
   onZoom: (node: number) => void;
   onAll: () => void;
+  onAny: () => void; // stacks, whatever functions they have
 }) {
   const weight = flame === null || flame.count === 0 ? 0 : flame.w[focus]!;
   const start =
-    callSite.length === 0 ? undefined : (
+    callSite.length === 0 && having === "" ? undefined : (
       <>
         <li>
           <button type="button" title="All stacks" onClick={onAll}>
             All
           </button>
         </li>
-        <li>
-          <button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>
-            only through {callSite.at(-1)}
-          </button>
-        </li>
+        {callSite.length > 0 && (
+          <li>
+            <button type="button" title={callSite.join(" › ")} onClick={() => onZoom(0)}>
+              only through {callSite.at(-1)}
+            </button>
+          </li>
+        )}
+        {having !== "" && (
+          <li>
+            <button type="button" title={having} onClick={() => onZoom(0)}>
+              only stacks with {having}
+            </button>
+            <button type="button" aria-label={`Remove the filter ${having}`} onClick={onAny}>
+              <Icon name="close" size={13} />
+            </button>
+          </li>
+        )}
       </>
     );
   return (

@@ -1,7 +1,7 @@
 /* One selection: its timeline, and the flame graph, the functions, the call tree and the sandwich of the range or a part of it. */
 
 import { type UseQueryResult, useMutation } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { Suspense, lazy, useMemo } from "react";
 
 import {
   FUNCTIONS_MAX,
@@ -33,6 +33,8 @@ import { Summary, WorthStrip } from "../ui/Summary";
 import { TimelineCard } from "../ui/TimelineCard";
 import { Onboarding } from "./Onboarding";
 import { type Asked, ProfileCard } from "./ProfileCard";
+
+const Source = lazy(() => import("../ui/SourceDialog").then((module) => ({ default: module.SourceDialog })));
 
 const NODES_MAX = 1_048_576; // the server's limit
 const NODES_MORE = 4;
@@ -169,6 +171,11 @@ export function Single({ query }: { query: Query }) {
             onAllFunctions={functions.data?.next !== undefined && !allFunctions ? () => set({ show: "all" }) : undefined}
             sandwich={asked(sandwich)}
             onOnly={(path) => (path.length > 0 ? set({ site: path.join(SEPARATOR), focus: "" }) : moreNodes())}
+            lines={(fn, onClose) => (
+              <Suspense>
+                <Source query={query} span={span} callSite={callSite} fn={fn} onClose={onClose} />
+              </Suspense>
+            )}
             tools={(view, hasPicture) => (
               <>
                 <ShareMenu span={span} />

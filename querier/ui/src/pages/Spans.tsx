@@ -5,13 +5,11 @@ import { type FormEvent, useCallback, useMemo, useState } from "react";
 import { type Boxed, type HeatKind, type Picked, useBoxed, useHeatmap, usePicked } from "../api/comparison";
 import { address, send } from "../api/client";
 import type { Span } from "../api/queries";
-import type { Functions } from "../api/types";
 import type { Exemplar } from "../charts/heatmap";
 import { moment } from "../charts/time";
 import { focusOf, nodeOf } from "../flame/focus";
-import { type Flame, pathOf } from "../flame/model";
+import { pathOf } from "../flame/model";
 import { exactly } from "../flame/search";
-import { topOf } from "../flame/top";
 import { formatCount, formatDuration, formatShare, formatValue, unitOf } from "../flame/units";
 import { useSpan } from "../state/now";
 import { useRoute } from "../state/route";
@@ -34,6 +32,7 @@ import { SearchField } from "../ui/SearchField";
 import { useKeys } from "../ui/Shortcuts";
 import { Split } from "../ui/Split";
 import { Summary, WorthStrip } from "../ui/Summary";
+import { functionsOf } from "../ui/functions";
 import { copy, toast } from "../ui/toast";
 import { PickService } from "./PickService";
 import "./labels.css";
@@ -333,8 +332,8 @@ function Exemplars({
   onTrace: (trace: string) => void;
 }) {
   const { utc } = useSettings();
-  const [all, setAll] = useState(false);
-  const shown = all ? exemplars : exemplars.slice(0, ROWS);
+  const { params, set } = useRoute();
+  const shown = params.show === "all" ? exemplars : exemplars.slice(0, ROWS);
   return (
     <section className="card by-label" aria-label="Exemplars">
       <header>
@@ -396,27 +395,13 @@ function Exemplars({
       </Scroll>
       {shown.length < exemplars.length && (
         <p className="table-foot">
-          <button type="button" className="link" onClick={() => setAll(true)}>
+          <button type="button" className="link" onClick={() => set({ show: "all" }, { replace: true })}>
             All {formatCount(exemplars.length)}
           </button>
         </p>
       )}
     </section>
   );
-}
-
-/* The table of a flame graph that has all its nodes: then its numbers are exact. */
-function functionsOf(flame: Flame, type: string, statistics: Functions["statistics"]): Functions {
-  const top = topOf(flame);
-  const share = (value: number): number => (flame.total > 0 ? value / flame.total : 0);
-  const functions = [...top.names].map((name) => ({
-    name: flame.names[name]!,
-    self: top.self[name]!,
-    total: top.total[name]!,
-    self_share: share(top.self[name]!),
-    total_share: share(top.total[name]!),
-  }));
-  return { type, unit: type.split(":")[2] ?? "", total: flame.total, count: functions.length, functions, statistics };
 }
 
 interface Target {
@@ -455,7 +440,10 @@ function PickedCard({
     () => (flame === null || params.focus === "" ? 0 : nodeOf(flame, params.focus.split(SEPARATOR))),
     [flame, params.focus],
   );
-  const functions = useMemo(() => (flame === null ? null : functionsOf(flame, query.type, statistics!)), [flame, query.type, statistics]);
+  const functions = useMemo(
+    () => (flame === null ? null : functionsOf(flame, unitOf(query.type), statistics)),
+    [flame, query.type, statistics],
+  );
   const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
   const zoomTo = (node: number): void => set({ focus: flame === null ? "" : focusOf(flame, node).join(SEPARATOR) });
   const one = picked.profiles.length === 1 ? picked.profiles[0]! : null;

@@ -18,6 +18,7 @@ import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
 import { WorthStrip } from "../ui/Summary";
+import { Unfold } from "../ui/Unfold";
 import { withCode } from "../ui/withCode";
 import { Forwarding } from "./Forwarding";
 import { NoRead } from "./NoRead";
@@ -147,8 +148,7 @@ function Tenant({
   return (
     <>
       {today.data !== undefined && <Today answer={today.data} />}
-      <details className="limits">
-        <summary>Limits</summary>
+      <Unfold name={`limits ${tenant.tenant}`} className="limits" summary="Limits">
         <Scroll label="Limits">
           <table className="plain">
             <thead>
@@ -186,7 +186,7 @@ function Tenant({
             </tbody>
           </table>
         </Scroll>
-      </details>
+      </Unfold>
     </>
   );
 }
@@ -200,10 +200,11 @@ function Today({ answer }: { answer: GrownValues }) {
   const { link } = useRoute();
   if (answer.values.length === 0) return null;
   return (
-    <details className="limits">
-      <summary>
-        Today (UTC): {formatCount(answer.series)} series of {formatCount(answer.count)} {answer.count === 1 ? "service" : "services"}
-      </summary>
+    <Unfold
+      name="today"
+      className="limits"
+      summary={`Today (UTC): ${formatCount(answer.series)} series of ${formatCount(answer.count)} ${answer.count === 1 ? "service" : "services"}`}
+    >
       <Scroll label="Services">
         <table className="plain">
           <thead>
@@ -233,7 +234,7 @@ function Today({ answer }: { answer: GrownValues }) {
         </table>
       </Scroll>
       {answer.next !== undefined && <p className="table-foot">The first {formatCount(answer.values.length)} of them.</p>}
-    </details>
+    </Unfold>
   );
 }
 

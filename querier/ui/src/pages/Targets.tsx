@@ -11,6 +11,7 @@ import { Skeleton } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { Scroll } from "../ui/Scroll";
 import { SearchField } from "../ui/SearchField";
+import { Unfold } from "../ui/Unfold";
 import { Link } from "wouter";
 
 interface Target {
@@ -165,8 +166,7 @@ export function Targets() {
         </section>
       )}
       {dropped.length > 0 && (
-        <details className="card limits">
-          <summary>{formatCount(dropped.length)} dropped</summary>
+        <Unfold name="dropped" className="card limits" summary={`${formatCount(dropped.length)} dropped`}>
           <Scroll label="Dropped targets">
             <table className="plain">
               <thead>
@@ -189,7 +189,7 @@ export function Targets() {
               </tbody>
             </table>
           </Scroll>
-        </details>
+        </Unfold>
       )}
     </>
   );

@@ -14,12 +14,15 @@ const DEFAULTS = {
   focus: "", // zoomed bar: the last names of its path and a hash, joined by SEPARATOR
   site: "", // call site that is asked for alone: names from the root, joined by SEPARATOR
   by: "", // label that the timeline is split by
+  source: "", // function whose lines are shown
   inv: "", // 1: flames upwards
   color: "package",
   group: "", // how frames are put together
   hide: "", // packages that are not shown
   only: "", // the one package that is shown
   min: "", // least share
+  having: "", // the function that all shown stacks have
+  alone: "", // bars whose siblings are one bar, each as focus has it, joined by BAR_SEPARATOR
   sort: "", // of tables: a column, with - before it ascending
   maxNodes: "16384",
   tenant: "",
@@ -32,7 +35,7 @@ const DEFAULTS = {
   sync: "", // 1: both sides of a comparison are of the same time, and stay so if one of them is moved
   mode: "share",
   pal: "cb",
-  id: "", // an ad hoc profile, a token or a binding
+  id: "", // an ad hoc profile, a token, a binding or a target of forwarding
   other: "", // the one it is compared with
   type: "", // of several in one file
   show: "", // states of changes that the table of a comparison has; all: also tokens that have ended, settings at their default, or functions beyond the first page
@@ -49,6 +52,10 @@ const DEFAULTS = {
   who: "", // whose records of the audit
   record: "", // of which kind
   member: "", // of the ring, whose settings are shown; "": those of the program that answers
+  open: "", // parts that are unfolded, joined by commas
+  rowsMax: "", // rows of a table that is longer
+  ticked: "", // ids of ad hoc profiles that are to be compared, joined by commas
+  lang: "", // kind of program whose lines are shown to send the first profile
   rows: "", // of usage: service; "" is days
   idle: "", // tokens that were not used for so many days
   month: "", // YYYY-MM whose usage is shown; "": the last 31 days
@@ -60,6 +67,9 @@ export type Patch = Partial<Params>;
 
 /* Function names have no such character; addresses carry it as %1F. */
 export const SEPARATOR = "\x1f";
+
+/* Between bars, each of which is names joined by SEPARATOR. */
+export const BAR_SEPARATOR = "\x1e";
 
 const NAMES = Object.keys(DEFAULTS) as Name[];
 

@@ -19,7 +19,15 @@ export interface Target {
 const CLASS = { ok: "ok", paused: "warn", denied: "err", retrying: "err" } as const;
 const WORDS = { ok: "ok", paused: "paused", denied: "refuses our credentials", retrying: "trying again" } as const;
 
-export function Row({ target, busy, onChange }: { target: Target; busy: boolean; onChange: (verb: "pause" | "resume") => void }) {
+interface RowProps {
+  target: Target;
+  busy: boolean;
+  onChange: (verb: "pause" | "resume") => void;
+  onDead: () => void; // shows what the target has refused
+  onDrop: () => void; // asks whether what is pending shall be dropped
+}
+
+export function Row({ target, busy, onChange, onDead, onDrop }: RowProps) {
   const paused = target.state === "paused";
   const dropped = Object.values(target.droppedProfiles).reduce((sum, one) => sum + one, 0);
   return (
@@ -36,9 +44,21 @@ export function Row({ target, busy, onChange }: { target: Target; busy: boolean;
       <td className="n">{target.pendingProfiles === 0 ? "–" : formatDuration(target.oldestPendingSeconds * 1000)}</td>
       <td className="n">{formatCount(target.sentProfiles)}</td>
       <td className={dropped > 0 ? "n warn" : "n"}>{formatCount(dropped)}</td>
-      <td>
+      <td className={target.deadProfiles > 0 ? "n err" : "n"}>
+        {target.deadProfiles === 0 ? (
+          "0"
+        ) : (
+          <button type="button" className="link" onClick={onDead}>
+            {formatCount(target.deadProfiles)} <span className="hidden-text">refused by {target.name}</span>
+          </button>
+        )}
+      </td>
+      <td className="actions">
         <button type="button" className="btn small" disabled={busy} onClick={() => onChange(paused ? "resume" : "pause")}>
           {paused ? "Resume" : "Pause"} <span className="hidden-text">{target.name}</span>
+        </button>{" "}
+        <button type="button" className="btn small danger" disabled={target.pendingProfiles === 0} onClick={onDrop}>
+          Drop <span className="hidden-text">what is pending for {target.name}</span>
         </button>
       </td>
     </tr>

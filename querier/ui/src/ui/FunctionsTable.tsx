@@ -11,6 +11,7 @@ import { splitName } from "../flame/names";
 import { patternOf } from "../flame/search";
 import { formatCount, formatShare, formatValue, unitOf } from "../flame/units";
 import { useDark } from "../state/settings";
+import { Icon } from "./Icon";
 import { RowsTable, SortHead, useRowsInSight } from "./rows";
 
 export type Sort = "self" | "total" | "name";
@@ -33,6 +34,25 @@ function ordered(rows: readonly FunctionRow[], sort: Sort, ascending: boolean): 
   const sign = ascending ? 1 : -1;
   return [...rows].sort((a, b) =>
     sort === "name" ? sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) : sign * (a[sort] - b[sort]) || (a.name < b.name ? -1 : 1),
+  );
+}
+
+/* For those who have no right button, or do not know of it. Keys have the menu at the name, so it is no stop of its own. */
+function RowMenu({ name, onMenu }: { name: string; onMenu: Props["onMenu"] }) {
+  return (
+    <button
+      type="button"
+      className="row-menu"
+      tabIndex={-1}
+      aria-label={`Actions for ${name}`}
+      onClick={(event) => {
+        const at = event.currentTarget.getBoundingClientRect();
+        event.stopPropagation();
+        onMenu(name, at.left, at.bottom);
+      }}
+    >
+      <Icon name="more" size={14} />
+    </button>
   );
 }
 
@@ -99,6 +119,7 @@ export function FunctionsTable({ answer, search, sort, ascending, onSort, hovere
                     <span className="dim">{name.dim}</span>
                     {name.main}
                   </button>
+                  <RowMenu name={row.name} onMenu={onMenu} />
                 </div>
               </td>
               <td className="n">

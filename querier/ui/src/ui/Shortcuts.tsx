@@ -12,7 +12,9 @@ export const HELP: readonly [string, string][] = [
   ["Esc", "clear the search, then the zoom"],
   ["1 2 3 4 5", "table, both, flame graph, call tree, sandwich"],
   ["i", "flip: flames upwards or downwards"],
-  ["s", "sandwich of the bar with the focus"],
+  ["s", "sandwich of the bar or row with the focus"],
+  ["c", "collapse the siblings of the bar with the focus, or show them"],
+  ["o", "source and lines of the bar or row with the focus"],
   ["m", "menu of the bar with the focus"],
   ["arrows, Enter, Home", "walk through the flame graph, zoom, all"],
   ["n N", "next and previous match"],
@@ -123,7 +125,8 @@ export function HelpDialog({ open, onClose }: { open: boolean; onClose: () => vo
           </span>
         </div>
         <label>
-          Address of a function’s source, for “Open source” in its menu; {"{name}"} is the function
+          Address of a function’s source, instead of that by the label service_repository: {"{name}"} is the function, {"{path}"} and{" "}
+          {"{line}"} are where it is, {"{repo}"} and {"{ref}"} are the labels
           <input
             className="input"
             type="url"

@@ -1,13 +1,17 @@
 /* Lines to copy, a tab for each kind of program. */
 
-import { useState } from "react";
-
 import type { Snippet } from "../pages/snippets";
+import { useRoute } from "../state/route";
 import { Icon } from "./Icon";
 import { copy } from "./toast";
 
 export function Snippets({ all }: { all: readonly Snippet[] }) {
-  const [picked, setPicked] = useState(0);
+  const { params, set } = useRoute();
+  const picked = Math.max(
+    all.findIndex((one) => one.name === params.lang),
+    0,
+  );
+  const setPicked = (index: number): void => set({ lang: index === 0 ? "" : all[index]!.name }, { replace: true });
   const chosen = all[picked]!;
   return (
     <>

@@ -59,7 +59,7 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
   const instances = instancesOf(labels);
   const long = span.until - span.from > DAY_MS;
   const when = (ms: number): string => (long ? moment(ms, utc) : clock(ms, utc, true));
-  const before = sel === null ? null : sel[1] - sel[0];
+  const [from, until] = sel ?? [span.from, span.until];
 
   return (
     <section className="card timeline" aria-label="Timeline">
@@ -86,27 +86,25 @@ export function TimelineCard({ query, span, lines, sel, by, labels, marks, onSel
               Zoom to selection
             </button>
           )}
-          {sel !== null && before !== null && (
-            <a
-              className="btn small"
-              href={link(
-                {
-                  query: "",
-                  sel: "",
-                  leftQuery: formatQuery(query),
-                  leftFrom: String(sel[0] - before),
-                  leftUntil: String(sel[0]),
-                  rightQuery: formatQuery(query),
-                  rightFrom: String(sel[0]),
-                  rightUntil: String(sel[1]),
-                },
-                "/diff",
-              )}
-            >
-              <Icon name="diff" />
-              Compare with the previous {formatDuration(before)}
-            </a>
-          )}
+          <a
+            className="btn bare small"
+            href={link(
+              {
+                query: "",
+                sel: "",
+                leftQuery: formatQuery(query),
+                leftFrom: String(2 * from - until),
+                leftUntil: String(from),
+                rightQuery: formatQuery(query),
+                rightFrom: String(from),
+                rightUntil: String(until),
+              },
+              "/diff",
+            )}
+          >
+            <Icon name="diff" />
+            Compare with the previous {formatDuration(until - from)}
+          </a>
           <TableToggle />
           <Menu
             className="btn bare small"

@@ -32,6 +32,18 @@ static void write_file(struct fixture *f, const char *yaml)
     assert_int_equal(utimensat(AT_FDCWD, f->path, times, 0), 0);
 }
 
+static bool shows(const struct fixture *f, const char *line)
+{
+    struct fg_buf text;
+    bool found;
+
+    fg_buf_init(&text, 64 * 1024);
+    fg_registry_write(f->registry, &text);
+    found = fg_slice_search(fg_buf_slice(&text), line) != SIZE_MAX;
+    fg_buf_done(&text);
+    return found;
+}
+
 static enum fg_code create(struct fixture *f, const char *file, struct fg_err *err)
 {
     return fg_tenants_create(&(struct fg_tenants_config){.defaults = &f->defaults,
@@ -174,9 +186,14 @@ static void a_broken_file_changes_nothing(void **state)
     write_file(f, "overrides: {a: {max_label_names_per_series: 8}, b: {max_nonsense: 1}}\n");
     fg_tenants_look(f->tenants);
     assert_int_equal(names_max(f, "a"), 5);
+    assert_true(shows(f, "\nflamegrid_reload_failed{file=\"tenants\"} 1\n"));
     assert_int_equal(unlink(f->path), 0);
     fg_tenants_look(f->tenants);
     assert_int_equal(names_max(f, "a"), 5);
+    write_file(f, "overrides: {a: {max_label_names_per_series: 9}}\n");
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 9);
+    assert_true(shows(f, "\nflamegrid_reload_failed{file=\"tenants\"} 0\n"));
 }
 
 /* clang-format off */

@@ -43,6 +43,7 @@ static void test_reload(void **state)
     assert_false(fg_tls_context_reload(f->context)); /* counted and said once */
     expect_server(f, "second");
     tls_expect_metric(f, "flamegrid_tls_reload_failures_total 1\n");
+    tls_expect_metric(f, "flamegrid_reload_failed{file=\"tls\"} 1\n");
     cert_write(&third, NULL, f->key_file);
     assert_true(fg_tls_context_reload(f->context));
     expect_server(f, "third");
@@ -54,6 +55,7 @@ static void test_reload(void **state)
     assert_true(fg_tls_context_reload(f->context));
     expect_server(f, "second");
     tls_expect_metric(f, "flamegrid_tls_reload_failures_total 2\n");
+    tls_expect_metric(f, "flamegrid_reload_failed{file=\"tls\"} 0\n");
     cert_free(&second);
     cert_free(&third);
 }

@@ -171,9 +171,37 @@ static void a_service_that_cannot_get_ready_ends_the_program(void **state)
     assert_int_equal(seen.stopped, 1);
 }
 
+/* A program may have other defaults than the tables; the tables stay as they are for others. */
+static void a_program_has_defaults_of_its_own(void **state)
+{
+    static const struct fg_program_default defaults[] = {
+        {"", "memory_max_bytes", "128MiB"}, {"", "workers", "2"}, {"access", "poll", "3s"}};
+    const struct fg_program_def usual = {.name = "usual"};
+    const struct fg_program_def small = {
+        .name = "small", .defaults = defaults, .n_defaults = FG_COUNT(defaults)};
+    char workers[] = "--workers=5";
+    char *argv[] = {workers, NULL};
+    struct fg_program program;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_program_configure(&small, 1, argv, &program, &err), FG_OK);
+    assert_int_equal(program.settings.memory_max_bytes, 128 << 20);
+    assert_int_equal(program.settings.workers, 5);
+    assert_int_equal(program.settings.connections_max, 4096);
+    assert_int_equal(program.access_settings.poll_ns, 3 * FG_SECOND_NS);
+    fg_program_forget(&program);
+    assert_int_equal(fg_program_configure(&usual, 0, argv, &program, &err), FG_OK);
+    assert_int_equal(program.settings.memory_max_bytes, 1 << 30);
+    assert_int_equal(program.settings.workers, 0);
+    assert_int_equal(program.access_settings.poll_ns, 10 * FG_SECOND_NS);
+    fg_program_forget(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_has_defaults_of_its_own),
         /* First: once a signal has come a second one would end the test. */
         cmocka_unit_test(a_service_that_cannot_get_ready_ends_the_program),
         cmocka_unit_test(requests_come_in_while_the_service_gets_ready),

@@ -15,7 +15,7 @@ static const struct dist_delivery_answer
     stale = {.revision = REVISION, .newest = 9, .err = {.code = FG_E_PRECONDITION}},
     early = {.revision = REVISION, .err = {.code = FG_E_ABORTED}},
     dead = {.revision = REVISION, .err = {.code = FG_E_UNAVAILABLE, .msg = "dead"}},
-    full = {.revision = REVISION, .err = {.code = FG_E_LIMIT, .msg = "full"}};
+    full = {.revision = REVISION, .err = {.code = FG_E_LIMIT, .msg = "full"}, .retry_after_s = 9};
 
 /* Three owners of which two are a quorum; the first n_keys have a peer. */
 static struct dist_delivery_owners owners_of(uint64_t revision, unsigned n_keys)
@@ -48,6 +48,11 @@ static void expect(const struct dist_delivery_core *core, enum dist_delivery_sta
     dist_delivery_core_result(core, &result);
     assert_int_equal(result.state, state);
     assert_non_null(strstr(result.err.msg, message));
+    /* Only a refusal says for how long, and it comes from the ingester that refused. */
+    assert_int_equal(result.retry_after_s,
+                     state == DELIVERY_REFUSED && strcmp(result.err.msg, full.err.msg) == 0
+                         ? full.retry_after_s
+                         : 0);
 }
 
 static void a_round_ends_when_further_answers_cannot_change_it(void **state)

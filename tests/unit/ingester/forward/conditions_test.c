@@ -16,7 +16,7 @@ struct fixture {
     struct fg_store *store;
     struct outbox_clock clock;
     struct outbox_run run;
-    _Atomic bool denied[2];
+    _Atomic bool denied[2], unread[2];
     struct fg_registry *registry;
     struct fg_conditions *list;
     struct ing_forward_conditions *conditions;
@@ -27,6 +27,13 @@ static bool is_denied(void *arg, unsigned target)
     const struct fixture *f = arg;
 
     return f->denied[target];
+}
+
+static bool is_unread(void *arg, unsigned target)
+{
+    const struct fixture *f = arg;
+
+    return f->unread[target];
 }
 
 static int setup(void **state)
@@ -44,6 +51,7 @@ static int setup(void **state)
     fg_assert(ing_forward_conditions_create(
                   &(struct ing_forward_conditions_config){.outbox = f->run.outbox,
                                                           .denied = is_denied,
+                                                          .unread = is_unread,
                                                           .arg = f,
                                                           .conditions = f->list,
                                                           .clock = &f->clock.clock},
@@ -109,6 +117,16 @@ static void a_target_that_refuses_credentials_is_named(void **state)
     expect(f, "");
 }
 
+static void a_target_for_which_nothing_can_be_read_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    f->unread[0] = true;
+    expect(f, "forward_unread: central\n");
+    f->unread[0] = false;
+    expect(f, "");
+}
+
 static void a_profile_is_late_after_ten_minutes(void **state)
 {
     struct fixture *f = *state;
@@ -152,6 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_is_wrong_at_first, setup, teardown),
         cmocka_unit_test_setup_teardown(a_target_that_refuses_credentials_is_named, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_target_for_which_nothing_can_be_read_is_named, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_profile_is_late_after_ten_minutes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_queue_fills_above_four_fifths, setup, teardown),

@@ -120,6 +120,49 @@ static void record_of_a_target_is_read_back(void **state)
     }
 }
 
+static void resend_is_read_back(void **state)
+{
+    static const struct ing_resend resends[] = {
+        {.state = RESEND_COMMITS, .from_ns = INT64_MIN, .until_ns = INT64_MIN},
+        {.state = RESEND_READS,
+         .from_ns = -1,
+         .until_ns = INT64_MAX,
+         .begun_wall_ns = 5,
+         .ended_wall_ns = 6,
+         .tenant = "team-a",
+         .time_ns = 7,
+         .id = {8, 9},
+         .sent = UINT64_MAX,
+         .known = 10,
+         .filtered = 11,
+         .refused = 12,
+         .lost = 13,
+         .incomplete = true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(resends); i++) {
+        struct ing_resend found;
+        struct fg_buf out, again;
+
+        fg_buf_init(&out, SIZE_MAX);
+        fg_buf_init(&again, SIZE_MAX);
+        ing_outbox_put_resend(&out, &resends[i]);
+        assert_true(ing_outbox_get_resend(fg_buf_slice(&out), &found));
+        assert_int_equal(found.state, resends[i].state);
+        assert_string_equal(found.tenant, resends[i].tenant);
+        assert_int_equal(found.lost, resends[i].lost);
+        ing_outbox_put_resend(&again, &found);
+        assert_true(fg_slice_eq(fg_buf_slice(&out), fg_buf_slice(&again)));
+        for (size_t len = 0; len < out.len; len++)
+            assert_false(ing_outbox_get_resend(fg_bytes(out.ptr, len), &found));
+        out.ptr[1] = RESEND_DONE + 1;
+        assert_false(ing_outbox_get_resend(fg_buf_slice(&out), &found));
+        fg_buf_done(&out);
+        fg_buf_done(&again);
+    }
+}
+
 static void dead_entry_keeps_a_reason_of_bounded_length(void **state)
 {
     struct fg_slice reason, entry;
@@ -149,6 +192,7 @@ int main(void)
         cmocka_unit_test(damaged_entry_is_none),
         cmocka_unit_test(keys_are_in_the_order_of_targets_and_numbers),
         cmocka_unit_test(record_of_a_target_is_read_back),
+        cmocka_unit_test(resend_is_read_back),
         cmocka_unit_test(dead_entry_keeps_a_reason_of_bounded_length),
     };
 

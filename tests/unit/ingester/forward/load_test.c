@@ -436,6 +436,88 @@ static void many_entries_take_a_span_for_each_256(void **state)
     outbox_run_close(&f->run);
 }
 
+/* ---- what is resent to a new target ---- */
+
+static void open_since(struct fixture *f, const char *name, int64_t since_ns)
+{
+    struct ing_outbox_target target = outbox_target(name);
+
+    target.since_ns = since_ns;
+    outbox_run_open(&f->run, &f->faulty.store, &f->clock, &target, 1);
+}
+
+static void new_target_gets_the_past_once(void **state)
+{
+    struct fixture *f = *state;
+    int64_t now_ns = f->clock.wall_ns;
+    struct ing_resend resend;
+
+    open_since(f, "one", now_ns - 100);
+    assert_true(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    assert_int_equal(resend.from_ns, now_ns - 100);
+    assert_int_equal(resend.until_ns, now_ns);
+    outbox_run_settle(&f->run);
+    outbox_run_close(&f->run);
+    outbox_clock_advance(f->run.clock, FG_HOUR_NS);
+    open_since(f, "one", now_ns - 500); /* it is old now: the setting does not matter */
+    assert_true(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    assert_int_equal(resend.from_ns, now_ns - 100);
+    assert_int_equal(resend.until_ns, now_ns);
+    outbox_run_close(&f->run);
+    open_since(f, "two", 0); /* start */
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    outbox_run_settle(&f->run);
+    outbox_run_close(&f->run);
+    open_since(f, "one", 0); /* it was removed: nothing of its resend is left */
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    outbox_run_close(&f->run);
+}
+
+/* The record that makes a target old has its resend: whatever writes it, and whichever write
+ * fails. */
+static void new_target_gets_the_past_whatever_write_fails(void **state)
+{
+    for (uint64_t k = 1; k <= 4; k++) {
+        struct ing_resend resend;
+        struct fixture *f;
+
+        (void)set_up(state);
+        f = *state;
+        open_with(f, NULL, NULL); /* the writes of a new store */
+        outbox_run_close(&f->run);
+        f->faulty.writes = 0;
+        f->faulty.fail_at = k;
+        open_since(f, "one", 1000);
+        (void)outbox_run_push(&f->run, 1, 0, 5, RECORD_BYTES);
+        outbox_run_close(&f->run);
+        open_since(f, "one", 1000);
+        resend = ing_outbox_numbers(f->run.outbox, 0).resend; /* which waits while writes fail */
+        assert_int_equal(resend.state, RESEND_COMMITS);
+        assert_int_equal(resend.from_ns, 1000);
+        outbox_run_close(&f->run);
+        (void)tear_down(state);
+    }
+}
+
+static void damaged_record_of_a_resend_ends_it(void **state)
+{
+    struct fixture *f = *state;
+    struct ing_resend resend;
+    struct fg_buf key;
+
+    open_since(f, "one", 1000);
+    outbox_run_settle(&f->run);
+    outbox_run_close(&f->run);
+    fg_buf_init(&key, SIZE_MAX);
+    ing_outbox_put_resend_key(&key, FG_LIT("one"));
+    write_one(f, HEAD_META, fg_buf_slice(&key), FG_LIT("nonsense"));
+    fg_buf_done(&key);
+    open_since(f, "one", 1000);
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    assert_int_equal(f->run.damage.repaired, 1);
+    outbox_run_close(&f->run);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -449,6 +531,9 @@ int main(void)
         TEST(damaged_records_of_targets_do_not_stop_a_start),
         TEST(unreadable_store_fails_the_start),
         TEST(entry_older_than_its_tenant_keeps_profiles_is_not_sent),
+        TEST(new_target_gets_the_past_once),
+        cmocka_unit_test(new_target_gets_the_past_whatever_write_fails),
+        TEST(damaged_record_of_a_resend_ends_it),
         TEST(many_entries_take_a_span_for_each_256),
     };
 

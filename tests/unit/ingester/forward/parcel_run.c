@@ -145,8 +145,15 @@ static void read_batch(struct parcel_run *run, const Forward__V1__Batch *head,
     run->batches[b].n_defined = 0;
     for (uint32_t i = 0; i < wire.n_stacks; i++)
         run->batches[b].n_defined += wire.stacks[i].locations != NULL;
-    for (uint32_t i = 0; i < wire.n_profiles; i++)
-        run->batches[b].ids[i] = wire.profiles[i].id;
+    run->batches[b].spans = 0;
+    for (uint32_t i = 0; i < wire.n_profiles; i++) {
+        const struct fg_profile *profile = &wire.profiles[i];
+
+        run->batches[b].ids[i] = profile->id;
+        for (uint32_t k = 0; k < profile->n_links; k++)
+            run->batches[b].spans +=
+                profile->links[k].span_id * (uint64_t)profile->values[profile->links[k].sample];
+    }
     run->n_profiles += wire.n_profiles;
     fg_wire_batch_done(&wire);
 }
@@ -194,6 +201,19 @@ enum ing_sender_result parcel_run_status(struct parcel_run *run, unsigned status
     /* Whoever waits is told why. */
     fg_assert(result == SENDER_TAKEN || err.msg[0] != '\0');
     return result;
+}
+
+enum ing_sender_result parcel_run_limited(struct parcel_run *run, int64_t retry_after_ns)
+{
+    const struct ing_parcel_answer answer = {.came = true,
+                                             .status = 429,
+                                             .body = FG_LIT("rate limit exceeded"),
+                                             .of_limit = true,
+                                             .retry_after_ns = retry_after_ns};
+    struct fg_err err = {0};
+    bool unknown;
+
+    return ing_parcel_answer(run->parcel, &answer, &unknown, &err);
 }
 
 enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Result *results,

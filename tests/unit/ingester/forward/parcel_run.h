@@ -25,6 +25,7 @@ struct parcel_run {
         uint32_t n, n_stacks, n_defined;
         struct fg_id ids[PARCEL_IDS_MAX];
         uint64_t sizes;
+        uint64_t spans; /* sum of each span times the first value of its sample */
     } batches[PARCEL_BATCHES_MAX];
     size_t n_batches, n_profiles;
     size_t n_via; /* ids of stores */
@@ -56,6 +57,9 @@ enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Re
 /* ... with any status and body. */
 enum ing_sender_result parcel_run_status(struct parcel_run *run, unsigned status,
                                          struct fg_slice body, bool *ret_unknown);
+
+/* ... 429 for a limit of the tenant. */
+enum ing_sender_result parcel_run_limited(struct parcel_run *run, int64_t retry_after_ns);
 
 /* A result that says of all profiles that they are stored. */
 Forward__V1__Result parcel_run_stored(uint32_t n);

@@ -1,10 +1,12 @@
 /* What becomes of each profile, whatever the target answers: it is done only if the target has said
  * so, it is dead only if the target has refused it alone, and else it waits. */
+#include "common/net/inflate.h"
 #include "proto/forward.h"
 #include "proto/pprof/pprof.h"
 #include "proto/push.h"
 #include "tests/lib/batch_folded.h"
 #include "tests/unit/ingester/forward/parcel_run.h"
+#include "tests/unit/ingester/forward/past_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,6 +106,34 @@ static void stacks_are_defined_once(void **state)
         assert_numbers(parcel_run_end(&run), n + 1, 0, 0);
     }
     parcel_run_close(&run);
+}
+
+/* The head stores samples by their stacks, in the order in which these came first: here the other
+ * way round than in the profile. The request is read by the decoder that the target has. */
+static void spans_are_sent_whatever_the_order_of_samples(void **state)
+{
+    static const struct head_sample samples[] = {
+        {"a;d", {1, 10}, 7}, {"a;c", {2, 20}, 0}, {"a;b", {3, 30}, 5}, {"a;b;c", {4, 40}, 6}};
+    static const struct head_sample before[] = {{"a;b;c", {1, 1}, 0}, {"a;c", {1, 1}, 0}};
+    Forward__V1__Result result = parcel_run_stored(2);
+    struct head_profile profile = parcel_run_profile(0);
+    struct parcel_run run;
+
+    (void)state;
+    open_run(&run, "", 0);
+    profile.samples = before;
+    profile.n_samples = FG_COUNT(before);
+    (void)parcel_run_store(&run, &profile);
+    profile.time_ns += FG_SECOND_NS;
+    profile.samples = samples;
+    profile.n_samples = FG_COUNT(samples);
+    (void)parcel_run_store(&run, &profile);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.batches[0].n, 2);
+    assert_int_equal(run.batches[0].spans, 7 * 1 + 5 * 3 + 6 * 4);
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    end_with(&run, 2, 0, 0);
 }
 
 static Forward__V1__Refusal refusal_of(uint32_t profile, char *message)
@@ -397,6 +427,25 @@ static void statuses_that_pass_decide_nothing(void **state)
     assert_status("", 400, "{\"code\":\"failed_precondition\"}", SENDER_AWAY, true);
 }
 
+/* Only the target itself can refuse a profile for good, in its own words. */
+static void refusals_of_a_proxy_decide_nothing(void **state)
+{
+    static const char *const targets[] = {"", "protocol: push"};
+    static const unsigned statuses[] = {400, 402, 406, 409, 410, 411, 414, 421, 422, 426, 431, 451};
+    static const char *const bodies[] = {"",
+                                         "<html>400 Bad Request</html>",
+                                         "{\"code\":\"unknown\"}",
+                                         "{\"code\":3}",
+                                         "\"invalid_argument\"",
+                                         "invalid_argument"};
+
+    (void)state;
+    for (size_t t = 0; t < FG_COUNT(targets); t++)
+        for (size_t i = 0; i < FG_COUNT(statuses); i++)
+            for (size_t k = 0; k < FG_COUNT(bodies); k++)
+                assert_status(targets[t], statuses[i], bodies[k], SENDER_AWAY, false);
+}
+
 static void request_that_does_not_come_decides_nothing(void **state)
 {
     const struct ing_parcel_answer answer = {.came = false};
@@ -624,6 +673,38 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
     }
 }
 
+/* 429 for a limit of one tenant holds that one, as long as the target says; where all is of one
+ * tenant, the target is busy. */
+static void tenant_beyond_its_limit_waits_alone(void **state)
+{
+    struct parcel_run run;
+    unsigned limited = 0;
+
+    (void)state;
+    open_of_three(&run);
+    while (parcel_run_build(&run)) {
+        if (fg_slice_is(run.parcel->tenant, "b")) {
+            assert_int_equal(parcel_run_limited(&run, 20 * FG_SECOND_NS), SENDER_TAKEN);
+            limited++;
+        } else {
+            store_all(&run);
+        }
+    }
+    assert_int_equal(limited, 1);
+    assert_int_equal(run.parcel->n_limited, 1);
+    assert_int_equal(run.parcel->n_denied, 0);
+    assert_int_equal(run.parcel->held_ns, 20 * FG_SECOND_NS);
+    assert_numbers(parcel_run_end(&run), 6, 0, 3);
+    assert_held(&run, 3);
+    assert_true(ing_outbox_held_ns(run.common.outbox, 0) <= 20 * FG_SECOND_NS);
+    parcel_run_close(&run);
+    open_run(&run, "", 3);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_limited(&run, 0), SENDER_BUSY);
+    end_with(&run, 0, 0, 3);
+}
+
 /* One that lasts no time: as if it had ended. */
 static void tenant_is_asked_for_again_after_its_hold(void **state)
 {
@@ -808,6 +889,8 @@ static void read_push(struct fg_slice body, struct fg_arena *arena, struct fg_ba
     struct fg_decode_counts counts = {0};
     struct fg_pprof_request request = {0};
     struct fg_pprof_info info;
+    struct fg_buf inflated;
+    struct fg_slice pprof;
     struct fg_push push;
     struct fg_err err;
 
@@ -815,10 +898,16 @@ static void read_push(struct fg_slice body, struct fg_arena *arena, struct fg_ba
         fail_msg("%s", err.msg);
     assert_int_equal(push.n_series, 1);
     assert_int_equal(push.n_profiles, 1);
+    pprof = push.series[0].profiles[0];
+    assert_true(pprof.len > 2 && pprof.ptr[0] == 0x1f && pprof.ptr[1] == 0x8b); /* gzip */
+    fg_buf_init(&inflated, SIZE_MAX);
+    if (fg_inflate(pprof, FG_CODING_GZIP, ARENA_BYTES, &inflated, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    pprof = fg_arena_copy(arena, fg_buf_slice(&inflated)); /* the batch borrows from it */
+    fg_buf_done(&inflated);
     request.upload =
         (struct fg_upload){.labels = push.series[0].labels, .limits = FG_DECODE_LIMITS_DEFAULT};
-    if (fg_pprof_decode(push.series[0].profiles[0], &request, arena, ret_batch, &info, &counts,
-                        &err) != FG_OK)
+    if (fg_pprof_decode(pprof, &request, arena, ret_batch, &info, &counts, &err) != FG_OK)
         fail_msg("%s", err.msg);
     assert_int_equal(ret_batch->n_profiles, 1);
 }
@@ -911,8 +1000,11 @@ static void pushes_are_decided_one_by_one(void **state)
     run.parcel->push = true;
     for (; rounds < FG_COUNT(statuses); rounds++) {
         assert_true(parcel_run_build(&run));
-        assert_int_equal(parcel_run_status(&run, statuses[rounds], FG_LIT("bad pprof"), &unknown),
-                         SENDER_TAKEN);
+        assert_int_equal(
+            parcel_run_status(&run, statuses[rounds],
+                              FG_LIT("{\"code\":\"invalid_argument\",\"message\":\"bad pprof\"}"),
+                              &unknown),
+            SENDER_TAKEN);
     }
     assert_true(parcel_run_build(&run));
     assert_int_equal(parcel_run_status(&run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
@@ -986,11 +1078,202 @@ static void login_is_read_for_each_round(void **state)
     end_with(&run, 0, 0, 1);
 }
 
+/* ---- pages of a resend ---- */
+
+enum { PAGE_PROFILES = 4 };
+
+struct page_run {
+    struct parcel_run run;
+    struct past_run past;
+    struct past_profile profiles[PAGE_PROFILES];
+    struct ing_page_reader reader;
+    atomic_bool stop;
+};
+
+/* Begins a resend of four profiles of one tenant, and makes a parcel of the page that has them. */
+static void open_page(struct page_run *page, const char *target)
+{
+    static const char *const tenants[] = {"tenant"};
+    struct ing_page read = {0};
+    struct fg_err err;
+
+    *page = (struct page_run){0};
+    parcel_run_open(&page->run, target);
+    past_run_init(&page->past);
+    page->past.tenants = tenants;
+    page->past.n_tenants = 1;
+    page->past.profiles = page->profiles;
+    for (; page->past.n < PAGE_PROFILES; page->past.n++)
+        page->profiles[page->past.n] =
+            (struct past_profile){"tenant", (1 + (int64_t)page->past.n) * FG_SECOND_NS, NULL};
+    assert_int_equal(ing_outbox_resend(page->run.common.outbox, 0, 1, 10 * FG_SECOND_NS, &err),
+                     FG_OK);
+    while (read.n == 0) {
+        struct ing_resend resend;
+
+        assert_true(ing_outbox_get_resending(page->run.common.outbox, 0, &resend));
+        assert_int_equal(ing_page_read(&page->reader, &page->past.past, &resend, 5, INT64_MAX,
+                                       &page->stop, &read, &err),
+                         FG_OK);
+        if (read.n == 0)
+            ing_outbox_note_resend(page->run.common.outbox, 0, &read.before, &read.after);
+    }
+    assert_int_equal(read.n, PAGE_PROFILES);
+    page->run.parcel =
+        ing_parcel_create_of_page(&page->run.common, &page->run.targets->items[0], 17, 0, &read);
+    assert_null(read.items);
+}
+
+static struct ing_resend end_page(struct page_run *page)
+{
+    const struct ing_resend resend = parcel_run_end(&page->run).resend;
+
+    parcel_run_close(&page->run);
+    return resend;
+}
+
+static void page_is_sent_with_its_ids_and_passed(void **state)
+{
+    Forward__V1__Result results[PAGE_PROFILES];
+    struct page_run page;
+    struct ing_resend resend;
+
+    (void)state;
+    open_page(&page, "");
+    assert_true(parcel_run_build(&page.run));
+    assert_int_equal(page.run.n_batches, PAGE_PROFILES);
+    for (size_t i = 0; i < PAGE_PROFILES; i++) {
+        results[i] = parcel_run_stored(1);
+        assert_int_equal(page.run.batches[i].n_defined, 1);
+        assert_true(fg_id_eq(page.run.batches[i].ids[0], past_run_id(&page.profiles[i])));
+    }
+    results[1].stored = 0;
+    results[1].known = 1;
+    assert_int_equal(page.run.n_via, 1);
+    assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_TAKEN);
+    assert_false(parcel_run_build(&page.run));
+    resend = end_page(&page);
+    assert_int_equal(resend.sent, 4);
+    assert_int_equal(resend.known, 1);
+    assert_true(resend.time_ns >= 4 * FG_SECOND_NS);
+}
+
+/* Only what comes before the first profile that has to wait is passed, so none is skipped. */
+static void page_is_passed_up_to_what_waits(void **state)
+{
+    (void)state;
+    for (unsigned waits = 0; waits < PAGE_PROFILES; waits++) {
+        Forward__V1__Result results[PAGE_PROFILES];
+        struct page_run page;
+        struct ing_resend resend;
+
+        open_page(&page, "");
+        assert_true(parcel_run_build(&page.run));
+        for (size_t i = 0; i < PAGE_PROFILES; i++)
+            results[i] = parcel_run_stored(1);
+        results[waits].stored = 0;
+        results[waits].code = 14;
+        results[waits].message = (char *)(uintptr_t) "too busy";
+        assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_BUSY);
+        resend = end_page(&page);
+        assert_int_equal(resend.time_ns, waits == 0 ? 0 : (int64_t)waits * FG_SECOND_NS);
+        assert_int_equal(resend.state, RESEND_READS);
+    }
+}
+
+static void page_without_an_answer_is_read_again(void **state)
+{
+    struct page_run page;
+    struct ing_resend resend;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "");
+    assert_true(parcel_run_build(&page.run));
+    assert_int_equal(parcel_run_status(&page.run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
+    resend = end_page(&page);
+    assert_int_equal(resend.time_ns, 0);
+    assert_int_equal(resend.sent, 0);
+}
+
+static void page_counts_what_is_refused_or_left_out(void **state)
+{
+    Forward__V1__Result result = parcel_run_stored(1);
+    struct page_run page;
+    struct ing_resend resend;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "selector: '{service_name=\"other\"}'");
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(end_page(&page).filtered, PAGE_PROFILES);
+    open_page(&page, "");
+    for (unsigned left = PAGE_PROFILES; left > 0; left--) { /* 400: one after another is alone */
+        while (parcel_run_build(&page.run) && page.run.n_batches > 1)
+            assert_int_equal(parcel_run_status(&page.run, 400,
+                                               FG_LIT("{\"code\":\"invalid_argument\"}"), &unknown),
+                             SENDER_TAKEN);
+        if (left == 2)
+            assert_int_equal(parcel_run_status(&page.run, 400,
+                                               FG_LIT("{\"code\":\"invalid_argument\"}"), &unknown),
+                             SENDER_TAKEN);
+        else
+            assert_int_equal(parcel_run_answer(&page.run, &result, 1), SENDER_TAKEN);
+    }
+    assert_false(parcel_run_build(&page.run));
+    resend = end_page(&page);
+    assert_int_equal(resend.refused, 1);
+    assert_int_equal(resend.sent, 3);
+    assert_true(resend.time_ns >= 4 * FG_SECOND_NS);
+}
+
+static void tenant_that_is_refused_holds_its_page(void **state)
+{
+    struct page_run page;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "");
+    page.run.common.several = true;
+    assert_true(parcel_run_build(&page.run));
+    assert_true(fg_slice_is(page.run.parcel->tenant, "tenant"));
+    assert_int_equal(parcel_run_status(&page.run, 403, FG_LIT("no"), &unknown), SENDER_TAKEN);
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(page.run.parcel->n_denied, 1);
+    assert_int_equal(end_page(&page).time_ns, 0);
+}
+
+static void page_is_pushed_profile_by_profile(void **state)
+{
+    struct page_run page;
+    bool unknown;
+
+    (void)state;
+    open_page(&page, "protocol: push");
+    page.run.parcel->push = true;
+    for (unsigned i = 0; i < PAGE_PROFILES; i++) {
+        fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+        struct fg_batch batch;
+        struct fg_buf text;
+
+        assert_true(parcel_run_build(&page.run));
+        read_push(fg_buf_slice(&page.run.parcel->body), arena, &batch);
+        fg_buf_init(&text, SIZE_MAX);
+        batch_describe(&batch, &text);
+        assert_true(fg_slice_search(fg_buf_slice(&text), "a;b 1") != SIZE_MAX);
+        fg_buf_done(&text);
+        assert_int_equal(parcel_run_status(&page.run, 200, FG_LIT("{}"), &unknown), SENDER_TAKEN);
+    }
+    assert_false(parcel_run_build(&page.run));
+    assert_int_equal(end_page(&page).sent, PAGE_PROFILES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_stored_or_known_is_done),
         cmocka_unit_test(stacks_are_defined_once),
+        cmocka_unit_test(spans_are_sent_whatever_the_order_of_samples),
         cmocka_unit_test(refused_ones_are_dead_with_the_reason),
         cmocka_unit_test(definitions_that_are_asked_for_are_sent),
         cmocka_unit_test(target_that_asks_twice_is_left_alone),
@@ -1000,6 +1283,8 @@ int main(void)
         cmocka_unit_test(results_that_do_not_fit_decide_nothing),
         cmocka_unit_test(bytes_that_are_no_answer_decide_nothing),
         cmocka_unit_test(statuses_that_pass_decide_nothing),
+        cmocka_unit_test(refusals_of_a_proxy_decide_nothing),
+        cmocka_unit_test(tenant_beyond_its_limit_waits_alone),
         cmocka_unit_test(request_that_does_not_come_decides_nothing),
         cmocka_unit_test(request_that_is_too_large_is_halved),
         cmocka_unit_test(profile_that_is_too_large_alone_is_dead),
@@ -1018,6 +1303,12 @@ int main(void)
         cmocka_unit_test(pushed_profile_has_the_types_and_labels_that_are_wanted),
         cmocka_unit_test(pushes_are_decided_one_by_one),
         cmocka_unit_test(parcel_goes_on_by_push),
+        cmocka_unit_test(page_is_sent_with_its_ids_and_passed),
+        cmocka_unit_test(page_is_passed_up_to_what_waits),
+        cmocka_unit_test(page_without_an_answer_is_read_again),
+        cmocka_unit_test(page_counts_what_is_refused_or_left_out),
+        cmocka_unit_test(tenant_that_is_refused_holds_its_page),
+        cmocka_unit_test(page_is_pushed_profile_by_profile),
         cmocka_unit_test(login_is_read_for_each_round),
     };
 

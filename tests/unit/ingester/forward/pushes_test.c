@@ -1,6 +1,8 @@
 /* Forwarding through a whole ingester: a push that was answered OK is in the queue exactly once,
  * and its chunk stays until the sender has reported it. */
+#include "ingester/head_mode.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
 
@@ -287,6 +289,121 @@ static void profiles_of_a_removed_target_leave_the_head(void **state)
     fg_store_close(store);
 }
 
+/* ---- an agent: a head without a bucket ---- */
+
+static void profiles_leave_an_agents_head_once_they_are_sent(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    unsigned seen[PUSHES] = {0};
+    struct head head;
+
+    (void)state;
+    head_open_forwarding(&head, store, NULL, 0, &forward);
+    for (unsigned n = 0; n < PUSHES; n++)
+        assert_int_equal(push(&head, n, "tenant").code, FG_OK);
+    /* Nobody wants these: they go first. */
+    assert_int_equal(push(&head, 0, "other").code, FG_OK);
+    assert_int_equal(push(&head, 1, "other").code, FG_OK);
+    flush(&head);
+    wait_for_evicted(&head, 2);
+    assert_int_equal(count_profiles(store), PUSHES);
+    /* Old ones are new again: there is no bucket that could have them. */
+    assert_int_equal(push(&head, 0, "tenant").duplicates, 1);
+    head_close(&head);
+    head_open_forwarding(&head, store, NULL, 0, &forward);
+    assert_int_equal(pending(&head), PUSHES);
+    drain(&head, seen);
+    wait_for_evicted(&head, 2);
+    assert_int_equal(count_profiles(store), 0);
+    for (unsigned n = 0; n < PUSHES; n++)
+        assert_int_equal(seen[n], 1);
+    head_close(&head);
+    fg_store_close(store);
+}
+
+/* Returns how ing_create() would judge a start as an agent or a server. */
+static enum fg_code set_mode(struct fg_store *store, bool agent, struct fg_err *err)
+{
+    const struct ing_catalog_bounds bounds = {1 << 20, 0};
+    struct ing_damage damage = {0};
+    struct ing_head_chunks *chunks;
+    struct ing_catalog *catalog;
+    enum fg_code code;
+
+    assert_int_equal(ing_catalog_open(store, &bounds, &damage, &catalog, err), FG_OK);
+    assert_int_equal(ing_head_chunks_open(store, catalog, 1 << 20, &damage, &chunks, err), FG_OK);
+    code = ing_head_mode_set(store, chunks, agent, err);
+    ing_head_chunks_close(chunks);
+    ing_catalog_close(catalog);
+    return code;
+}
+
+static void head_of_a_server_becomes_an_agents_only_when_all_is_committed(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct fg_bucket *bucket = fg_bucket_memory();
+    struct fg_err err;
+    struct head head;
+
+    (void)state;
+    head_open_on(&head, store, bucket);
+    assert_int_equal(push(&head, 0, "tenant").code, FG_OK);
+    head_close(&head);
+    assert_int_equal(set_mode(store, true, &err), FG_E_PRECONDITION);
+    assert_non_null(strstr(err.msg, "1 profiles that are in no block yet"));
+    assert_non_null(strstr(err.msg, "/ingester/flush"));
+    assert_int_equal(set_mode(store, false, &err), FG_OK);
+    head_open_on(&head, store, bucket);
+    flush(&head);
+    head_close(&head);
+    assert_int_equal(set_mode(store, true, &err), FG_OK);
+    /* From then on it is an agent's, whatever it has. */
+    head_open_forwarding(&head, store, NULL, 0, &forward);
+    assert_int_equal(push(&head, 1, "tenant").code, FG_OK);
+    head_close(&head);
+    assert_int_equal(set_mode(store, true, &err), FG_OK);
+    fg_bucket_close(bucket);
+    fg_store_close(store);
+}
+
+/* PUSHES / 2 were committed by a server, and were not sent: they are not committed again. */
+static void what_an_agent_still_has_goes_into_segments_of_a_server(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct fg_bucket *bucket = fg_bucket_memory();
+    struct committed committed;
+    unsigned seen[PUSHES] = {0};
+    struct fg_buf lines;
+    struct head head;
+
+    (void)state;
+    head_open_forwarding(&head, store, bucket, 0, &forward);
+    for (unsigned n = 0; n < PUSHES / 2; n++)
+        assert_int_equal(push(&head, n, "tenant").code, FG_OK);
+    flush(&head);
+    head_close(&head);
+    head_open_forwarding(&head, store, NULL, 0, &forward);
+    for (unsigned n = PUSHES / 2; n < PUSHES - 1; n++)
+        assert_int_equal(push(&head, n, "tenant").code, FG_OK);
+    flush(&head); /* these are committed for the agent, */
+    assert_int_equal(push(&head, PUSHES - 1, "tenant").code, FG_OK);
+    head_close(&head); /* ... and this one is still open */
+    assert_int_equal(count_profiles(store), PUSHES);
+    head_open_forwarding(&head, store, bucket, 0, &forward);
+    assert_int_equal(pending(&head), PUSHES);
+    flush(&head);
+    fg_buf_init(&lines, SIZE_MAX);
+    committed = committed_read(bucket, "tenant", "samples:count", &lines);
+    assert_int_equal(committed.n_profiles, PUSHES);
+    fg_buf_done(&lines);
+    drain(&head, seen);
+    for (unsigned n = 0; n < PUSHES; n++)
+        assert_int_equal(seen[n], 1);
+    head_close(&head);
+    fg_bucket_close(bucket);
+    fg_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +413,9 @@ int main(void)
         cmocka_unit_test(full_queue_refuses_pushes_of_its_tenants_only),
         cmocka_unit_test(committed_profiles_stay_until_they_are_reported),
         cmocka_unit_test(profiles_of_a_removed_target_leave_the_head),
+        cmocka_unit_test(profiles_leave_an_agents_head_once_they_are_sent),
+        cmocka_unit_test(head_of_a_server_becomes_an_agents_only_when_all_is_committed),
+        cmocka_unit_test(what_an_agent_still_has_goes_into_segments_of_a_server),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

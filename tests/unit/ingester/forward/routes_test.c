@@ -8,6 +8,7 @@
 #include "tests/lib/head_run.h"
 #include "tests/lib/served.h"
 #include "tests/lib/store_doubles.h"
+#include "tests/unit/ingester/forward/past_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +32,7 @@ struct fixture {
     struct fg_audit_settings audit_settings;
     struct fg_audit *audit;
     struct ing_forward_routes routes;
+    const struct ing_past *past; /* NULL: the server has no blocks */
 };
 
 static void open_audit(struct fixture *f)
@@ -111,9 +113,9 @@ static void begin(struct fixture *f)
     for (unsigned i = 0; i < f->targets->n; i++)
         assert_int_equal(ing_outbox_pause(outbox, i, true, &err), FG_OK);
     if (f->targets->n > 0)
-        assert_int_equal(
-            ing_start_forwarding(f->head.ingester, f->targets, &f->served.budget, STACKS_MAX, &err),
-            FG_OK);
+        assert_int_equal(ing_start_forwarding(f->head.ingester, f->targets, &f->served.budget,
+                                              STACKS_MAX, f->past, &err),
+                         FG_OK);
     atomic_store(&f->routes.ingester, f->head.ingester);
 }
 
@@ -271,6 +273,52 @@ static void pause_and_resume_are_recorded(void **state)
     assert_int_equal(recorded(f, "\"status\":200"), 4);
 }
 
+static void resend_begins_and_is_ended(void **state)
+{
+    struct past_run past = {0};
+    struct fixture *f = *state;
+
+    past_run_init(&past);
+    f->past = &past.past;
+    begin(f); /* paused: nothing is read */
+    expect(f, "POST /api/forward/central/resend?from=1700000000&until=1700003600", 200,
+           "{\"name\":\"central\",\"fromMs\":1700000000000,\"untilMs\":1700003600000}");
+    expect(f, "GET /api/forward", 200,
+           "\"resend\":{\"state\":\"committing\",\"fromMs\":1700000000000");
+    expect(f, "POST /api/forward/central/resend?from=1&until=2", 409, "under way");
+    expect(f, "POST /api/forward/central/end-resend", 200,
+           "{\"name\":\"central\",\"resending\":false}");
+    expect(f, "GET /api/forward", 200, "\"state\":\"done\"");
+    expect(f, "POST /api/forward/central/resend?from=now-1h&until=now", 200, "fromMs");
+    fg_audit_close(f->audit);
+    assert_int_equal(recorded(f, "from 1700000000000 until 1700003600000 ms"), 1);
+    assert_int_equal(past.commits, 0);
+}
+
+static void server_without_blocks_resends_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    begin(f);
+    expect(f, "POST /api/forward/central/resend?from=1&until=2", 400, "keeps no blocks");
+}
+
+static void resend_times_are_checked(void **state)
+{
+    struct past_run past = {0};
+    struct fixture *f = *state;
+
+    past_run_init(&past);
+    f->past = &past.past;
+    begin(f);
+    expect(f, "POST /api/forward/central/resend", 400, "from is missing");
+    expect(f, "POST /api/forward/central/resend?from=1700000000", 400, "until is missing");
+    expect(f, "POST /api/forward/central/resend?from=1700000000&until=1700000000", 400,
+           "from is not before until");
+    expect(f, "POST /api/forward/central/resend?from=99999999999999999999&until=now", 400,
+           "is no time");
+}
+
 static void drop_says_how_many_are_gone(void **state)
 {
     struct fixture *f = *state;
@@ -369,6 +417,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(targets_are_listed_with_what_is_pending, setup, teardown),
         cmocka_unit_test_setup_teardown(a_change_needs_the_action_header, setup, teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_recorded, setup, teardown),
+        cmocka_unit_test_setup_teardown(resend_begins_and_is_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_without_blocks_resends_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(resend_times_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(drop_says_how_many_are_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_changed_that_the_audit_cannot_record, setup,
                                         teardown),

@@ -148,6 +148,19 @@ static void end_without_an_answer_is_no_success(void **state)
     assert_int_equal(begin_all(&core, now_ns), 1);
 }
 
+/* What cannot be read here is tried again after five seconds, and says nothing about the target. */
+static void request_that_cannot_be_made_is_no_failure(void **state)
+{
+    struct ing_sender_core core = core_of(4, 0.5, 3);
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pause_after(&core, SENDER_UNREAD, 0, start_ns + i * FG_MINUTE_NS),
+                         5 * FG_SECOND_NS);
+    assert_int_equal(core.failures, 0);
+    assert_false(core.denied);
+}
+
 /* ---- pauses ---- */
 
 static void pauses_are_jittered_and_their_bound_doubles(void **state)
@@ -330,6 +343,7 @@ int main(void)
         cmocka_unit_test(failure_halves_requests_once_for_all_that_were_under_way),
         cmocka_unit_test(probe_that_fails_halves_again_down_to_one),
         cmocka_unit_test(end_without_an_answer_is_no_success),
+        cmocka_unit_test(request_that_cannot_be_made_is_no_failure),
         cmocka_unit_test(pauses_are_jittered_and_their_bound_doubles),
         cmocka_unit_test(retry_after_is_obeyed_up_to_ten_minutes),
         cmocka_unit_test(retry_after_of_any_request_is_obeyed),

@@ -197,8 +197,18 @@ static void must(enum fg_code code, const struct fg_err *err)
         fg_assert_failed(err->msg, __FILE__, __LINE__);
 }
 
-/* more: keys of each target. */
-static void open_with(struct fixture *f, unsigned n_targets, const char *more)
+/* Has the YAML of a target ask the target itself for tokens, with the secret of a file. */
+static void put_oauth2(struct fg_buf *yaml, unsigned port, const char *secret_file)
+{
+    fg_buf_printf(yaml,
+                  "  oauth2: {token_url: 'http://127.0.0.1:%u/token', client_id: a, "
+                  "client_secret_file: '%s'}\n",
+                  port, secret_file);
+}
+
+/* secret_file: for OAuth 2; NULL: none. */
+static void open_all(struct fixture *f, unsigned n_targets, const char *more,
+                     const char *secret_file)
 {
     struct ing_forward forward;
     struct fg_buf yaml;
@@ -219,14 +229,26 @@ static void open_with(struct fixture *f, unsigned n_targets, const char *more)
         (void)pthread_mutex_init(&target->lock, NULL);
         (void)pthread_cond_init(&target->moved, NULL);
         target->server = fake_server_start(NULL, false, handle, target);
-        fg_buf_printf(&yaml, "- {name: t%u, url: 'http://127.0.0.1:%u/base/'%s}\n", i,
-                      fake_server_port(target->server), more);
+        if (secret_file == NULL) {
+            fg_buf_printf(&yaml, "- {name: t%u, url: 'http://127.0.0.1:%u/base/'%s}\n", i,
+                          fake_server_port(target->server), more);
+        } else {
+            fg_buf_printf(&yaml, "- name: t%u\n  url: 'http://127.0.0.1:%u/base/'\n", i,
+                          fake_server_port(target->server));
+            put_oauth2(&yaml, fake_server_port(target->server), secret_file);
+        }
     }
     fg_buf_putc(&yaml, '\0');
     must(ing_forward_targets_read((const char *)yaml.ptr, &f->settings, &err), &err);
     fg_buf_done(&yaml);
     forward = (struct ing_forward){f->settings->queues, f->settings->n};
     head_open_forwarding(&f->head, f->store, f->bucket, FG_MINUTE_NS, &forward);
+}
+
+/* more: keys of each target. */
+static void open_with(struct fixture *f, unsigned n_targets, const char *more)
+{
+    open_all(f, n_targets, more, NULL);
 }
 
 static void start_by(struct fixture *f, struct fg_clock *clock)
@@ -363,6 +385,31 @@ static void stop_while_a_request_hangs_loses_nothing(void **state)
     start(&f);
     wait_done(&f, 0, 20);
     close_all(&f);
+}
+
+/* The request for a token hangs, or its secret cannot be read. */
+static void stop_while_there_is_no_token_loses_nothing(void **state)
+{
+    static const char *const secrets[] = {"/etc/hostname", "/nowhere/secret"};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(secrets); i++) {
+        struct fixture f;
+
+        open_all(&f, 1, "", secrets[i]);
+        set_hangs(&f.targets[0], true);
+        push(&f, 0, 10);
+        start(&f);
+        if (i == 0)
+            wait_for(&f.targets[0], &f.targets[0].requests, 1);
+        else
+            while (!ing_sender_is_unread(f.sender, 0))
+                pause_a_little();
+        ing_sender_stop(f.sender);
+        assert_waits(&f, 10);
+        assert_int_equal(f.targets[0].profiles, 0);
+        close_all(&f);
+    }
 }
 
 static void stop_while_paused_loses_nothing(void **state)
@@ -565,6 +612,7 @@ int main(void)
         cmocka_unit_test(everything_is_sent),
         cmocka_unit_test(stop_without_work_and_without_start),
         cmocka_unit_test(stop_while_a_request_hangs_loses_nothing),
+        cmocka_unit_test(stop_while_there_is_no_token_loses_nothing),
         cmocka_unit_test(stop_while_paused_loses_nothing),
         cmocka_unit_test(stop_at_any_moment_loses_nothing),
         cmocka_unit_test(target_that_never_answers_slows_no_other),

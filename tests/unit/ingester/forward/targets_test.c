@@ -89,6 +89,7 @@ static void every_key_is_taken(void **state)
         "  - {action: labeldrop, regex: pod}\n"
         "  sample_types:\n"
         "  - {action: drop, source_labels: [__type__], regex: alloc_.*}\n"
+        "  since: 2023-11-14\n"
         "  token_file: /run/keys/token\n"
         "  ca_file: /run/keys/ca\n"
         "  cert_file: /run/keys/cert\n"
@@ -158,7 +159,7 @@ static void faults_of_a_target_are_named(void **state)
     assert_key_refused("password_file: /p", "username and password_file go together");
     assert_key_refused("username: 'u:v', password_file: /p", "username has a colon");
     assert_key_refused("username: u, password_file: /p, token_file: /t",
-                       "token_file and username exclude each other");
+                       "token_file, username and oauth2 exclude each other");
     assert_key_refused("cert_file: /c", "cert_file and key_file go together");
     assert_key_refused("key_file: /k", "cert_file and key_file go together");
     assert_key_refused("tenant: \"a\\r\\nX-Evil: 1\"", "tenant: ");
@@ -253,6 +254,91 @@ static void there_are_sixteen_targets_at_most(void **state)
     }
 }
 
+static void past_begins_when_the_setting_says(void **state)
+{
+    static const struct {
+        const char *since;
+        int64_t ns; /* -1: refused; -2: a day ago */
+    } cases[] = {
+        {"start", 0},
+        {"2023-11-14", INT64_C(1699920000) * FG_SECOND_NS},
+        {"20231114", INT64_C(1699920000) * FG_SECOND_NS},
+        {"1700000000", INT64_C(1700000000) * FG_SECOND_NS},
+        {"now-24h", -2},
+        {"now", -1},
+        {"yesterday", -1},
+        {"beginning", -1},
+        {"now+1h", -1},
+        {"1969-01-01", -1},
+        {"2200-01-01", -1},
+        {"2023-11-14T10:00:00Z", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct ing_forward_targets *targets;
+        int64_t now_ns = fg_wall_ns(fg_clock_real());
+        char yaml[200];
+
+        (void)snprintf(yaml, sizeof yaml, "[{name: c, url: 'http://a', since: '%s'}]",
+                       cases[i].since);
+        if (cases[i].ns == -1) {
+            assert_refused(yaml, "forward.targets[0]: since");
+            continue;
+        }
+        targets = read_targets(yaml);
+        if (cases[i].ns == -2)
+            assert_in_range(targets->queues[0].since_ns, now_ns - 24 * FG_HOUR_NS,
+                            now_ns - 23 * FG_HOUR_NS);
+        else
+            assert_int_equal(targets->queues[0].since_ns, cases[i].ns);
+        ing_forward_targets_destroy(targets);
+    }
+}
+
+static void oauth2_is_read_and_its_faults_are_named(void **state)
+{
+    static const struct {
+        const char *map, *message; /* NULL: it is taken */
+        const char *form;
+    } cases[] = {
+        {"{token_url: 'https://i/t', client_id: a, client_secret_file: f}", NULL,
+         "grant_type=client_credentials"},
+        {"{token_url: 'http://i/t', client_id: a, client_secret_file: f, scopes: [push, 'x y'], "
+         "params: {resource: 'urn:flame/grid'}}",
+         NULL, "grant_type=client_credentials&scope=push%20x%20y&resource=urn%3Aflame%2Fgrid"},
+        {"{client_id: a, client_secret_file: f}", "token_url", NULL},
+        {"{token_url: 'ftp://i', client_id: a, client_secret_file: f}", "token_url", NULL},
+        {"{token_url: 'https://i/ t', client_id: a, client_secret_file: f}", "space", NULL},
+        {"{token_url: 'https://i'}", "client_id and client_secret_file", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret: s}", "client_secret", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, scopes: push}",
+         "not a list", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, scopes: [[a]]}",
+         "not a list", NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, params: [a]}", "not a map",
+         NULL},
+        {"{token_url: 'https://i', client_id: a, client_secret_file: f, params: {scope: a}}",
+         "set by other keys", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct ing_forward_targets *targets;
+        char yaml[400];
+
+        (void)snprintf(yaml, sizeof yaml, "[{name: c, url: 'http://a', oauth2: %s}]", cases[i].map);
+        if (cases[i].message != NULL) {
+            assert_refused(yaml, cases[i].message);
+            continue;
+        }
+        targets = read_targets(yaml);
+        assert_true(targets->items[0].uses_oauth2);
+        assert_true(fg_slice_is(fg_buf_slice(&targets->items[0].oauth2.form), cases[i].form));
+        ing_forward_targets_destroy(targets);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +350,8 @@ int main(void)
         cmocka_unit_test(what_is_no_list_of_maps_is_refused),
         cmocka_unit_test(faults_of_the_yaml_are_named),
         cmocka_unit_test(long_texts_are_refused),
+        cmocka_unit_test(oauth2_is_read_and_its_faults_are_named),
+        cmocka_unit_test(past_begins_when_the_setting_says),
         cmocka_unit_test(there_are_sixteen_targets_at_most),
     };
 

@@ -6,7 +6,7 @@ import { type Flame, nodeAt, pathOf } from "../model";
 import { packageOf } from "../names";
 import { nextMatch, patternOf, search } from "../search";
 import { topOf } from "../top";
-import { isPlain, reshape, sandwich } from "../tree";
+import { collapseSiblings, hasSiblings, isPlain, reshape, sandwich } from "../tree";
 import { levelsOf, mulberry, type Node, randomTree, totals } from "./random";
 
 function each(tree: Node, visit: (node: Node, path: Node[]) => void, path: Node[] = []): void {
@@ -267,5 +267,78 @@ describe("focus", () => {
     expect(nodeOf(flame, ["b", "00000000"])).toBe(2);
     expect(nodeOf(flame, ["c", "00000000"])).toBe(0);
     expect(nodeOf(flame, [])).toBe(0);
+  });
+});
+
+describe("stacks that have a function", () => {
+  for (const diff of [false, true])
+    test(diff ? "comparison" : "single", () => {
+      cases(diff, (flame, tree, random) => {
+        const name = flame.names[Math.floor(random() * flame.names.length)]!;
+        const want = new Map<string, number>();
+        each(tree, (node, path) => {
+          const stack = [...path, node];
+          if (!stack.some((one) => one.name === name) || node.self + node.right === 0) return;
+          const key = stack.map((one) => one.name).join(";");
+          want.set(key, (want.get(key) ?? 0) + node.self + node.right);
+        });
+        const some = reshape(flame, { having: name, width: "absolute" });
+        const got = new Map<string, number>();
+        for (let i = 0; i < some.count; i++) if (some.self[i]! > 0) got.set(pathOf(some, i).join(";"), some.self[i]!);
+        expect(got).toEqual(want);
+        expect(some.total).toBe([...want.values()].reduce((sum, one) => sum + one, 0));
+      });
+    });
+
+  test("of none are none", () => {
+    cases(false, (flame) => expect(reshape(flame, { having: "nobody" }).total).toBe(0));
+  });
+});
+
+describe("siblings", () => {
+  test("become one bar with all that is below them, and nothing is lost", () => {
+    cases(false, (flame, _, random) => {
+      const node = Math.floor(random() * flame.count);
+      const made = collapseSiblings(flame, [node]);
+      expect(made.total).toBe(flame.total);
+      expect(selfSum(made)).toBe(selfSum(flame));
+      if (node === 0) {
+        expect(made).toBe(flame);
+        return;
+      }
+      const parent = flame.parent[node]!;
+      const siblings = flame.child[parent + 1]! - flame.child[parent]! - 1;
+      const at = nodeAt(made, pathOf(flame, node));
+      expect(made.w[at]).toBe(flame.w[node]);
+      expect(hasSiblings(flame, node)).toBe(siblings > 0);
+      const above = made.parent[at]!;
+      expect(made.child[above + 1]! - made.child[above]!).toBe(siblings > 0 ? 2 : 1);
+      let [before, after] = [0, 0];
+      for (let child = flame.child[parent]!; child < flame.child[parent + 1]!; child++) before += flame.w[child]!;
+      for (let child = made.child[above]!; child < made.child[above + 1]!; child++) {
+        after += made.w[child]!;
+        if (child !== at) {
+          expect(made.names[made.name[child]!]).toBe(siblings === 1 ? "\u2026 1 sibling" : `\u2026 ${siblings} siblings`);
+          expect(made.self[child]).toBe(made.w[child]);
+        }
+      }
+      expect(after).toBe(before);
+    });
+  });
+
+  test("two of one parent both stay", () => {
+    const flame = decode(
+      {
+        names: ["total", "a", "b", "c"],
+        levels: [
+          [0, 6, 0, 0],
+          [0, 1, 1, 1, 0, 2, 2, 2, 0, 3, 3, 3],
+        ],
+      },
+      false,
+    );
+    const made = collapseSiblings(flame, [1, 2]);
+    const names = [1, 2, 3].map((node) => made.names[made.name[node]!]);
+    expect(names).toEqual(["a", "b", "\u2026 1 sibling"]);
   });
 });

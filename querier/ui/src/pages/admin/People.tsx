@@ -10,7 +10,8 @@ import { Icon } from "../../ui/Icon";
 import { Problem } from "../../ui/Problem";
 import { Scroll } from "../../ui/Scroll";
 import { SearchField } from "../../ui/SearchField";
-import { Ask, Field, Foot, Head, ROWS_MAX, Select, When, matches } from "./parts";
+import { Ask } from "../../ui/Ask";
+import { Field, Foot, Head, ROWS_MAX, Select, When, matches } from "./parts";
 
 const ROLES = [
   ["viewer", "viewer: queries"],

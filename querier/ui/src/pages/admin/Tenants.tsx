@@ -23,7 +23,8 @@ import { Icon } from "../../ui/Icon";
 import { Problem } from "../../ui/Problem";
 import { Scroll } from "../../ui/Scroll";
 import { SearchField } from "../../ui/SearchField";
-import { Ask, Field, Foot, Head, NOT_VALID, ROWS_MAX, State, When, matches } from "./parts";
+import { Ask, NOT_VALID } from "../../ui/Ask";
+import { Field, Foot, Head, ROWS_MAX, State, When, matches } from "./parts";
 
 function Create({ onClose }: { onClose: () => void }) {
   const { set } = useRoute();

@@ -15,7 +15,8 @@ import { SearchField } from "../../ui/SearchField";
 import { Snippets } from "../../ui/Snippets";
 import { copy } from "../../ui/toast";
 import { type Snippet, snippets } from "../snippets";
-import { Ask, Field, Foot, Head, ROWS_MAX, Select, State, When, matches } from "./parts";
+import { Ask } from "../../ui/Ask";
+import { Field, Foot, Head, ROWS_MAX, Select, State, When, matches } from "./parts";
 
 const ANY = "*";
 

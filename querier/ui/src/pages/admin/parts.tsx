@@ -8,9 +8,7 @@ import { dateTime } from "../../state/range";
 import { useElsewhere } from "../../state/elsewhere";
 import { useRoute } from "../../state/route";
 import { useSettings } from "../../state/settings";
-import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
-import { Problem } from "../../ui/Problem";
 import "./admin.css";
 
 const PAGES = [
@@ -20,7 +18,6 @@ const PAGES = [
   ["/audit", "Audit"],
 ] as const;
 
-export const NOT_VALID = "This cannot be"; // what the server says to a change that is wrong
 export const ROWS_MAX = 300; // of a table; a search finds the others
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
@@ -55,50 +52,6 @@ export function Head({ title, children }: { title: string; children?: ReactNode 
         </p>
       )}
     </>
-  );
-}
-
-/* A dialog with a form. What the server refuses is said in it, and what was typed stays. */
-export function Ask({
-  title,
-  action,
-  danger = false,
-  unready = false,
-  change,
-  onSubmit,
-  onClose,
-  children,
-}: {
-  title: string;
-  action: string; // what its button says
-  danger?: boolean;
-  unready?: boolean; // something that it needs is not there yet
-  change: { isPending: boolean; error: Error | null };
-  onSubmit: () => void;
-  onClose: () => void;
-  children: ReactNode;
-}) {
-  return (
-    <Dialog title={title} open onClose={onClose}>
-      <form
-        className="fields admin-form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          onSubmit();
-        }}
-      >
-        {children}
-        {change.error !== null && <Problem fault={change.error} wrong={NOT_VALID} />}
-        <div className="line">
-          <button type="submit" className={danger ? "btn danger" : "btn main"} disabled={change.isPending || unready}>
-            {action}
-          </button>
-          <button type="button" className="btn" onClick={onClose}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
   );
 }
 

@@ -18,9 +18,11 @@ const TARGET: Target = {
   droppedProfiles: { full: 0, refused: 0, expired: 0, gone: 0, operator: 0 },
 };
 
+const nothing = (): void => undefined;
+
 /* The texts of the cells, with plain blanks. */
 function cells(target: Partial<Target>): string[] {
-  const row = createElement(Row, { target: { ...TARGET, ...target }, busy: false, onChange: () => undefined });
+  const row = createElement(Row, { target: { ...TARGET, ...target }, busy: false, onChange: nothing, onDead: nothing, onDrop: nothing });
   return renderToStaticMarkup(row)
     .split("</td>")
     .slice(0, -1)
@@ -28,7 +30,17 @@ function cells(target: Partial<Target>): string[] {
 }
 
 test("a target to which everything was sent", () => {
-  expect(cells({})).toEqual(["eu/west https://west.example", "ok", "0", "0 B of 10 GiB", "–", "12.3 k", "0", "Pause eu/west"]);
+  expect(cells({})).toEqual([
+    "eu/west https://west.example",
+    "ok",
+    "0",
+    "0 B of 10 GiB",
+    "–",
+    "12.3 k",
+    "0",
+    "0",
+    "Pause eu/west Drop what is pending for eu/west",
+  ]);
 });
 
 test("a target that is away", () => {
@@ -37,6 +49,7 @@ test("a target that is away", () => {
 });
 
 test("what a target lost is one number, and a paused one can be resumed", () => {
-  const row = cells({ state: "paused", droppedProfiles: { ...TARGET.droppedProfiles, full: 3, operator: 4 } });
-  expect([row[1], row[6], row[7]]).toEqual(["paused", "7", "Resume eu/west"]);
+  const row = cells({ state: "paused", deadProfiles: 2, droppedProfiles: { ...TARGET.droppedProfiles, full: 3, operator: 4 } });
+  expect([row[1], row[6], row[7]]).toEqual(["paused", "7", "2 refused by eu/west"]);
+  expect(row[8]).toMatch(/^Resume eu.west/);
 });

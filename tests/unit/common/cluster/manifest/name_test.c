@@ -213,6 +213,49 @@ static void names_of_uploads_become_harmless(void **state)
     assert_string_equal(out, "a_b");
 }
 
+static void names_of_processes_are_parsed_as_they_are_made(void **state)
+{
+    static const char *const names[] = {
+        "members/distributor/host-1_4040/1768478400000_0.1.0_a1b2c3d",
+        "members/compactor/c/0_0.1.0_",
+        "members/querier/q.example/9223372036854775807_1_2_3",
+    };
+    static const char *const bad[] = {"members/distributor/host/01_0.1.0_x",
+                                      "members/distributor/host/-1_0.1.0_x",
+                                      "members/distributor/host/9223372036854775808_0.1.0_x",
+                                      "members/distributor/host/1_0.1.0",
+                                      "members/distributor//1_0.1.0_x",
+                                      "members//host/1_0_x",
+                                      "members/distributor/host/1_0.1.0_x/y",
+                                      "members/distributor/h st/1_0.1.0_x",
+                                      "member/distributor/host/1_0.1.0_x",
+                                      "members/distributor",
+                                      ""};
+    char out[FG_NAME_PRESENCE_MAX_BYTES];
+    struct fg_presence_name name;
+    struct fg_err err;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(names); i++) {
+        assert_true(fg_name_parse_presence(fg_cstr(names[i]), &name));
+        assert_int_equal(fg_name_presence(out, &name, &err), FG_OK);
+        assert_string_equal(out, names[i]);
+    }
+    for (size_t i = 0; i < FG_COUNT(bad); i++) {
+        print_message("  '%s'\n", bad[i]);
+        assert_false(fg_name_parse_presence(fg_cstr(bad[i]), &name));
+    }
+    name = (struct fg_presence_name){.started_ms = INT64_MAX};
+    memset(name.role, 'r', FG_PRESENCE_ROLE_MAX_BYTES);
+    memset(name.name, 'n', FG_MEMBER_NAME_MAX_BYTES);
+    memset(name.version, 'v', FG_PRESENCE_VERSION_MAX_BYTES);
+    memset(name.revision, 'w', FG_PRESENCE_VERSION_MAX_BYTES);
+    assert_int_equal(fg_name_presence(out, &name, &err), FG_OK);
+    assert_true(fg_name_parse_presence(fg_cstr(out), &name));
+    (void)snprintf(name.version, sizeof name.version, "1_2");
+    assert_int_equal(fg_name_presence(out, &name, &err), FG_E_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +265,7 @@ int main(void)
         cmocka_unit_test(ids_of_files_keep_all_bits),
         cmocka_unit_test(names_of_files_are_parsed_as_they_are_made),
         cmocka_unit_test(names_of_uploads_become_harmless),
+        cmocka_unit_test(names_of_processes_are_parsed_as_they_are_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@ struct fixture {
     struct fg_ring_member_core member;
     struct fg_ring_member_effects effects;
     int64_t mono_ns;
+    bool ready;
 };
 
 static void init(struct fixture *f, const char *name, uint64_t store)
@@ -38,6 +39,8 @@ static void step(struct fixture *f, enum fg_ring_member_event_kind kind, uint64_
         .mono_ns = f->mono_ns,
         .ring = &f->ring,
         .arena = f->arena,
+        .ready = f->ready,
+        .wall_ns = 1,
         .revision = revision,
         .won = won,
     };
@@ -266,6 +269,81 @@ static void a_forgotten_member_joins_again(void **state)
 }
 
 /* Where the ring takes no more revisions, what is drained is said all the same. */
+static void wake(struct fixture *f)
+{
+    f->mono_ns = f->effects.wake_mono_ns;
+    assert_int_not_equal(f->mono_ns, INT64_MAX);
+    step(f, FG_RING_MEMBER_TICK, 0, false);
+    assert_true(f->effects.read);
+    carry_out(f);
+}
+
+/* It serves while it waits; after the restart others go on only when it has been ready for a
+ * while. */
+static void a_restart_waits_for_the_maintenance_of_others(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_change other = {
+        .kind = FG_RING_PAUSE, .name = FG_LIT("other"), .store = {2, 1}, .wall_ns = 1};
+
+    f->ready = true;
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    f->ring = ring_make(&f->ring, other, f->arena);
+    carry_out(f);
+    step(f, FG_RING_MEMBER_PAUSE, 0, false);
+    assert_true(f->effects.read);
+    for (unsigned i = 0; i < 3; i++) {
+        carry_out(f);
+        assert_false(f->member.paused);
+        assert_int_equal(f->member.state, FG_RING_MEMBER_ACTIVE);
+        assert_int_equal(f->effects.wake_mono_ns - f->mono_ns, FG_SECOND_NS);
+        wake(f);
+    }
+    other.kind = FG_RING_RESUME;
+    f->ring = ring_make(&f->ring, other, f->arena);
+    wake(f);
+    assert_true(f->member.paused);
+    assert_true(fg_ring_is_paused(&f->ring, fg_ring_find(&f->ring, FG_LIT("me"))));
+    assert_int_equal(f->effects.wake_mono_ns, INT64_MAX);
+
+    /* Another process of the same store. */
+    init(f, "me", 1);
+    f->ready = false;
+    carry_out(f);
+    wake(f);
+    assert_true(fg_ring_is_paused(&f->ring, fg_ring_find(&f->ring, FG_LIT("me"))));
+    f->ready = true;
+    for (unsigned i = 0; i < 5; i++) {
+        wake(f);
+        assert_true(fg_ring_is_paused(&f->ring, fg_ring_find(&f->ring, FG_LIT("me"))));
+    }
+    wake(f);
+    assert_false(fg_ring_is_paused(&f->ring, fg_ring_find(&f->ring, FG_LIT("me"))));
+    assert_int_equal(f->effects.wake_mono_ns, INT64_MAX);
+    assert_int_equal(f->ring.overrides, 0);
+}
+
+static void a_member_that_cannot_wait_stops_anyway(void **state)
+{
+    struct fixture *f = *state;
+    const struct fg_ring_change other = {
+        .kind = FG_RING_PAUSE, .name = FG_LIT("other"), .store = {2, 1}, .wall_ns = 1};
+    struct fg_ring_member_event anyway = {.kind = FG_RING_MEMBER_PAUSE, .anyway = true};
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    f->ring = ring_make(&f->ring, other, f->arena);
+    step(f, FG_RING_MEMBER_PAUSE, 0, false);
+    carry_out(f);
+    assert_false(f->member.paused);
+    fg_ring_member_step(&f->member, &anyway, &f->effects);
+    assert_true(f->effects.read); /* now, and not in a second */
+    carry_out(f);
+    assert_true(f->member.paused);
+    assert_int_equal(f->ring.overrides, 1);
+}
+
 static void a_full_ring_is_retried(void **state)
 {
     struct fixture *f = *state;
@@ -308,6 +386,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_second_store_replaces_the_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_store_takes_the_name_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_forgotten_member_joins_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_restart_waits_for_the_maintenance_of_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_member_that_cannot_wait_stops_anyway, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_ring_is_retried, set_up, tear_down),
     };
 

@@ -35,20 +35,22 @@ static struct fg_ring_view *example(void)
 static void the_text_lists_members_and_revisions(void **state)
 {
     static const char want[] =
-        "member                   zone         state    shards   since                 address"
+        "member                   zone         state       shards   since                 address"
         "                          HTTP\n"
-        "ann                      x            leaving  0        1970-01-01T00:00:00Z  tcp://ann:1"
+        "ann                      x            leaving     0        1970-01-01T00:00:00Z  "
+        "tcp://ann:1"
         "                      host:4040\n"
-        "bob                      y            active   65536    1970-01-01T00:00:00Z  tcp://bob:1"
+        "bob                      y            active      65536    1970-01-01T00:00:00Z  "
+        "tcp://bob:1"
         "                      host:4040\n"
         "\n"
-        "revision                 replicas     members  waits for\n"
-        "1                        3            1        ann\n"
-        "2                        3            2        ann bob\n"
-        "3                        3            1        \n"
+        "revision                 replicas     members     waits for\n"
+        "1                        3            1           ann\n"
+        "2                        3            2           ann bob\n"
+        "3                        3            1           \n"
         "\n"
-        "tenant                   shard factor shards   of profiles since\n"
-        "team                     2            4        1970-01-01T00:00:01Z\n";
+        "tenant                   shard factor shards      of profiles since\n"
+        "team                     2            4           1970-01-01T00:00:01Z\n";
     struct fg_ring_view *view = example();
     struct fg_ring none = fg_ring_none();
     struct fg_buf out;

@@ -361,6 +361,105 @@ static void too_many_tenants_share_one_shard_factor(void **state)
     fg_arena_destroy(arena);
 }
 
+/* ---- maintenance ---- */
+
+static struct fg_ring_change pause_change(enum fg_ring_change_kind kind, const char *name,
+                                          uint64_t store)
+{
+    return (struct fg_ring_change){
+        .kind = kind, .name = fg_cstr(name), .store = {store, 1}, .wall_ns = 7};
+}
+
+static bool is_paused(const struct fg_ring *ring, const char *name)
+{
+    return fg_ring_is_paused(ring, fg_ring_find(ring, fg_cstr(name)));
+}
+
+static struct fg_ring three_members(const char *const zones[3], struct fg_arena *arena)
+{
+    struct fg_ring ring = fg_ring_none();
+
+    ring = ring_make(&ring, ring_make_join("ann", zones[0], 1), arena);
+    ring = ring_make(&ring, ring_make_join("bob", zones[1], 2), arena);
+    return ring_make(&ring, ring_make_join("cat", zones[2], 3), arena);
+}
+
+static void one_member_at_a_time_is_in_maintenance(void **state)
+{
+    static const char *const zones[] = {"", "", ""};
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring_change ann = pause_change(FG_RING_PAUSE, "ann", 1);
+    struct fg_ring_change bob = pause_change(FG_RING_PAUSE, "bob", 2);
+    struct fg_ring_change wrong = pause_change(FG_RING_PAUSE, "ann", 9);
+    struct fg_ring_change resume = pause_change(FG_RING_RESUME, "ann", 1);
+    struct fg_ring ring = three_members(zones, arena);
+    uint64_t revision = fg_ring_newest(&ring);
+
+    (void)state;
+    assert_unchanged(&ring, &wrong, arena);
+    assert_unchanged(&ring, &resume, arena);
+    ring = ring_make(&ring, ann, arena);
+    assert_true(is_paused(&ring, "ann"));
+    assert_int_equal(fg_ring_newest(&ring), revision); /* nobody has to drain for it */
+    assert_round_trip(&ring, arena);
+    assert_unchanged(&ring, &ann, arena);
+    assert_unchanged(&ring, &bob, arena);
+    wrong.kind = FG_RING_RESUME;
+    assert_unchanged(&ring, &wrong, arena);
+
+    /* One that cannot wait any longer goes, and it is counted. */
+    bob.kind = FG_RING_PAUSE_ANYWAY;
+    ring = ring_make(&ring, bob, arena);
+    assert_true(is_paused(&ring, "ann") && is_paused(&ring, "bob"));
+    assert_int_equal(ring.overrides, 1);
+    assert_round_trip(&ring, arena);
+    ring = ring_make(&ring, resume, arena);
+    assert_false(is_paused(&ring, "ann"));
+    assert_true(is_paused(&ring, "bob"));
+    assert_unchanged(&ring, &resume, arena);
+
+    /* Nobody waits for a member that was given up or has left. */
+    ring = ring_make(&ring, ring_make_forget("bob"), arena);
+    assert_false(is_paused(&ring, "bob"));
+    ring = ring_make(&ring, ann, arena);
+    ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
+    assert_false(is_paused(&ring, "ann"));
+    assert_unchanged(&ring, &ann, arena);
+    ring = ring_make(&ring, pause_change(FG_RING_PAUSE, "cat", 3), arena);
+    assert_int_equal(ring.overrides, 1);
+    fg_arena_destroy(arena);
+}
+
+/* With three zones for three replicas, each shard has one owner in the zone at most. */
+static void members_of_one_zone_are_in_maintenance_together(void **state)
+{
+    static const char *const zones[][3] = {
+        {"x", "x", "y"}, /* of two zones with three replicas, one may have two owners */
+        {"x", "y", ""},
+        {"x", "y", "z"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(zones); i++) {
+        struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+        struct fg_ring ring = three_members(zones[i], arena);
+        struct fg_ring_change bob = pause_change(FG_RING_PAUSE, "bob", 2);
+        struct fg_ring_change dan = pause_change(FG_RING_PAUSE, "dan", 4);
+
+        ring = ring_make(&ring, ring_make_join("dan", "x", 4), arena);
+        ring = ring_make(&ring, pause_change(FG_RING_PAUSE, "ann", 1), arena);
+        assert_unchanged(&ring, &bob, arena);
+        if (i == 2) {
+            ring = ring_make(&ring, dan, arena);
+            assert_int_equal(ring.overrides, 0);
+            assert_unchanged(&ring, &bob, arena);
+        } else {
+            assert_unchanged(&ring, &dan, arena);
+        }
+        fg_arena_destroy(arena);
+    }
+}
+
 /* A ring of before shard factors were in it says nothing of them: everything may be in use. */
 static void an_old_ring_has_the_greatest_floor(void **state)
 {
@@ -372,7 +471,7 @@ static void an_old_ring_has_the_greatest_floor(void **state)
     (void)state;
     fg_buf_init(&bytes, FG_RING_MAX_BYTES);
     assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
-    bytes.len -= 4 + 3; /* checksum; floor, others, shard factors */
+    bytes.len -= 4 + 4; /* checksum; floor, others, shard factors, overrides */
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
     assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
     assert_int_equal(fg_ring_shard_factor(&read, FG_LIT("team")), FG_SHARD_FACTOR_MAX);
@@ -600,6 +699,8 @@ int main(void)
         cmocka_unit_test(shard_factors_only_grow),
         cmocka_unit_test(too_many_tenants_share_one_shard_factor),
         cmocka_unit_test(an_old_ring_has_the_greatest_floor),
+        cmocka_unit_test(one_member_at_a_time_is_in_maintenance),
+        cmocka_unit_test(members_of_one_zone_are_in_maintenance_together),
         cmocka_unit_test(invalid_texts_are_refused),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(fields_of_newer_versions_are_kept),

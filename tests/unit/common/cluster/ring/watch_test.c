@@ -207,6 +207,38 @@ static void members_join_drain_and_leave(void **state)
     fg_ring_watch_destroy(ann.watch);
 }
 
+static void members_stop_one_after_the_other(void **state)
+{
+    struct fixture *f = *state;
+    struct ingester ann = {0}, bob = {0};
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    start_ingester(f, &ann, "ann", 1);
+    wait_member(&ann, FG_RING_MEMBER_ACTIVE);
+    start_ingester(f, &bob, "bob", 2);
+    wait_member(&bob, FG_RING_MEMBER_ACTIVE);
+    fg_ring_watch_pause(ann.watch, false);
+    must(fg_ring_watch_wait_paused(ann.watch, soon(), &err), &err);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS); /* until it stops */
+    fg_ring_watch_pause(bob.watch, false);
+    assert_int_equal(
+        fg_ring_watch_wait_paused(bob.watch, fg_mono_ns(fg_clock_real()) + 50 * FG_MS_NS, &err),
+        FG_E_DEADLINE);
+    fg_ring_watch_pause(bob.watch, true);
+    must(fg_ring_watch_wait_paused(bob.watch, soon(), &err), &err);
+    must(fg_ring_watch_fresh(bob.watch, soon(), &view, &err), &err);
+    assert_int_equal(view->ring.overrides, 1);
+    fg_ring_view_unref(view);
+
+    /* One that has left never is in maintenance; nobody is to wait for that. */
+    fg_ring_watch_leave(bob.watch);
+    wait_member(&bob, FG_RING_MEMBER_LEFT);
+    assert_int_equal(fg_ring_watch_wait_paused(bob.watch, soon(), &err), FG_E_PRECONDITION);
+    fg_ring_watch_destroy(bob.watch);
+    fg_ring_watch_destroy(ann.watch);
+}
+
 /* Another store under the same name. */
 static void a_second_store_replaces_the_first(void **state)
 {
@@ -758,6 +790,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_copy_follows_the_ring),
         TEST(members_join_drain_and_leave),
+        TEST(members_stop_one_after_the_other),
         TEST(a_second_store_replaces_the_first),
         TEST(an_outage_keeps_the_copy),
         TEST(a_hanging_bucket_ends_with_the_deadline),

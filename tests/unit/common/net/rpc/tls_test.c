@@ -451,6 +451,8 @@ static void broken_new_files_change_nothing(void **state)
     assert_true(fg_slice_search(fg_buf_slice(&text),
                                 "\nflamegrid_rpc_tls_reload_failures_total 2\n") != SIZE_MAX);
     assert_true(fg_slice_search(fg_buf_slice(&text),
+                                "\nflamegrid_reload_failed{file=\"rpc_tls\"} 1\n") != SIZE_MAX);
+    assert_true(fg_slice_search(fg_buf_slice(&text),
                                 "\nflamegrid_rpc_tls_certificate_expiry_timestamp_seconds ") !=
                 SIZE_MAX);
     fg_buf_done(&text);

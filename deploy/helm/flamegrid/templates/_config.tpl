@@ -1,0 +1,192 @@
+{{/* The settings of the programs: those that the chart knows, and those of the values. */}}
+
+{{/* Bytes of a size of Kubernetes (2Gi, 500M) or of ours (2GiB, 500MB). */}}
+{{- define "flamegrid.bytes" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9]+" $text -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text | trimSuffix "B" -}}
+{{- $units := dict "" 1 "K" 1000 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- if or (not (hasKey $units $unit)) (ne $text (print $number (regexFind "[A-Za-z]*$" $text))) -}}
+{{- fail (printf "%s is not a size such as 2Gi, 512Mi or 2GiB" $text) -}}
+{{- end -}}
+{{- mul (atoi $number) (get $units $unit) -}}
+{{- end -}}
+
+{{/* Nanoseconds of a duration as settings have them. */}}
+{{- define "flamegrid.nanoseconds" -}}
+{{- $units := dict "ns" 1 "us" 1000 "ms" 1000000 "s" 1000000000 "m" 60000000000 "h" 3600000000000 "d" 86400000000000 "w" 604800000000000 "y" 31536000000000000 -}}
+{{- $total := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" (toString .) -1 -}}
+{{- $total = add $total (mul (atoi (regexFind "^[0-9]+" .)) (get $units (regexFind "[a-z]+$" .))) -}}
+{{- end -}}
+{{- $total -}}
+{{- end -}}
+
+{{/* Fails for sizes and durations out of range, which values.schema.json cannot compare. Of (dict "settings" … "path" "…" "bounds" …). */}}
+{{- define "flamegrid.checkBounds" -}}
+{{- $path := .path -}}
+{{- $bounds := .bounds -}}
+{{- range $key, $value := .settings -}}
+{{- $at := ternary $key (printf "%s.%s" $path $key) (eq $path "") -}}
+{{- if hasKey $bounds $at -}}
+{{- $bound := get $bounds $at -}}
+{{- $measure := printf "flamegrid.%s" $bound.unit -}}
+{{- $have := include $measure $value | int64 -}}
+{{- if and (hasKey $bound "min") (lt $have (include $measure $bound.min | int64)) -}}
+{{- fail (printf "setting %s: %v is less than %s" $at $value $bound.min) -}}
+{{- end -}}
+{{- if and (hasKey $bound "max") (gt $have (include $measure $bound.max | int64)) -}}
+{{- fail (printf "setting %s: %v is more than %s" $at $value $bound.max) -}}
+{{- end -}}
+{{- else if kindIs "map" $value -}}
+{{- include "flamegrid.checkBounds" (dict "settings" $value "path" $at "bounds" $bounds) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* requests and limits of a part, as a YAML map. Of (dict "root" $ "part" "ingester"). */}}
+{{- define "flamegrid.resources" -}}
+{{- if not (hasKey .root.Values.sizes .root.Values.size) }}{{ fail (printf "sizes has no row %s" .root.Values.size) }}{{ end -}}
+{{- $size := index .root.Values.sizes .root.Values.size .part -}}
+{{- $resources := dict "requests" (dict "cpu" $size.cpu "memory" $size.memory) "limits" (dict "memory" $size.memoryLimit) -}}
+{{- mergeOverwrite $resources (index .root.Values .part).resources | toYaml -}}
+{{- end -}}
+
+{{/* Processors that a part requests, rounded up. */}}
+{{- define "flamegrid.processors" -}}
+{{- $cpu := toString (include "flamegrid.resources" . | fromYaml).requests.cpu -}}
+{{- if hasSuffix "m" $cpu -}}
+{{- div (add (trimSuffix "m" $cpu | atoi) 999) 1000 -}}
+{{- else -}}
+{{- ceil (float64 $cpu) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "flamegrid.scratchSize" -}}
+{{- $job := dig "compactor" "job_max_bytes" (dig "compactor" "job_max_bytes" "1GiB" .Values.settings) .Values.compactor.settings -}}
+{{- div (mul (include "flamegrid.bytes" $job | int64) 12) (mul 5 1048576) -}}Mi
+{{- end -}}
+
+{{/* The file that a part reads. Of (dict "root" $ "part" "ingester"). Later ones of these come before earlier ones: what the chart proposes,
+     settings of all, settings of the part, and what only the chart knows. */}}
+{{- define "flamegrid.config" -}}
+{{- $root := .root -}}
+{{- $values := .root.Values -}}
+{{- $part := .part -}}
+{{- $own := index $values $part -}}
+{{- $dir := "/run/secrets/flamegrid" -}}
+{{- $resources := include "flamegrid.resources" . | fromYaml -}}
+{{- $processors := include "flamegrid.processors" . | int -}}
+{{- $threads := mul 2 $processors -}}
+{{- $proposed := dict "workers" $threads "loops" $processors "memory_max_bytes" (div (mul (include "flamegrid.bytes" $resources.limits.memory | int64) 3) 4) -}}
+{{- $fixed := dict "listen" ":4040" "admin_listen" ":5040" "access" (dict "mode" $values.access.mode) -}}
+{{- range $at, $secret := dict "bootstrap_token_file" "bootstrapToken" "master_key_file" "masterKey" -}}
+{{- with (index $values.access $secret).existingSecret -}}
+{{- $_ := set $fixed.access $at (printf "%s/access/%s" $dir $secret) -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.access.clientSecret.existingSecret -}}
+{{- $_ := set $fixed.access "login" (dict "client_secret_file" (printf "%s/access/clientSecret" $dir)) -}}
+{{- end -}}
+{{- with $values.encryption.key.existingSecret -}}
+{{- $_ := set $fixed "encryption" (dict "key_file" (printf "%s/encryption/key" $dir)) -}}
+{{- end -}}
+{{- with $values.bucket.existingSecret -}}
+{{- $_ := set $fixed "bucket" (dict "s3" (dict "access_key_file" (printf "%s/bucket/access_key" $dir) "secret_key_file" (printf "%s/bucket/secret_key" $dir))) -}}
+{{- end -}}
+{{- with $values.tls.existingSecret -}}
+{{- $_ := set $fixed "tls_cert_file" (printf "%s/tls/tls.crt" $dir) -}}
+{{- $_ := set $fixed "tls_key_file" (printf "%s/tls/tls.key" $dir) -}}
+{{- end -}}
+{{- with $values.tenants -}}
+{{- $_ := set $fixed "tenants_file" "/etc/flamegrid-tenants/tenants.yaml" -}}
+{{- end -}}
+{{- if has $part (list "ingester" "distributor" "querier" "scraper") -}}
+{{- $rpc := dict -}}
+{{- $_ := set $proposed "rpc" (dict "cluster" (printf "%s/%s" $root.Release.Namespace (include "flamegrid.fullname" $root))) -}}
+{{- if eq $values.rpc.tls "off" -}}
+{{- $_ := set $rpc "insecure" true -}}
+{{- else if eq $values.rpc.tls "secret" -}}
+{{- $_ := set $rpc "secret_file" (printf "%s/rpc/secret" $dir) -}}
+{{- else -}}
+{{- $_ := set $rpc "tls_cert_file" (printf "%s/rpc/tls.crt" $dir) -}}
+{{- $_ := set $rpc "tls_key_file" (printf "%s/rpc/tls.key" $dir) -}}
+{{- $_ := set $rpc "tls_ca_file" (printf "%s/rpc/ca.crt" $dir) -}}
+{{- $_ := set $proposed.rpc "tls_server_name" (include "flamegrid.rpcName" $root) -}}
+{{- end -}}
+{{- $_ := set $fixed "rpc" $rpc -}}
+{{- end -}}
+{{- if or (eq $part "ingester") (eq $part "single") -}}
+{{- $_ := set $fixed "data" "/var/lib/flamegrid" -}}
+{{- $_ := set $proposed "ingester" (dict "workers" $threads "query_workers" $threads) -}}
+{{- end -}}
+{{- if eq $part "ingester" -}}
+{{- $_ := set $fixed "rpc_listen" (printf "%s://0.0.0.0:4101" (include "flamegrid.rpcScheme" $root)) -}}
+{{- $_ := set $proposed "leave_timeout" (printf "%ds" (max 1 (sub (int $own.terminationGracePeriodSeconds) 60))) -}}
+{{- end -}}
+{{- if eq $part "distributor" -}}
+{{- if $own.queryProxy -}}
+{{- $_ := set $fixed "query_proxy" (dict "urls" (include "flamegrid.url" (dict "root" $root "part" "querier"))) -}}
+{{- if and $values.tls.existingSecret $values.tls.caKey -}}
+{{- $_ := set $fixed.query_proxy "ca_file" (printf "%s/tls/%s" $dir $values.tls.caKey) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $part "scraper" -}}
+{{- $_ := set $fixed "scrape" (dict "share_count" (int $own.replicas)) -}}
+{{- if not (hasKey $own.settings "scrape") -}}
+{{- $_ := set $proposed "scrape" (dict "kubernetes" (dict "pods" true)) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $part "querier" -}}
+{{- $querier := dict -}}
+{{- if ne $own.cache.type "none" -}}
+{{- $_ := set $querier "disk_cache" "/var/cache/flamegrid" -}}
+{{- $_ := set $proposed "querier" (dict "disk_cache_max_bytes" (div (mul (include "flamegrid.bytes" $own.cache.size | int64) 4) 5)) -}}
+{{- end -}}
+{{- if $own.share -}}
+{{- $scheme := include "flamegrid.rpcScheme" $root -}}
+{{- $_ := set $querier "share" (dict "listen" (printf "%s://0.0.0.0:4102" $scheme) "queriers" (printf "%s://%s:4102" $scheme (include "flamegrid.host" (dict "root" $root "part" "querier-share")))) -}}
+{{- end -}}
+{{- with $querier -}}{{- $_ := set $fixed "querier" $querier -}}{{- end -}}
+{{- end -}}
+{{- if eq $part "compactor" -}}
+{{- $_ := set $fixed "scratch" "/var/lib/flamegrid-scratch" -}}
+{{- end -}}
+{{- mergeOverwrite $proposed (deepCopy $values.settings) (deepCopy $own.settings) $fixed | toYaml -}}
+{{- end -}}
+
+{{/* What cannot work, said before it is installed. */}}
+{{- define "flamegrid.validate" -}}
+{{- $bounds := .Files.Get "files/bounds.json" | fromJson -}}
+{{- include "flamegrid.checkBounds" (dict "settings" .Values.settings "path" "" "bounds" $bounds) -}}
+{{- range list "ingester" "distributor" "querier" "compactor" "scraper" "single" -}}
+{{- include "flamegrid.checkBounds" (dict "settings" (index $.Values .).settings "path" "" "bounds" $bounds) -}}
+{{- end -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- if or (ne (dig "bucket" "type" "" .Values.settings) "s3") (eq (dig "bucket" "s3" "bucket" "" .Values.settings) "") -}}
+{{- fail "a cluster needs an object store: set settings.bucket.type to s3 and settings.bucket.s3.bucket to its bucket" -}}
+{{- end -}}
+{{- if and (eq .Values.rpc.tls "secret") (eq .Values.rpc.secret.existingSecret "") -}}
+{{- fail "rpc.tls is secret: rpc.secret.existingSecret names the Secret" -}}
+{{- end -}}
+{{- if eq .Values.rpc.tls "certificates" -}}
+{{- range $part, $secret := .Values.rpc.certificates -}}
+{{- if eq $secret "" }}{{ fail (printf "rpc.tls is certificates: rpc.certificates.%s names a Secret" $part) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.rpc.tls "podCertificate" -}}
+{{- if not (include "flamegrid.since" (dict "root" . "version" "1.37")) }}{{ fail "rpc.tls podCertificate needs Kubernetes 1.37" }}{{ end -}}
+{{- if eq .Values.rpc.podCertificate.signerName "" }}{{ fail "rpc.podCertificate.signerName is missing" }}{{ end -}}
+{{- end -}}
+{{- if and .Values.scraper.enabled (not (include "flamegrid.since" (dict "root" . "version" "1.28"))) -}}
+{{- fail "scrapers need Kubernetes 1.28: they take their share from the pod's index" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled) (eq .Values.access.mode "token") (eq .Values.access.metricsToken.existingSecret "") -}}
+{{- fail "access.mode is token: Prometheus needs access.metricsToken.existingSecret" -}}
+{{- end -}}
+{{- if and .Values.canary.enabled (eq .Values.access.mode "token") (eq .Values.access.canaryToken.existingSecret "") -}}
+{{- fail "access.mode is token: the canary needs access.canaryToken.existingSecret, or set canary.enabled to false" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,101 @@
+{{/* Names, labels and images. */}}
+
+{{- define "flamegrid.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that find the pods of a part; they can never change. Of (dict "root" $ "part" "ingester"). */}}
+{{- define "flamegrid.selector" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- define "flamegrid.labels" -}}
+{{ include "flamegrid.selector" . }}
+app.kubernetes.io/part-of: flamegrid
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{/* Name and labels of an object. Of (dict "root" $ "part" "ingester" "name" "…"). */}}
+{{- define "flamegrid.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "flamegrid.labels" . | nindent 2 }}
+{{- end -}}
+
+{{- define "flamegrid.image" -}}
+{{- $image := .Values.image -}}
+{{- $registry := default $image.registry .Values.global.imageRegistry -}}
+{{- with $registry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest -}}
+@{{ $image.digest }}
+{{- else -}}
+:{{ default .Chart.AppVersion $image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "flamegrid.serviceAccount" -}}
+{{- if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
+{{ include "flamegrid.fullname" .root }}-{{ .part }}
+{{- else if .root.Values.serviceAccount.create -}}
+{{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .root.Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* The parts of this mode, in a list. */}}
+{{- define "flamegrid.parts" -}}
+{{- $parts := list "single" -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- $parts = list "ingester" "distributor" "querier" "compactor" -}}
+{{- if .Values.scraper.enabled }}{{- $parts = append $parts "scraper" }}{{ end -}}
+{{- end -}}
+{{- if .Values.canary.enabled }}{{- $parts = append $parts "canary" }}{{ end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* The parts that ask the API server, in a list: they have service accounts of their own. */}}
+{{- define "flamegrid.apiParts" -}}
+{{- $parts := list -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- if .Values.ingester.scaleDown }}{{- $parts = append $parts "ingester" }}{{ end -}}
+{{- if .Values.scraper.enabled }}{{- $parts = append $parts "scraper" }}{{ end -}}
+{{- end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* "true" if the cluster has at least this version. Of (dict "root" $ "version" "1.30"). */}}
+{{- define "flamegrid.since" -}}
+{{- if semverCompare (printf ">=%s-0" .version) .root.Capabilities.KubeVersion.Version }}true{{ end -}}
+{{- end -}}
+
+{{/* Who serves agents and who serves queries: URLs inside the cluster. */}}
+{{- define "flamegrid.host" -}}
+{{ include "flamegrid.fullname" .root }}-{{ .part }}.{{ .root.Release.Namespace }}.svc.{{ .root.Values.clusterDomain }}
+{{- end -}}
+
+{{- define "flamegrid.url" -}}
+{{ ternary "https" "http" (ne .root.Values.tls.existingSecret "") }}://{{ include "flamegrid.host" . }}:4040
+{{- end -}}
+
+{{- define "flamegrid.rpcScheme" -}}
+{{ ternary "tcp" "tls+tcp" (eq .Values.rpc.tls "off") }}
+{{- end -}}
+
+{{/* The name that all certificates of services have. */}}
+{{- define "flamegrid.rpcName" -}}
+rpc.{{ include "flamegrid.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end -}}
