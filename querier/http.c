@@ -19,6 +19,7 @@
 #include "querier/reply.h"
 #include "querier/rules/rules.h"
 #include "querier/status.h"
+#include "querier/together.h"
 #include "querier/usage.h"
 #include "querier/usage_counts.h"
 

@@ -6,6 +6,7 @@
 #include "querier/query_quota.h"
 #include "querier/replicas/replicas.h"
 #include "querier/rules/rules.h"
+#include "querier/together.h"
 #include "querier/ui.h"
 #include "querier/usage_counts.h"
 

@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/value.h"
+#include "querier/together.h"
 
 /* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
  * is better than an answer from old copies, which is better than none. */

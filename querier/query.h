@@ -26,7 +26,7 @@
 #include "common/runtime/metrics.h"
 #include "common/runtime/work.h"
 #include "querier/replicas/calls.h"
-#include "querier/together.h"
+#include "querier/together_part.h"
 
 #include <stdatomic.h>
 
@@ -40,6 +40,7 @@ struct qry_progress;
 struct qry_query;
 struct qry_quota;
 struct qry_rules;
+struct qry_together;
 struct qry_usage_counts;
 
 enum {

@@ -31,7 +31,7 @@ enum {
 
 static const int64_t TIMEOUT_NS = FG_MINUTE_NS; /* of one request */
 
-struct count {
+struct version_count {
     unsigned version;
     uint64_t objects;
 };
@@ -39,7 +39,7 @@ struct count {
 /* What was found of one kind of object. */
 struct part {
     const char *name;
-    struct count counts[VERSIONS_MAX];
+    struct version_count counts[VERSIONS_MAX];
     size_t n_counts;
     uint64_t objects;
     uint64_t newer;      /* that this program does not read */

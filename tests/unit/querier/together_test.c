@@ -2,7 +2,7 @@
  * older than itself. The work of a query is the test's; querier_test.c has them behind HTTP. */
 #include "common/base/cursor.h"
 #include "common/base/str.h"
-#include "querier/query.h"
+#include "querier/together.h"
 
 #include <pthread.h>
 #include <setjmp.h>
