@@ -2,7 +2,6 @@
 
 #include "common/base/str.h"
 #include "common/base/value.h"
-#include "querier/together.h"
 
 /* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
  * is better than an answer from old copies, which is better than none. */
@@ -72,9 +71,25 @@ int64_t qry_query_patience_mono_ns(const struct qry_query *query)
                   fg_time_add(fg_mono_ns(query->querier->clock), BUCKET_PATIENCE_NS));
 }
 
+bool qry_query_is_gone(const struct qry_query *query)
+{
+    return query->req != NULL && fg_http_gone(query->req);
+}
+
+/* Returns whether nobody waits for the answer, of the query's own client and those of queries that
+ * have joined it (together.h). */
+static bool is_unwanted(const struct qry_query *query)
+{
+    const struct qry_query *follower = query->together.followers;
+
+    while (follower != NULL && qry_query_is_gone(follower))
+        follower = follower->together.next;
+    return qry_query_is_gone(query) && follower == NULL;
+}
+
 enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
 {
-    if (query->req != NULL && fg_http_gone(query->req) && !qry_together_wanted(query))
+    if (is_unwanted(query))
         return fg_fail(err, FG_E_CANCELED, "client has disconnected");
     if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "no time is left");

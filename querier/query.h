@@ -227,6 +227,10 @@ static inline struct fg_job *qry_query_job(struct qry_query *query)
     return query->parent != NULL ? &query->parent->job : &query->job;
 }
 
+/* Returns whether the client of the query has disconnected. A query without a client never is. Any
+ * thread. */
+bool qry_query_is_gone(const struct qry_query *query);
+
 /* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected;
  * FG_E_DEADLINE. Any thread. */
 enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err) fg_must_check;

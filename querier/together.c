@@ -132,22 +132,6 @@ void qry_together_begin(struct qry_query *query)
     unlock(together);
 }
 
-/* --- while it runs --- */
-
-static bool is_gone(const struct qry_query *query)
-{
-    return query->req != NULL && fg_http_gone(query->req);
-}
-
-bool qry_together_wanted(const struct qry_query *query)
-{
-    const struct qry_query *follower = query->together.followers;
-
-    while (follower != NULL && is_gone(follower))
-        follower = follower->together.next;
-    return follower != NULL;
-}
-
 /* --- at its end --- */
 
 static void on_answer(struct fg_msg *msg)
@@ -232,7 +216,7 @@ static struct qry_query *take_present(struct qry_query *followers, const struct 
         struct qry_query *query = followers;
 
         followers = query->together.next;
-        if (is_gone(query)) {
+        if (qry_query_is_gone(query)) {
             deliver(query, err->code, err);
             continue;
         }

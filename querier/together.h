@@ -49,10 +49,6 @@ enum fg_code qry_together_submit(struct qry_query *query, bool *ret_joined,
 /* Lets nobody join any more. At the start of the job, before anything is read. */
 void qry_together_begin(struct qry_query *query);
 
-/* Returns whether the client of some query that has joined is still there. Any thread, between
- * begin() and end(). */
-bool qry_together_wanted(const struct qry_query *query);
-
 /* Gives what the query has, the result of its job and its body as it will be sent, to those that
  * have joined it. At the end of the job. */
 void qry_together_end(struct qry_query *query, enum fg_code code, const struct fg_err *err);

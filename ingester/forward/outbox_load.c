@@ -104,7 +104,7 @@ static struct known *find_known(const struct outbox_loading *loading, const char
     return NULL;
 }
 
-/* Reads what is resent to a target. What cannot be read is forgotten: an operator may begin it
+/* Reads what is resent to a target. An unreadable record is forgotten: an operator may begin it
  * again. */
 static enum fg_code load_resend(struct outbox_loading *loading, struct outbox_target *target)
 {

@@ -21,10 +21,13 @@ from flamegrid import check  # noqa: E402
 MANUAL = os.path.join(flamegrid.ROOT, "deploy", "manual")
 SITE = os.path.join(flamegrid.ROOT, "build", "manual", "site")
 BUILD_TIMEOUT_S = 600
-# What newcomers type, and the page that has to be among the first that have all of the words.
-SEARCHES = {"nodes for 2,000 pods": "manual/questions", "retention rollups": "deploy/settings", "moving from Pyroscope": "deploy/operations/pyroscope",
-            "prepare-shutdown": "deploy/operations/cluster", "FlamegridCanaryMismatch": "deploy/operations/runbooks/FlamegridCanaryMismatch",
-            "opentelemetry collector": "README", "when_full refuse": "deploy/operations/forwarding"}
+# What newcomers type, and a page that has all of the words.
+SEARCHES = {"nodes for 2,000 pods": "manual/questions.md", "retention rollups": "deploy/settings.md",
+            "moving from Pyroscope": "deploy/operations/pyroscope.md", "prepare-shutdown": "deploy/operations/cluster.md",
+            "FlamegridCanaryMismatch": "deploy/operations/runbooks/FlamegridCanaryMismatch.md", "opentelemetry collector": "README.md",
+            "when_full refuse": "deploy/operations/forwarding.md"}
+
+GENERAL = {"--help", "--docs", "--metrics-docs"}  # each program has them
 
 
 def build():
@@ -50,9 +53,10 @@ def searches():
     with open(os.path.join(SITE, "search", "search_index.json"), encoding="utf-8") as file:
         found = json.load(file)["docs"]
     for words, page in SEARCHES.items():
-        hits = {entry["location"].split(".html")[0].split("/index")[0] for entry in found
+        hits = {entry["location"].split("#")[0] for entry in found
                 if all(word.lower() in (entry["title"] + " " + entry["text"]).lower() for word in words.split())}
-        check(any(hit == page or (page == "README" and hit in ("index", "")) for hit in hits), "%r finds %s", words, sorted(hits))
+        # The first page is the README of the repository.
+        check({"README.md": "index.html"}.get(page, page.replace(".md", ".html")) in hits, "%r finds %s", words, sorted(hits))
 
 
 def sizing():
@@ -94,18 +98,56 @@ def all_pages():
             yield name, file.read()
 
 
+class Words:
+    """What may follow the words of a command, as shells complete them."""
+
+    def __init__(self):
+        self.after, self.on_bucket = {}, {}
+
+    def follow(self, *words):
+        if words not in self.after:
+            done = subprocess.run([flamegrid.binary(), "completion", "words", *words], capture_output=True, text=True, timeout=60)
+            self.after[words] = set(done.stdout.split())
+        return self.after[words]
+
+    def options(self, command, verb):
+        """A command that works on the bucket of a server takes that server's settings."""
+        if command not in self.on_bucket:
+            done = subprocess.run([flamegrid.binary(), command, "--help"], capture_output=True, text=True, timeout=60)
+            self.on_bucket[command] = re.search(r"\[settings\]|same settings", done.stdout)
+        known = self.follow(command) | self.follow(command, verb) | GENERAL
+        return known | self.follow("server") if self.on_bucket[command] else known
+
+    def fault(self, line):
+        """What there is not, of a command as a page shows it; None: nothing."""
+        words = re.split(r"\s+", re.split(r"\s[|>#&;<]|\s?2>|[|;)]", line)[0].strip())[1:]
+        command, verb = words[0], words[1] if len(words) > 1 else ""
+        if command not in self.follow():
+            return "there is no command %s" % command
+        verbs = {word for word in self.follow(command) if not word.startswith("--")}
+        if verbs and re.fullmatch(r"[a-z][a-z-]*", verb) and verb not in verbs:
+            return "%s has no verb %s" % (command, verb)
+        known = self.options(command, verb)
+        for word in words[1:]:
+            option = re.match(r"--[\w.-]+", word)
+            if option and option.group(0) not in known:
+                return "%s has no option %s" % (command, option.group(0))
+        return None
+
+
 def commands():
-    """Blocks of any language that is not one of programs, and code in sentences."""
-    programs, faults, n = pages.Programs(), [], 0
+    """Blocks that are no program of another language, and code in sentences."""
+    words, faults, n = Words(), [], 0
     for name, text in all_pages():
         blocks = [line for language, block in pages.FENCE.findall(text) if language in ("", "sh", "bash", "console") for line in
                   re.sub(r"\\\n\s*", "", block).splitlines()]
         spans = [span for span in pages.INLINE.findall(pages.FENCE.sub("", text)) if span.startswith("flamegrid ")]
         for line in blocks + spans:
-            call = re.match(r"^(?:\S+=\S+ |\S*/)*flamegrid [a-z].*", line.strip().removeprefix("$ "))
-            if call:
-                n += 1
-                faults += ["%s: %s" % (name, fault) for fault in programs.faults(re.sub(r"^.*?flamegrid ", "flamegrid ", line))]
+            call = re.match(r"^(?:\S+=\S+ |\S*/)*(flamegrid [a-z-]+(?: .*)?)$", line.strip().removeprefix("$ "))
+            fault = call and words.fault(call.group(1))
+            n += bool(call)
+            if fault:
+                faults.append("%s: %s: %s" % (name, fault, line.strip()))
     check(n > 100, "only %d commands were found", n)
     check(not faults, "%s", "\n".join(faults))
 

@@ -239,8 +239,7 @@ static void bucket_that_is_away_is_read_later(void **state)
     free(f);
 }
 
-/* What cannot be read is left out, and the resend says so; so it does of what cannot be committed.
- */
+/* Unreadable and uncommitted profiles are left out, and the resend says so. */
 static void damage_is_left_out_and_told(void **state)
 {
     static const char *const tenants[] = {"a"};

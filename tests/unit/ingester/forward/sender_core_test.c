@@ -148,7 +148,7 @@ static void end_without_an_answer_is_no_success(void **state)
     assert_int_equal(begin_all(&core, now_ns), 1);
 }
 
-/* What cannot be read here is tried again after five seconds, and says nothing about the target. */
+/* An unreadable profile is tried again after five seconds, and says nothing about the target. */
 static void request_that_cannot_be_made_is_no_failure(void **state)
 {
     struct ing_sender_core core = core_of(4, 0.5, 3);
