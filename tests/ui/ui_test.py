@@ -151,8 +151,9 @@ class Strict(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):  # noqa: N802
         self.rfile.read(int(self.headers["Content-Length"]))
-        answer = b"no profiles of that kind, please"
+        answer = b'{"code":"invalid_argument","message":"no profiles of that kind, please"}'
         self.send_response(400)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -166,7 +167,9 @@ def fill_forwarding(server):
     threading.Thread(target=http.server.ThreadingHTTPServer(("127.0.0.1", STRICT), Strict).serve_forever, daemon=True).start()
     client = flamegrid.Client(server.port)
     push(client, "shop.cpu", b"main;work 30\n", int(time.time()) - MINUTE_S)
+    end = time.monotonic() + MINUTE_S
     while json.loads(client.send("GET", "/api/forward")[1])["targets"][2]["deadProfiles"] == 0:
+        flamegrid.check(time.monotonic() < end, "the target refuses, and nothing is listed as refused")
         time.sleep(0.1)
 
 
