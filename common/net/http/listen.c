@@ -25,7 +25,8 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_tick_when_done(struct fg_http_loop *owner)
 {
-    if (owner->draining && owner->n_conns == 0 && !uv_is_closing((uv_handle_t *)&owner->tick))
+    if (uv_is_closing((uv_handle_t *)&owner->listener) && owner->n_conns == 0 &&
+        !uv_is_closing((uv_handle_t *)&owner->tick))
         uv_close((uv_handle_t *)&owner->tick, on_handle_closed);
 }
 
@@ -101,6 +102,14 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* --- the clock --- */
 
+static void close_listener(struct fg_http_loop *owner)
+{
+    if (uv_is_closing((uv_handle_t *)&owner->listener))
+        return;
+    uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
+    close_tick_when_done(owner);
+}
+
 /*
  * One look at all connections now and then, instead of a timer for each that every request would
  * have to set: some nanoseconds for each connection, twice a second.
@@ -117,6 +126,9 @@ static void on_tick(uv_timer_t *timer)
         fg_http_socket_watch(conn, now_mono_ns);
         fg_http_conn_tick(conn, now_mono_ns);
     }
+    /* Last: without connections it closes this timer. */
+    if (owner->draining)
+        close_listener(owner);
 }
 
 /* Often enough for the shortest timeout to be a quarter late at most. */
@@ -154,9 +166,9 @@ void fg_http_loop_drain(struct fg_http_loop *owner)
     if (owner->draining)
         return;
     owner->draining = true;
-    uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
+    /* The first tick closes the listener. Until then the loop accepts the connections that the
+     * kernel has made already: closing the socket would reset them, with the requests on them. */
     fg_assert(uv_timer_start(&owner->tick, on_tick, TICK_MIN_MS, TICK_DRAIN_MS) == 0);
-    close_tick_when_done(owner);
 }
 
 void fg_http_loop_cut(struct fg_http_loop *owner)

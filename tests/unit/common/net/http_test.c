@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -469,6 +470,40 @@ static void test_drain(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+struct held_loop {
+    struct fg_msg msg;
+    sem_t gate;
+};
+
+static void hold_loop(struct fg_msg *msg)
+{
+    struct held_loop *held = fg_container(msg, struct held_loop, msg);
+
+    assert_int_equal(sem_wait(&held->gate), 0);
+}
+
+/* A busy loop has not accepted a connection that is there already when the stop is asked for. Its
+ * request is answered, and the connection is not reset. */
+static void test_drain_accepts_what_waits(void **state)
+{
+    struct http_run *run = *state;
+    struct held_loop held = {.msg = {.run = hold_loop}};
+    pthread_t thread;
+    int fd;
+
+    assert_int_equal(sem_init(&held.gate, 0, 0), 0);
+    fg_loop_post(run->loop, &held.msg);
+    fd = run_client(run);
+    run_say(fd, GET("/echo"));
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, run), 0);
+    assert_int_equal(usleep(50 * 1000), 0); /* in which the stop reaches the loop's inbox */
+    assert_int_equal(sem_post(&held.gate), 0);
+    run_expect_head(fd, 200, "Connection: close\r\n");
+    run_expect_closed(fd);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sem_destroy(&held.gate), 0);
+}
+
 /* A handler that never answers in time: stop returns all the same, and the late answer is harmless.
  */
 static void test_drain_gives_up(void **state)
@@ -576,6 +611,7 @@ int main(void)
         TEST(test_client_gone),
         TEST(test_reset),
         TEST(test_drain),
+        TEST(test_drain_accepts_what_waits),
         TEST_HASTY(test_drain_gives_up),
         TEST(test_metrics),
         TEST(test_listen_errors),
