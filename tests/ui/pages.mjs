@@ -590,6 +590,55 @@ const cases = {
     await page.waitForFunction(() => new URL(location.href).searchParams.get("fn") === "sort");
   },
 
+  /* What of the call tree is opened and closed by hand is in the address, and shown from it alone, also with nodes that are not there. */
+  async "opened nodes"(page) {
+    const tree = page.getByRole("treegrid");
+    const row = (name) => tree.locator("tr[data-row]").filter({ has: page.locator(`.name[title="${name}"]`) });
+    const names = () => tree.locator("tr[data-row] .name").evaluateAll((cells) => cells.map((cell) => cell.title));
+    const range = { from: String(Date.now() - 3600e3), until: String(Date.now()) };
+    await explore(page, { view: "tree", ...range });
+    const all = await names();
+    assert.deepEqual([...all].sort(), ["hash", "idle", "main", "sort", "total", "work"]);
+    assert.equal(shown(page).tree, undefined);
+    await row("work").click();
+    await row("main").click();
+    assert.deepEqual(await names(), ["total", "main"]);
+    await page.waitForURL(/tree=-/);
+
+    /* From the address alone. Below a node that opens again, what was closed is closed. */
+    await page.goto(page.url());
+    await settled(page);
+    assert.deepEqual(await names(), ["total", "main"]);
+    assert.equal(await row("main").getAttribute("aria-expanded"), "false");
+    await isAccessible(page, "a call tree with closed nodes");
+    await row("main").focus();
+    await page.keyboard.press("ArrowRight");
+    assert.deepEqual([...(await names())].sort(), ["idle", "main", "total", "work"]);
+    const closed = shown(page).tree;
+
+    /* Another view is a step, and back from it the tree is as it was. */
+    await card(page).getByRole("button", { name: "Table", exact: true }).click();
+    await page.waitForURL(/view=table/);
+    assert.equal(shown(page).tree, closed);
+    assert.equal((await table(page)).length, 5);
+    await page.goBack();
+    await tree.waitFor();
+    assert.equal(await row("work").getAttribute("aria-expanded"), "false");
+    await page.goForward();
+    await page.waitForURL(/view=table/);
+    await page.goBack();
+    await tree.waitFor();
+
+    /* A search opens the way to what it finds, and opened again the tree is that of an address without nodes. */
+    await page.getByRole("searchbox", { name: "Search functions (regex)" }).fill("sort");
+    await row("sort").waitFor();
+    assert.equal(shown(page).tree, undefined);
+    await row("main").click();
+    await page.goto(at("/", { query: SHOP, view: "tree", ...range, tree: "zzzzzzz0000000-<b>" }));
+    await settled(page);
+    assert.deepEqual(await names(), all);
+  },
+
   /* Files of what is shown: read again, they have the same sum. */
   async exports(page) {
     const range = { from: String(Date.now() - 3600e3), until: String(Date.now()) };

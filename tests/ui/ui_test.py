@@ -229,7 +229,7 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "forwarding": (FORWARD, fill_forwarding, "pages.mjs", ["forwarding"]),
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
-             ["services", "table", "rows", "flame graph", "parts of a flame graph", "source of a function", "states", "unfolded", "worth", "timeline", "query bar", "keyboard", "call tree", "exports", "ad hoc",
+             ["services", "table", "rows", "flame graph", "parts of a flame graph", "source of a function", "states", "unfolded", "worth", "timeline", "query bar", "keyboard", "call tree", "opened nodes", "exports", "ad hoc",
               "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 

@@ -133,6 +133,7 @@ function Frame() {
         source: "",
         having: "",
         alone: "",
+        tree: "",
         of: "",
         form: "",
         open: "",

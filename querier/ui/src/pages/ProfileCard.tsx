@@ -6,6 +6,7 @@
 import { type ReactNode, type RefObject, useCallback, useMemo, useRef, useState } from "react";
 
 import type { Functions } from "../api/types";
+import { openedOf } from "../flame/calltree";
 import { packageOf } from "../flame/names";
 import { exactly, literal } from "../flame/search";
 import { focusOf } from "../flame/focus";
@@ -117,7 +118,10 @@ export function ProfileCard({ flame, stale, unit, functions, onAllFunctions, san
     set({ alone: bars.join(BAR_SEPARATOR), focus: "" });
   };
   const keepHaving = (having: string): void => set({ having, focus: "", alone: "" });
-  const searchFor = useCallback((q: string) => set({ q }, { replace: true }), [set]);
+  const searchFor = useCallback(
+    (q: string) => set(q === "" ? { q } : { q, tree: openedOf(params.tree) }, { replace: true }),
+    [set, params.tree],
+  );
 
   const entriesFor = (at: Target): Entry[] => {
     const inPackage = packageOf(at.name);

@@ -23,6 +23,7 @@ const DEFAULTS = {
   min: "", // least share
   having: "", // the function that all shown stacks have
   alone: "", // bars whose siblings are one bar, each as focus has it, joined by BAR_SEPARATOR
+  tree: "", // nodes of the call tree that are opened and closed by hand, as flame/calltree.ts has them
   sort: "", // of tables: a column, with - before it ascending
   maxNodes: "16384",
   tenant: "",

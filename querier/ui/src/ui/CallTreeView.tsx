@@ -1,6 +1,6 @@
 /* The flame graph as a list that opens: for those who read it, with a screen reader or without. */
 
-import { useEffect, useMemo, useReducer, useState } from "react";
+import { useMemo, useReducer, useRef, useState } from "react";
 
 import { CallTree } from "../flame/calltree";
 import { colourOf, makeTheme } from "../flame/colors";
@@ -8,6 +8,7 @@ import type { Flame } from "../flame/model";
 import { splitName } from "../flame/names";
 import { patternOf } from "../flame/search";
 import { type Unit, formatShare, formatValue } from "../flame/units";
+import { useRoute } from "../state/route";
 import { useDark } from "../state/settings";
 import { RowsTable, useRowsInSight } from "./rows";
 
@@ -21,25 +22,32 @@ interface Props {
   onMenu: (node: number, x: number, y: number) => void;
 }
 
-export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
-  const tree = useMemo(() => new CallTree(flame), [flame]);
+/* The tree as the address has it. While this view changes it the tree stays, since the address may not have room for all of it. */
+function useCallTree(flame: Flame, pattern: RegExp | null) {
+  const { params, set } = useRoute();
   const [version, redraw] = useReducer((count: number) => count + 1, 0);
+  const made = useRef<{ tree: CallTree; pattern: RegExp | null; text: string } | null>(null);
+  if (made.current?.tree.flame !== flame || made.current.pattern !== pattern || made.current.text !== params.tree)
+    made.current = { tree: new CallTree(flame, pattern, params.tree), pattern, text: params.tree };
+  const { tree } = made.current;
+  const change = (run: () => void): void => {
+    run();
+    redraw();
+    made.current = { tree, pattern, text: tree.text() };
+    set({ tree: made.current.text }, { replace: true });
+  };
+  return { tree, version, change };
+}
+
+export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
+  const pattern = useMemo(() => (search === "" ? null : patternOf(search)), [search]);
+  const { tree, version, change } = useCallTree(flame, pattern);
   const rows = useMemo(() => tree.rows(), [tree, version]);
   const [at, setAt] = useState(0); // node with the focus
   const dark = useDark();
   const theme = useMemo(() => makeTheme(dark), [dark]);
-  const pattern = search === "" ? null : patternOf(search);
 
-  /* A search opens the way to what it finds, the heaviest first, up to a number of rows. */
-  useEffect(() => {
-    if (pattern === null) return;
-    const hits: number[] = [];
-    for (let node = 1; node < flame.count && hits.length < 50; node++) if (pattern.test(flame.names[flame.name[node]!]!)) hits.push(node);
-    for (const hit of hits) tree.reveal(hit);
-    redraw();
-  }, [search, tree]);
-
-  const sight = useRowsInSight(rows.length, tree, "");
+  const sight = useRowsInSight(rows.length, flame, "");
   const { first, focus } = sight;
   const focusOn = (node: number): void => {
     setAt(node);
@@ -58,25 +66,15 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
       Home: () => focusOn(rows[0]!),
       End: () => focusOn(rows.at(-1)!),
       ArrowRight: () => {
-        if (!open) {
-          tree.toggle(node);
-          redraw();
-        } else if (index + 1 < rows.length) focusOn(rows[index + 1]!);
+        if (!open) change(() => tree.toggle(node));
+        else if (index + 1 < rows.length) focusOn(rows[index + 1]!);
       },
       ArrowLeft: () => {
-        if (open) {
-          tree.toggle(node);
-          redraw();
-        } else if (flame.parent[node]! >= 0) focusOn(flame.parent[node]!);
+        if (open) change(() => tree.toggle(node));
+        else if (flame.parent[node]! >= 0) focusOn(flame.parent[node]!);
       },
-      Enter: () => {
-        tree.toggle(node);
-        redraw();
-      },
-      "*": () => {
-        tree.openHot(node);
-        redraw();
-      },
+      Enter: () => change(() => tree.toggle(node)),
+      "*": () => change(() => tree.openHot(node)),
       m: () => {
         const place = event.currentTarget.getBoundingClientRect();
         onMenu(node, place.left + 40, place.bottom);
@@ -123,10 +121,7 @@ export function CallTreeView({ flame, unit, search, colourBy, onMenu }: Props) {
             className={pattern !== null && !pattern.test(full) ? "dim" : undefined}
             onKeyDown={(event) => onKey(event, node)}
             onFocus={() => setAt(node)}
-            onClick={() => {
-              tree.toggle(node);
-              redraw();
-            }}
+            onClick={() => change(() => tree.toggle(node))}
             onContextMenu={(event) => {
               event.preventDefault();
               onMenu(node, event.clientX, event.clientY);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CallTree } from "../calltree";
+import { CallTree, TEXT_MAX, openedOf } from "../calltree";
 import { decode } from "../decode";
 import { focusOf, nodeOf } from "../focus";
 import { type Flame, nodeAt, pathOf } from "../model";
@@ -231,20 +231,109 @@ describe("search", () => {
 });
 
 describe("call tree", () => {
+  const open = (tree: CallTree): number[] => [...Array(tree.flame.count).keys()].filter((node) => tree.isOpen(node));
+  const NAMES = ["total", "a", "b", "c"];
+  /* a calls b and c, and has a sibling b with less weight. */
+  const small = decode(
+    {
+      names: NAMES,
+      levels: [
+        [0, 10, 0, 0],
+        [0, 8, 0, 1, 0, 2, 1, 2],
+        [0, 5, 0, 2, 0, 3, 3, 3, 0, 1, 1, 3],
+        [0, 5, 5, 3],
+      ],
+    },
+    false,
+  );
+
   test("opened wholly, it has each node once below its parent", () => {
     cases(false, (flame) => {
       const tree = new CallTree(flame);
-      tree.closeAll();
+      for (let i = 0; i < flame.count; i++) if (tree.isOpen(i)) tree.toggle(i);
       expect(tree.rows()).toEqual([0]);
       for (let i = 0; i < flame.count; i++) tree.toggle(i);
       const rows = tree.rows();
       expect(rows.toSorted((a, b) => a - b)).toEqual([...Array(flame.count).keys()]);
       const place = new Map(rows.map((node, i) => [node, i]));
       for (let i = 1; i < flame.count; i++) expect(place.get(i)!).toBeGreaterThan(place.get(flame.parent[i]!)!);
-      tree.closeAll();
-      tree.reveal(flame.count - 1);
-      expect(tree.rows()).toContain(flame.count - 1);
     });
+  });
+
+  test("opens the way to what a search finds", () => {
+    cases(false, (flame, _, random) => {
+      const name = flame.names[flame.name[Math.floor(random() * flame.count)]!]!;
+      const rows = new Set(new CallTree(flame, patternOf(`^${name}$`)).rows());
+      const hits = [...Array(flame.count).keys()].filter((node) => flame.names[flame.name[node]!] === name).slice(0, 50);
+      for (const hit of hits) expect(rows).toContain(hit);
+    });
+  });
+
+  test("is the same again from its text", () => {
+    cases(false, (flame, _, random) => {
+      const tree = new CallTree(flame);
+      expect(tree.text()).toBe("");
+      const toggled = new Set<number>();
+      for (let i = 0; i < 100; i++) toggled.add(Math.floor(random() * flame.count));
+      for (const node of toggled) tree.toggle(node);
+      const again = new CallTree(flame, null, tree.text());
+      expect(open(again)).toEqual(open(tree));
+      expect(again.text()).toBe(tree.text());
+      expect(tree.text()).toMatch(/^[0-9a-z]*(-[0-9a-z]+)?$/);
+      for (const node of toggled) again.toggle(node);
+      expect(again.text()).toBe("");
+    });
+  });
+
+  test("has a text that stays the same, as links have it", () => {
+    const tree = new CallTree(small);
+    expect(open(tree)).toEqual([0, 1, 3]);
+    tree.toggle(1);
+    tree.toggle(2);
+    expect(tree.text()).toBe("1vmcofc-0bkvf1b");
+    expect(openedOf(tree.text())).toBe("1vmcofc");
+    expect(open(new CallTree(small, patternOf("c"), "1vmcofc"))).toEqual([0, 1, 2, 3]);
+  });
+
+  test("of another profile has what is there of it, and cares for no garbage", () => {
+    const tree = new CallTree(small);
+    tree.toggle(2);
+    tree.toggle(3);
+    const other = decode(
+      {
+        names: NAMES,
+        levels: [
+          [0, 9, 0, 0],
+          [0, 7, 7, 1, 0, 2, 1, 2],
+          [7, 1, 1, 1],
+        ],
+      },
+      false,
+    );
+    expect(open(new CallTree(other, null, tree.text()))).toEqual([0, 2]);
+    for (const text of ["-", "--", "0000000", "-zzzzzzz", "A<b>", "ü".repeat(9999), "0".repeat(9999)])
+      expect(open(new CallTree(other, null, text)), text).toEqual([0]);
+    const none = decode({ names: ["total"], levels: [] }, false);
+    expect(new CallTree(none, null, tree.text()).rows()).toEqual([]);
+  });
+
+  test("leaves the deepest nodes out of a text that would be too long", () => {
+    const depth = 600;
+    const names = ["total", ...Array.from({ length: depth }, (_, i) => `f${i}`), "side"];
+    /* Each of the path has most of its parent's weight, and a sibling. */
+    const levels = [[0, 2 * depth + 1, 0, 0]];
+    for (let i = 0; i < depth; i++) levels.push([0, 2 * (depth - i), 1, i + 1, 0, 1, 1, depth + 1]);
+    const flame = decode({ names, levels }, false);
+    const tree = new CallTree(flame);
+    const shut = open(tree);
+    for (const node of shut.toReversed()) tree.toggle(node);
+    expect(tree.text().length).toBeLessThanOrEqual(TEXT_MAX);
+    expect(tree.text().length).toBeGreaterThan(TEXT_MAX - 8);
+    const again = new CallTree(flame, null, tree.text());
+    const closed = shut.filter((node) => !again.isOpen(node));
+    expect(closed).toEqual(shut.slice(0, closed.length));
+    expect(closed.length).toBeGreaterThan(200);
+    expect(again.text()).toBe(tree.text());
   });
 });
 

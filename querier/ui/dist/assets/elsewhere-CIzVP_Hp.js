@@ -1,0 +1,1 @@
+import{f as e,i as t,l as n,n as r,o as i}from"./route-CtgvdVvr.js";function a(){let{address:a}=r();return(r,o)=>{let s=i(e(n(t(a)),o));return s===``?r:`${r}?${s}`}}export{a as t};
