@@ -216,7 +216,7 @@ static enum fg_code read_times(struct cli_admin *admin, const struct forward_opt
 static enum fg_code resend(struct cli_admin *admin)
 {
     const struct forward_options *options = admin->options;
-    int64_t from_ns, until_ns;
+    int64_t from_ns = 0, until_ns = 0;
     json_t *document = NULL;
     struct fg_buf rest;
     enum fg_code code;

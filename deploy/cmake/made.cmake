@@ -11,11 +11,12 @@ endfunction()
 
 fg_printed(commands flamegrid completion words)
 file(STRINGS "${made}/commands" commands)
-list(REMOVE_ITEM commands server) # a program with settings: section 8
+list(REMOVE_ITEM commands server agent) # programs with settings: section 8
 fg_printed(man1/flamegrid.1 flamegrid man)
 foreach(command IN LISTS commands)
   fg_printed(man1/flamegrid-${command}.1 flamegrid man ${command})
 endforeach()
+fg_printed(man8/flamegrid-agent.8 flamegrid man agent)
 foreach(shell bash zsh fish)
   fg_printed(flamegrid.${shell} flamegrid completion ${shell})
 endforeach()

@@ -170,7 +170,7 @@ static enum fg_code read_time(const struct forward_asking *asking, const char *n
 static enum fg_code resend(struct forward_asking *asking, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&asking->body);
-    int64_t from_ns, until_ns;
+    int64_t from_ns = 0, until_ns = 0;
 
     if (!ing_can_resend(atomic_load(&asking->routes->ingester)))
         return fg_fail(err, FG_E_PRECONDITION,

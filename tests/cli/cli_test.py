@@ -211,7 +211,7 @@ def case_push_of_what_is_no_profile(cli):
 def case_slips_of_the_fingers(cli):
     for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
                         (("pussh", "x"), r'did you mean "push"\?'),
-                        (("frobnicate",), r'; it is server, push, .* or version; see flamegrid --help'),
+                        (("frobnicate",), r'; it is server, agent, push, .* or version; see flamegrid --help'),
                         (("bucket", "verfy"), r'unknown verb "verfy"; did you mean "verify"\?'),
                         (("bucket", "exprot"), r'did you mean "export"\?'),
                         (("bucket", "frobnicate"), r'; it is ls, cat, .* or export; see flamegrid bucket --help'),
@@ -487,7 +487,7 @@ def case_man_pages(cli):
         if command in ("server", "agent"):
             continue
         page = cli.good("man", command).decode()
-        head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), command)
+        head = r"\.TH FLAMEGRID-%s 1\n\.SH NAME\nflamegrid\\-%s \\- \w.*\n\.SH SYNOPSIS\n" % (command.upper(), re.escape(command.replace("-", "\\-")))
         check(re.match(head, page), "%s", page[:200])
         check((".SH OPTIONS" in page) == (command not in ("completion", "man")), "%s: options", command)
         check(page.count(".TP\n.B ls\n") == (command in ("bucket", "forward", "ring")), "%s: verbs", command)

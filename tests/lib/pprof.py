@@ -57,8 +57,8 @@ def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanosecon
             out += message(4, number(1, id_) + mapping + number(3, name))
             continue
         name, file, line = name if isinstance(name, tuple) else (name, "", 0)
-        out += message(4, number(1, id_) + message(4, number(1, id_) + number(2, line)))
-        out += message(5, number(1, id_) + number(2, string(name)) + number(4, string(file)))
+        out += message(4, number(1, id_) + message(4, number(1, id_) + (number(2, line) if line else b"")))
+        out += message(5, number(1, id_) + number(2, string(name)) + (number(4, string(file)) if file else b""))
     out += value_type(11, "cpu", "nanoseconds")
     for text in strings:  # insertion order is index order
         out += message(6, text.encode())
