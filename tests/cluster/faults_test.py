@@ -298,7 +298,7 @@ def in_maintenance(run):
 def restart_of_all_at_once(rng, keep):
     """All ingesters get SIGTERM at the same time and start again as soon as they have ended, as a rollout of several sets
     does: they stop one after the other, and no push is refused."""
-    settings = {**clusters.QUICK, "ingester": [*clusters.QUICK["ingester"][:-1], "%ds" % watched.WAIT_S]}
+    settings = {**clusters.QUICK, "ingester": [*clusters.QUICK["ingester"], clusters.WAIT, "%ds" % watched.WAIT_S]}
     with watched.Run(rng, keep, settings=settings) as run:
         members, left = run.cluster.of("ingester"), run.cluster.of("ingester")
         for member in members:

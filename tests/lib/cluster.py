@@ -17,14 +17,14 @@ import flamegrid
 import link
 
 READY_TIMEOUT_S = 60
+WAIT = "--ring.maintenance_wait"  # tests stop ingesters for good one after the other, and each stop but the first would wait
 STOP_TIMEOUT_S = 120  # of a member that leaves: it commits all it has
 
-# Tests stop ingesters for good one after the other, so each stop but the first waits for the maintenance of others.
 # Profiles are in segments and blocks within seconds, so a test of one minute covers the whole life of a profile.
 QUICK = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s",
                  "--ingester.segments.linger", "0s", "--ingester.segments.evict_after", "5s",
-                 "--ingester.segments.poll", "1s", "--ring.poll", "500ms", "--ring.maintenance_wait", "2s"],
+                 "--ingester.segments.poll", "1s", "--ring.poll", "500ms"],
     "distributor": ["--ring.poll", "500ms"],
     "querier": ["--ring.poll", "500ms"],
     "compactor": [],
@@ -52,6 +52,8 @@ class Member:
             self.link = link.Link(calls)
             self.arguments += ["--data", self.folder, "--rpc_listen", cluster.address(calls),
                                "--ring.name", self.name, "--ring.address", cluster.address(self.link.port)]
+            if WAIT not in self.arguments:
+                self.arguments += [WAIT, "2s"]
         elif kind == "querier":
             self.arguments += ["--querier.share.listen", cluster.sharing[number - 1],
                                "--querier.share.queriers", ", ".join(cluster.sharing)]
