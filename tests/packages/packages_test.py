@@ -109,8 +109,8 @@ def install_has_everything(stage):
     found = set(tree(folder))
     commands = output(os.path.join(folder, "bin/flamegrid"), "completion", "words").split()
     wanted = {"bin/" + name for name in PROGRAMS} | {"lib/systemd/system/%s.service" % name for name in UNITS}
-    wanted |= {"share/man/man1/flamegrid-%s.1" % name for name in commands if name != "server"}
-    wanted |= {"share/man/man8/%s.8" % name for name in UNITS}
+    wanted |= {"share/man/man1/flamegrid-%s.1" % name for name in commands if name not in ("server", "agent")}
+    wanted |= {"share/man/man8/%s.8" % name for name in (*UNITS, "flamegrid-agent")}
     wanted |= {"share/man/man1/flamegrid.1", "lib/sysusers.d/flamegrid.conf", "share/bash-completion/completions/flamegrid",
                "share/zsh/site-functions/_flamegrid", "share/fish/vendor_completions.d/flamegrid.fish",
                "share/doc/flamegrid/examples/flamegrid.yaml", "share/doc/flamegrid/examples/credentials.conf",
