@@ -500,6 +500,14 @@ const struct ing_head_chunk *ing_head_chunks_nameless(const struct ing_head_chun
     return chunks->nameless;
 }
 
+bool ing_head_chunks_has_nameless(const struct ing_head_chunks *chunks)
+{
+    for (size_t i = 0; i < chunks->n_nameless; i++)
+        if (chunks->nameless[i].state != CHUNK_COMMITTED)
+            return true;
+    return false;
+}
+
 static void add_nameless(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
 {
     if (chunks->n_nameless == chunks->cap_nameless) {

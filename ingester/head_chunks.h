@@ -72,6 +72,8 @@ bool ing_head_chunks_have_room(struct ing_head_chunks *chunks, uint32_t tenant, 
  * the store, and are in no answer. They do not change until ing_head_chunks_close(). Any thread. */
 const struct ing_head_chunk *ing_head_chunks_nameless(const struct ing_head_chunks *chunks,
                                                       size_t *ret_count);
+/* Returns true if one of them is not committed. Any thread. */
+bool ing_head_chunks_has_nameless(const struct ing_head_chunks *chunks);
 
 /* --- one chunk, by value --- */
 

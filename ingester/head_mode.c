@@ -27,17 +27,6 @@ static uint64_t count_uncommitted(const struct ing_head_chunk *chunks, size_t n)
     return profiles;
 }
 
-static bool has_nameless(const struct ing_head_chunks *chunks)
-{
-    size_t n;
-    const struct ing_head_chunk *nameless = ing_head_chunks_nameless(chunks, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (nameless[i].state != CHUNK_COMMITTED)
-            return true;
-    return false;
-}
-
 static enum fg_code become_agent(struct fg_store *store, struct ing_head_chunks *chunks,
                                  struct fg_arena *arena, struct fg_err *err)
 {
@@ -50,7 +39,7 @@ static enum fg_code become_agent(struct fg_store *store, struct ing_head_chunks 
     if (list_chunks(chunks, arena, &list, &n, err) != FG_OK)
         return err->code;
     profiles = count_uncommitted(list, n);
-    if (profiles > 0 || has_nameless(chunks))
+    if (profiles > 0 || ing_head_chunks_has_nameless(chunks))
         return fg_fail(err, FG_E_PRECONDITION,
                        "it was a server's and has %llu profiles that are in no block yet, which an "
                        "agent would delete. Either start flamegrid server on this folder, have it "

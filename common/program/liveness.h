@@ -7,13 +7,13 @@
 
 #include "common/base/def.h"
 
-/* What is seen of a part at one time. */
+/* The counters of a part at one time. */
 struct fg_liveness_sight {
     uint64_t ended; /* what it has ended since the start: messages, jobs */
     bool waits;     /* something waits for it */
 };
 
-/* What is remembered of a part; zero at the start. */
+/* The counters of a part at the last look; zero at the start. */
 struct fg_liveness {
     uint64_t ended;
 };

@@ -36,7 +36,7 @@ struct version_count {
     uint64_t objects;
 };
 
-/* What was found of one kind of object. */
+/* The versions found among objects of one kind. */
 struct part {
     const char *name;
     struct version_count counts[VERSIONS_MAX];

@@ -40,9 +40,9 @@ struct cli_client_config {
     bool partial; /* take answers that are not complete, where the server has such */
 };
 
-/* Lines of an options table that fill a struct cli_client_config: what certificates there are;
- * where the server is; and who asks; and for which tenant, for commands that are about profiles of
- * one. */
+/* Lines of an options table that fill a struct cli_client_config. CLIENT_TLS_OPTIONS has the
+ * certificates. The others add the address of the server, then the token, and then the tenant for
+ * commands about the profiles of one tenant. */
 /* clang-format off */
 #define CLIENT_TLS_OPTIONS(config)                                                         \
     {"ca-file", 0, ARGS_TEXT, &(config).ca_file, "FILE", "trust the authorities in this PEM file, too; " \

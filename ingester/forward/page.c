@@ -51,7 +51,7 @@ struct page_slice {
     size_t cap, bytes, waste; /* waste: of what did not fit */
     bool short_slice;         /* no waste is too much: it cannot be shorter */
     bool wasted;
-    /* What is at or after it has no room. */
+    /* Profiles at or after it have no room. */
     bool is_limited;
     int64_t limit_ns;
     struct fg_id limit_id;

@@ -98,8 +98,8 @@ static bool is_of_page(const struct ing_parcel *parcel)
     return parcel->page.before.state != RESEND_NONE;
 }
 
-/* Notes how far the resend has come: up to the first profile that is to be sent again. What was
- * sent behind it will be known to the target the next time. */
+/* Notes how far the resend has come: up to the first profile that is to be sent again. The target
+ * will know the later profiles that it already has. */
 static void note_page(const struct ing_parcel *parcel)
 {
     const struct ing_page *page = &parcel->page;
@@ -1084,7 +1084,7 @@ static bool has_code(struct fg_slice body, const char *code)
 
 /* Returns true if the target itself refuses what was sent, so that the same bytes would be refused
  * again. Any other 4xx may come from a proxy on the way, which is no reason to give up a profile.
- * What is too large for a proxy never passes it. */
+ * 413 is a refusal from anybody: a proxy would never let a body of that size pass. */
 static bool is_refusal(const struct ing_parcel_answer *answer)
 {
     if (answer->status == 413)

@@ -978,7 +978,7 @@ static void register_metrics(struct forward_sender_target *target, struct fg_reg
 
 /* ---- pages ---- */
 
-/* What was resent last, or is. */
+/* Describes the resend in progress, or the last one. */
 static void write_resend(const struct ing_resend *resend, struct fg_json_writer *out)
 {
     static const char *const states[] = {

@@ -103,7 +103,8 @@ static enum fg_code check_url(const char *url, struct fg_err *err)
     return FG_OK;
 }
 
-/* A day is 2026-01-31, which a server's own times (timespec.h) would take for now. */
+/* Returns true if the text is a day such as 2026-01-31. fg_timespec_parse() (timespec.h) does not
+ * know days, so they are converted here. */
 static bool is_day(struct fg_slice text)
 {
     if (text.len != strlen("2026-01-31"))

@@ -631,17 +631,6 @@ static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
     return FG_OK;
 }
 
-static bool has_nameless(const struct ing_head_chunks *chunks)
-{
-    size_t n;
-    const struct ing_head_chunk *nameless = ing_head_chunks_nameless(chunks, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (nameless[i].state != CHUNK_COMMITTED)
-            return true;
-    return false;
-}
-
 /* Eviction asks it for each chunk that is due. */
 static bool pins(void *arg, const struct ing_head_group_key *group)
 {
@@ -694,7 +683,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     if (config->bucket != NULL)
         head.keys = config->bucket->keys;
     segments->config = *config;
-    segments->has_nameless = has_nameless(config->chunks);
+    segments->has_nameless = ing_head_chunks_has_nameless(config->chunks);
     segments->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&segments->steps);
     (void)pthread_mutex_init(&segments->core_lock, NULL);

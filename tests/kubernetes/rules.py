@@ -1,4 +1,4 @@
-"""What has to be true of all rendered objects, whatever the values. Each rule yields its complaints."""
+"""Rules that all rendered objects keep, whatever the values. Each rule yields its complaints."""
 
 import re
 

@@ -166,20 +166,27 @@ static bool is_last(enum fg_ring_member_state state)
     return state == FG_RING_MEMBER_LEFT || state == FG_RING_MEMBER_REPLACED;
 }
 
+/* Waits for a change of the member. FG_E_PRECONDITION: it is in a state that no move leads out of,
+ * so waiting would last until the deadline. With the lock held. */
+static enum fg_code wait_for_move(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                  struct fg_err *err)
+{
+    enum fg_ring_member_state state = fg_ring_watch_member_state(watch);
+
+    if (is_last(state))
+        return fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
+                       fg_ring_member_state_name(state));
+    return fg_ring_watch_wait(watch, deadline_mono_ns, err);
+}
+
 enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring_member_state state,
                                        int64_t deadline_mono_ns, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
     fg_thread_lock(&watch->thread);
-    while (code == FG_OK && fg_ring_watch_member_state(watch) != state) {
-        /* No move leads out of these states, so waiting would last until the deadline. */
-        if (is_last(fg_ring_watch_member_state(watch)))
-            code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
-                           fg_ring_member_state_name(fg_ring_watch_member_state(watch)));
-        else
-            code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
-    }
+    while (code == FG_OK && fg_ring_watch_member_state(watch) != state)
+        code = wait_for_move(watch, deadline_mono_ns, err);
     fg_thread_unlock(&watch->thread);
     return code;
 }
@@ -190,14 +197,8 @@ enum fg_code fg_ring_watch_wait_paused(struct fg_ring_watch *watch, int64_t dead
     enum fg_code code = FG_OK;
 
     fg_thread_lock(&watch->thread);
-    while (code == FG_OK && !atomic_load(&watch->member_paused)) {
-        /* Such a member never goes into maintenance. */
-        if (is_last(fg_ring_watch_member_state(watch)))
-            code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
-                           fg_ring_member_state_name(fg_ring_watch_member_state(watch)));
-        else
-            code = fg_ring_watch_wait(watch, deadline_mono_ns, err);
-    }
+    while (code == FG_OK && !atomic_load(&watch->member_paused))
+        code = wait_for_move(watch, deadline_mono_ns, err);
     fg_thread_unlock(&watch->thread);
     return code;
 }

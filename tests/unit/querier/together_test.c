@@ -352,7 +352,7 @@ static void the_deadline_of_a_leader_is_its_own(void **state)
     assert_false(soon->query.together.joined);
 }
 
-/* What is asked again may find the lane full. */
+/* A query that is asked again may find the lane full. */
 static void asking_again_may_be_refused(void **state)
 {
     struct fixture *f = *state;

@@ -626,7 +626,7 @@ static void resend_goes_on_after_a_restart_where_it_was(void **state)
     assert_string_equal(now.tenant, "team-a");
     assert_int_equal(now.time_ns, 20);
     assert_int_equal(now.sent, 1);
-    /* What was noted from another place is of a resend that an operator has ended. */
+    /* A note from another place belongs to a resend that an operator has ended. */
     other = step(&before, 30);
     ing_outbox_note_resend(f->run.outbox, 0, &before, &other);
     assert_int_equal(resending(f).time_ns, 20);
