@@ -191,25 +191,18 @@ static bool has_to_begin(const struct fg_blocks *blocks)
     return blocks->ledger.stored_wall_ns == 0 && blocks->n_blocks > 0;
 }
 
-/* Begins the ledger: a freeze of nothing. */
-static enum fg_code begin(const struct cmp_billing *billing, int64_t wall_ns, struct fg_err *err)
-{
-    const struct fg_ledger *ledger = &billing->blocks->ledger;
-    const struct cmp_edit_task task = {
-        .kind = EDIT_FREEZE,
-        .freeze = {.before = ledger->version,
-                   .version = fg_ledger_next_version(ledger, wall_ns),
-                   .last = fg_usage_day_of(wall_ns) - 1}};
-
-    return cmp_edit_carry_out(billing->env, billing->blocks->tenant, &task, err);
-}
-
 enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_changed,
                                  struct fg_err *err)
 {
     const struct fg_ledger *ledger = &billing->blocks->ledger;
     int64_t wall_ns = fg_wall_ns(billing->env->clock);
     int64_t due_ns = billing->settled ? wall_ns : fg_time_add(wall_ns, -BILLING_PATIENCE_NS);
+    const struct cmp_edit_task begin_ledger = {
+        /* a freeze of nothing */
+        .kind = EDIT_FREEZE,
+        .freeze = {.before = ledger->version,
+                   .version = fg_ledger_next_version(ledger, wall_ns),
+                   .last = fg_usage_day_of(wall_ns) - 1}};
     enum fg_code code = FG_OK;
 
     *ret_changed =
@@ -217,7 +210,7 @@ enum fg_code cmp_billing_advance(const struct cmp_billing *billing, bool *ret_ch
     if (ledger->n_frozen > 0)
         code = write_documents(billing, err);
     else if (has_to_begin(billing->blocks))
-        code = begin(billing, wall_ns, err);
+        code = cmp_edit_carry_out(billing->env, billing->blocks->tenant, &begin_ledger, err);
     else if (*ret_changed)
         code = freeze_days(billing, wall_ns, err);
     return code == FG_OK ? FG_OK : fg_wrap(err, "usage");

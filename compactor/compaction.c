@@ -110,24 +110,14 @@ static void wake(struct cmp_compaction *compaction)
     fg_thread_wake(&compaction->thread);
 }
 
-static struct shown *find_shown(struct cmp_compaction *compaction, struct fg_slice tenant)
-{
-    for (uint32_t i = 0; i < compaction->n_shown; i++)
-        if (fg_slice_eq(compaction->shown[i].name, tenant))
-            return &compaction->shown[i];
-    return NULL;
-}
-
 /* An unknown tenant has no blocks, so there is nothing to do for it. Marks the tenant here and
  * also gives notice to its owner: who owns it may change until the next pass. */
 void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tenant)
 {
-    struct shown *shown;
-
     fg_thread_lock(&compaction->thread);
-    shown = find_shown(compaction, tenant);
-    if (shown != NULL)
-        shown->hurry = true;
+    for (uint32_t i = 0; i < compaction->n_shown; i++)
+        if (fg_slice_eq(compaction->shown[i].name, tenant))
+            compaction->shown[i].hurry = true;
     wake(compaction);
     fg_thread_unlock(&compaction->thread);
     /* After our lock was released: the membership has a lock of its own, and two locks are never
@@ -144,19 +134,6 @@ static bool was_notified(const struct cmp_compaction *compaction, struct fg_slic
         if (compaction->notices[i] == hash)
             return true;
     return false;
-}
-
-/* True, once, if this compactor was woken for the tenant, or another one in its place. */
-static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
-{
-    bool hurry;
-
-    fg_thread_lock(&compaction->thread);
-    fg_assert(number < compaction->n_shown); /* as many as tenants: follow_tenants() */
-    hurry = compaction->shown[number].hurry;
-    compaction->shown[number].hurry = false;
-    fg_thread_unlock(&compaction->thread);
-    return hurry || was_notified(compaction, compaction->tenants[number]->name);
 }
 
 /* ---- tenants ---- */
@@ -215,7 +192,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
 
 /* Copies what status shows. The tenant itself changes during a job without any lock; only the
  * compaction thread may read it. */
-static void show(struct cmp_compaction *compaction, uint32_t number)
+static void show_tenant(struct cmp_compaction *compaction, uint32_t number)
 {
     const struct cmp_tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
@@ -261,7 +238,7 @@ static void show_tenants(struct cmp_compaction *compaction)
     compaction->n_shown = compaction->n_tenants;
     fg_thread_unlock(&compaction->thread);
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
-        show(compaction, i);
+        show_tenant(compaction, i);
 }
 
 static bool same_tenants(const struct cmp_compaction *compaction)
@@ -415,17 +392,25 @@ static enum fg_code erase_unlisted(struct cmp_compaction *compaction, struct fg_
 }
 
 /* Keeps a tenant's manifest as long as it has segments, whose retirement depends on it. */
-static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, struct fg_err *err)
+static enum fg_code advance_tenant(struct cmp_compaction *compaction, uint32_t number,
+                                   struct fg_err *err)
 {
     struct cmp_tenant *tenant = compaction->tenants[number];
     int64_t now_ns = fg_mono_ns(compaction->env.clock);
-    bool any, uncovered, hurry = take_hurry(compaction, number);
+    bool any, uncovered, hurry;
     enum fg_code code = FG_OK;
 
+    /* Handlers of requests set it from their threads; here it is taken, so it hurries one look. */
+    fg_thread_lock(&compaction->thread);
+    fg_assert(number < compaction->n_shown); /* as many as tenants: follow_tenants() */
+    hurry = compaction->shown[number].hurry;
+    compaction->shown[number].hurry = false;
+    fg_thread_unlock(&compaction->thread);
+    hurry = hurry || was_notified(compaction, tenant->name);
     live_segments(compaction, number, &any, &uncovered);
     if (!fg_membership_owns(compaction->membership, tenant->name)) {
         code = look_at_others(compaction, number, uncovered, err);
-        show(compaction, number);
+        show_tenant(compaction, number);
     } else {
         /* Each step of an erasure waits for something else that a look finds out. */
         bool due = may_deletion_end(compaction, tenant) || uncovered ||
@@ -435,7 +420,7 @@ static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, str
          * work does. */
         if (hurry || (due && now_ns >= tenant->retry_mono_ns))
             code = look_at_own(compaction, tenant, err);
-        show(compaction, number);
+        show_tenant(compaction, number);
     }
     /* Thousands of idle tenants would keep their manifests in memory for nothing. */
     if (!any) {
@@ -598,7 +583,7 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
     for (uint32_t i = 0; code == FG_OK && i < compaction->n_tenants; i++) {
         code = cmp_env_check(&compaction->env, err);
         if (code == FG_OK)
-            code = look(compaction, i, err);
+            code = advance_tenant(compaction, i, err);
     }
     if (code == FG_OK)
         code = erase_unlisted(compaction, err);
@@ -642,7 +627,7 @@ enum fg_code cmp_compaction_pass(struct cmp_compaction *compaction, struct fg_er
 
 /* ---- the thread ---- */
 
-static void run(void *arg)
+static void run_passes(void *arg)
 {
     struct cmp_compaction *compaction = arg;
     struct fg_err err;
@@ -701,7 +686,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
 
 enum fg_code cmp_compaction_start(struct cmp_compaction *compaction, struct fg_err *err)
 {
-    return fg_thread_start(&compaction->thread, "compactor", run, compaction, err);
+    return fg_thread_start(&compaction->thread, "compactor", run_passes, compaction, err);
 }
 
 void cmp_compaction_stop(struct cmp_compaction *compaction)

@@ -44,16 +44,6 @@ static bool is_ready(const struct cmp_completion_work *work, uint32_t number)
            fg_wall_ns(work->env->clock) >= fg_time_add(tombstone->asked_wall_ns, work->wait_ns);
 }
 
-/* Greater than every number that was asked before, also in a manifest that was lost since. */
-static uint64_t next_number(const struct cmp_completion_work *work)
-{
-    uint64_t asked = work->l0->asked;
-
-    for (uint32_t i = 0; i < work->blocks->n_tombstones; i++)
-        asked = FG_MAX(asked, work->blocks->tombstones[i].awaits);
-    return asked + 1;
-}
-
 /* One number for all deletions that are ready. First the L0 manifest, then the tombstones: if this
  * ends in between, the number was asked for nothing and the next look asks again. */
 static enum fg_code ask_writers(struct cmp_completion_work *work,
@@ -80,13 +70,17 @@ static enum fg_code advance_deletions(struct cmp_completion_work *work,
     const struct fg_blocks *blocks = work->blocks;
     struct fg_blocks_await *awaits =
         fg_arena_new(work->arena, struct fg_blocks_await, blocks->n_tombstones);
-    /* One number for all deletions that are ready, so each ingester answers once for all of
-     * them. */
-    uint64_t number = next_number(work);
+    uint64_t number = work->l0->asked;
     uint32_t n = 0;
 
     if (awaits == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
+    /* One number for all deletions that are ready, so each ingester answers once for all of them.
+     * It is greater than every number that was asked before, also in a manifest that was lost
+     * since. */
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
+        number = FG_MAX(number, blocks->tombstones[i].awaits);
+    number++;
     for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
         struct cmp_completion next;
 

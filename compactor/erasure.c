@@ -88,7 +88,7 @@ static enum fg_code bury(struct erasing *erasing, struct fg_err *err)
     return cmp_edit_carry_out(erasing->work->env, erasing->tenant, &task, err);
 }
 
-static enum fg_code drop(struct erasing *erasing, struct fg_err *err)
+static enum fg_code drop_data(struct erasing *erasing, struct fg_err *err)
 {
     const struct cmp_erasure *work = erasing->work;
     struct cmp_edit_task task = {.kind = EDIT_APPLY};
@@ -108,7 +108,7 @@ static enum fg_code drop(struct erasing *erasing, struct fg_err *err)
 }
 
 /* Once in a look: the L0 manifest of this look does not have the number that is asked now. */
-static enum fg_code ask(struct erasing *erasing, struct fg_err *err)
+static enum fg_code ask_ingesters(struct erasing *erasing, struct fg_err *err)
 {
     const struct cmp_erasure *work = erasing->work;
     /* No block has anything that a deletion names: there are none. Nothing is on its way that a
@@ -127,13 +127,6 @@ static enum fg_code ask(struct erasing *erasing, struct fg_err *err)
     return cmp_completion_advance(&completion, err);
 }
 
-static enum fg_code clear(struct erasing *erasing, struct fg_err *err)
-{
-    const struct cmp_edit_task task = {.kind = EDIT_CLEAR, .tombstone.id = erasing->id};
-
-    return cmp_edit_carry_out(erasing->work->env, erasing->tenant, &task, err);
-}
-
 /* *ret_clean: there was nothing. Else the next look sees if more came: a copy of the manifest is
  * written some time after a swap. */
 static enum fg_code sweep(struct erasing *erasing, bool *ret_clean, struct fg_err *err)
@@ -149,7 +142,7 @@ static enum fg_code sweep(struct erasing *erasing, bool *ret_clean, struct fg_er
     return FG_OK;
 }
 
-static enum fg_code end(struct erasing *erasing, struct fg_err *err)
+static enum fg_code end_erasure(struct erasing *erasing, struct fg_err *err)
 {
     struct fg_audit *audit = erasing->work->audit;
     struct fg_audit_event event = {.kind = FG_AUDIT_DELETE,
@@ -174,6 +167,7 @@ enum fg_code cmp_erasure_advance(const struct cmp_erasure *erasure, bool *ret_mo
 {
     struct erasing erasing = {.work = erasure, .tenant = erasure->blocks->tenant};
     const struct fg_blocks_tombstone *tombstone;
+    struct cmp_edit_task clear;
     bool deleted;
 
     *ret_more = false;
@@ -194,15 +188,16 @@ enum fg_code cmp_erasure_advance(const struct cmp_erasure *erasure, bool *ret_mo
         return bury(&erasing, err);
     case ERASURE_DROP:
         *ret_more = true;
-        return drop(&erasing, err);
+        return drop_data(&erasing, err);
     case ERASURE_ASK:
-        return ask(&erasing, err);
+        return ask_ingesters(&erasing, err);
     case ERASURE_CLEAR:
-        return clear(&erasing, err);
+        clear = (struct cmp_edit_task){.kind = EDIT_CLEAR, .tombstone.id = erasing.id};
+        return cmp_edit_carry_out(erasure->env, erasing.tenant, &clear, err);
     case ERASURE_SWEEP:
         return sweep(&erasing, ret_more, err);
     case ERASURE_END:
-        return end(&erasing, err);
+        return end_erasure(&erasing, err);
     case ERASURE_WAIT:
     case ERASURE_NOTHING:
         break;

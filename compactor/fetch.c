@@ -225,18 +225,6 @@ static struct fg_block_range range_of(const struct cmp_merge_source *source)
     return (struct fg_block_range){first, end - first};
 }
 
-static void find_parts(struct cmp_fetched *fetched, struct fg_slice tenant)
-{
-    const struct fg_block_directory *directory = &fetched->directory;
-    uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
-
-    /* Parts are sorted by tenant and service, so a tenant's parts are next to each other. */
-    while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
-        end++;
-    fetched->source.parts = directory->parts + first;
-    fetched->source.n_parts = end - first;
-}
-
 static enum fg_code map_range(struct cmp_env *env, struct cmp_fetched *fetched,
                               struct fg_block_range range, struct fg_err *err)
 {
@@ -287,12 +275,19 @@ enum fg_code cmp_fetch(struct cmp_env *env, const struct cmp_fetch_place *place,
 {
     struct cmp_fetched fetched = {.source.name = place->name,
                                   .arena = fg_arena_create(DIRECTORY_ARENA_BYTES)};
+    const struct fg_block_directory *directory = &fetched.directory;
+    uint32_t first, end;
 
     if (cmp_fetch_directory(env, place, fetched.arena, &fetched.directory, err) != FG_OK) {
         cmp_fetched_done(&fetched);
         return err->code;
     }
-    find_parts(&fetched, tenant);
+    /* Parts are sorted by tenant and service, so a tenant's parts are next to each other. */
+    first = end = fg_block_part_find(directory, tenant, FG_LIT(""));
+    while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
+        end++;
+    fetched.source.parts = directory->parts + first;
+    fetched.source.n_parts = end - first;
     if (map_range(env, &fetched, range_of(&fetched.source), err) != FG_OK) {
         cmp_fetched_done(&fetched);
         return err->code;

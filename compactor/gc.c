@@ -249,19 +249,10 @@ static void look_at_adhoc(struct sweeping *sweeping, const struct fg_adhoc_name 
     fg_limits_unref(limits);
 }
 
-/* Documents have them an hour after they were complete; a compactor that was off for a month may
- * still add them up. */
-static void look_at_query_counts(struct sweeping *sweeping, const struct fg_query_counts_name *name,
-                                 const struct fg_bucket_entry *entry)
-{
-    if (sweeping->wall_ns >= fg_time_add(fg_usage_day_start_ns(name->day), QUERY_COUNTS_KEPT_NS) &&
-        sweeping->wall_ns >= fg_time_add(entry->modified_wall_ns, QUERY_COUNTS_KEPT_NS))
-        add_expired(sweeping, entry);
-}
-
 static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
                             struct fg_err *err)
 {
+    int64_t wall_ns = sweeping->wall_ns;
     int64_t orphan_from_ns =
         fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
     const struct fg_blocks *blocks = NULL;
@@ -274,12 +265,16 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
         return FG_OK;
     }
     if (fg_name_parse_query_counts(fg_cstr(entry->name), &counts)) {
-        look_at_query_counts(sweeping, &counts, entry);
+        /* Documents have the counts an hour after they were complete; a compactor that was off for
+         * a month may still add them up. */
+        if (wall_ns >= fg_time_add(fg_usage_day_start_ns(counts.day), QUERY_COUNTS_KEPT_NS) &&
+            wall_ns >= fg_time_add(entry->modified_wall_ns, QUERY_COUNTS_KEPT_NS))
+            add_expired(sweeping, entry);
         return FG_OK;
     }
     /* Names that are not ours parse to nothing and stay: the bucket may be shared with other
      * programs. */
-    if (sweeping->wall_ns < orphan_from_ns || !fg_name_parse(fg_cstr(entry->name), &name))
+    if (wall_ns < orphan_from_ns || !fg_name_parse(fg_cstr(entry->name), &name))
         return FG_OK;
     if (name.kind == FG_NAME_IS_BLOCK) {
         if (know_tenant(sweeping, &name, err) != FG_OK)
@@ -289,9 +284,9 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
         blocks = &sweeping->blocks->blocks;
     }
     sweeping->n_unlisted += cmp_gc_is_unlisted(sweeping->config, &name, entry->modified_wall_ns,
-                                               sweeping->wall_ns, &sweeping->l0->l0);
+                                               wall_ns, &sweeping->l0->l0);
     fg_assert(sweeping->n_names < FG_BUCKET_PAGE_MAX); /* one for each entry of the page at most */
-    if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
+    if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, wall_ns,
                          &sweeping->l0->l0, blocks))
         sweeping->names[sweeping->n_names++] = entry->name;
     return FG_OK;

@@ -17,8 +17,8 @@ void cmp_ingester_list_age(struct cmp_ingester_list *list)
 }
 
 /* Takes over the ring that was read; a missing ring has no members. */
-static enum fg_code take(struct cmp_ingester_list *list, const struct fg_bucket_request *get,
-                         struct fg_err *err)
+static enum fg_code decode_ring(struct cmp_ingester_list *list, const struct fg_bucket_request *get,
+                                struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = fg_ring_none();
@@ -55,7 +55,7 @@ static enum fg_code read_ring(struct cmp_ingester_list *list, struct cmp_env *en
     if (code == FG_OK && get.unchanged)
         return FG_OK;
     if (code == FG_OK || code == FG_E_NOT_FOUND)
-        code = take(list, &get, err);
+        code = decode_ring(list, &get, err);
     else
         *err = get.err;
     fg_bucket_clear(&get);

@@ -567,7 +567,7 @@ static enum fg_code find_taken(const struct job_running *running, struct fg_bloc
     return FG_OK;
 }
 
-static enum fg_code swap(struct job_running *running, struct fg_err *err)
+static enum fg_code swap_manifest(struct job_running *running, struct fg_err *err)
 {
     const struct cmp_plan_job *plan = running->job->plan;
     struct cmp_edit_task task = {
@@ -588,25 +588,6 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
     return cmp_edit_carry_out(running->job->env, running->job->blocks->tenant, &task, err);
 }
 
-/* After a lost answer or a deadline the swap may have been won, so the blocks must stay. */
-static bool is_certainly_lost(enum fg_code code)
-{
-    return code == FG_E_ABORTED;
-}
-
-/* Profiles of rollup-only objects were dropped before. */
-static void count_dropped(struct job_running *running)
-{
-    for (uint32_t i = 0; i < running->job->plan->n_blocks; i++) {
-        const struct fg_blocks_entry *block =
-            fg_blocks_find(running->job->blocks, running->job->plan->blocks[i]);
-
-        fg_assert(block != NULL);
-        running->result.profiles += block->profiles;
-        running->result.expired += block->rollup_only ? 0 : block->profiles;
-    }
-}
-
 static bool makes_rollup(const struct job_running *running)
 {
     enum cmp_plan_kind kind = running->job->plan->kind;
@@ -614,15 +595,24 @@ static bool makes_rollup(const struct job_running *running)
     return kind == PLAN_ROLLUP || kind == PLAN_ROLLUP_ONLY || kind == PLAN_ROLLUP_DELETION;
 }
 
-static enum fg_code run(struct job_running *running, struct fg_err *err)
+static enum fg_code carry_out(struct job_running *running, struct fg_err *err)
 {
     const struct fg_disk *disk = running->job->env->disk;
-    uint64_t bytes = running->job->plan->bytes;
+    const struct cmp_plan_job *plan = running->job->plan;
+    uint64_t bytes = plan->bytes;
     enum fg_code code;
 
-    if (running->job->plan->kind == PLAN_DROP) {
-        count_dropped(running);
-        return swap(running, err);
+    if (plan->kind == PLAN_DROP) {
+        for (uint32_t i = 0; i < plan->n_blocks; i++) {
+            const struct fg_blocks_entry *block =
+                fg_blocks_find(running->job->blocks, plan->blocks[i]);
+
+            fg_assert(block != NULL);
+            running->result.profiles += block->profiles;
+            /* Profiles of rollup-only objects were dropped before. */
+            running->result.expired += block->rollup_only ? 0 : block->profiles;
+        }
+        return swap_manifest(running, err);
     }
     /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket
      * on the same disk. For parent rollups, a quarter of the sources is fetched, or all of small
@@ -644,13 +634,14 @@ static enum fg_code run(struct job_running *running, struct fg_err *err)
         discard_blocks(running); /* not swapped in yet */
         return code;
     }
-    code = swap(running, err);
-    if (is_certainly_lost(code))
+    code = swap_manifest(running, err);
+    /* After a lost answer or a deadline the swap may have been won, so the blocks must stay. */
+    if (code == FG_E_ABORTED)
         discard_blocks(running);
     return code;
 }
 
-static void count(const struct job_running *running, enum fg_code code)
+static void count_result(const struct job_running *running, enum fg_code code)
 {
     struct fg_metrics *metrics = running->job->env->metrics;
     const struct cmp_job_result *result = &running->result;
@@ -675,11 +666,11 @@ enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result,
     struct job_running running = {
         .job = job, .arena = arena, .wall_ns = fg_wall_ns(job->env->clock)};
     int64_t begun_ns = fg_mono_ns(job->env->clock);
-    enum fg_code code = run(&running, err);
+    enum fg_code code = carry_out(&running, err);
 
     for (uint32_t i = 0; i < running.n_sources; i++)
         cmp_fetched_done(&running.sources[i]);
-    count(&running, code);
+    count_result(&running, code);
     fg_metric_observe_ns(job->env->metrics, COMPACTOR_SECONDS,
                          fg_mono_ns(job->env->clock) - begun_ns);
     if (code != FG_OK)

@@ -28,14 +28,6 @@ struct compactor_service {
     struct compactor *compactor;
 };
 
-static enum fg_code open_scratch(struct fg_program *program, const struct fg_disk **ret_disk,
-                                 struct fg_err *err)
-{
-    if (mkdir(place.scratch, 0750) != 0 && errno != EEXIST)
-        return fg_fail_errno(err, errno, "scratch folder %s", place.scratch);
-    return fg_program_disk(program, place.scratch, "scratch", ret_disk, err);
-}
-
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct compactor_service *service = fg_new(struct compactor_service);
@@ -44,8 +36,11 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 
     program->service = service;
     cmp_share(&settings, program->settings.memory_max_bytes);
-    if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
-        open_scratch(program, &disk, err) != FG_OK ||
+    if (fg_conf_default_host(&place.name, "name", err) != FG_OK)
+        return err->code;
+    if (mkdir(place.scratch, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "scratch folder %s", place.scratch);
+    if (fg_program_disk(program, place.scratch, "scratch", &disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &s3, &host, &service->bucket, err) != FG_OK ||
         fg_program_start_access(program, service->bucket, NULL, err) != FG_OK ||
         cmp_create(&(struct cmp_config){.settings = &settings,

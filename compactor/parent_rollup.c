@@ -172,28 +172,6 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
 
 /* ---- a service ---- */
 
-/* The first block may have profiles that begin before its span, and so before the whole span. */
-static int64_t start_of(const struct cmp_parent_rollup *parent)
-{
-    int64_t start_ns = parent->start_ns;
-
-    for (uint32_t i = 0; i < parent->n_blocks; i++)
-        start_ns = FG_MIN(start_ns, parent->blocks[i]->t_min_ns);
-    return start_ns;
-}
-
-static uint64_t bytes_of_service(const struct parent_running *running)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < running->n_parts; i++) {
-        const struct opened *opened = running->of[i];
-
-        bytes += range_of(&opened->directory.parts[opened->next], true).len;
-    }
-    return bytes;
-}
-
 static enum fg_code sum_up(struct parent_running *running, struct fg_slice service,
                            struct fg_err *err)
 {
@@ -202,15 +180,25 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
                                      .service = service,
                                      .parts = running->parts,
                                      .n_parts = running->n_parts,
-                                     .start_ns = start_of(parent),
+                                     .start_ns = parent->start_ns,
                                      .end_ns = parent->end_ns,
                                      .rollup_only = parent->rollup_only,
                                      .parts_ns = parent->parts_ns,
                                      .max_bytes = parent->env->memory_max_bytes / SHARE_SUMS,
                                      .arena = running->scratch};
+    uint64_t bytes = 0;
     bool left_out = false;
 
-    merge.only_list_single = bytes_of_service(running) > PARENT_ROLLUP_READ_MAX_BYTES;
+    /* The first block may have profiles that begin before its span, and so before the whole
+     * span. */
+    for (uint32_t i = 0; i < parent->n_blocks; i++)
+        merge.start_ns = FG_MIN(merge.start_ns, parent->blocks[i]->t_min_ns);
+    for (uint32_t i = 0; i < running->n_parts; i++) {
+        const struct opened *opened = running->of[i];
+
+        bytes += range_of(&opened->directory.parts[opened->next], true).len;
+    }
+    merge.only_list_single = bytes > PARENT_ROLLUP_READ_MAX_BYTES;
     if (cmp_merge_parent_plan(&merge, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < merge.n_parts; i++)
@@ -257,8 +245,8 @@ static enum fg_code write_service(struct parent_running *running, struct fg_slic
 
 /* ---- all of it ---- */
 
-static enum fg_code run(struct parent_running *running, struct fg_block_summary *ret_summary,
-                        struct fg_err *err)
+static enum fg_code write_services(struct parent_running *running,
+                                   struct fg_block_summary *ret_summary, struct fg_err *err)
 {
     uint32_t n = running->parent->n_blocks;
     struct fg_slice service = {NULL, 0};
@@ -293,7 +281,7 @@ enum fg_code cmp_parent_rollup_write(const struct cmp_parent_rollup *parent,
 
     fg_block_writer_set_version(writer, parent->env->block_version);
     fg_block_writer_set_keys(writer, parent->env->bucket->keys);
-    if (run(&running, &written.summary, err) != FG_OK)
+    if (write_services(&running, &written.summary, err) != FG_OK)
         return err->code;
     written.left_out = running.left_out;
     *ret_written = written;

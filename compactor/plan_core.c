@@ -394,17 +394,6 @@ static enum fg_code plan_fitting(struct compaction_planning *planning, struct pl
     return merge(planning, &some, span, "many", err);
 }
 
-static struct cmp_plan_range hull(const struct plan_set *set)
-{
-    struct cmp_plan_range range = {UINT16_MAX, 0};
-
-    for (uint32_t i = 0; i < set->count; i++) {
-        range.first = FG_MIN(range.first, set->items[i]->shard_first);
-        range.last = FG_MAX(range.last, set->items[i]->shard_last);
-    }
-    return range;
-}
-
 /* Divides a block that lies in both halves, so that each half fits into jobs of its own. */
 static enum fg_code divide(struct compaction_planning *planning,
                            const struct fg_blocks_entry *block,
@@ -426,12 +415,17 @@ static enum fg_code divide(struct compaction_planning *planning,
 static enum fg_code plan_shards(struct compaction_planning *planning, struct plan_set set,
                                 const struct cmp_plan_span *span, bool whole, struct fg_err *err)
 {
-    struct cmp_plan_range halves[2];
+    struct cmp_plan_range hull = {UINT16_MAX, 0}, halves[2];
     struct plan_set parts[2] = {{NULL, 0}, {NULL, 0}};
 
-    if (set.count == 0 || bytes_of(&set) <= planning->config->job_max_bytes ||
-        !cmp_plan_halve(hull(&set), halves))
-        return set.count == 0 ? FG_OK : plan_fitting(planning, &set, span, whole, err);
+    if (set.count == 0)
+        return FG_OK;
+    for (uint32_t i = 0; i < set.count; i++) {
+        hull.first = FG_MIN(hull.first, set.items[i]->shard_first);
+        hull.last = FG_MAX(hull.last, set.items[i]->shard_last);
+    }
+    if (bytes_of(&set) <= planning->config->job_max_bytes || !cmp_plan_halve(hull, halves))
+        return plan_fitting(planning, &set, span, whole, err);
     for (uint32_t h = 0; h < 2; h++) {
         parts[h].items = fg_arena_new(planning->arena, const struct fg_blocks_entry *, set.count);
         if (parts[h].items == NULL)
@@ -563,11 +557,6 @@ static enum fg_code plan_month(struct compaction_planning *planning, const struc
     return plan_shards(planning, *set, &month, false, err);
 }
 
-static bool is_month(const struct fg_blocks_entry *block)
-{
-    return block->level == PLAN_MONTH;
-}
-
 /* Gathers blocks that no job has taken, of 28 days or of shorter spans, sorted. */
 static bool gather(const struct compaction_planning *planning, bool months, struct plan_set *set)
 {
@@ -579,7 +568,7 @@ static bool gather(const struct compaction_planning *planning, bool months, stru
         return false;
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
         if (!planning->taken[i] && !blocks->blocks[i].derived &&
-            is_month(&blocks->blocks[i]) == months)
+            (blocks->blocks[i].level == PLAN_MONTH) == months)
             set->items[set->count++] = &blocks->blocks[i];
     if (set->count > 1)
         qsort(set->items, set->count, sizeof(void *), by_span);
@@ -887,16 +876,6 @@ static enum fg_code plan_rollup_only(struct compaction_planning *planning, bool 
     return FG_OK;
 }
 
-/* Excludes blocks that are set aside from all later jobs. Retention, which may take them, is
- * planned before. */
-static void leave_aside(struct compaction_planning *planning)
-{
-    const struct cmp_plan_input *input = planning->input;
-
-    for (uint32_t i = 0; input->blocks_aside != NULL && i < input->blocks->n_blocks; i++)
-        planning->taken[i] = planning->taken[i] || input->blocks_aside[i];
-}
-
 /* Asserts what always holds of the jobs of a plan (plan_core.h) and each job shows by itself. */
 static void plan_check(const struct compaction_planning *planning)
 {
@@ -941,7 +920,10 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
         plan_rollup_only(&planning, false, err) != FG_OK ||
         plan_rollup_only(&planning, true, err) != FG_OK)
         return err->code;
-    leave_aside(&planning);
+    /* Blocks that are set aside are excluded from all later jobs. Retention, which may take them,
+     * was planned before. */
+    for (uint32_t i = 0; input->blocks_aside != NULL && i < input->blocks->n_blocks; i++)
+        planning.taken[i] = planning.taken[i] || input->blocks_aside[i];
     if (plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
         plan_deletions(&planning, err) != FG_OK || plan_all_rollups(&planning, err) != FG_OK)
         return err->code;

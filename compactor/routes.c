@@ -34,16 +34,6 @@ static void pause_here(struct cmp_env *env, int64_t ns)
     (void)nanosleep(&span, NULL);
 }
 
-static void init_env(struct asking *asking)
-{
-    const struct cmp_config *config = asking->routes->config;
-
-    asking->env =
-        (struct cmp_env){.bucket = config->bucket, .clock = config->clock, .pause = pause_here};
-    if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
-        asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());
-}
-
 static void asking_destroy(struct asking *asking)
 {
     fg_buf_done(&asking->body);
@@ -163,7 +153,7 @@ static enum fg_code read_listing(struct asking *asking, struct routes_listing *l
     return cmp_ingester_list_get(&listing->ingesters, &asking->env, &listing->known, err);
 }
 
-static enum fg_code list(struct fg_job *job, struct fg_err *err)
+static enum fg_code list_deletions(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
     struct routes_listing listing = {.blocks = NULL};
@@ -240,7 +230,10 @@ static struct asking *asking_create(struct cmp_routes *routes, struct fg_http_re
     asking->job.home = fg_http_loop(req);
     asking->job.done = done;
     fg_buf_init(&asking->body, ANSWER_MAX_BYTES);
-    init_env(asking);
+    asking->env = (struct cmp_env){
+        .bucket = routes->config->bucket, .clock = routes->config->clock, .pause = pause_here};
+    if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
+        asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());
     return asking;
 }
 
@@ -279,7 +272,7 @@ static void on_deletions(struct fg_http_request *req, void *arg)
     struct asking *asking = asking_create(arg, req);
     struct fg_err err;
 
-    asking->job.run = list;
+    asking->job.run = list_deletions;
     if (identify(asking, &err) != FG_OK || submit(asking, &err) != FG_OK)
         refuse(asking, &err);
 }

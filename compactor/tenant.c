@@ -111,40 +111,26 @@ static uint32_t minute_now(const struct tenant_looking *looking)
     return (uint32_t)(fg_mono_ns(looking->env->clock) / FG_MINUTE_NS);
 }
 
-/* A block counts as broken only after a day: the disk, the bucket or memory may have been the cause
- * for a while. */
-static enum cmp_plan_trouble trouble_of(const struct tenant_looking *looking, struct fg_id block)
-{
-    uint32_t mark = mark_of(looking->tenant, block);
-
-    if (mark < PLAN_BROKEN)
-        return (enum cmp_plan_trouble)mark;
-    return minute_now(looking) - (mark - PLAN_BROKEN) < BROKEN_MINUTES ? PLAN_SUSPECT : PLAN_BROKEN;
-}
-
-static void set_trouble(struct tenant_looking *looking, struct fg_id block, bool alone)
-{
-    struct cmp_tenant *tenant = looking->tenant;
-    uint32_t before = mark_of(tenant, block);
-    uint32_t mark = alone ? PLAN_BROKEN + minute_now(looking) : PLAN_SUSPECT;
-
-    /* A mark only gets worse: the first failure alone sets the time from which a day is counted. */
-    if (before < PLAN_BROKEN && before < mark)
-        fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
-}
-
 /* Marks the blocks of a failed job of retention, which must not wait for them. Failed merges of
  * several blocks are tried again as they are. */
 static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *job)
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
+    uint32_t mark = alone ? PLAN_BROKEN + minute_now(looking) : PLAN_SUSPECT;
 
     /* Retention has to end some day. A block that makes its jobs fail would keep its whole week
      * alive. */
     if (job->kind != PLAN_ROLLUP_ONLY && !(job->kind == PLAN_MERGE && alone))
         return;
-    for (uint32_t i = 0; i < job->n_blocks; i++)
-        set_trouble(looking, job->blocks[i], alone);
+    for (uint32_t i = 0; i < job->n_blocks; i++) {
+        struct fg_id block = job->blocks[i];
+        uint32_t before = mark_of(looking->tenant, block);
+
+        /* A mark only gets worse: the first failure alone sets the time from which a day is
+         * counted. */
+        if (before < PLAN_BROKEN && before < mark)
+            fg_map_add(&looking->tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
+    }
 }
 
 /* *ret_troubles NULL: there are none. */
@@ -160,8 +146,17 @@ static enum fg_code prepare_troubles(const struct tenant_looking *looking,
     troubles = fg_arena_new(looking->arena, enum cmp_plan_trouble, blocks->n_blocks);
     if (troubles == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
-    for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        troubles[i] = trouble_of(looking, blocks->blocks[i].id);
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        uint32_t mark = mark_of(looking->tenant, blocks->blocks[i].id);
+
+        /* A block counts as broken only after a day: the disk, the bucket or memory may have been
+         * the cause for a while. */
+        if (mark < PLAN_BROKEN)
+            troubles[i] = (enum cmp_plan_trouble)mark;
+        else
+            troubles[i] = minute_now(looking) - (mark - PLAN_BROKEN) < BROKEN_MINUTES ? PLAN_SUSPECT
+                                                                                      : PLAN_BROKEN;
+    }
     *ret_troubles = troubles;
     return FG_OK;
 }
@@ -267,23 +262,19 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
 
 /* ---- deletions ---- */
 
-static uint64_t pair_hash(struct fg_id block, struct fg_id deletion)
-{
-    return fg_mix64(fg_mix64(block.lo ^ deletion.hi) + fg_mix64(block.hi + deletion.lo));
-}
-
 static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block, uint32_t number,
                                  struct fg_err *err)
 {
     const struct fg_blocks_entry *entry = &looking->blocks->blocks[block];
-    uint64_t hash = pair_hash(entry->id, looking->blocks->tombstones[number].id);
+    struct fg_id id = entry->id, deletion = looking->blocks->tombstones[number].id;
+    uint64_t pair = fg_mix64(fg_mix64(id.lo ^ deletion.hi) + fg_mix64(id.hi + deletion.lo));
     struct fg_map_walk walk;
     struct fg_err unread;
     bool names;
 
     /* Blocks never change, so "has nothing of this deletion" holds for ever. A collision of
      * 64-bit hashes would end a deletion early; with 10^6 pairs its probability is 3e-8. */
-    if (fg_map_first(&looking->tenant->clean, hash, &walk) != FG_MAP_NONE)
+    if (fg_map_first(&looking->tenant->clean, pair, &walk) != FG_MAP_NONE)
         return FG_OK;
     if (cmp_deletion_names(looking->env, looking->blocks->tenant, entry,
                            &looking->deletions.items[number], &names, &unread) != FG_OK) {
@@ -299,7 +290,7 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
         return FG_OK;
     }
     if (!names)
-        fg_map_add(&looking->tenant->clean, hash, 0);
+        fg_map_add(&looking->tenant->clean, pair, 0);
     looking->deleted[block] = looking->deleted[block] || names;
     looking->waiting[number] = looking->waiting[number] || names;
     return FG_OK;
@@ -411,11 +402,6 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
     return FG_OK;
 }
 
-static bool can_be_less(const struct cmp_plan_job *job)
-{
-    return job->kind != PLAN_ROLLUP_ONLY || job->n_blocks > 1;
-}
-
 static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_plan *plan,
                              struct fg_err *err)
 {
@@ -437,14 +423,16 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
         if (!is_own_fault(code))
             break;
         suspect(looking, &plan->jobs[i]);
+        /* A job of one rollup-only block cannot be made smaller. */
         looking->too_large =
-            looking->too_large || (code == FG_E_LIMIT && can_be_less(&plan->jobs[i]));
+            looking->too_large || (code == FG_E_LIMIT && (plan->jobs[i].kind != PLAN_ROLLUP_ONLY ||
+                                                          plan->jobs[i].n_blocks > 1));
     }
     return first;
 }
 
 /* Reads the tenant's manifest, and counts what status shows. */
-static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
+static enum fg_code read_blocks(struct tenant_looking *looking, struct fg_err *err)
 {
     looking->blocks = NULL;
     if (cmp_env_read_manifest(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
@@ -480,7 +468,7 @@ static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, st
     struct cmp_plan plan;
 
     *ret_more = false;
-    if (cmp_env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
+    if (cmp_env_check(looking->env, err) != FG_OK || read_blocks(looking, err) != FG_OK)
         return err->code;
     if (prepare_deletions(looking, err) != FG_OK ||
         prepare_troubles(looking, &input.troubles, err) != FG_OK ||
@@ -508,14 +496,14 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
         if (code != FG_OK) {
             struct fg_err other;
 
-            (void)know(looking, &other); /* some jobs may have succeeded */
+            (void)read_blocks(looking, &other); /* some jobs may have succeeded */
             return code;
         }
     }
     looking->settled = !more;
     if (more)
-        return know(looking, err);
-    if (looking->asked && know(looking, err) != FG_OK)
+        return read_blocks(looking, err);
+    if (looking->asked && read_blocks(looking, err) != FG_OK)
         return err->code;
     looking->tenant->look_mono_ns =
         fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
@@ -543,7 +531,7 @@ static enum fg_code erase(struct tenant_looking *looking, struct fg_err *err)
         enum fg_code code = cmp_env_check(looking->env, err);
 
         if (code == FG_OK)
-            code = know(looking, err);
+            code = read_blocks(looking, err);
         erasure.blocks = looking->blocks;
         if (code == FG_OK)
             code = cmp_erasure_advance(&erasure, &more, err);
@@ -551,7 +539,7 @@ static enum fg_code erase(struct tenant_looking *looking, struct fg_err *err)
         if (code != FG_OK)
             return code;
     }
-    return know(looking, err);
+    return read_blocks(looking, err);
 }
 
 /* ---- failures ---- */
@@ -624,7 +612,7 @@ static enum fg_code take_bill_steps(struct tenant_looking *looking, struct fg_er
         enum fg_code code = cmp_billing_advance(&billing, &more, err);
 
         fg_arena_reset(looking->arena);
-        if (code != FG_OK || (more && know(looking, err) != FG_OK))
+        if (code != FG_OK || (more && read_blocks(looking, err) != FG_OK))
             return err->code;
     }
     return FG_OK;

@@ -154,16 +154,6 @@ static enum fg_code read_request(struct forward_push *push, Forward__V1__PushReq
     return dist_upload_admit(&push->upload, ret_payload->len, err);
 }
 
-static enum fg_code make_results(struct forward_push *push, size_t n, struct fg_err *err)
-{
-    if (push->results == NULL) /* else this is another attempt */
-        push->results = fg_arena_new(fg_http_arena(push->req), struct forward_result, n);
-    push->n_results = n;
-    return push->results == NULL
-               ? fg_fail(err, FG_E_LIMIT, "the answer needs more memory than a request may use")
-               : FG_OK;
-}
-
 static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
                            struct fg_err *err)
 {
@@ -175,9 +165,14 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
     if (read_request(push, &request, &rest, err) != FG_OK)
         return err->code;
     fg_assert(request != NULL); /* read_request() has set it */
-    if (dist_forward_check_parts(request, rest.len, err) != FG_OK ||
-        make_results(push, request->n_batches, err) != FG_OK)
+    if (dist_forward_check_parts(request, rest.len, err) != FG_OK)
         return err->code;
+    if (push->results == NULL) /* else this is another attempt */
+        push->results =
+            fg_arena_new(fg_http_arena(push->req), struct forward_result, request->n_batches);
+    push->n_results = request->n_batches;
+    if (push->results == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the answer needs more memory than a request may use");
     dist_workspace_keep(space);
     for (size_t i = 0; i < request->n_batches; i++) {
         const Forward__V1__Batch *head = request->batches[i];

@@ -101,17 +101,6 @@ static enum fg_code check_types(const struct fg_batch *batch, const struct fg_de
     return FG_OK;
 }
 
-static enum fg_code check_batch(const struct fg_wire_batch *wire,
-                                const struct fg_decode_limits *limits, struct fg_arena *arena,
-                                struct fg_batch *ret_batch, struct fg_err *err)
-{
-    if (!fg_batch_of_wire(wire, arena, ret_batch))
-        return too_large(err);
-    return check_types(ret_batch, limits, err) == FG_OK
-               ? check_stacks(ret_batch, limits, arena, err)
-               : err->code;
-}
-
 enum fg_code dist_forward_read_batch(struct fg_slice bytes, const Forward__V1__Batch *head,
                                      const struct fg_decode_limits *limits, struct fg_arena *arena,
                                      struct fg_wire_batch *ret_wire, struct fg_batch *ret_batch,
@@ -125,8 +114,10 @@ enum fg_code dist_forward_read_batch(struct fg_slice bytes, const Forward__V1__B
         return err->code = FG_E_INVALID; /* data_loss would be a fault of this server */
     if (fg_wire_batch_get_sizes(ret_wire, head->sizes, head->n_sizes, err) != FG_OK)
         code = err->code = FG_E_INVALID;
-    else
-        code = check_batch(ret_wire, limits, arena, ret_batch, err);
+    else if (!fg_batch_of_wire(ret_wire, arena, ret_batch))
+        code = too_large(err);
+    else if ((code = check_types(ret_batch, limits, err)) == FG_OK)
+        code = check_stacks(ret_batch, limits, arena, err);
     if (code != FG_OK)
         fg_wire_batch_done(ret_wire);
     return code;

@@ -27,20 +27,8 @@ struct otlp {
 
 /* ---- decode (worker) ---- */
 
-static enum fg_code read_message(struct otlp *otlp, struct dist_workspace *space,
-                                 struct fg_slice *ret_message, struct fg_err *err)
-{
-    uint64_t max = otlp->upload.distributor->settings->body_max_bytes;
-
-    /* Connect and gRPC compress messages by their own header, plain HTTP by Content-Encoding. */
-    if (otlp->is_call)
-        return dist_workspace_message(space, &otlp->call, max, ret_message, err);
-    *ret_message = otlp->upload.body;
-    return dist_workspace_inflate(space, otlp->coding, max, ret_message, err);
-}
-
 /* A profile's time is its own, or that of its arrival, which no other upload has. */
-static enum fg_code add(struct fg_batch *batch, void *upload, struct fg_err *err)
+static enum fg_code add_batch(struct fg_batch *batch, void *upload, struct fg_err *err)
 {
     return dist_upload_add(upload, batch, true, err);
 }
@@ -55,14 +43,18 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
                    .rules = &upload->rules},
         .form = otlp->json ? FG_OTLP_JSON : FG_OTLP_PROTOBUF,
     };
-    struct fg_slice message = {NULL, 0};
+    uint64_t max = upload->distributor->settings->body_max_bytes;
+    struct fg_slice message = upload->body;
+    enum fg_code code;
 
-    if (read_message(otlp, space, &message, err) != FG_OK ||
-        dist_upload_admit(upload, message.len, err) != FG_OK)
+    /* Connect and gRPC compress messages by their own header, plain HTTP by Content-Encoding. */
+    code = otlp->is_call ? dist_workspace_message(space, &otlp->call, max, &message, err)
+                         : dist_workspace_inflate(space, otlp->coding, max, &message, err);
+    if (code != FG_OK || dist_upload_admit(upload, message.len, err) != FG_OK)
         return err->code;
     upload->counts.inflated_bytes += message.len;
     dist_upload_measure(upload, 1, 1, message.len);
-    return fg_otlp_decode(message, &request, space->arena, add, upload, &otlp->result,
+    return fg_otlp_decode(message, &request, space->arena, add_batch, upload, &otlp->result,
                           &upload->counts.decode, err);
 }
 

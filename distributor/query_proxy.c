@@ -168,7 +168,7 @@ static const char *copy_headers(struct fg_http_request *req, struct fg_slice hea
 #define EVENT_STREAM "text/event-stream"
 
 /* Passes an event of progress on. Events that the client has no room for are left out. */
-static void tell(struct fg_msg *msg)
+static void stream_event(struct fg_msg *msg)
 {
     struct forwarded *forwarded = fg_container(msg, struct forwarded, tell);
 
@@ -233,7 +233,7 @@ static void drop_events(struct forwarded *forwarded)
 }
 
 /* Keeps a part of an event. Returns false if there is no memory for it. */
-static bool keep(struct forwarded *forwarded, struct fg_slice bytes)
+static bool keep_bytes(struct forwarded *forwarded, struct fg_slice bytes)
 {
     struct fg_buf *last = &forwarded->last;
 
@@ -259,7 +259,7 @@ static bool pass_event(struct forwarded *forwarded)
         memcpy(forwarded->event, all.ptr, len);
         forwarded->event_len = len;
         atomic_store_explicit(&forwarded->telling, true, memory_order_relaxed);
-        forwarded->tell.run = tell;
+        forwarded->tell.run = stream_event;
         /* Before the outcome, which goes the same way. */
         fg_loop_post(forwarded->home, &forwarded->tell);
     }
@@ -274,7 +274,7 @@ static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
 {
     struct forwarded *forwarded = fg_container(request, struct forwarded, request);
 
-    forwarded->no_room = !keep(forwarded, chunk);
+    forwarded->no_room = !keep_bytes(forwarded, chunk);
     if (!fg_slice_starts(fg_client_header(request, "Content-Type"), EVENT_STREAM))
         return !forwarded->no_room; /* a route without events: the body as it is */
     while (!forwarded->no_room && pass_event(forwarded))
@@ -368,7 +368,7 @@ static struct querier_url *choose(const struct forwarded *forwarded)
 
 static void on_answer(struct fg_client_request *request);
 
-static void ask(struct forwarded *forwarded, struct querier_url *querier)
+static void send_to_querier(struct forwarded *forwarded, struct querier_url *querier)
 {
     struct dist_query_proxy *proxy = forwarded->proxy;
     const struct dist_query_proxy_settings *settings = proxy->config.settings;
@@ -422,14 +422,14 @@ static void on_answer(struct fg_client_request *request)
         other = may_be_done ? NULL : choose(forwarded);
         if (other != NULL && now_ns < forwarded->deadline_mono_ns) {
             fg_metric_add(proxy->metrics, PROXY_RETRIES, 1);
-            ask(forwarded, other);
+            send_to_querier(forwarded, other);
             return;
         }
     }
     finish(forwarded);
 }
 
-static void begin(struct fg_msg *msg)
+static void begin_forward(struct fg_msg *msg)
 {
     struct forwarded *forwarded = fg_container(msg, struct forwarded, msg);
     struct dist_query_proxy *proxy = forwarded->proxy;
@@ -443,7 +443,7 @@ static void begin(struct fg_msg *msg)
     forwarded->first_querier = proxy->next_querier++ % proxy->n_queriers;
     querier = choose(forwarded);
     fg_assert(querier != NULL); /* without queriers there is no route */
-    ask(forwarded, querier);
+    send_to_querier(forwarded, querier);
 }
 
 /* ---- the request (its loop) ---- */
@@ -550,57 +550,34 @@ static void refuse(struct forwarded *forwarded, unsigned status, enum fg_code co
     fg_http_respond(req, status, "application/json", &body);
 }
 
-static bool is_grpc(struct fg_http_request *req)
-{
-    struct fg_slice type = fg_http_header(req, "Content-Type");
-
-    return fg_slice_starts(type, "application/grpc") &&
-           !fg_slice_starts(type, "application/grpc-web");
-}
-
-/* Of HEAD the server sends the head of GET's answer. */
-static const char *method_of(const struct fg_http_request *req)
-{
-    enum fg_http_method method = fg_http_method(req);
-
-    return fg_http_method_name(method == FG_HTTP_HEAD ? FG_HTTP_GET : method);
-}
-
-static bool wants_events(struct fg_http_request *req)
-{
-    return fg_http_can_stream(req) && (fg_http_accept_weight(req, EVENT_STREAM) > 0 ||
-                                       fg_slice_is(fg_http_param(req, "progress"), "true"));
-}
-
-/* Our server compresses answers as events: each tenant's wait for those of the same one. A request
- * without a tenant is answered by the querier. */
-static void set_flow(struct fg_http_request *req, const struct dist_query_proxy *proxy)
-{
-    const struct fg_tenants *tenants = proxy->config.tenants;
-    struct fg_tenant_ids ids;
-    struct fg_err err;
-
-    if (tenants != NULL && fg_tenants_are_several(tenants) &&
-        fg_access_tenants(req, true, &ids, &err) == FG_OK && ids.n > 0)
-        fg_http_set_flow(req, fg_hash64_table(ids.ids[0]));
-}
-
 static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy, bool changes)
 {
+    const struct fg_tenants *tenants = proxy->config.tenants;
     struct forwarded *forwarded = fg_new(struct forwarded);
+    enum fg_http_method method = fg_http_method(req);
+    struct fg_slice type = fg_http_header(req, "Content-Type");
+    struct fg_tenant_ids ids;
+    struct fg_err err;
 
     forwarded->proxy = proxy;
     forwarded->req = req;
     forwarded->home = fg_http_loop(req);
-    forwarded->method = method_of(req);
-    forwarded->events = wants_events(req);
-    if (forwarded->events)
-        set_flow(req, proxy);
+    /* Of HEAD the server sends the head of GET's answer. */
+    forwarded->method = fg_http_method_name(method == FG_HTTP_HEAD ? FG_HTTP_GET : method);
+    forwarded->events =
+        fg_http_can_stream(req) && (fg_http_accept_weight(req, EVENT_STREAM) > 0 ||
+                                    fg_slice_is(fg_http_param(req, "progress"), "true"));
+    /* Our server compresses answers as events: each tenant's wait for those of the same one. A
+     * request without a tenant is answered by the querier. */
+    if (forwarded->events && tenants != NULL && fg_tenants_are_several(tenants) &&
+        fg_access_tenants(req, true, &ids, &err) == FG_OK && ids.n > 0)
+        fg_http_set_flow(req, fg_hash64_table(ids.ids[0]));
     forwarded->once = changes && strcmp(forwarded->method, "GET") != 0;
     forwarded->body_in = fg_http_body(req);
     forwarded->start_mono_ns = fg_mono_ns(fg_clock_real());
     forwarded->deadline_mono_ns = forwarded->start_mono_ns + proxy->config.settings->timeout_ns;
-    if (is_grpc(req)) {
+    if (fg_slice_starts(type, "application/grpc") &&
+        !fg_slice_starts(type, "application/grpc-web")) {
         refuse(forwarded, 415, FG_E_UNIMPLEMENTED,
                "gRPC is not passed on to queriers: use Connect or gRPC-web, or call a querier");
         return;
@@ -611,7 +588,7 @@ static void forward(struct fg_http_request *req, struct dist_query_proxy *proxy,
         return;
     }
     fg_buf_init(&forwarded->url, SIZE_MAX);
-    forwarded->msg.run = begin;
+    forwarded->msg.run = begin_forward;
     fg_loop_post(proxy->loop, &forwarded->msg);
 }
 

@@ -131,8 +131,8 @@ static bool hear_call(struct dist_shares *shares, const struct fg_call *call)
 
 /* Asks all places at once and waits for all: a slow one does not delay the others' answers by more
  * than the timeout. Returns whether one has answered. */
-static bool ask(struct dist_shares *shares, const struct dist_owner_set *places,
-                struct fg_slice head, struct fg_err *err)
+static bool call_places(struct dist_shares *shares, const struct dist_owner_set *places,
+                        struct fg_slice head, struct fg_err *err)
 {
     struct place_call calls[FG_RING_REPLICAS_MAX];
     bool heard = false;
@@ -175,26 +175,13 @@ static bool meet(struct dist_shares *shares, struct fg_err *err)
     if (dist_owners_of(shares->config.owners, MEETING_SHARD, &places, err) != FG_OK)
         return false;
     bytes = encode(shares, &len);
-    heard = ask(shares, &places, fg_bytes(bytes, len), err);
+    heard = call_places(shares, &places, fg_bytes(bytes, len), err);
     free(bytes);
     dist_owner_set_done(&places);
     return heard;
 }
 
-/* Logs when places cannot be reached any more, and when they can be again. */
-static void tell(struct dist_shares *shares, bool heard, const struct fg_err *err)
-{
-    if (heard && shares->silent >= SILENT_ROUNDS)
-        fg_log_info("limits of tenants are divided by demand again",
-                    fg_lu("distributors", shares->core.processes));
-    shares->silent = heard ? 0 : shares->silent + 1;
-    if (shares->silent == SILENT_ROUNDS)
-        fg_log_warn("limits of tenants are divided equally: no ingester tells what the other "
-                    "distributors use",
-                    fg_lu("distributors", shares->core.processes), fg_ls("err", err->msg));
-}
-
-static void show(struct dist_shares *shares, uint32_t processes)
+static void show_gauges(struct dist_shares *shares, uint32_t processes)
 {
     const struct round *round = &shares->round;
 
@@ -229,20 +216,19 @@ static void tick(void *arg)
      * distributor. */
     fg_rates_apply(shares->config.forward_rates, processes, NULL, 0, now_mono_ns);
     fg_quotas_apply(shares->config.quotas, round->counts, heard ? round->n_counts : 0);
-    tell(shares, heard, &err);
-    show(shares, processes);
+    /* Logs when places cannot be reached any more, and when they can be again. */
+    if (heard && shares->silent >= SILENT_ROUNDS)
+        fg_log_info("limits of tenants are divided by demand again",
+                    fg_lu("distributors", shares->core.processes));
+    shares->silent = heard ? 0 : shares->silent + 1;
+    if (shares->silent == SILENT_ROUNDS)
+        fg_log_warn("limits of tenants are divided equally: no ingester tells what the other "
+                    "distributors use",
+                    fg_lu("distributors", shares->core.processes), fg_ls("err", err.msg));
+    show_gauges(shares, processes);
 }
 
 /* ---- life ---- */
-
-static uint64_t random_id(void)
-{
-    uint64_t id = 0;
-
-    while (id == 0)
-        fg_assert(getrandom(&id, sizeof id, 0) == sizeof id);
-    return id;
-}
 
 struct dist_shares *dist_shares_create(const struct dist_shares_config *config)
 {
@@ -250,7 +236,8 @@ struct dist_shares *dist_shares_create(const struct dist_shares_config *config)
     struct fg_err err;
 
     shares->config = *config;
-    shares->process = random_id();
+    while (shares->process == 0) /* 0: no distributor */
+        fg_assert(getrandom(&shares->process, sizeof shares->process, 0) == sizeof shares->process);
     fg_share_core_init(&shares->core);
     shares->metrics =
         fg_metrics_register(config->registry, shares_metrics, FG_COUNT(shares_metrics));

@@ -61,17 +61,6 @@ static void item_end(struct dist_upload_item *item)
     item->done = true;
 }
 
-static void items_free(struct dist_upload *upload)
-{
-    for (uint32_t i = 0; i < upload->n_items; i++) {
-        item_end(upload->items[i]);
-        free(upload->items[i]);
-    }
-    free(upload->items);
-    free(upload->ids);
-    fg_map_done(&upload->id_map);
-}
-
 static struct dist_upload_item *item_add(struct dist_upload *upload)
 {
     if (upload->n_items == upload->cap_items) {
@@ -116,42 +105,38 @@ static void tell_expired(const struct dist_upload *upload)
                     fg_lu("profiles", upload->counts.expired));
 }
 
-/* The rest of their profiles is stored; a header shows the agent's fault. */
-static void tell_dangling(const struct dist_upload *upload)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%llu",
-                   (unsigned long long)upload->counts.decode.samples_dangling);
-    if (upload->req != NULL)
-        fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", text);
-}
-
-/* Counts what was stored for the limit of the period, and tells the sender what is left. */
-static void tell_limits(const struct dist_upload *upload)
+static void answer(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
+    char lost[24]; /* digits of a 64-bit number */
 
+    /* Counts what was stored for the limit of the period, and tells the sender what is left. */
     if (upload->limits->quota.bytes > 0 && upload->stored_bytes > 0)
         fg_quotas_add(distributor->quotas, upload->asked_tenant, &upload->limits->quota,
                       upload->stored_bytes, upload->now_ns);
     if (upload->req != NULL)
         dist_limit_headers(upload->req, upload->limits, &upload->rate_limit, &upload->limit_use,
                            upload->now_ns);
-}
-
-static void answer(struct dist_upload *upload)
-{
-    tell_limits(upload);
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
-    if (upload->err.code == FG_OK && upload->counts.decode.samples_dangling > 0)
-        tell_dangling(upload);
+    /* The rest of their profiles is stored; a header shows the agent's fault. */
+    if (upload->err.code == FG_OK && upload->counts.decode.samples_dangling > 0 &&
+        upload->req != NULL) {
+        (void)snprintf(lost, sizeof lost, "%llu",
+                       (unsigned long long)upload->counts.decode.samples_dangling);
+        fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", lost);
+    }
     fg_limits_unref(upload->limits);
     fg_ring_view_unref(upload->ring);
     if (upload->err.code != FG_OK)
-        count_refusal(upload->distributor, upload->err.code);
-    items_free(upload);
+        count_refusal(distributor, upload->err.code);
+    for (uint32_t i = 0; i < upload->n_items; i++) {
+        item_end(upload->items[i]);
+        free(upload->items[i]);
+    }
+    free(upload->items);
+    free(upload->ids);
+    fg_map_done(&upload->id_map);
     /* respond() frees the upload. A message that came later would find the magic gone. */
     upload->magic = 0;
     upload->interface->respond(upload);
@@ -520,25 +505,12 @@ static enum fg_code send_service(struct dist_upload *upload, const struct fg_bat
     return send_part(upload, &part, err);
 }
 
-static void swap(struct fg_profile *profiles, uint32_t i, uint32_t j)
+static void swap_profiles(struct fg_profile *profiles, uint32_t i, uint32_t j)
 {
     struct fg_profile other = profiles[i];
 
     profiles[i] = profiles[j];
     profiles[j] = other;
-}
-
-/* Moves the profiles of the first one's service to the front and returns their number. */
-static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
-{
-    struct fg_slice service = service_of(&profiles[0]);
-    uint32_t front = 1;
-
-    for (uint32_t i = 1; i < n; i++) {
-        if (fg_slice_eq(service_of(&profiles[i]), service))
-            swap(profiles, i, front++);
-    }
-    return front;
 }
 
 static enum fg_code send_all(struct dist_upload *upload, const struct fg_batch *batch,
@@ -552,7 +524,13 @@ static enum fg_code send_all(struct dist_upload *upload, const struct fg_batch *
                                                  &upload->ring, err) != FG_OK)
         return err->code;
     while (left > 0) {
-        part.n_profiles = gather_service(part.profiles, left);
+        struct fg_slice service = service_of(&part.profiles[0]);
+
+        /* Moves the profiles of the first one's service to the front. */
+        part.n_profiles = 1;
+        for (uint32_t i = 1; i < left; i++)
+            if (fg_slice_eq(service_of(&part.profiles[i]), service))
+                swap_profiles(part.profiles, i, part.n_profiles++);
         if (send_service(upload, &part, err) != FG_OK)
             return err->code;
         left -= part.n_profiles;
@@ -592,7 +570,7 @@ static uint32_t gather_tenant(const struct dist_upload *upload, struct fg_profil
         if (front == 0)
             *ret_tenant = tenant;
         if (fg_slice_eq(tenant, *ret_tenant))
-            swap(profiles, i, front++);
+            swap_profiles(profiles, i, front++);
     }
     return front;
 }
@@ -664,22 +642,10 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
     return FG_OK;
 }
 
-/* Once for an upload: what it brings counts when it is stored. */
-static enum fg_code check_quota(struct dist_upload *upload, struct fg_err *err)
-{
-    const struct fg_quota_limit *limit = &upload->limits->quota;
-
-    if (limit->bytes == 0 || upload->limit_use.quota.span.end_s != 0)
-        return FG_OK;
-    upload->limit_use.over_quota =
-        fg_quotas_check(upload->distributor->quotas, upload->asked_tenant, limit, upload->now_ns,
-                        &upload->limit_use.quota, err) != FG_OK;
-    return upload->limit_use.over_quota ? err->code : FG_OK;
-}
-
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
     struct distributor *distributor = upload->distributor;
+    const struct fg_quota_limit *quota = &upload->limits->quota;
     uint32_t number = upload->next_profile++;
 
     /* A later attempt decodes profiles again that have paid already. */
@@ -690,7 +656,12 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (upload->over_rate)
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
-    if (check_quota(upload, err) == FG_OK &&
+    /* The quota once for an upload: what it brings counts when it is stored. */
+    if (quota->bytes > 0 && upload->limit_use.quota.span.end_s == 0)
+        upload->limit_use.over_quota =
+            fg_quotas_check(distributor->quotas, upload->asked_tenant, quota, upload->now_ns,
+                            &upload->limit_use.quota, err) != FG_OK;
+    if (!upload->limit_use.over_quota &&
         fg_rates_take(upload->rates, upload->asked_tenant, &upload->rate_limit, bytes,
                       fg_mono_ns(distributor->clock), &upload->limit_use.rate_used, err) == FG_OK) {
         upload->n_admitted++;
@@ -731,18 +702,7 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
-/* Charges the tenant's rate with bytes that were decompressed in vain. Otherwise files that never
- * end would cost their sender nothing. */
-static void charge_vain(const struct dist_upload *upload, uint64_t bytes)
-{
-    struct distributor *distributor = upload->distributor;
-
-    if (bytes > 0)
-        fg_rates_charge(upload->rates, upload->asked_tenant, &upload->rate_limit, bytes,
-                        fg_mono_ns(distributor->clock));
-}
-
-static enum fg_code run(struct fg_job *job, struct fg_err *err)
+static enum fg_code decode_upload(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
@@ -763,7 +723,11 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
                    (uint64_t)FG_MAX(took_ns, INT64_C(0)) / LANE_COST_NS);
     if (upload->attempt == 1) {
         count_cuts(distributor, &upload->counts);
-        charge_vain(upload, vain_bytes);
+        /* Bytes that were decompressed in vain: otherwise files that never end would cost their
+         * sender nothing. */
+        if (vain_bytes > 0)
+            fg_rates_charge(upload->rates, upload->asked_tenant, &upload->rate_limit, vain_bytes,
+                            fg_mono_ns(distributor->clock));
     } else {
         upload->counts = before; /* the same bytes again */
     }
@@ -851,7 +815,7 @@ static void decode(struct dist_upload *upload)
     upload->n_ids = 0;
     fg_map_clear(&upload->id_map);
     upload->rules.work = FG_RELABEL_WORK_MAX;
-    submit(upload, run);
+    submit(upload, decode_upload);
 }
 
 static enum fg_code check_body(const struct dist_upload *upload, struct fg_err *err)
@@ -884,15 +848,6 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     return check_body(upload, err);
 }
 
-/* The upload came while the program started: waits for the first ring. */
-static void await_ring(struct dist_upload *upload)
-{
-    upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
-    upload->lacks = true;
-    /* lacks: go_on() decodes after the pause, since there are no batches yet that could be sent. */
-    start_pause(upload, RING_PAUSE_NS);
-}
-
 void dist_upload_start(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
@@ -918,8 +873,13 @@ void dist_upload_start(struct dist_upload *upload)
         answer(upload);
         return;
     }
-    if (dist_owners_are_loaded(distributor->owners))
+    if (dist_owners_are_loaded(distributor->owners)) {
         decode(upload);
-    else
-        await_ring(upload);
+        return;
+    }
+    /* The upload came while the program started: waits for the first ring. lacks: go_on() decodes
+     * after the pause, since there are no batches yet that could be sent. */
+    upload->begun_mono_ns = fg_mono_ns(distributor->clock);
+    upload->lacks = true;
+    start_pause(upload, RING_PAUSE_NS);
 }

@@ -133,16 +133,6 @@ static bool id_is_taken(const struct dist_upload *upload, struct fg_id id)
     return false;
 }
 
-static void take_id(struct dist_upload *upload, struct fg_id id)
-{
-    if (upload->n_ids == upload->cap_ids) {
-        upload->cap_ids = FG_MAX(4, upload->cap_ids * 2);
-        upload->ids = fg_realloc(upload->ids, upload->cap_ids * sizeof *upload->ids);
-    }
-    fg_map_add(&upload->id_map, fg_id_table(id), upload->n_ids);
-    upload->ids[upload->n_ids++] = id;
-}
-
 void dist_upload_identify(struct dist_upload *upload, struct fg_batch *batch, bool has_time)
 {
     /* Two hosts may send the same text for the same ten seconds: these are two profiles. */
@@ -161,8 +151,14 @@ void dist_upload_identify(struct dist_upload *upload, struct fg_batch *batch, bo
                        upload->next_item);
         fg_batch_identify(batch, upload->tenant, fg_cstr(number), FG_LIT(""));
     }
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        take_id(upload, batch->profiles[i].id);
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        if (upload->n_ids == upload->cap_ids) {
+            upload->cap_ids = FG_MAX(4, upload->cap_ids * 2);
+            upload->ids = fg_realloc(upload->ids, upload->cap_ids * sizeof *upload->ids);
+        }
+        fg_map_add(&upload->id_map, fg_id_table(batch->profiles[i].id), upload->n_ids);
+        upload->ids[upload->n_ids++] = batch->profiles[i].id;
+    }
 }
 
 /* ---- sizes ---- */

@@ -78,7 +78,7 @@ static struct ing_commit_item *take_group(struct ing_committer *committer)
     return items;
 }
 
-static void run(void *arg)
+static void commit_until_stopped(void *arg)
 {
     struct ing_committer *committer = arg;
     struct ing_commit_item *items;
@@ -105,7 +105,7 @@ static void run(void *arg)
         while (visits != NULL) {
             struct ing_committer_visit *visit = visits;
 
-            visits = visit->next; /* run() may free it */
+            visits = visit->next; /* commit_until_stopped() may free it */
             visit->run(visit);
         }
         /* Also after visits alone: intake.c posts an empty one to have the store healed. */
@@ -176,7 +176,8 @@ enum fg_code ing_committer_create(const struct ing_committer_config *config,
 
     committer->config = *config;
     fg_thread_init(&committer->thread);
-    if (fg_thread_start(&committer->thread, "committer", run, committer, err) != FG_OK) {
+    if (fg_thread_start(&committer->thread, "committer", commit_until_stopped, committer, err) !=
+        FG_OK) {
         fg_thread_done(&committer->thread);
         free(committer);
         return err->code;

@@ -125,19 +125,6 @@ static void cached_destroy(void *value)
     free(cached);
 }
 
-/* Copies a range of an object that was read whole; it is shorter if the object ends before. */
-static void copy_range(const struct search *search, struct fg_block_range range,
-                       struct fg_bucket_request *get)
-{
-    struct fg_slice piece = fg_slice_sub(fg_buf_slice(&search->whole),
-                                         FG_MIN(range.offset, search->whole.len), SIZE_MAX);
-
-    *get = (struct fg_bucket_request){.verb = FG_BUCKET_GET};
-    /* A copy, so that both ways of getting a range are freed alike. */
-    fg_buf_init(&get->body, range.len);
-    fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
-}
-
 static enum fg_code call_range(const struct search *search, const struct dedup_object *object,
                                struct fg_block_range range, struct fg_bucket_request *get)
 {
@@ -160,10 +147,18 @@ static enum fg_code call_range(const struct search *search, const struct dedup_o
 static enum fg_code get_range(const struct search *search, const struct dedup_object *object,
                               struct fg_block_range range, struct fg_bucket_request *get)
 {
-    if (search->whole.len > 0)
-        copy_range(search, range, get);
-    else if (call_range(search, object, range, get) != FG_OK)
+    if (search->whole.len > 0) {
+        struct fg_slice piece = fg_slice_sub(fg_buf_slice(&search->whole),
+                                             FG_MIN(range.offset, search->whole.len), SIZE_MAX);
+
+        *get = (struct fg_bucket_request){.verb = FG_BUCKET_GET};
+        /* A copy, so that both ways of getting a range are freed alike. It is shorter if the object
+         * ends before. */
+        fg_buf_init(&get->body, range.len);
+        fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
+    } else if (call_range(search, object, range, get) != FG_OK) {
         return search->err->code;
+    }
     if (get->body.len != range.len)
         return fg_fail(search->err, FG_E_CORRUPT, "%s: ends before its directory says",
                        object->name);

@@ -147,12 +147,6 @@ static void append_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
     dict->stacks[dict->n_stacks++] = (struct ing_dict_stack){id, node};
 }
 
-static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
-{
-    fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
-    append_stack(dict, id, node);
-}
-
 /* Puts everything into its map, before the first look-up. A dictionary that was read from the store
  * is mostly one of an old generation, which nobody adds to: maps would be half of its memory and of
  * the time that reading takes. */
@@ -167,18 +161,6 @@ static void make_index(struct ing_dict *dict)
     for (uint32_t i = 0; i < dict->n_stacks; i++)
         fg_map_add(&dict->stack_map, fg_id_table(dict->stacks[i].id), i);
     publish(dict); /* for its memory */
-}
-
-/* Returns node + 1 of a stack that the batch defines; adds its nodes to the tree. */
-static uint32_t grow_tree(struct ing_dict *dict, const struct fg_wire_stack *stack,
-                          struct fg_symbols_import *import)
-{
-    uint32_t node = FG_TREE_ROOT;
-
-    for (uint32_t i = stack->depth; i > 0; i--)
-        node = fg_tree_child(&dict->tree, node,
-                             fg_symbols_import_location(import, stack->locations[i - 1]));
-    return node == FG_TREE_ROOT ? 0 : node + 1;
 }
 
 /* Each stack costs two cache misses, its slot and what the slot names: start both early. */
@@ -215,10 +197,17 @@ uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *bat
         return n_undefined;
     fg_symbols_import_init(&import, &dict->tree.symbols, &batch->symbols);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        const struct fg_wire_stack *stack = &batch->stacks[i];
+        uint32_t node = FG_TREE_ROOT;
+
         if (nodes[i] != UINT32_MAX)
             continue;
-        nodes[i] = grow_tree(dict, &batch->stacks[i], &import);
-        add_stack(dict, batch->stacks[i].id, nodes[i]);
+        for (uint32_t d = stack->depth; d > 0; d--)
+            node = fg_tree_child(&dict->tree, node,
+                                 fg_symbols_import_location(&import, stack->locations[d - 1]));
+        nodes[i] = node == FG_TREE_ROOT ? 0 : node + 1;
+        fg_map_add(&dict->stack_map, fg_id_table(stack->id), dict->n_stacks);
+        append_stack(dict, stack->id, nodes[i]);
     }
     fg_symbols_import_done(&import);
     /* Before the push is committed: a query that reads its records needs these stacks. */
@@ -522,7 +511,8 @@ static struct ing_dict **bucket(struct ing_dict_table *table, uint32_t service)
                            TABLE_BUCKETS]; /* numbers of services ascend, so this spreads */
 }
 
-static struct ing_dict *find(struct ing_dict_table *table, uint32_t service, uint32_t generation)
+static struct ing_dict *find_dict(struct ing_dict_table *table, uint32_t service,
+                                  uint32_t generation)
 {
     struct ing_dict *dict = *bucket(table, service);
 
@@ -554,7 +544,7 @@ bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t ge
     bool in_use;
 
     (void)pthread_mutex_lock(&table->lock);
-    dict = find(table, service, generation);
+    dict = find_dict(table, service, generation);
     in_use = dict != NULL && dict->refs > 0;
     (void)pthread_mutex_unlock(&table->lock);
     return in_use;
@@ -580,7 +570,7 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
     bool in_use;
 
     (void)pthread_mutex_lock(&table->lock);
-    dict = find(table, service, generation);
+    dict = find_dict(table, service, generation);
     in_use = dict != NULL && dict->refs > 0;
     /* Out of the table in the same critical section: nobody can take a reference to what is about
      * to be deleted from the store. */
@@ -645,7 +635,7 @@ enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32
     struct ing_dict *dict;
 
     (void)pthread_mutex_lock(&table->lock);
-    dict = find(table, service, generation);
+    dict = find_dict(table, service, generation);
     if (dict == NULL) {
         dict = read_in(table, service, generation);
     } else {

@@ -14,11 +14,6 @@ static struct fg_cache_key functions_key(uint32_t service, uint32_t generation)
     return (struct fg_cache_key){.object = {service, generation}, .what = WHAT_FUNCTIONS};
 }
 
-static struct fg_cache_key names_key(uint32_t service)
-{
-    return (struct fg_cache_key){.object = {service, 0}, .what = WHAT_NAMES};
-}
-
 struct ing_functions_table *ing_functions_table_create(struct ing_dict_table *dicts,
                                                        uint64_t memory_max_bytes)
 {
@@ -69,7 +64,7 @@ static void names_destroy(void *value)
 static struct fg_crown_names *share_names(struct ing_functions_table *table, uint32_t service,
                                           struct fg_crown_names *names, uint32_t **ret_numbers)
 {
-    const struct fg_cache_key key = names_key(service);
+    const struct fg_cache_key key = {.object = {service, 0}, .what = WHAT_NAMES};
     enum fg_cache_state state;
     bool mine;
     struct fg_cache_entry *entry = fg_cache_open(table->cache, &key, 0, &state, &mine);
@@ -93,14 +88,6 @@ static struct fg_crown_names *share_names(struct ing_functions_table *table, uin
     return both;
 }
 
-/* Makes names numbers of the shared ones, which ascend as well, and frees its own. */
-static void rename_tree(struct fg_function_tree *tree, const uint32_t *numbers)
-{
-    for (uint32_t i = 0; numbers != NULL && i < tree->n_nodes; i++)
-        tree->functions[i] = numbers[tree->functions[i]];
-    fg_function_tree_drop_names(tree);
-}
-
 static struct ing_dict_functions *functions_create(struct ing_functions_table *table,
                                                    struct ing_dict *dict, uint32_t service)
 {
@@ -113,13 +100,17 @@ static struct ing_dict_functions *functions_create(struct ing_functions_table *t
     ing_dict_view_end(dict, &view);
     functions->names =
         share_names(table, service, fg_crown_names_create(&functions->tree), &numbers);
-    rename_tree(&functions->tree, numbers);
+    /* The tree's own numbers of names become those of the shared ones, which ascend as well. */
+    for (uint32_t i = 0; numbers != NULL && i < functions->tree.n_nodes; i++)
+        functions->tree.functions[i] = numbers[functions->tree.functions[i]];
+    fg_function_tree_drop_names(&functions->tree);
     free(numbers);
     return functions;
 }
 
-static enum fg_code fill(struct ing_functions_table *table, uint32_t service, uint32_t generation,
-                         struct fg_cache_entry *entry, struct fg_err *err)
+static enum fg_code fill_entry(struct ing_functions_table *table, uint32_t service,
+                               uint32_t generation, struct fg_cache_entry *entry,
+                               struct fg_err *err)
 {
     struct ing_dict_functions *functions;
     struct ing_dict *dict;
@@ -153,7 +144,7 @@ static enum fg_code open_entry(struct ing_functions_table *table, uint32_t servi
 
     opened.entry = fg_cache_open(table->cache, &key, 0, &state, &opened.is_new);
     if (opened.is_new)
-        code = fill(table, service, generation, opened.entry, err);
+        code = fill_entry(table, service, generation, opened.entry, err);
     else if (state == FG_CACHE_LOADING)
         state = fg_cache_wait(opened.entry, timeout_ns);
     if (!opened.is_new && state == FG_CACHE_LOADING)

@@ -201,15 +201,6 @@ static enum fg_code make_schema(struct export_run *run)
 
 /* ---- definitions ---- */
 
-static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
-{
-    uint32_t depth = 0;
-
-    for (; node > 0; node = tree->parents[node - 1] + 1) /* FG_TREE_ROOT + 1 is 0 */
-        depth++;
-    return depth;
-}
-
 /* Writes stacks as lists of locations, by the numbers of a small table that has only these. */
 static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tree,
                                 struct fg_symbols *symbols)
@@ -221,8 +212,12 @@ static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tr
 
     if (run->n_defined == 0)
         return FG_OK; /* the steady state of forwarding */
-    for (uint32_t i = 0; i < run->n_nodes; i++)
-        depths += run->define[i] ? depth_of(tree, run->nodes[i]) : 0;
+    for (uint32_t i = 0; i < run->n_nodes; i++) {
+        uint32_t node = run->define[i] ? run->nodes[i] : 0;
+
+        for (; node > 0; node = tree->parents[node - 1] + 1) /* FG_TREE_ROOT + 1 is 0 */
+            depths++;
+    }
     batch->stack_locations = depths > UINT32_MAX ? NULL : NEW(run, uint32_t, depths);
     if (batch->stack_locations == NULL)
         return no_memory(run->err);

@@ -41,9 +41,9 @@ static enum fg_code find_trace(struct fg_bucket *bucket, struct fg_clock *clock,
 }
 
 /* Gets an object. *ret_there false: there is none, and *ret_body is empty. */
-static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock,
-                        struct fg_bucket_stop *stop, const char *name, size_t max_bytes,
-                        bool *ret_there, struct fg_buf *ret_body, struct fg_err *err)
+static enum fg_code get_object(struct fg_bucket *bucket, struct fg_clock *clock,
+                               struct fg_bucket_stop *stop, const char *name, size_t max_bytes,
+                               bool *ret_there, struct fg_buf *ret_body, struct fg_err *err)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -75,7 +75,8 @@ enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *c
     enum fg_code code;
     bool there;
 
-    if (get(bucket, clock, stop, FG_RING_NAME, FG_RING_MAX_BYTES, &there, &body, err) != FG_OK)
+    if (get_object(bucket, clock, stop, FG_RING_NAME, FG_RING_MAX_BYTES, &there, &body, err) !=
+        FG_OK)
         return err->code;
     code = there ? fg_ring_decode(fg_buf_slice(&body), arena, &ring, err) : FG_OK;
     fg_buf_done(&body);
@@ -103,7 +104,8 @@ enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock 
     enum fg_code code;
     bool there;
 
-    if (get(bucket, clock, stop, FG_NAME_L0, FG_MANIFEST_MAX_BYTES, &there, &body, err) != FG_OK)
+    if (get_object(bucket, clock, stop, FG_NAME_L0, FG_MANIFEST_MAX_BYTES, &there, &body, err) !=
+        FG_OK)
         return err->code;
     code = there ? fg_l0_decode(fg_buf_slice(&body), arena, &l0, err) : FG_OK;
     fg_buf_done(&body);

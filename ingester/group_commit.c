@@ -336,23 +336,18 @@ static void apply_batch(struct ing_group_commit *group)
     }
 }
 
-static void clear_batch(struct ing_group_commit *group)
-{
-    fg_store_batch_clear(&group->batch);
-    fg_store_batch_clear(&group->undo);
-    ing_dedup_batch_clear(&group->ids);
-    fg_map_clear(&group->touched_map);
-    group->n_touched = 0;
-    group->n_numbers = 0;
-}
-
 void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item *items)
 {
     struct ing_commit_item *added = NULL, **tail = &added;
     struct fg_err err = {.code = FG_OK};
     enum fg_code code;
 
-    clear_batch(group);
+    fg_store_batch_clear(&group->batch);
+    fg_store_batch_clear(&group->undo);
+    ing_dedup_batch_clear(&group->ids);
+    fg_map_clear(&group->touched_map);
+    group->n_touched = 0;
+    group->n_numbers = 0;
     /* Before duplicates are looked up: what a failed write left is not stored. */
     code = ing_head_writer_settle(group->config.writer, &err);
     while (items != NULL) {

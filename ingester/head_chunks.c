@@ -136,8 +136,8 @@ static struct tenant_chunks *make_tenant(struct ing_head_chunks *chunks, uint32_
     return &chunks->tenants[number];
 }
 
-static struct chunks_place *find(const struct tenant_chunks *tenant,
-                                 const struct ing_head_chunk_key *key)
+static struct chunks_place *find_place(const struct tenant_chunks *tenant,
+                                       const struct ing_head_chunk_key *key)
 {
     struct fg_map_walk walk;
 
@@ -172,15 +172,6 @@ static void close_gaps(struct tenant_chunks *tenant)
     tenant->n_gone = 0;
 }
 
-/* Frees what a tenant without chunks has: an idle tenant takes no memory. */
-static void free_tenant(struct ing_head_chunks *chunks, struct tenant_chunks *tenant)
-{
-    chunks->bytes -= tenant_bytes(tenant);
-    free(tenant->places);
-    fg_map_done(&tenant->map);
-    *tenant = (struct tenant_chunks){0};
-}
-
 static void check_move(const struct ing_head_chunk *from, const struct ing_head_chunk *to)
 {
     /* The same state: profiles came or went, or a write is repeated that may have succeeded. */
@@ -189,10 +180,10 @@ static void check_move(const struct ing_head_chunk *from, const struct ing_head_
     fg_assert(from->state != CHUNK_COMMITTED || from->generation == to->generation);
 }
 
-static void set(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
+static void put_chunk(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
 {
     struct tenant_chunks *tenant = make_tenant(chunks, chunk->key.group.tenant);
-    struct chunks_place *place = find(tenant, &chunk->key);
+    struct chunks_place *place = find_place(tenant, &chunk->key);
     size_t before = tenant_bytes(tenant);
 
     /* The array does not grow, so the sum of the bytes stays. */
@@ -217,7 +208,7 @@ static void set(struct ing_head_chunks *chunks, const struct ing_head_chunk *chu
 void ing_head_chunks_set(struct ing_head_chunks *chunks, const struct ing_head_chunk *chunk)
 {
     fg_rwlock_write(&chunks->lock);
-    set(chunks, chunk);
+    put_chunk(chunks, chunk);
     fg_rwlock_unlock(&chunks->lock);
 }
 
@@ -228,12 +219,17 @@ void ing_head_chunks_remove(struct ing_head_chunks *chunks, const struct ing_hea
 
     fg_rwlock_write(&chunks->lock);
     tenant = tenant_of(chunks, key->group.tenant);
-    place = find(tenant, key);
+    place = find_place(tenant, key);
     if (place != NULL) {
         place->gone = true;
         tenant->n_gone++;
-        if (tenant->n_gone == tenant->n_places)
-            free_tenant(chunks, tenant);
+        /* An idle tenant takes no memory. */
+        if (tenant->n_gone == tenant->n_places) {
+            chunks->bytes -= tenant_bytes(tenant);
+            free(tenant->places);
+            fg_map_done(&tenant->map);
+            *tenant = (struct tenant_chunks){0};
+        }
     }
     fg_rwlock_unlock(&chunks->lock);
 }
@@ -243,7 +239,7 @@ void ing_head_chunks_doubt(struct ing_head_chunks *chunks, const struct ing_head
     struct chunks_place *place;
 
     fg_rwlock_write(&chunks->lock);
-    place = find(tenant_of(chunks, key->group.tenant), key);
+    place = find_place(tenant_of(chunks, key->group.tenant), key);
     if (place != NULL) {
         place->chunk.in_doubt = true;
         chunks->any_in_doubt = true;
@@ -325,7 +321,7 @@ bool ing_head_chunks_find(struct ing_head_chunks *chunks, const struct ing_head_
     const struct chunks_place *place;
 
     fg_rwlock_read(&chunks->lock);
-    place = find(tenant_of(chunks, key->group.tenant), key);
+    place = find_place(tenant_of(chunks, key->group.tenant), key);
     if (place != NULL)
         *ret_chunk = place->chunk;
     fg_rwlock_unlock(&chunks->lock);
@@ -562,7 +558,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
                    chunk.key.number == UINT32_MAX) {
             set_aside_numberless(catalog, &chunk.key, damage);
         } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant)) {
-            set(chunks, &chunk);
+            put_chunk(chunks, &chunk);
             /* The number of cuts is in the write that seals chunks, so it cannot be less. */
             chunks->cuts = FG_MAX(chunks->cuts, FG_MAX(chunk.cut, chunk.born));
         } else {
@@ -699,7 +695,7 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
             damage, "head chunk %u of tenant %u, shard %u, window %u: rebuilt from %llu profiles",
             key.chunk.number, key.chunk.group.tenant, key.chunk.group.shard, key.chunk.group.window,
             (unsigned long long)chunk.count);
-        set(chunks, &chunk);
+        put_chunk(chunks, &chunk);
         more = iter->valid;
     }
     if (iter->err.code == FG_OK)

@@ -17,28 +17,19 @@ static enum fg_code list_chunks(struct ing_head_chunks *chunks, struct fg_arena 
         arena, ret_list, ret_n, err);
 }
 
-static uint64_t count_uncommitted(const struct ing_head_chunk *chunks, size_t n)
-{
-    uint64_t profiles = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (chunks[i].state != CHUNK_COMMITTED)
-            profiles += chunks[i].count;
-    return profiles;
-}
-
 static enum fg_code become_agent(struct fg_store *store, struct ing_head_chunks *chunks,
                                  struct fg_arena *arena, struct fg_err *err)
 {
     struct fg_store_batch batch;
     struct ing_head_chunk *list;
-    uint64_t profiles;
+    uint64_t profiles = 0;
     enum fg_code code;
     size_t n;
 
     if (list_chunks(chunks, arena, &list, &n, err) != FG_OK)
         return err->code;
-    profiles = count_uncommitted(list, n);
+    for (size_t i = 0; i < n; i++)
+        profiles += list[i].state == CHUNK_COMMITTED ? 0 : list[i].count;
     if (profiles > 0 || ing_head_chunks_has_nameless(chunks))
         return fg_fail(err, FG_E_PRECONDITION,
                        "it was a server's and has %llu profiles that are in no block yet, which an "

@@ -50,12 +50,6 @@ static bool is_full(const struct ing_intake *intake)
 
 /* ---- reports ---- */
 
-static uint64_t count_refused(const struct ing_intake *intake)
-{
-    return fg_metric_get(intake->metrics, INTAKE_REFUSED_FULL) +
-           fg_metric_get(intake->metrics, INTAKE_REFUSED_FAILED);
-}
-
 bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why)
 {
     bool full = is_full(intake), failing = ing_head_writer_is_failing(intake->config.writer);
@@ -76,7 +70,8 @@ bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why)
 static void report(struct ing_intake *intake)
 {
     int64_t now_mono_ns = fg_mono_ns(fg_clock_real());
-    uint64_t refused = count_refused(intake);
+    uint64_t refused = fg_metric_get(intake->metrics, INTAKE_REFUSED_FULL) +
+                       fg_metric_get(intake->metrics, INTAKE_REFUSED_FAILED);
     struct fg_buf why;
     bool refuses;
 

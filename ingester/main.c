@@ -132,7 +132,7 @@ static bool is_ready(void *arg)
 }
 
 /* Creates the watch. Its membership belongs to the store, so it needs the store only; it reads the
- * ring after join(). */
+ * ring after join_ring(). */
 static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
                                struct fg_err *err)
 {
@@ -159,7 +159,7 @@ static enum fg_code make_watch(struct ingester_service *service, const struct fg
 }
 
 /* From now on other members may find this one. */
-static enum fg_code join(struct ingester_service *service, struct fg_err *err)
+static enum fg_code join_ring(struct ingester_service *service, struct fg_err *err)
 {
     if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
         return err->code;
@@ -223,7 +223,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     fg_rpc_server_handle(service->server, FG_RPC_SETTINGS, handle_settings, &program->routes);
     /* From here on operators can flush; before, the routes answer 503. */
     atomic_store(&service->routes.ingester, service->ingester);
-    return join(service, err);
+    return join_ring(service, err);
 }
 
 static const char *member_fault(const struct ingester_service *service)

@@ -131,25 +131,6 @@ static void tick(void *arg)
 
 /* ---- calls ---- */
 
-static struct fg_meeting_use use_of(const Fg__Inner__TenantUse *said)
-{
-    return (struct fg_meeting_use){
-        .tenant = fg_cstr(said->tenant),
-        .demand = said->demand,
-        .span = {said->period_start_s, said->period_end_s},
-        .bytes = said->period_bytes,
-    };
-}
-
-static void put_sum(const struct fg_meeting_use *sum, Fg__Inner__TenantUse *use)
-{
-    use->demand = sum->demand;
-    use->processes = sum->processes;
-    use->period_start_s = sum->span.start_s;
-    use->period_end_s = sum->span.end_s;
-    use->period_bytes = sum->bytes;
-}
-
 /* Turns what was said into what all say, in place. */
 static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__Inner__UseHead *head)
 {
@@ -160,22 +141,25 @@ static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__I
     (void)pthread_mutex_lock(&meeting->lock);
     fg_meeting_join(core, head->process, now_mono_ns);
     for (size_t i = 0; i < head->n_uses; i++) {
-        struct fg_meeting_use use = use_of(head->uses[i]);
+        Fg__Inner__TenantUse *said = head->uses[i];
+        struct fg_meeting_use use = {
+            .tenant = fg_cstr(said->tenant),
+            .demand = said->demand,
+            .span = {said->period_start_s, said->period_end_s},
+            .bytes = said->period_bytes,
+        };
 
         fg_meeting_hear(core, head->process, &use, now_mono_ns, now_s);
         use = fg_meeting_sum(core, use.tenant, now_mono_ns);
-        put_sum(&use, head->uses[i]);
+        said->demand = use.demand;
+        said->processes = use.processes;
+        said->period_start_s = use.span.start_s;
+        said->period_end_s = use.span.end_s;
+        said->period_bytes = use.bytes;
     }
     processes = fg_meeting_processes(core, now_mono_ns);
     (void)pthread_mutex_unlock(&meeting->lock);
     return processes;
-}
-
-static void count_series(const struct ing_meeting *meeting, const Fg__Inner__UseHead *head)
-{
-    for (size_t i = 0; i < head->n_uses; i++)
-        head->uses[i]->series =
-            ing_catalog_series_of(meeting->config.catalog, fg_cstr(head->uses[i]->tenant));
 }
 
 static void reply_to(struct fg_rpc_request *req, uint32_t processes, Fg__Inner__UseHead *head)
@@ -204,8 +188,10 @@ static void handle(struct ing_meeting *meeting, enum meeting_kind kind, struct f
     } else {
         uint32_t processes = meet(meeting, meeting->rooms[kind].core, head);
 
-        if (kind == DISTRIBUTORS && head->process == 0) /* others do not need it */
-            count_series(meeting, head);
+        /* Others do not need the series. */
+        for (size_t i = 0; kind == DISTRIBUTORS && head->process == 0 && i < head->n_uses; i++)
+            head->uses[i]->series =
+                ing_catalog_series_of(meeting->config.catalog, fg_cstr(head->uses[i]->tenant));
         reply_to(req, processes, head);
     }
     if (head != NULL)

@@ -429,16 +429,7 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     return FG_OK;
 }
 
-static struct ing_outbox_via via_of(const Fg__Inner__PushItem *head)
-{
-    struct ing_outbox_via via = {.n = (uint8_t)(head->via.len / FG_ID_BYTES)};
-
-    for (uint8_t i = 0; i < via.n; i++)
-        via.stores[i] = fg_id_get(head->via.data + (size_t)i * FG_ID_BYTES);
-    return via;
-}
-
-static enum fg_code run(struct fg_job *job, struct fg_err *err)
+static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
 {
     struct ingester_push *push = fg_container(job, struct ingester_push, job);
     const struct ing_catalog_quota quota = quota_of(push);
@@ -448,7 +439,9 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     /* Held until the committer has answered: item, series and service point into the catalog. */
     push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    push->item.via = via_of(push->head);
+    push->item.via = (struct ing_outbox_via){.n = (uint8_t)(push->head->via.len / FG_ID_BYTES)};
+    for (uint8_t i = 0; i < push->item.via.n; i++)
+        push->item.via.stores[i] = fg_id_get(push->head->via.data + (size_t)i * FG_ID_BYTES);
     /* The committer checks the first and the last again. Here they cost least: nothing has been
      * decoded, and no stack has got a number that a refused push would waste. */
     if (ing_intake_admits(push->context->intake, err) != FG_OK)
@@ -628,7 +621,7 @@ static void submit(struct ingester_push *push)
     uint64_t pin =
         fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
 
-    push->job.run = run;
+    push->job.run = decode_push;
     push->job.done = done;
     if (fg_work_submit_pinned(push->context->work, FG_LANE_INGEST, pin, &push->job))
         return;

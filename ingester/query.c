@@ -45,22 +45,22 @@ enum fg_code ing_query_check_wanted(struct ing_query *query, struct fg_err *err)
 }
 
 /* Resets a query to its state before a run. */
-static void begin(struct ing_query *query, struct ing_query_context *context,
-                  struct fg_rpc_request *req)
+static void query_init(struct ing_query *query, struct ing_query_context *context,
+                       struct fg_rpc_request *req)
 {
     *query = (struct ing_query){.context = context, .req = req};
     fg_buf_init(&query->head, FG_RPC_MESSAGE_MAX_BYTES / 2);
     fg_buf_init(&query->payload, FG_RPC_REPLY_MAX_BYTES);
 }
 
-static void end(struct ing_query *query)
+static void query_done(struct ing_query *query)
 {
     fg_buf_done(&query->head);
     fg_buf_done(&query->payload);
     fg_arena_destroy(fg_take(query->arena));
 }
 
-static enum fg_code run(struct fg_job *base, struct fg_err *err)
+static enum fg_code run_query(struct fg_job *base, struct fg_err *err)
 {
     struct query_job *job = fg_container(base, struct query_job, job);
     struct ing_catalog *catalog = job->query.context->catalog;
@@ -84,7 +84,7 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
 static void refuse(struct query_job *job, const struct fg_err *err)
 {
     fg_rpc_reply_error(job->query.req, err);
-    end(&job->query);
+    query_done(&job->query);
     free(job);
 }
 
@@ -122,8 +122,8 @@ static void wait_for_manifest(struct query_job *job)
     job->waiter = (struct ing_segments_waiter){.generation = job->query.generation,
                                                .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
                                                .on_end = caught_up};
-    end(&job->query);
-    begin(&job->query, context, req);
+    query_done(&job->query);
+    query_init(&job->query, context, req);
     if (ing_segments_wait(context->segments, &job->waiter, &err) != FG_OK)
         refuse(job, &err);
 }
@@ -146,7 +146,7 @@ static void done(struct fg_job *base)
     } else {
         fg_rpc_reply_error(query->req, &job->job.err);
     }
-    end(query);
+    query_done(query);
     free(job);
 }
 
@@ -156,11 +156,11 @@ void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *cont
 {
     struct query_job *job = fg_new(struct query_job);
 
-    job->job.run = run;
+    job->job.run = run_query;
     job->job.done = done;
     job->kind = kind;
     job->flow.id = fg_hash64_table(tenant);
-    begin(&job->query, context, req);
+    query_init(&job->query, context, req);
     submit(job);
 }
 
@@ -272,15 +272,6 @@ static enum fg_code read_deletions(const Fg__Inner__Selection *selection, struct
     return FG_OK;
 }
 
-/* Returns true if deletions leave a time between the first and the last profile of the series. */
-static bool may_have(const struct ing_catalog_series *series, const struct fg_left *left)
-{
-    int64_t least_ns = atomic_load(&series->least_ns);
-    int64_t greatest_ns = atomic_load(&series->greatest_ns);
-
-    return fg_left_clip(left, &least_ns, &greatest_ns);
-}
-
 /* Finds the time that deletions leave of each match, and drops matches without any. */
 static enum fg_code leave_out(struct ing_query *query, const struct fg_deletions *deletions,
                               struct ing_query_scope *scope, struct fg_err *err)
@@ -296,10 +287,13 @@ static enum fg_code leave_out(struct ing_query *query, const struct fg_deletions
                        scope->n_matches);
     for (size_t i = 0; i < scope->n_matches; i++) {
         const struct ing_catalog_match match = scope->matches[i];
+        int64_t least_ns, greatest_ns; /* of the series' profiles */
 
         if (fg_leaving_of(&leaving, &match.series->labels, &scope->left[kept], err) != FG_OK)
             return err->code;
-        if (may_have(match.series, &scope->left[kept]))
+        least_ns = atomic_load(&match.series->least_ns);
+        greatest_ns = atomic_load(&match.series->greatest_ns);
+        if (fg_left_clip(&scope->left[kept], &least_ns, &greatest_ns))
             scope->matches[kept++] = match;
     }
     scope->n_matches = kept;
@@ -423,17 +417,6 @@ static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
     return code;
 }
 
-static enum fg_code check_store(const struct ing_query_context *context, ProtobufCBinaryData meant,
-                                struct fg_err *err)
-{
-    /* A single server names no store in its calls. */
-    if (meant.len == 0 ||
-        (meant.len == FG_ID_BYTES && fg_id_eq(fg_id_get(meant.data), context->store_id)))
-        return FG_OK;
-    return fg_fail(err, FG_E_PRECONDITION,
-                   "the request is for another store than the one of this ingester");
-}
-
 void ing_query_scope_done(struct ing_query_scope *scope)
 {
     fg_store_iter_destroy(fg_take(scope->iter));
@@ -463,16 +446,6 @@ static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Sele
 
 /* Returns true if a chunk that was set aside, since its tenant has lost its name, may be one that
  * the query asks for. */
-static bool may_lack_chunk(const struct ing_query *query, const Fg__Inner__Selection *selection,
-                           const struct ing_query_scope *scope, const struct ing_head_chunk *chunk)
-{
-    return chunk->least_ns <= scope->end_ns && chunk->greatest_ns >= scope->start_ns &&
-           is_wanted(&scope->shards, chunk->key.group.shard) &&
-           (chunk->state != CHUNK_COMMITTED || chunk->generation > selection->generation) &&
-           ing_catalog_may_have_been(query->context->catalog, scope->tenant,
-                                     fg_cstr(selection->tenant), chunk->key.group.tenant);
-}
-
 static bool may_lack_chunks(const struct ing_query *query, const Fg__Inner__Selection *selection,
                             const struct ing_query_scope *scope)
 {
@@ -480,7 +453,11 @@ static bool may_lack_chunks(const struct ing_query *query, const Fg__Inner__Sele
     const struct ing_head_chunk *chunks = ing_head_chunks_nameless(query->context->chunks, &n);
 
     for (size_t i = 0; i < n; i++)
-        if (may_lack_chunk(query, selection, scope, &chunks[i]))
+        if (chunks[i].least_ns <= scope->end_ns && chunks[i].greatest_ns >= scope->start_ns &&
+            is_wanted(&scope->shards, chunks[i].key.group.shard) &&
+            (chunks[i].state != CHUNK_COMMITTED || chunks[i].generation > selection->generation) &&
+            ing_catalog_may_have_been(query->context->catalog, scope->tenant,
+                                      fg_cstr(selection->tenant), chunks[i].key.group.tenant))
             return true;
     return false;
 }
@@ -512,8 +489,13 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    if (check_store(query->context, selection->store, err) != FG_OK ||
-        ing_query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
+    /* A single server names no store in its calls. */
+    if (selection->store.len > 0 &&
+        (selection->store.len != FG_ID_BYTES ||
+         !fg_id_eq(fg_id_get(selection->store.data), query->context->store_id)))
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "the request is for another store than the one of this ingester");
+    if (ing_query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
         ing_query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
         return err->code;
     /* A tenant that is unknown here has nothing in the head, whatever the snapshot, so it needs no
@@ -550,17 +532,6 @@ struct scan {
     struct fg_buf key;
     bool data, summing; /* what is asked of the current chunk */
 };
-
-/* Seeks to the first record of the series in the chunk that is not too early. */
-static void seek(struct scan *scan, const struct ing_head_chunk_key *chunk, uint32_t series,
-                 int64_t start_ns)
-{
-    fg_buf_clear(&scan->key);
-    ing_head_put_series_seek(&scan->key, chunk, series, start_ns);
-    /* The iterator only moves forward: if it is at or behind the goal, nothing lies between. */
-    if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
-        fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
-}
 
 static enum fg_code visit_data(struct scan *scan, const struct ing_catalog_match *matches, size_t n,
                                const struct ing_head_profile_key *key, struct fg_err *err)
@@ -610,8 +581,12 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
     uint32_t series = matches[0].series->number;
     struct ing_head_profile_key key;
 
-    for (seek(scan, chunk, series, span.start_ns); scan->iter->valid;
-         fg_store_iter_next(scan->iter)) {
+    fg_buf_clear(&scan->key);
+    ing_head_put_series_seek(&scan->key, chunk, series, span.start_ns);
+    /* The iterator only moves forward: if it is at or behind the goal, nothing lies between. */
+    if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
+        fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
+    for (; scan->iter->valid; fg_store_iter_next(scan->iter)) {
         if (!ing_head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
         if (key.series != series || !ing_head_same_chunk(&key.chunk, chunk) ||

@@ -200,22 +200,12 @@ static void write_points(const struct points *points, struct fg_buf *out)
     fg_buf_done(&labels);
 }
 
-static void write_reply(struct ing_query *query, const struct ing_query_sums *sums)
-{
-    Fg__Inner__PointsReply reply = FG__INNER__POINTS_REPLY__INIT;
-    Fg__Inner__Stats stats;
-
-    ing_query_stats_fill(query, &stats);
-    reply.stats = &stats;
-    reply.sums = sums->items;
-    reply.n_sums = sums->n;
-    ing_query_put_reply(query, &reply.base);
-}
-
 static enum fg_code answer(struct points *points, struct fg_err *err)
 {
     const Fg__Inner__PointsHead *head = points->head;
     struct ing_query *query = points->query;
+    Fg__Inner__PointsReply reply = FG__INNER__POINTS_REPLY__INIT;
+    Fg__Inner__Stats stats;
     struct ing_query_scope scope;
     struct ing_query_sums sums;
     enum fg_code code;
@@ -242,7 +232,11 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
         /* Once more, for the points that were added since the last time. */
         settle(points);
         write_points(points, &query->payload);
-        write_reply(query, &sums);
+        ing_query_stats_fill(query, &stats);
+        reply.stats = &stats;
+        reply.sums = sums.items;
+        reply.n_sums = sums.n;
+        ing_query_put_reply(query, &reply.base);
     }
     ing_query_sums_done(&sums);
     return code;

@@ -88,18 +88,6 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
     return add_spans(rows, &row, err);
 }
 
-static void write_reply(struct ing_query *query, const struct ing_query_sums *sums)
-{
-    Fg__Inner__RowsReply reply = FG__INNER__ROWS_REPLY__INIT;
-    Fg__Inner__Stats stats;
-
-    ing_query_stats_fill(query, &stats);
-    reply.stats = &stats;
-    reply.sums = sums->items;
-    reply.n_sums = sums->n;
-    ing_query_put_reply(query, &reply.base);
-}
-
 /* Reads from the head what is wanted. */
 static enum fg_code configure(struct rows_query *rows, struct fg_err *err)
 {
@@ -139,6 +127,8 @@ static enum fg_code answer(struct rows_query *rows, struct fg_err *err)
 {
     const Fg__Inner__RowsHead *head = rows->head;
     struct ing_query *query = rows->query;
+    Fg__Inner__RowsReply reply = FG__INNER__ROWS_REPLY__INIT;
+    Fg__Inner__Stats stats;
     struct ing_query_scope scope;
     struct ing_query_sums sums;
     enum fg_code code;
@@ -158,7 +148,11 @@ static enum fg_code answer(struct rows_query *rows, struct fg_err *err)
     if (code == FG_OK) {
         fg_profile_rows_finish(&rows->rows);
         fg_profile_rows_encode(&rows->rows, &query->payload);
-        write_reply(query, &sums);
+        ing_query_stats_fill(query, &stats);
+        reply.stats = &stats;
+        reply.sums = sums.items;
+        reply.n_sums = sums.n;
+        ing_query_put_reply(query, &reply.base);
     }
     ing_query_sums_done(&sums);
     return code;

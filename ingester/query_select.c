@@ -158,26 +158,25 @@ static enum fg_code sums_find(struct head_select *select, uint32_t service, uint
 
 /* ---- groups ---- */
 
-static void put_value(struct select_sums *sums, uint32_t node)
-{
-    if (sums->n_values == sums->cap_values) {
-        sums->cap_values = FG_MAX(1024, sums->cap_values * 2);
-        sums->group_values =
-            fg_realloc(sums->group_values, sums->cap_values * sizeof *sums->group_values);
-    }
-    sums->group_values[sums->n_values++] = (struct select_value){node, sums->values[node]};
-    sums->values[node] = 0;
-}
-
 /* Takes the values of the current group out of the dense array, which is all zeros then. By node of
  * the dictionary: those of its function tree change when it is opened again. */
 static void take_group(struct select_sums *sums)
 {
     size_t before = sums->n_values;
 
-    for (size_t i = 0; i < sums->n_touched; i++)
-        if (sums->values[sums->touched[i]] != 0)
-            put_value(sums, sums->touched[i]);
+    for (size_t i = 0; i < sums->n_touched; i++) {
+        uint32_t node = sums->touched[i];
+
+        if (sums->values[node] == 0)
+            continue;
+        if (sums->n_values == sums->cap_values) {
+            sums->cap_values = FG_MAX(1024, sums->cap_values * 2);
+            sums->group_values =
+                fg_realloc(sums->group_values, sums->cap_values * sizeof *sums->group_values);
+        }
+        sums->group_values[sums->n_values++] = (struct select_value){node, sums->values[node]};
+        sums->values[node] = 0;
+    }
     sums->n_touched = 0;
     if (sums->n_values == before)
         return;
@@ -394,19 +393,6 @@ static int cmp_groups(const void *left, const void *right)
     return fg_slice_cmp(a->name, b->name);
 }
 
-/* Adds values of the group at hand by function: stacks that differ in lines only are one. */
-static void fold_values(struct writing *writing, const struct select_value *values, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t node = node_of(writing->functions, values[i].node);
-
-        if (!writing->listed[node])
-            writing->nodes[writing->n++] = node;
-        writing->listed[node] = true;
-        writing->folded[node] = fg_value_add(writing->folded[node], (int64_t)values[i].value);
-    }
-}
-
 /* Appends the group at hand, by nodes of the reply's tree. */
 static void put_group(struct writing *writing, struct fg_slice name)
 {
@@ -434,7 +420,16 @@ static void put_groups(struct writing *writing, struct select_sums *sums)
     for (size_t i = 0; i < sums->n_groups; i++) {
         const struct select_group *group = &sums->groups[i];
 
-        fold_values(writing, sums->group_values + group->first, group->n);
+        /* By function: stacks that differ in lines only are one. */
+        for (uint32_t v = 0; v < group->n; v++) {
+            const struct select_value *value = &sums->group_values[group->first + v];
+            uint32_t node = node_of(writing->functions, value->node);
+
+            if (!writing->listed[node])
+                writing->nodes[writing->n++] = node;
+            writing->listed[node] = true;
+            writing->folded[node] = fg_value_add(writing->folded[node], (int64_t)value->value);
+        }
         if (i + 1 == sums->n_groups || !fg_slice_eq(group->name, group[1].name))
             put_group(writing, group->name);
     }

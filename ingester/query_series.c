@@ -61,14 +61,6 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
     return true;
 }
 
-/* Returns true if the shard of the series has a group in the range. Groups are sorted by shard. */
-static bool shard_has_data(const struct ing_query_scope *scope, uint16_t shard)
-{
-    size_t at = fg_lower_bound(i, 0, scope->n_chunks, scope->chunks[i].key.group.shard < shard);
-
-    return at < scope->n_chunks && scope->chunks[at].key.group.shard == shard;
-}
-
 static void write_sets(const struct sets *sets, struct fg_buf *out)
 {
     struct fg_buf labels;
@@ -86,8 +78,13 @@ static void write_sets(const struct sets *sets, struct fg_buf *out)
 /* Returns true if the series of a match has data in the range, and is asked for. */
 static bool is_listed(const struct ing_query_scope *scope, const struct ing_catalog_match *match)
 {
-    return ing_query_shards_data(&scope->shards, match->series->shard) &&
-           shard_has_data(scope, match->series->shard);
+    uint16_t shard = match->series->shard;
+    size_t at; /* the first group of the shard: they are sorted by it */
+
+    if (!ing_query_shards_data(&scope->shards, shard))
+        return false;
+    at = fg_lower_bound(i, 0, scope->n_chunks, scope->chunks[i].key.group.shard < shard);
+    return at < scope->n_chunks && scope->chunks[at].key.group.shard == shard;
 }
 
 static void write_reply(struct ing_query *query, bool index, uint64_t series_left)
@@ -122,16 +119,6 @@ static enum fg_code answer_sets(struct ing_query *query, const Fg__Inner__Series
     write_sets(sets, &query->payload);
     write_reply(query, false, 0);
     return FG_OK;
-}
-
-/* Returns the number of the first match of another series. Matches of a series are neighbours. */
-static size_t next_series(const struct ing_query_scope *scope, size_t from)
-{
-    size_t to = from + 1;
-
-    while (to < scope->n_matches && scope->matches[to].series == scope->matches[from].series)
-        to++;
-    return to;
 }
 
 /* Returns false if the arena is full. */
@@ -187,7 +174,9 @@ static enum fg_code answer_index(struct ing_query *query, const Fg__Inner__Serie
     /* What fg_label_indexing_end() makes of it takes at most as much again. */
     fg_arena_set_limit(query->arena, limit / 2 + fg_arena_used_bytes(query->arena) / 2);
     for (size_t from = 0; code == FG_OK && from < scope->n_matches; from = to) {
-        to = next_series(scope, from);
+        to = from + 1; /* matches of a series are neighbours */
+        while (to < scope->n_matches && scope->matches[to].series == scope->matches[from].series)
+            to++;
         if (is_listed(scope, &scope->matches[from]) &&
             !(head->index->names_only && is_noted(&noted, scope, from, to)) &&
             (left > 0 || !index_series(&indexing, scope, from, to)))

@@ -206,15 +206,12 @@ static enum fg_code close_group(struct ing_query_sums *sums, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_named(const struct ing_query_shards *shards, uint64_t number)
-{
-    return shards->n_ids_of > 0 && bsearch(&number, shards->ids_of, shards->n_ids_of,
-                                           sizeof *shards->ids_of, cmp_numbers) != NULL;
-}
-
 enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
                                   const struct ing_head_group_key *group, struct fg_err *err)
 {
+    const struct ing_query_shards *shards = sums->shards;
+    uint64_t number = group_number(group->shard, group->window);
+
     if (sums->open && sums->shard == group->shard && sums->window == group->window)
         return FG_OK;
     if (sums->open && close_group(sums, err) != FG_OK)
@@ -222,7 +219,8 @@ enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
     sums->open = true;
     sums->shard = group->shard;
     sums->window = group->window;
-    sums->by_ids = is_named(sums->shards, group_number(group->shard, group->window));
+    sums->by_ids = shards->n_ids_of > 0 && bsearch(&number, shards->ids_of, shards->n_ids_of,
+                                                   sizeof *shards->ids_of, cmp_numbers) != NULL;
     sums->count = 0;
     sums->digest = (struct fg_id){0};
     fg_buf_clear(&sums->ids);

@@ -29,7 +29,8 @@ struct ing_retire {
     struct fg_store_batch deletes; /* of series and services that left the catalog */
 };
 
-static void add(struct ing_retire *retire, struct ing_catalog_service *service, uint32_t generation)
+static void add_leaver(struct ing_retire *retire, struct ing_catalog_service *service,
+                       uint32_t generation)
 {
     if (retire->n_leavers == retire->cap_leavers) {
         retire->cap_leavers = FG_MAX(16, retire->cap_leavers * 2);
@@ -97,7 +98,7 @@ static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
         return;
     }
     atomic_store(&found->generation, generation + 1);
-    add(start->retire, found, generation);
+    add_leaver(start->retire, found, generation);
 }
 
 /*
@@ -173,7 +174,7 @@ static void list_ended(struct ing_catalog_service *service, uint32_t generation,
                                          service->unlisted, &stored, &found, cut->err);
         stored = cut->code == FG_OK && stored && found < generation;
         if (stored)
-            add(cut->retire, service, found);
+            add_leaver(cut->retire, service, found);
     }
 }
 
@@ -192,7 +193,7 @@ static void begin_generation(struct ing_catalog_service *service, void *arg)
         return;
     /* If this fails, a worker has begun another one meanwhile. */
     (void)atomic_compare_exchange_strong(&service->generation, &now, generation + 1);
-    add(cut->retire, service, generation);
+    add_leaver(cut->retire, service, generation);
 }
 
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
@@ -205,25 +206,18 @@ enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
 
 /* ---- sweeps ---- */
 
-/* Makes a dictionary old that nobody works with; a push that read its number a moment ago is
- * refused. */
-static void grow_old(const struct ing_retire *retire, struct retire_leaver *leaver)
-{
-    if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
-        return;
-    /* End it first and then read the number of cuts: whatever names it is in a chunk that began
-     * before. */
-    ing_catalog_end_generation(leaver->service, leaver->generation);
-    leaver->state = OLD;
-    leaver->cuts = ing_head_chunks_cuts(retire->config.chunks);
-}
-
 static void sweep_one(const struct ing_retire *retire, struct retire_leaver *leaver, uint32_t least,
                       struct fg_store_batch *batch)
 {
     switch (leaver->state) {
     case WRITTEN:
-        grow_old(retire, leaver);
+        if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
+            break;
+        /* A push that read its number a moment ago is refused. End it first and then read the
+         * number of cuts: whatever names it is in a chunk that began before. */
+        ing_catalog_end_generation(leaver->service, leaver->generation);
+        leaver->state = OLD;
+        leaver->cuts = ing_head_chunks_cuts(retire->config.chunks);
         break;
     case OLD:
         /* Every chunk of now began after the last one that could name it. */

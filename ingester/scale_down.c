@@ -116,8 +116,8 @@ static enum fg_code put_url(const struct ing_scale_down_settings *settings, stru
     return url->full ? fg_fail(err, FG_E_INVALID, "the URL of the API is too long") : FG_OK;
 }
 
-static enum fg_code ask(const struct ing_scale_down_settings *settings, const char *pod,
-                        bool *ret_goes, struct fg_err *err)
+static enum fg_code get_stateful_set(const struct ing_scale_down_settings *settings,
+                                     const char *pod, bool *ret_goes, struct fg_err *err)
 {
     char ca_file[PATH_MAX_BYTES], token_file[PATH_MAX_BYTES];
     const struct fg_client_tls tls = {.ca_file = ca_file};
@@ -157,7 +157,7 @@ bool ing_scale_down_is_asked(const struct ing_scale_down_settings *settings, con
 
     if (settings->statefulset[0] == '\0')
         return false;
-    if (ask(settings, pod, &goes, &err) != FG_OK) {
+    if (get_stateful_set(settings, pod, &goes, &err) != FG_OK) {
         fg_log_error("cannot tell whether this pod is scaled down, keeping its place in the ring",
                      fg_ls("err", err.msg));
         return false;

@@ -8,29 +8,24 @@ bool cmp_merge_naming_init(struct cmp_merge_naming *naming, const struct fg_dele
     return naming->items != NULL;
 }
 
-/* Rows of a series are next to each other, so the selectors are matched once for each series and
- * not for each profile. */
-static void name_series(struct cmp_merge_naming *naming, const struct cmp_merge_part *part,
-                        uint32_t series)
-{
-    naming->series = series;
-    naming->count = 0;
-    for (uint32_t i = 0; i < naming->deletions->count; i++) {
-        struct fg_deletion *deletion = &naming->deletions->items[i];
-
-        if (fg_selector_matches(&deletion->selector, &part->index.series[series].labels))
-            naming->items[naming->count++] = deletion;
-    }
-}
-
 struct fg_deletion *cmp_merge_naming_find(struct cmp_merge_naming *naming,
                                           const struct cmp_merge_part *part, uint32_t series,
                                           int64_t time_ns)
 {
     if (naming->deletions->count == 0)
         return NULL;
-    if (naming->series != series)
-        name_series(naming, part, series);
+    /* Rows of a series are next to each other, so the selectors are matched once for each series
+     * and not for each profile. */
+    if (naming->series != series) {
+        naming->series = series;
+        naming->count = 0;
+        for (uint32_t i = 0; i < naming->deletions->count; i++) {
+            struct fg_deletion *deletion = &naming->deletions->items[i];
+
+            if (fg_selector_matches(&deletion->selector, &part->index.series[series].labels))
+                naming->items[naming->count++] = deletion;
+        }
+    }
     for (uint32_t i = 0; i < naming->count; i++)
         if (fg_deletion_meets(naming->items[i], time_ns, time_ns))
             return naming->items[i];

@@ -206,7 +206,7 @@ enum fg_code cmp_merge_cursor_samples(struct cmp_merge_cursor *cursor, uint32_t 
     return FG_OK;
 }
 
-static void room(void *array, size_t count, size_t size)
+static void grow_array(void *array, size_t count, size_t size)
 {
     void **at = array;
 
@@ -218,25 +218,13 @@ static void put_samples(const struct cmp_merge_cursor *cursor,
 {
     if (set->count > into->cap_stacks) {
         into->cap_stacks = set->count * 2;
-        room(&into->stacks, into->cap_stacks, sizeof *into->stacks);
+        grow_array(&into->stacks, into->cap_stacks, sizeof *into->stacks);
     }
     for (uint32_t i = 0; i < set->count; i++)
         into->stacks[i] = cursor->stacks[set->ranks[i]];
     into->profile.n_samples = set->count;
     into->profile.stacks = into->stacks;
     into->profile.values = set->values;
-}
-
-static void room_for_links(struct cmp_merge_profile *into, uint32_t count, uint32_t n_types)
-{
-    if (count > into->cap_links) {
-        into->cap_links = count * 2;
-        room(&into->links, into->cap_links, sizeof *into->links);
-    }
-    if ((size_t)count * n_types > into->cap_link_values) {
-        into->cap_link_values = (size_t)count * n_types * 2;
-        room(&into->link_values, into->cap_link_values, sizeof *into->link_values);
-    }
 }
 
 static void put_links(struct cmp_merge_cursor *cursor, uint32_t n_types,
@@ -254,7 +242,14 @@ static void put_links(struct cmp_merge_cursor *cursor, uint32_t n_types,
     first = cursor->next_link;
     while (first + count < links->count && links->items[first + count].profile == cursor->profile)
         count++;
-    room_for_links(into, count, n_types);
+    if (count > into->cap_links) {
+        into->cap_links = count * 2;
+        grow_array(&into->links, into->cap_links, sizeof *into->links);
+    }
+    if ((size_t)count * n_types > into->cap_link_values) {
+        into->cap_link_values = (size_t)count * n_types * 2;
+        grow_array(&into->link_values, into->cap_link_values, sizeof *into->link_values);
+    }
     for (uint32_t i = 0; i < count; i++) {
         const struct fg_block_exemplar *item = &links->items[first + i];
 

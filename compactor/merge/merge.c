@@ -297,30 +297,11 @@ static int64_t choose_stripe(const struct merge_writing *writing)
     return INT64_MAX;
 }
 
-/* Stripes are counted from the beginning of the span; profiles that begin before the span are a
- * stripe of their own. */
-static enum fg_code write_stripes(struct merge_writing *writing, struct fg_err *err)
-{
-    const struct cmp_merge_span *span = writing->span;
-
-    for (int64_t from_ns = span->start_ns;
-         writing->stripe_ns != INT64_MAX && from_ns < span->end_ns;
-         from_ns = fg_time_add(from_ns, writing->stripe_ns))
-        if (write_stripe(writing, fg_time_add(from_ns, -1), err) != FG_OK)
-            return err->code;
-    return write_stripe(writing, INT64_MAX, err);
-}
-
-static bool is_named(const struct merge_writing *writing)
-{
-    uint32_t least = writing->merge->named_stacks;
-
-    return fg_block_part_n_stacks(writing->writer) >= (least > 0 ? least : (uint32_t)NAMED_STACKS);
-}
-
 static enum fg_code make_rollup(struct merge_writing *writing, struct fg_rollup_writer **ret_rollup,
                                 struct fg_err *err)
 {
+    uint32_t named_from =
+        writing->merge->named_stacks > 0 ? writing->merge->named_stacks : (uint32_t)NAMED_STACKS;
     const struct cmp_merge_rollup_input input = {
         .span = writing->span,
         .cursors = writing->cursors,
@@ -330,7 +311,7 @@ static enum fg_code make_rollup(struct merge_writing *writing, struct fg_rollup_
         .n_series = writing->n_series,
         .block = writing->writer,
         .fine = writing->stripe_ns == FG_BLOCK_STRIPE_MIN_NS,
-        .named = is_named(writing),
+        .named = fg_block_part_n_stacks(writing->writer) >= named_from,
         .arena = writing->arena,
         .max_bytes = writing->merge->memory_max_bytes / SHARE_ROLLUPS};
     bool left_out = true;
@@ -359,6 +340,8 @@ static enum fg_code end_part(struct merge_writing *writing, struct fg_err *err)
 static enum fg_code write_part(struct merge_writing *writing, struct fg_slice service,
                                struct fg_err *err)
 {
+    const struct cmp_merge_span *span = writing->span;
+
     writing->stripe_ns = choose_stripe(writing);
     cmp_merge_stacks_seal(&writing->stacks);
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
@@ -368,7 +351,14 @@ static enum fg_code write_part(struct merge_writing *writing, struct fg_slice se
      * take memory. */
     cmp_merge_stacks_drop_uses(&writing->stacks);
     list_series(writing);
-    if (write_stripes(writing, err) != FG_OK)
+    /* Stripes are counted from the beginning of the span; profiles that begin before the span are
+     * a stripe of their own. */
+    for (int64_t from_ns = span->start_ns;
+         writing->stripe_ns != INT64_MAX && from_ns < span->end_ns;
+         from_ns = fg_time_add(from_ns, writing->stripe_ns))
+        if (write_stripe(writing, fg_time_add(from_ns, -1), err) != FG_OK)
+            return err->code;
+    if (write_stripe(writing, INT64_MAX, err) != FG_OK)
         return err->code;
     return end_part(writing, err);
 }

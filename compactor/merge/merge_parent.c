@@ -392,8 +392,8 @@ static uint64_t stack_bytes(const struct cmp_merge_part *part)
     return bytes > 0 ? bytes : fg_block_part_range(part->part, FG_BLOCK_WANT_TREE).len;
 }
 
-static void count(const struct summing *summing, uint32_t group, uint32_t column, uint64_t profiles,
-                  struct fg_id digest)
+static void count_profiles(const struct summing *summing, uint32_t group, uint32_t column,
+                           uint64_t profiles, struct fg_id digest)
 {
     const struct cmp_merge_part *part = &summing->part->part;
     struct parent_counted *counted = &summing->counteds[group * summing->n_columns + column];
@@ -409,16 +409,6 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
 
 /* ---- from full rollups ---- */
 
-static struct fg_slice full_bytes(const struct cmp_merge_parent_part *part,
-                                  const struct fg_rollup_row *row)
-{
-    struct fg_block_range range = fg_rollup_ranges(part->part.part).ful;
-    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_FULL];
-
-    return cmp_merge_part_range(
-        &part->part, (struct fg_block_range){range.offset + place->offset, place->bytes});
-}
-
 static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row *row,
                              uint32_t group, uint32_t column, struct fg_err *err)
 {
@@ -427,11 +417,15 @@ static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row
     uint32_t n_stacks = summing->tree.n_stacks;
     uint64_t *full = fg_arena_new(summing->scratch, uint64_t, n_stacks);
     int64_t *sums = sums_of(summing, group, column), total = 0;
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_FULL];
+    struct fg_block_range range = {fg_rollup_ranges(part->part.part).ful.offset + place->offset,
+                                   place->bytes};
     enum fg_code code;
 
     if (full == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", n_stacks);
-    code = fg_rollup_full_add(row, full_bytes(part, row), 1, summing->scratch, full, n_stacks, err);
+    code = fg_rollup_full_add(row, cmp_merge_part_range(&part->part, range), 1, summing->scratch,
+                              full, n_stacks, err);
     for (uint32_t r = 0; code == FG_OK && r < n_stacks; r++) {
         uint32_t name = summing->name_of[r];
 
@@ -468,7 +462,7 @@ static enum fg_code add_rollups(struct summing *summing, struct fg_err *err)
                                (unsigned long long)row->count, (unsigned long long)profiles);
             if (add_full(summing, row, group, c, err) != FG_OK)
                 return err->code;
-            count(summing, group, c, row->count, row->digest);
+            count_profiles(summing, group, c, row->count, row->digest);
         }
     return FG_OK;
 }
@@ -563,7 +557,7 @@ static enum fg_code add_all(struct parent_reading *reading, struct fg_err *err)
             continue;
         for (uint32_t t = 0; t < series->schema->n_types; t++)
             if (columns[t] != FG_MAP_NONE)
-                count(summing, group, columns[t], series->n_profiles, reading->digests[s]);
+                count_profiles(summing, group, columns[t], series->n_profiles, reading->digests[s]);
     }
     for (uint32_t r = 0; r < index->n_chunks; r++) {
         const struct fg_block_chunk *run = &index->chunks[r];
@@ -596,18 +590,6 @@ static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
 }
 
 /* ---- rows ---- */
-
-/* Estimates the bytes that a query reads without these rollups. If a group is missing in the
- * parent rollup, each filter that matches the group reads the blocks instead, whatever the size
- * of the group; so each group counts as much as all of them. */
-static uint64_t bytes_of(const struct summing *summing, uint32_t column)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t g = 0; g < summing->n_groups; g++)
-        bytes += summing->counteds[g * summing->n_columns + column].bytes;
-    return bytes;
-}
 
 /* bytes: by column; NULL: those that reading the group's profiles would take. */
 static enum fg_code add_row(struct summing *summing, enum fg_rollup_kind kind, uint32_t group,
@@ -651,34 +633,27 @@ static void unite_groups(struct summing *summing)
     }
 }
 
-static enum fg_code add_single_rows(struct summing *summing, struct fg_err *err)
-{
-    for (uint32_t g = 0; g < summing->n_groups; g++)
-        if (add_row(summing, FG_ROLLUP_GROUP, g, NULL, err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
 {
-    uint64_t bytes[TYPES_MAX];
+    uint64_t bytes[TYPES_MAX] = {0};
 
-    if (summing->division == MERGE_SINGLE)
-        return add_single_rows(summing, err);
-    for (uint32_t c = 0; c < summing->n_columns; c++)
-        bytes[c] = bytes_of(summing, c);
+    if (summing->division == MERGE_SINGLE) {
+        for (uint32_t g = 0; g < summing->n_groups; g++)
+            if (add_row(summing, FG_ROLLUP_GROUP, g, NULL, err) != FG_OK)
+                return err->code;
+        return FG_OK;
+    }
+    /* Estimates the bytes that a query reads without these rollups. If a group is missing in the
+     * parent rollup, each filter that matches the group reads the blocks instead, whatever the
+     * size of the group; so each group counts as much as all of them. */
+    for (uint32_t g = 0; g < summing->n_groups; g++)
+        for (uint32_t c = 0; c < summing->n_columns; c++)
+            bytes[c] += summing->counteds[g * summing->n_columns + c].bytes;
     for (uint32_t g = 0; g < summing->n_groups && summing->n_groups > 1; g++)
         if (add_row(summing, FG_ROLLUP_GROUP, g, bytes, err) != FG_OK)
             return err->code;
     unite_groups(summing);
     return add_row(summing, FG_ROLLUP_ALL, 0, bytes, err);
-}
-
-/* True if the part lies in the span at hand. Daily blocks have only profiles of their day
- * (job.c), so a part lies in one day. */
-static bool is_in_span(const struct summing *summing, const struct fg_block_part *part)
-{
-    return part->t_min_ns >= summing->start_ns && part->t_max_ns < summing->end_ns;
 }
 
 /* Sums the parts that lie in the span at hand. */
@@ -687,7 +662,9 @@ static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
     for (uint32_t i = 0; i < summing->parent->n_parts; i++) {
         const struct cmp_merge_parent_part *part = &summing->parent->parts[i];
 
-        if (!is_in_span(summing, part->part.part))
+        /* Daily blocks have only profiles of their day (job.c), so a part lies in one day. */
+        if (part->part.part->t_min_ns < summing->start_ns ||
+            part->part.part->t_max_ns >= summing->end_ns)
             continue;
         if (open_part(summing, part, err) != FG_OK ||
             (part->raw[summing->division] ? add_raw : add_rollups)(summing, err) != FG_OK)
@@ -714,18 +691,6 @@ static bool choose_groups(struct summing *summing)
     summing->left_out = summing->left_out || n_groups > room;
     summing->n_groups = n_groups > room ? 1 : n_groups;
     return room > 0;
-}
-
-static bool make_room(struct summing *summing)
-{
-    if (!choose_groups(summing))
-        return false;
-    fg_assert(summing->sums == NULL && summing->counteds == NULL);
-    summing->sums = fg_calloc((size_t)summing->n_groups * summing->n_columns,
-                              FG_MAX(summing->stride, 1) * sizeof *summing->sums);
-    summing->counteds =
-        fg_calloc((size_t)summing->n_groups * summing->n_columns, sizeof *summing->counteds);
-    return true;
 }
 
 static enum fg_code sum_span(struct summing *summing, int64_t start_ns, int64_t end_ns,
@@ -775,15 +740,20 @@ static enum fg_code sum_groups(struct summing *summing, struct fg_err *err)
 static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
+    size_t cells;
 
     summing->stride = summing->names->n_nodes;
     memset(summing->done, 0, sizeof summing->done);
     while (code == FG_OK && next_columns(summing)) {
-        if (!make_room(summing)) {
+        if (!choose_groups(summing)) {
             if (summing->parent->rollup_only)
                 return fg_fail(err, FG_E_LIMIT, "no room for sums of %zu names", summing->stride);
             continue;
         }
+        fg_assert(summing->sums == NULL && summing->counteds == NULL);
+        cells = (size_t)summing->n_groups * summing->n_columns;
+        summing->sums = fg_calloc(cells, FG_MAX(summing->stride, 1) * sizeof *summing->sums);
+        summing->counteds = fg_calloc(cells, sizeof *summing->counteds);
         code = sum_groups(summing, err);
         free(summing->sums);
         free(summing->counteds);
@@ -821,32 +791,13 @@ static enum fg_code create_writer(struct summing *summing, enum cmp_merge_divisi
     return FG_OK;
 }
 
-/* Returns how many bytes the rollups of all single series may take: as for all rollups, a share of
- * what is read instead. */
-static uint64_t single_max_bytes(const struct cmp_merge_parent *parent)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < parent->n_parts; i++)
-        bytes += sample_bytes(&parent->parts[i].part) + stack_bytes(&parent->parts[i].part);
-    return bytes / FG_ROLLUP_WORTH;
-}
-
-static enum fg_code write_rollups(struct summing *summing, struct fg_err *err)
-{
-    struct fg_rollup_writer *single = summing->writers[MERGE_SINGLE];
-
-    if (fg_rollup_write(summing->writers[MERGE_GROUPS], summing->block, err) != FG_OK)
-        return err->code;
-    return single == NULL ? FG_OK
-                          : fg_rollup_write_single(single, single_max_bytes(summing->parent),
-                                                   summing->block, err);
-}
-
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_parent *parent = summing->parent;
     struct fg_block_derived made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    struct fg_rollup_writer *single = summing->writers[MERGE_SINGLE];
+    uint64_t read_bytes = 0;
+    enum fg_code code;
 
     for (uint32_t i = 0; i < parent->n_parts; i++) {
         const struct fg_block_part *part = parent->parts[i].part.part;
@@ -858,20 +809,26 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         made.t_max_ns = FG_MAX(made.t_max_ns, part->t_max_ns);
         made.digest = fg_id_add(made.digest, part->digest);
         fg_usage_add(&made.usage, &part->usage);
+        read_bytes += sample_bytes(&parent->parts[i].part) + stack_bytes(&parent->parts[i].part);
     }
     if (fg_block_part_begin_derived(summing->block, parent->tenant, parent->service, &made, err) !=
         FG_OK)
         return err->code;
-    if (write_rollups(summing, err) != FG_OK) {
-        if (err->code != FG_E_LIMIT || parent->rollup_only)
-            return err->code;
-        summing->left_out =
-            true; /* its rows exceed a page: it would have no rollups, so it is left out */
+    code = fg_rollup_write(summing->writers[MERGE_GROUPS], summing->block, err);
+    /* The rollups of all single series may take, as all rollups, a share of what is read
+     * instead. */
+    if (code == FG_OK && single != NULL)
+        code = fg_rollup_write_single(single, read_bytes / FG_ROLLUP_WORTH, summing->block, err);
+    if (code != FG_OK) {
+        if (code != FG_E_LIMIT || parent->rollup_only)
+            return code;
+        /* Its rows exceed a page: it would have no rollups, so it is left out. */
+        summing->left_out = true;
     }
     return fg_block_part_end(summing->block, err);
 }
 
-static enum fg_code run(struct summing *summing, struct fg_err *err)
+static enum fg_code write_parent(struct summing *summing, struct fg_err *err)
 {
     uint32_t *nodes, no_stack;
 
@@ -902,7 +859,7 @@ enum fg_code cmp_merge_parent_write(const struct cmp_merge_parent *parent,
     summing->block = block;
     summing->scratch = fg_arena_create(parent->max_bytes / SHARE_SCRATCH);
     fg_tree_init(&summing->named);
-    code = run(summing, err);
+    code = write_parent(summing, err);
     if (code == FG_OK)
         *ret_left_out = summing->left_out;
     free(summing->sums);

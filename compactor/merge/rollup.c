@@ -4,12 +4,6 @@ enum { ARENA_SHARE = 2 }; /* of the memory: what is kept of series; the rest is 
 
 /* ---- sums ---- */
 
-/* The span without the bucket of profiles that begin before it. */
-static struct cmp_stretch span_itself(const struct cmp_making *making)
-{
-    return (struct cmp_stretch){making->n_early, making->n_buckets};
-}
-
 static size_t names_columns(const struct cmp_making *making)
 {
     return making->n_columns * making->stride;
@@ -210,7 +204,9 @@ static enum fg_code add_early(struct cmp_making *making, int64_t *sums, struct f
 
     if (!has_early(making))
         return FG_OK;
-    if (add_rows(making, span_itself(making), sums, false, err) != FG_OK)
+    /* The span without the bucket of profiles that begin before it. */
+    if (add_rows(making, (struct cmp_stretch){making->n_early, making->n_buckets}, sums, false,
+                 err) != FG_OK)
         return err->code;
     if (sums != making->middle)
         zero(making->middle, count);
@@ -229,31 +225,24 @@ static bool is_one_of_many(const struct cmp_making *making, uint32_t series)
                                  : making->group_sizes[making->series[series].group] > 1;
 }
 
-static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint32_t series,
-                               struct fg_err *err)
-{
-    const struct fg_block_series_row *row =
-        &making->input->cursors[number].part.index.series[series];
-
-    for (uint32_t i = 0; i < row->n_chunks; i++)
-        if (add_run(making, number, row->chunks[i], cmp_rollup_whole(making), false, making->step,
-                    err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 /* Adds the profiles that all sources have of a merged series. Numbers of merged series ascend in
  * each source, so each source is walked once. */
 static enum fg_code add_everywhere(struct cmp_making *making, uint32_t merged, struct fg_err *err)
 {
     for (uint32_t i = 0; i < making->input->n_cursors; i++) {
         const struct cmp_merge_cursor *cursor = &making->input->cursors[i];
+        const struct fg_block_series_row *row;
         uint32_t *at = &making->sources[i].at, n = cursor->part.index.n_series;
 
         while (*at < n && (cursor->numbers[*at] == FG_MAP_NONE || cursor->numbers[*at] < merged))
             ++*at;
-        if (*at < n && cursor->numbers[*at] == merged && add_series(making, i, *at, err) != FG_OK)
-            return err->code;
+        if (*at == n || cursor->numbers[*at] != merged)
+            continue;
+        row = &cursor->part.index.series[*at];
+        for (uint32_t c = 0; c < row->n_chunks; c++)
+            if (add_run(making, i, row->chunks[c], cmp_rollup_whole(making), false, making->step,
+                        err) != FG_OK)
+                return err->code;
     }
     return FG_OK;
 }
@@ -414,7 +403,7 @@ static enum fg_code prepare(struct cmp_making *making, bool *ret_fits, struct fg
     return code;
 }
 
-static enum fg_code make(struct cmp_making *making, struct fg_err *err)
+static enum fg_code make_rollups(struct cmp_making *making, struct fg_err *err)
 {
     bool fits;
 
@@ -449,7 +438,7 @@ enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
     making->scratch = fg_arena_create(input->max_bytes);
     cmp_rollup_set_spans(making);
     if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
-        code = make(making, err);
+        code = make_rollups(making, err);
     *ret_rollup = NULL;
     if (code == FG_OK) {
         *ret_rollup = making->writer;

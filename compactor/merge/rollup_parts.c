@@ -241,26 +241,6 @@ static enum fg_code scan_source(struct cmp_making *making, uint32_t number, bool
     return FG_OK;
 }
 
-/* Translates the stacks of a source into ranks of the block, in place, since there may be
- * millions. rank_of: by stack of the merged tree. */
-static void map_source(struct cmp_making *making, uint32_t number, const uint32_t *rank_of)
-{
-    struct cmp_merge_cursor *cursor = &making->input->cursors[number];
-
-    for (uint32_t r = 0; r < cursor->part.part->n_stacks; r++)
-        if (cursor->stacks[r] != FG_MAP_NONE) /* else of nobody who was chosen */
-            cursor->stacks[r] = rank_of[cursor->stacks[r]];
-    making->sources[number].ranks = cursor->stacks;
-}
-
-/* Translates stacks into nodes of the function tree, in place. */
-static void name_stacks(const struct cmp_making *making, uint32_t *stacks)
-{
-    for (uint32_t i = 0; i < making->n_ranks; i++) {
-        stacks[i] = stacks[i] == 0 ? making->names->no_stack : making->names->nodes[stacks[i] - 1];
-    }
-}
-
 bool cmp_rollup_map_sources(struct cmp_making *making)
 {
     uint32_t *stacks = fg_arena_new(making->arena, uint32_t, making->n_ranks);
@@ -272,10 +252,20 @@ bool cmp_rollup_map_sources(struct cmp_making *making)
     fg_block_part_stacks(making->input->block, stacks);
     for (uint32_t i = 0; i < making->n_ranks; i++)
         rank_of[stacks[i]] = i;
-    for (uint32_t i = 0; i < making->input->n_cursors; i++)
-        map_source(making, i, rank_of);
+    /* From stacks of the merged tree to ranks of the block: in place, since a source may have
+     * millions. */
+    for (uint32_t i = 0; i < making->input->n_cursors; i++) {
+        const struct cmp_merge_cursor *cursor = &making->input->cursors[i];
+
+        for (uint32_t r = 0; r < cursor->part.part->n_stacks; r++)
+            if (cursor->stacks[r] != FG_MAP_NONE) /* else of nobody who was chosen */
+                cursor->stacks[r] = rank_of[cursor->stacks[r]];
+        making->sources[i].ranks = cursor->stacks;
+    }
     free(rank_of);
-    name_stacks(making, stacks);
+    /* From stacks to nodes of the function tree. */
+    for (uint32_t i = 0; i < making->n_ranks; i++)
+        stacks[i] = stacks[i] == 0 ? making->names->no_stack : making->names->nodes[stacks[i] - 1];
     making->name_of = stacks;
     return true;
 }

@@ -58,31 +58,7 @@ static enum fg_code count_page(const struct cmp_merge_part *part,
     return FG_OK;
 }
 
-static enum fg_code count_uses(const struct cmp_merge_part *part,
-                               const struct cmp_merge_choice *choice,
-                               struct fg_block_samples *samples, uint32_t *uses, struct fg_err *err)
-{
-    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
-
-    for (uint32_t i = 0; i < pages->count; i++)
-        if (cmp_merge_chosen_any(choice, pages->pages[i].first, pages->pages[i].items) &&
-            count_page(part, choice, i, samples, uses, err) != FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 /* ---- nodes ---- */
-
-/* Marks the nodes that stacks with a use need. */
-static void mark_nodes(const struct fg_block_tree *tree, const uint32_t *uses, uint32_t *nodes)
-{
-    for (uint32_t r = 0; r < tree->n_stacks; r++)
-        if (uses[r] > 0 && tree->nodes[r] > 0)
-            nodes[tree->nodes[r] - 1] = 0;
-    for (uint32_t i = tree->tree.n_nodes; i-- > 0;) /* parents come before their children */
-        if (nodes[i] != NOT_NEEDED && tree->tree.parents[i] != FG_TREE_ROOT)
-            nodes[tree->tree.parents[i]] = 0;
-}
 
 /* nodes: those that were marked become their numbers in the union. */
 static void add_nodes(struct fg_tree *into, const struct fg_tree *from, uint32_t *nodes)
@@ -115,19 +91,6 @@ static void grow_uses(struct cmp_merge_stacks *stacks)
     stacks->cap = needed * 2;
 }
 
-static void add_uses(struct cmp_merge_stacks *stacks, const struct fg_block_tree *tree,
-                     const uint32_t *uses, const uint32_t *nodes, uint32_t *map)
-{
-    grow_uses(stacks);
-    for (uint32_t r = 0; r < tree->n_stacks; r++) {
-        map[r] = FG_MAP_NONE;
-        if (uses[r] == 0)
-            continue;
-        map[r] = tree->nodes[r] == 0 ? 0 : nodes[tree->nodes[r] - 1] + 1;
-        stacks->uses[map[r]] += uses[r];
-    }
-}
-
 static enum fg_code add_part(struct cmp_merge_stacks *stacks, const struct cmp_merge_part *part,
                              const uint32_t *uses, struct fg_arena *scratch, uint32_t *map,
                              struct fg_err *err)
@@ -144,9 +107,22 @@ static enum fg_code add_part(struct cmp_merge_stacks *stacks, const struct cmp_m
         return fg_fail(err, FG_E_LIMIT, "no room for %u nodes", tree.tree.n_nodes);
     for (uint32_t i = 0; i < tree.tree.n_nodes; i++)
         nodes[i] = NOT_NEEDED;
-    mark_nodes(&tree, uses, nodes);
+    /* Marks the nodes that stacks with a use need. */
+    for (uint32_t r = 0; r < tree.n_stacks; r++)
+        if (uses[r] > 0 && tree.nodes[r] > 0)
+            nodes[tree.nodes[r] - 1] = 0;
+    for (uint32_t i = tree.tree.n_nodes; i-- > 0;) /* parents come before their children */
+        if (nodes[i] != NOT_NEEDED && tree.tree.parents[i] != FG_TREE_ROOT)
+            nodes[tree.tree.parents[i]] = 0;
     add_nodes(&stacks->tree, &tree.tree, nodes);
-    add_uses(stacks, &tree, uses, nodes, map);
+    grow_uses(stacks);
+    for (uint32_t r = 0; r < tree.n_stacks; r++) {
+        map[r] = FG_MAP_NONE;
+        if (uses[r] == 0)
+            continue;
+        map[r] = tree.nodes[r] == 0 ? 0 : nodes[tree.nodes[r] - 1] + 1;
+        stacks->uses[map[r]] += uses[r];
+    }
     if (fg_tree_bytes(&stacks->tree) > stacks->max_bytes)
         return fg_fail(err, FG_E_LIMIT, "stacks of more than %zu bytes", stacks->max_bytes);
     return FG_OK;
@@ -158,6 +134,7 @@ enum fg_code cmp_merge_stacks_add(struct cmp_merge_stacks *stacks,
                                   struct fg_block_samples *samples, struct fg_arena *arena,
                                   struct fg_arena *scratch, uint32_t **ret_map, struct fg_err *err)
 {
+    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
     uint32_t *map = fg_arena_new(arena, uint32_t, (size_t)part->part->n_stacks + 1);
     uint32_t *uses;
 
@@ -167,8 +144,11 @@ enum fg_code cmp_merge_stacks_add(struct cmp_merge_stacks *stacks,
         (void)fg_fail(err, FG_E_LIMIT, "no room for %u stacks", part->part->n_stacks);
         return cmp_merge_part_wrap(part, err);
     }
-    if (count_uses(part, choice, samples, uses, err) != FG_OK ||
-        add_part(stacks, part, uses, scratch, map, err) != FG_OK)
+    for (uint32_t i = 0; i < pages->count; i++)
+        if (cmp_merge_chosen_any(choice, pages->pages[i].first, pages->pages[i].items) &&
+            count_page(part, choice, i, samples, uses, err) != FG_OK)
+            return cmp_merge_part_wrap(part, err);
+    if (add_part(stacks, part, uses, scratch, map, err) != FG_OK)
         return cmp_merge_part_wrap(part, err);
     *ret_map = map;
     return FG_OK;

@@ -64,17 +64,6 @@ static struct cmp_merge_bin *bin_of(struct surveying *surveying, int64_t time_ns
     return surveying->last;
 }
 
-static bool is_expired(const struct surveying *surveying, const struct cmp_merge_bin *bin)
-{
-    return bin->end_ns != INT64_MAX && bin->end_ns <= surveying->options->keep_from_ns;
-}
-
-static bool spills(const struct cmp_merge_bin *bin, int64_t time_ns, int64_t duration_ns)
-{
-    return bin->end_ns != INT64_MAX &&
-           fg_time_add(time_ns, FG_MIN(duration_ns, MERGE_SPILL_NS)) >= bin->end_ns;
-}
-
 /* Counts a profile for the day of its time, before anything can leave it out. */
 static enum fg_code count_used(struct surveying *surveying, const struct cmp_merge_rows *page,
                                uint32_t i, struct fg_err *err)
@@ -131,6 +120,7 @@ static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, st
         struct fg_deletion *deletion = cmp_merge_naming_find(&surveying->naming, surveying->part,
                                                              rows->series[i], rows->times_ns[i]);
         struct cmp_merge_bin *bin;
+        bool has_end;
 
         if (surveying->options->used && count_used(surveying, page, i, err) != FG_OK)
             return err->code;
@@ -144,12 +134,15 @@ static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, st
         bin = bin_of(surveying, rows->times_ns[i], err);
         if (bin == NULL)
             return err->code;
-        if (is_expired(surveying, bin)) {
+        has_end = bin->end_ns != INT64_MAX;
+        if (has_end && bin->end_ns <= surveying->options->keep_from_ns) {
             surveying->result.expired++;
             continue;
         }
         bin->profiles++;
-        bin->spilling += spills(bin, rows->times_ns[i], rows->durations_ns[i]);
+        bin->spilling +=
+            has_end && fg_time_add(rows->times_ns[i],
+                                   FG_MIN(rows->durations_ns[i], MERGE_SPILL_NS)) >= bin->end_ns;
         bin->t_min_ns = FG_MIN(bin->t_min_ns, rows->times_ns[i]);
         bin->shard_min = FG_MIN(bin->shard_min, rows->shards[i]);
         bin->shard_max = FG_MAX(bin->shard_max, rows->shards[i]);

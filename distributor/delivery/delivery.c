@@ -85,15 +85,6 @@ void dist_delivery_result(struct dist_delivery *delivery, struct dist_delivery_r
 
 /* ---- answers ---- */
 
-static void link_send(struct dist_delivery *delivery, struct replica_send *send)
-{
-    send->next = delivery->in_flight;
-    if (send->next != NULL)
-        send->next->previous = send;
-    delivery->in_flight = send;
-    delivery->refs++;
-}
-
 static void unlink_send(struct dist_delivery *delivery, struct replica_send *send)
 {
     if (send->previous == NULL)
@@ -254,7 +245,11 @@ static struct replica_send *send_create(struct dist_delivery *delivery, unsigned
     send->encoded = dist_encoded_batch_ref(encoded);
     send->number = delivery->core.replicas[replica].send;
     fg_assert(send->number > 0); /* the core has numbered it before: 0 is no send */
-    link_send(delivery, send);
+    send->next = delivery->in_flight;
+    if (send->next != NULL)
+        send->next->previous = send;
+    delivery->in_flight = send;
+    delivery->refs++; /* until on_sent() */
     return send;
 }
 

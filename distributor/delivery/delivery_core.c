@@ -1,7 +1,7 @@
 #include "distributor/delivery/delivery_core.h"
 
 /* Holds after each change. At most FG_RING_REPLICAS_MAX steps. */
-static void check(const struct dist_delivery_core *core)
+static void delivery_check(const struct dist_delivery_core *core)
 {
     fg_assert(core->quorum > 0 && core->quorum <= core->n_owners);
     fg_assert(core->n_replicas <= core->n_owners && core->n_owners <= FG_RING_REPLICAS_MAX);
@@ -49,7 +49,7 @@ bool dist_delivery_core_begin(struct dist_delivery_core *core,
      * failed. */
     if (owners->n_keys < owners->n_owners)
         core->unresponsive = owners->err;
-    check(core);
+    delivery_check(core);
     return restart;
 }
 
@@ -73,7 +73,7 @@ unsigned dist_delivery_core_send(struct dist_delivery_core *core,
             core->replicas[i].send = ++core->last_send;
             replicas[n++] = i;
         }
-    check(core);
+    delivery_check(core);
     return n;
 }
 
@@ -124,10 +124,10 @@ void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
         core->refused = answer->err;
         core->retry_after_s = answer->retry_after_s;
     }
-    check(core);
+    delivery_check(core);
 }
 
-static void count(const struct dist_delivery_core *core, unsigned tally[REPLICA_STATES])
+static void count_states(const struct dist_delivery_core *core, unsigned tally[REPLICA_STATES])
 {
     memset(tally, 0, REPLICA_STATES * sizeof *tally);
     for (unsigned i = 0; i < core->n_replicas; i++)
@@ -143,7 +143,7 @@ static bool decide(const struct dist_delivery_core *core, enum dist_delivery_sta
     unsigned tally[REPLICA_STATES], possible;
 
     fg_assert(core->quorum > 0);
-    count(core, tally);
+    count_states(core, tally);
     possible = tally[REPLICA_STORED];
     if (possible >= core->quorum) {
         *ret_state = DELIVERY_STORED;
@@ -214,7 +214,7 @@ void dist_delivery_core_result(const struct dist_delivery_core *core,
                       (unsigned long long)core->revision);
         break;
     case DELIVERY_UNRESPONSIVE:
-        count(core, tally);
+        count_states(core, tally);
         (void)fg_fail(&result.err, FG_E_UNAVAILABLE,
                       "%u of the %u ingesters that own this series must acknowledge, %u did: %s",
                       core->quorum, core->n_owners,

@@ -17,14 +17,6 @@ static void keep_defined(struct dist_encoded_batch *encoded, const struct fg_bat
     encoded->bytes += n * sizeof *encoded->defined;
 }
 
-static void keep_sizes(struct dist_encoded_batch *encoded, const struct fg_batch *batch)
-{
-    encoded->n_sizes = 2 * (size_t)batch->n_profiles;
-    encoded->sizes = fg_calloc(encoded->n_sizes, sizeof *encoded->sizes);
-    fg_batch_put_sizes(batch, encoded->sizes);
-    encoded->bytes += encoded->n_sizes * sizeof *encoded->sizes;
-}
-
 static char *put_text(char *out, struct fg_slice text)
 {
     memcpy(out, text.ptr, text.len);
@@ -52,7 +44,10 @@ struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
         memcpy(rest + bytes.len, via.ptr, via.len);
     encoded->via = fg_bytes(rest + bytes.len, via.len);
     keep_defined(encoded, batch, define);
-    keep_sizes(encoded, batch);
+    encoded->n_sizes = 2 * (size_t)batch->n_profiles;
+    encoded->sizes = fg_calloc(encoded->n_sizes, sizeof *encoded->sizes);
+    fg_batch_put_sizes(batch, encoded->sizes);
+    encoded->bytes += encoded->n_sizes * sizeof *encoded->sizes;
     return encoded;
 }
 

@@ -12,7 +12,7 @@ struct dist_flush_timer {
     _Atomic bool armed;      /* set under the lock; read without it to save the lock */
 };
 
-static void run(void *arg)
+static void flush_until_stopped(void *arg)
 {
     struct dist_flush_timer *timer = arg;
 
@@ -63,7 +63,8 @@ struct dist_flush_timer *dist_flush_timer_create(int64_t every_ns, bool (*flush)
     timer->flush = flush;
     timer->arg = arg;
     fg_thread_init(&timer->thread);
-    fg_assert(fg_thread_start(&timer->thread, "flush-timer", run, timer, &err) == FG_OK);
+    fg_assert(fg_thread_start(&timer->thread, "flush-timer", flush_until_stopped, timer, &err) ==
+              FG_OK);
     return timer;
 }
 

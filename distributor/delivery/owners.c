@@ -84,20 +84,16 @@ void dist_owner_set_done(struct dist_owner_set *set)
 
 /* ---- members (locked) ---- */
 
-static bool is_member(const struct dist_owner *owner, const struct fg_ring_member *member)
-{
-    /* All three: an address may be another process's by now, and a store that has moved has another
-     * address. Sends to the wrong one would be refused at best. */
-    return fg_id_eq(owner->store, member->store) && fg_slice_is(member->name, owner->name) &&
-           fg_slice_is(member->address, owner->address);
-}
-
-static struct dist_owner *find(const struct dist_owners *owners,
-                               const struct fg_ring_member *member)
+static struct dist_owner *find_owner(const struct dist_owners *owners,
+                                     const struct fg_ring_member *member)
 {
     struct dist_owner *owner = owners->list;
 
-    while (owner != NULL && !is_member(owner, member))
+    /* All three: an address may be another process's by now, and a store that has moved has another
+     * address. Sends to the wrong one would be refused at best. */
+    while (owner != NULL &&
+           (!fg_id_eq(owner->store, member->store) || !fg_slice_is(member->name, owner->name) ||
+            !fg_slice_is(member->address, owner->address)))
         owner = owner->next;
     return owner;
 }
@@ -132,12 +128,12 @@ static void drop_gone(struct dist_owners *owners)
 
 /* Switches to the ring of the view, whose reference it takes over. Owners that both rings have keep
  * their queues and peers. */
-static void go_by(struct dist_owners *owners, struct fg_ring_view *view)
+static void follow_ring(struct dist_owners *owners, struct fg_ring_view *view)
 {
     free(owners->of_member);
     owners->of_member = fg_calloc(FG_MAX(view->ring.n_members, 1), sizeof(struct dist_owner *));
     for (uint32_t i = 0; i < view->ring.n_members; i++)
-        owners->of_member[i] = find(owners, &view->ring.members[i]);
+        owners->of_member[i] = find_owner(owners, &view->ring.members[i]);
     fg_ring_view_unref(owners->view);
     owners->view = view;
     /* Only now: is_there() goes by the members of the new ring. */
@@ -174,35 +170,13 @@ static enum fg_code make_member(struct dist_owners *owners, const struct fg_ring
     return FG_OK;
 }
 
-/* Warns about an address that does not match our settings. Each push would find it again. */
-static void complain(struct dist_owners *owners, const struct fg_err *err)
-{
-    int64_t now_ns = fg_mono_ns(owners->config.clock);
-
-    if (now_ns < owners->quiet_until_mono_ns)
-        return;
-    owners->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
-    fg_log_warn("ingester cannot be called (logged at most every 10 s)", fg_ls("err", err->msg));
-}
-
-static void add_member(struct dist_owners *owners, const struct fg_ring_member *member,
-                       struct dist_owner_set *set)
-{
-    struct dist_owner **place = &owners->of_member[member - owners->view->ring.members];
-
-    if (*place == NULL && make_member(owners, member, place, &set->err) != FG_OK) {
-        complain(owners, &set->err);
-        return;
-    }
-    set->with_peer[set->n_with_peer++] = dist_owner_ref(*place);
-}
-
 /* ---- all of them ---- */
 
 static enum fg_code by_ring(struct dist_owners *owners, uint16_t shard, struct dist_owner_set *set,
                             struct fg_err *err)
 {
     const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
+    int64_t now_ns;
 
     set->revision = fg_ring_newest(&owners->view->ring);
     set->quorum = fg_ring_view_writes(owners->view);
@@ -212,8 +186,21 @@ static enum fg_code by_ring(struct dist_owners *owners, uint16_t shard, struct d
     if (set->n_owners < set->quorum)
         return fg_fail(err, FG_E_UNAVAILABLE, "a profile needs %u ingesters, but the ring has %u",
                        set->quorum, set->n_owners);
-    for (unsigned i = 0; i < set->n_owners; i++)
-        add_member(owners, members[i], set);
+    for (unsigned i = 0; i < set->n_owners; i++) {
+        struct dist_owner **place = &owners->of_member[members[i] - owners->view->ring.members];
+
+        if (*place != NULL || make_member(owners, members[i], place, &set->err) == FG_OK) {
+            set->with_peer[set->n_with_peer++] = dist_owner_ref(*place);
+            continue;
+        }
+        /* Its address does not match our settings. Each push would find it again. */
+        now_ns = fg_mono_ns(owners->config.clock);
+        if (now_ns < owners->quiet_until_mono_ns)
+            continue;
+        owners->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
+        fg_log_warn("ingester cannot be called (logged at most every 10 s)",
+                    fg_ls("err", set->err.msg));
+    }
     return FG_OK;
 }
 
@@ -244,7 +231,7 @@ enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
     /* Two workers may come with different rings, and the one with the newer ring may be first:
      * never go back to an older ring, whose revision the ingesters have left. */
     if (owners->view == NULL || view->ring.swaps > owners->view->ring.swaps)
-        go_by(owners, fg_take(view));
+        follow_ring(owners, fg_take(view));
     code = by_ring(owners, shard, &set, err);
     (void)pthread_mutex_unlock(&owners->lock);
     fg_ring_view_unref(view);

@@ -74,7 +74,7 @@ void dist_peer_queue_destroy(struct dist_peer_queue *queue)
 /* ---- the queue (locked) ---- */
 
 /* Holds after each change of the queue or of the calls. */
-static void check(const struct dist_peer_queue *queue)
+static void queue_check(const struct dist_peer_queue *queue)
 {
     fg_assert((queue->queued_items == 0) == (queue->first == NULL));
     fg_assert((queue->first == NULL) == (queue->last == NULL));
@@ -88,7 +88,7 @@ static uint64_t item_bytes(const struct dist_peer_queue_item *item)
     return PEER_QUEUE_ITEM_BYTES + item->batch.len + item->n_sizes * sizeof *item->sizes;
 }
 
-static void add(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
+static void add_item(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
 {
     item->next = NULL;
     item->previous = queue->last;
@@ -100,7 +100,7 @@ static void add(struct dist_peer_queue *queue, struct dist_peer_queue_item *item
     queue->queued_bytes += item_bytes(item);
     queue->queued_items++;
     item->waits = true;
-    check(queue);
+    queue_check(queue);
 }
 
 static void take_out(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
@@ -117,7 +117,7 @@ static void take_out(struct dist_peer_queue *queue, struct dist_peer_queue_item 
     queue->queued_items--;
     item->waits = false;
     item->next = NULL;
-    check(queue);
+    queue_check(queue);
 }
 
 /* Takes all waiting items, as a list by next. */
@@ -130,7 +130,7 @@ static struct dist_peer_queue_item *take_all(struct dist_peer_queue *queue)
     queue->first = queue->last = NULL;
     queue->queued_bytes = 0;
     queue->queued_items = 0;
-    check(queue);
+    queue_check(queue);
     return items;
 }
 
@@ -194,29 +194,26 @@ static void finish_all(struct peer_message *message)
 
 static void send_next(struct dist_peer_queue *queue);
 
-/* Fails the batches that wait, too, if the ingester does not respond: each of them would wait for a
- * timeout of its own, while its other owners may long be a quorum. */
-static void give_up_waiting(struct dist_peer_queue *queue, const struct fg_call *call)
-{
-    struct dist_peer_queue_item *items = NULL;
-
-    (void)pthread_mutex_lock(&queue->lock);
-    if (dist_peer_queue_is_unresponsive(queue))
-        items = take_all(queue);
-    (void)pthread_mutex_unlock(&queue->lock);
-    fail_all(items, call->code, call->err.msg);
-}
-
 static void on_reply(struct fg_call *call)
 {
     struct peer_message *message = fg_container(call, struct peer_message, call);
     struct dist_peer_queue *queue = message->queue;
 
-    /* Before under_way is counted down: while it is not 0, dist_peer_queue_send() refuses batches
-     * for an ingester that does not respond. In the other order a batch could come in between and
-     * be failed here, though it should have been the next probe. */
-    if (call->code != FG_OK)
-        give_up_waiting(queue, call);
+    /* Fails the batches that wait, too, if the ingester does not respond: each of them would wait
+     * for a timeout of its own, while its other owners may long be a quorum. Before under_way is
+     * counted down: while it is not 0, dist_peer_queue_send() refuses batches for an ingester that
+     * does not respond. In the other order a batch could come in between and be failed here, though
+     * it should have been the next probe. */
+    if (call->code != FG_OK) {
+        struct dist_peer_queue_item *waiting = NULL;
+
+        (void)pthread_mutex_lock(&queue->lock);
+        if (dist_peer_queue_is_unresponsive(queue))
+            waiting = take_all(queue);
+        (void)pthread_mutex_unlock(&queue->lock);
+        /* Without the lock: done() may send another item to this queue. */
+        fail_all(waiting, call->code, call->err.msg);
+    }
     (void)pthread_mutex_lock(&queue->lock);
     fg_assert(queue->under_way > 0 && queue->calls >= queue->under_way);
     queue->under_way--;
@@ -231,7 +228,7 @@ static void on_reply(struct fg_call *call)
     (void)pthread_mutex_lock(&queue->lock);
     /* Last: from here on the queue may be idle, and its owner may free it and the peer. */
     queue->calls--;
-    check(queue);
+    queue_check(queue);
     (void)pthread_mutex_unlock(&queue->lock);
 }
 
@@ -285,7 +282,7 @@ static struct peer_message *take_front(struct dist_peer_queue *queue, int64_t no
     queue->under_way++;
     queue->calls++;
     fg_assert(message->n_items > 0);
-    check(queue);
+    queue_check(queue);
     return message;
 }
 
@@ -303,7 +300,7 @@ static bool is_time(const struct dist_peer_queue *queue, int64_t now_ns)
 }
 
 /* Takes the items that leave now, as a message; NULL: none. */
-static struct peer_message *take(struct dist_peer_queue *queue)
+static struct peer_message *take_message(struct dist_peer_queue *queue)
 {
     int64_t now_ns = fg_mono_ns(queue->config.clock);
     struct peer_message *message = NULL;
@@ -377,7 +374,7 @@ static void send_next(struct dist_peer_queue *queue)
 {
     struct peer_message *message;
 
-    while ((message = take(queue)) != NULL)
+    while ((message = take_message(queue)) != NULL)
         send_message(message);
 }
 
@@ -389,14 +386,6 @@ static bool collects(struct dist_peer_queue *queue)
     collects = queue->first != NULL;
     (void)pthread_mutex_unlock(&queue->lock);
     return collects;
-}
-
-/* Sends what leaves now. If batches collect, the owner flushes them later. */
-static void send_or_collect(struct dist_peer_queue *queue)
-{
-    send_next(queue);
-    if (queue->config.on_collect != NULL && collects(queue))
-        queue->config.on_collect(queue->config.on_collect_arg);
 }
 
 bool dist_peer_queue_flush(struct dist_peer_queue *queue)
@@ -418,7 +407,7 @@ void dist_peer_queue_send(struct dist_peer_queue *queue, struct dist_peer_queue_
     full = queue->queued_bytes > 0 &&
            queue->queued_bytes + item_bytes(item) > queue->config.queue_max_bytes;
     if (!stopped && !unresponsive && !full)
-        add(queue, item);
+        add_item(queue, item);
     (void)pthread_mutex_unlock(&queue->lock);
     if (stopped)
         fail(item, FG_E_UNAVAILABLE, "server is stopping");
@@ -426,8 +415,12 @@ void dist_peer_queue_send(struct dist_peer_queue *queue, struct dist_peer_queue_
         fail(item, FG_E_UNAVAILABLE, "ingester does not respond");
     else if (full)
         fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
-    else
-        send_or_collect(queue);
+    if (stopped || unresponsive || full)
+        return;
+    send_next(queue);
+    /* If batches collect, the owner flushes them later. */
+    if (queue->config.on_collect != NULL && collects(queue))
+        queue->config.on_collect(queue->config.on_collect_arg);
 }
 
 bool dist_peer_queue_cancel(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)

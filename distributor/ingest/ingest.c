@@ -29,17 +29,6 @@ static void read_parameters(struct dist_ingest *ingest)
         ingest->sample_rate = (uint32_t)rate;
 }
 
-static enum fg_code undo_content_coding(struct dist_ingest *ingest, struct fg_err *err)
-{
-    uint64_t max = ingest->upload.distributor->settings->body_max_bytes;
-    enum fg_coding coding;
-
-    ingest->body = ingest->upload.body;
-    if (fg_coding_parse(ingest->content_encoding, &coding, err) != FG_OK)
-        return err->code;
-    return dist_workspace_inflate(ingest->space, coding, max, &ingest->body, err);
-}
-
 /* ---- the choice ---- */
 
 static bool is_form(const struct dist_ingest *ingest)
@@ -78,12 +67,16 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
                            struct fg_err *err)
 {
     struct dist_ingest *ingest = fg_container(upload, struct dist_ingest, upload);
+    enum fg_coding coding;
 
     ingest->space = space;
     ingest->arena = space->arena;
     read_parameters(ingest);
+    ingest->body = upload->body;
     if (dist_app_name_parse(ingest->name_text, ingest->arena, &ingest->name, err) != FG_OK ||
-        undo_content_coding(ingest, err) != FG_OK)
+        fg_coding_parse(ingest->content_encoding, &coding, err) != FG_OK ||
+        dist_workspace_inflate(space, coding, upload->distributor->settings->body_max_bytes,
+                               &ingest->body, err) != FG_OK)
         return err->code;
     return decode_body(ingest, err);
 }

@@ -38,8 +38,8 @@ static struct fg_slice character(struct fg_slice text, size_t at)
     return fg_slice_sub(text, at, len);
 }
 
-static enum fg_code check(struct fg_slice text, bool (*allowed)(uint8_t c), const char *what,
-                          struct fg_err *err)
+static enum fg_code check_characters(struct fg_slice text, bool (*allowed)(uint8_t c),
+                                     const char *what, struct fg_err *err)
 {
     if (text.len == 0)
         return fg_fail(err, FG_E_INVALID, "name: %s name is required", what);
@@ -58,7 +58,7 @@ static enum fg_code add_label(struct name_parser *parser, struct fg_slice key,
 
     key = fg_trim(key);
     value = fg_trim(value);
-    if (check(key, key_char, "label", err) != FG_OK)
+    if (check_characters(key, key_char, "label", err) != FG_OK)
         return err->code;
     /* __name__ among the labels replaces the name before the brace. */
     if (fg_slice_is(key, FG_LABEL_NAME)) {
@@ -124,7 +124,7 @@ enum fg_code dist_app_name_parse(struct fg_slice text, struct fg_arena *arena,
     if (text.len > NAME_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "name: longer than %d bytes", NAME_MAX_BYTES);
     name.app = fg_trim(fg_slice_sub(text, 0, brace));
-    if (check(name.app, app_char, "service", err) != FG_OK)
+    if (check_characters(name.app, app_char, "service", err) != FG_OK)
         return err->code;
     if (brace != SIZE_MAX &&
         parse_labels(&parser, fg_slice_sub(text, brace + 1, text.len), err) != FG_OK)

@@ -37,15 +37,6 @@ static bool is_cumulative(const struct dist_profile_kind *kind, struct fg_slice 
     return false;
 }
 
-static void find_columns(struct delta_work *work, const struct dist_profile_kind *kind)
-{
-    const struct fg_batch *batch = work->batch;
-
-    for (uint32_t t = 0; t < batch->n_types && work->n_columns < KIND_TYPES_MAX; t++)
-        if (is_cumulative(kind, batch->types[t].type))
-            work->columns[work->n_columns++] = t;
-}
-
 static struct fg_id schema_of(const struct delta_work *work, uint64_t rules)
 {
     struct fg_buf names;
@@ -239,23 +230,6 @@ static bool is_zero(const struct fg_batch *batch, const struct fg_profile *profi
     return true;
 }
 
-static void move_links(struct fg_profile *profile, uint32_t *link, uint32_t from, uint32_t to,
-                       bool keep)
-{
-    for (; *link < profile->n_links && profile->links[*link].sample == from; (*link)++)
-        profile->links[*link].sample = keep ? to : UINT32_MAX;
-}
-
-static void drop_links(struct fg_profile *profile)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < profile->n_links; i++)
-        if (profile->links[i].sample != UINT32_MAX)
-            profile->links[kept++] = profile->links[i];
-    profile->n_links = kept;
-}
-
 /* Removes samples whose values are all zero. Values are stored by column, so all columns move. */
 static void drop_zeros(const struct fg_batch *batch, struct fg_profile *profile)
 {
@@ -264,7 +238,8 @@ static void drop_zeros(const struct fg_batch *batch, struct fg_profile *profile)
     for (uint32_t i = 0; i < n; i++) {
         bool keep = !is_zero(batch, profile, i);
 
-        move_links(profile, &link, i, kept, keep);
+        for (; link < profile->n_links && profile->links[link].sample == i; link++)
+            profile->links[link].sample = keep ? kept : UINT32_MAX;
         if (!keep)
             continue;
         profile->stacks[kept] = profile->stacks[i];
@@ -277,7 +252,11 @@ static void drop_zeros(const struct fg_batch *batch, struct fg_profile *profile)
         memmove(profile->values + (size_t)t * kept, profile->values + (size_t)t * n,
                 kept * sizeof *profile->values);
     profile->n_samples = kept;
-    drop_links(profile);
+    kept = 0;
+    for (uint32_t i = 0; i < profile->n_links; i++)
+        if (profile->links[i].sample != UINT32_MAX)
+            profile->links[kept++] = profile->links[i];
+    profile->n_links = kept;
 }
 
 static void finish_batch(struct fg_batch *batch, int64_t duration_ns)
@@ -320,7 +299,9 @@ enum fg_code dist_delta_apply(const struct dist_delta *before,
     struct delta_work work = {.batch = batch};
     struct dist_delta_result result = {0};
 
-    find_columns(&work, scrape->kind);
+    for (uint32_t t = 0; t < batch->n_types && work.n_columns < KIND_TYPES_MAX; t++)
+        if (is_cumulative(scrape->kind, batch->types[t].type))
+            work.columns[work.n_columns++] = t;
     if (work.n_columns > 0) {
         if (make_rows(&work, arena, err) != FG_OK)
             return err->code;

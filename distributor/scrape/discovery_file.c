@@ -118,25 +118,21 @@ static void add_file(struct dist_file_discovery *files, const char *path)
         (struct file){.path = fg_strdup(path), .version = {.size = -1}};
 }
 
-static void find_files(struct dist_file_discovery *files, const char *pattern)
-{
-    glob_t paths;
-
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): that is tildes, which are not asked for */
-    if (glob(pattern, 0, NULL, &paths) == 0)
-        for (size_t i = 0; i < paths.gl_pathc; i++)
-            add_file(files, paths.gl_pathv[i]);
-    globfree(&paths);
-}
-
-static enum fg_code run(struct fg_job *job, struct fg_err *err)
+static enum fg_code read_files(struct fg_job *job, struct fg_err *err)
 {
     struct dist_file_discovery *files = fg_container(job, struct dist_file_discovery, job);
 
     (void)err;
     files->too_many = false;
-    for (size_t i = 0; i < files->config.n_patterns; i++)
-        find_files(files, files->config.patterns[i]);
+    for (size_t i = 0; i < files->config.n_patterns; i++) {
+        glob_t paths;
+
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): that is tildes, which are not asked for */
+        if (glob(files->config.patterns[i], 0, NULL, &paths) == 0)
+            for (size_t p = 0; p < paths.gl_pathc; p++)
+                add_file(files, paths.gl_pathv[p]);
+        globfree(&paths);
+    }
     for (size_t i = 0; i < files->n_files; i++)
         look_at(&files->files[i]);
     return FG_OK;
@@ -225,7 +221,7 @@ dist_file_discovery_start(const struct dist_file_discovery_config *config)
     struct dist_file_discovery *files = fg_new(struct dist_file_discovery);
 
     files->config = *config;
-    files->job = (struct fg_job){.home = config->loop, .run = run, .done = done};
+    files->job = (struct fg_job){.home = config->loop, .run = read_files, .done = done};
     fg_assert(uv_timer_init(fg_loop_uv(config->loop), &files->timer) == 0);
     files->timer.data = files;
     fg_assert(uv_timer_start(&files->timer, on_timer, 0, (uint64_t)(config->look_ns / FG_MS_NS)) ==

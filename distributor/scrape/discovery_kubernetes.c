@@ -180,9 +180,9 @@ static void put_number(struct fg_buf *url, const char *name, uint64_t number)
     put_parameter(url, name, fg_cstr(text));
 }
 
-static void ask(struct dist_kubernetes_discovery *kubernetes, int64_t timeout_ns,
-                bool (*on_chunk)(struct fg_client_request *request, struct fg_slice chunk),
-                void (*done)(struct fg_client_request *request))
+static void send_request(struct dist_kubernetes_discovery *kubernetes, int64_t timeout_ns,
+                         bool (*on_chunk)(struct fg_client_request *request, struct fg_slice chunk),
+                         void (*done)(struct fg_client_request *request))
 {
     static const char *const headers[] = {"Accept: application/json", NULL};
     struct fg_client_request *request = &kubernetes->request;
@@ -229,13 +229,13 @@ static void fail_status(struct dist_kubernetes_discovery *kubernetes)
 
 static void on_listed(struct fg_client_request *request);
 
-static void list(struct dist_kubernetes_discovery *kubernetes)
+static void list_pods(struct dist_kubernetes_discovery *kubernetes)
 {
     kubernetes->state = LIST;
     begin_url(kubernetes);
     put_number(&kubernetes->url, "limit", kubernetes->page_pods);
     put_parameter(&kubernetes->url, "continue", fg_buf_slice(&kubernetes->next));
-    ask(kubernetes, LIST_TIMEOUT_NS, NULL, on_listed);
+    send_request(kubernetes, LIST_TIMEOUT_NS, NULL, on_listed);
 }
 
 static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes)
@@ -244,7 +244,7 @@ static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes)
     fg_buf_clear(&kubernetes->version);
     /* Pods that the whole list does not name any more are removed by finish_list(). */
     dist_scrape_pool_mark(kubernetes->config.targets, GROUP_PREFIX);
-    list(kubernetes);
+    list_pods(kubernetes);
 }
 
 static void on_listed(struct fg_client_request *request)
@@ -255,7 +255,7 @@ static void on_listed(struct fg_client_request *request)
     if (request->code == FG_E_TOO_LARGE && kubernetes->page_pods > 1) {
         /* Pods may have annotations of 256 KiB each. */
         kubernetes->page_pods /= 2;
-        list(kubernetes);
+        list_pods(kubernetes);
     } else if (request->code != FG_OK) {
         fail(kubernetes, request->err.msg);
     } else if (request->status != STATUS_OK) {
@@ -316,7 +316,7 @@ static void take_page(struct dist_kubernetes_discovery *kubernetes)
     if (kubernetes->next.full || kubernetes->version.full)
         fail(kubernetes, "list of pods: a version or token of more than 4 KiB");
     else if (kubernetes->next.len > 0)
-        list(kubernetes);
+        list_pods(kubernetes);
     else
         finish_list(kubernetes);
 }
@@ -450,7 +450,8 @@ static void watch(struct dist_kubernetes_discovery *kubernetes)
     put_parameter(&kubernetes->url, "allowWatchBookmarks", FG_LIT("true"));
     put_parameter(&kubernetes->url, "resourceVersion", fg_buf_slice(&kubernetes->version));
     put_number(&kubernetes->url, "timeoutSeconds", watch_s);
-    ask(kubernetes, (int64_t)(watch_s + WATCH_GRACE_S) * FG_SECOND_NS, on_chunk, on_watched);
+    send_request(kubernetes, (int64_t)(watch_s + WATCH_GRACE_S) * FG_SECOND_NS, on_chunk,
+                 on_watched);
 }
 
 /* ---- life ---- */

@@ -37,7 +37,7 @@ struct pod_reading {
 
 /* ---- labels ---- */
 
-static void put(struct pod_reading *reading, struct fg_slice name, struct fg_slice value)
+static void put_label(struct pod_reading *reading, struct fg_slice name, struct fg_slice value)
 {
     fg_assert(reading->n < reading->cap);
     if (value.len > 0)
@@ -46,7 +46,7 @@ static void put(struct pod_reading *reading, struct fg_slice name, struct fg_sli
 
 static void put_text(struct pod_reading *reading, const char *name, struct fg_slice value)
 {
-    put(reading, fg_cstr(name), value);
+    put_label(reading, fg_cstr(name), value);
 }
 
 static bool is_name_char(uint8_t c)
@@ -86,10 +86,10 @@ static enum fg_code put_map(struct pod_reading *reading, json_t *map, const char
             return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
         if (text.len > ANNOTATION_MAX_BYTES)
             continue;
-        put(reading, name, text);
-        put(reading, present, FG_LIT("true"));
+        put_label(reading, name, text);
+        put_label(reading, present, FG_LIT("true"));
         if (plain && !fg_slice_starts(own, "__"))
-            put(reading, own, text);
+            put_label(reading, own, text);
     }
     return FG_OK;
 }
@@ -193,23 +193,19 @@ static struct fg_slice wish(const struct pod_reading *reading, const struct dist
     return annotation(reading, name);
 }
 
-static bool is_port(const json_t *port, uint64_t number, struct fg_slice name)
-{
-    const json_t *given = json_object_get(port, "containerPort");
-
-    if (name.len > 0)
-        return fg_slice_eq(fg_document_get(port, "name"), name);
-    return json_is_integer(given) && (uint64_t)json_integer_value(given) == number;
-}
-
 /* Returns the container's port of that name, or of that number if the name is empty. */
 static const json_t *find_port(const json_t *container, uint64_t number, struct fg_slice name)
 {
     const json_t *ports = json_object_get(container, "ports");
 
-    for (size_t i = 0; i < json_array_size(ports); i++)
-        if (is_port(json_array_get(ports, i), number, name))
-            return json_array_get(ports, i);
+    for (size_t i = 0; i < json_array_size(ports); i++) {
+        const json_t *port = json_array_get(ports, i);
+        const json_t *given = json_object_get(port, "containerPort");
+
+        if (name.len > 0 ? fg_slice_eq(fg_document_get(port, "name"), name)
+                         : json_is_integer(given) && (uint64_t)json_integer_value(given) == number)
+            return port;
+    }
     return NULL;
 }
 
@@ -510,26 +506,21 @@ void dist_pods_page_done(struct dist_pods_page *page)
 
 /* ---- watching ---- */
 
-static enum fg_code read_error(const json_t *status, struct dist_pods_event *event,
-                               struct fg_err *err)
-{
-    struct fg_slice message =
-        fg_slice_sub(fg_document_get(status, "message"), 0, MESSAGE_MAX_BYTES);
-
-    if (json_integer_value(json_object_get(status, "code")) != STATUS_GONE)
-        return fg_fail(err, FG_E_UNAVAILABLE, "watch of pods: %.*s", FG_S(message));
-    event->kind = PODS_EXPIRED;
-    return FG_OK;
-}
-
 static enum fg_code read_event(const json_t *object, const struct dist_profile_kinds *kinds,
                                struct dist_pods_event *event, struct fg_err *err)
 {
     const json_t *pod = json_object_get(object, "object");
     struct fg_slice type = fg_document_get(object, "type");
 
-    if (fg_slice_is(type, "ERROR"))
-        return read_error(pod, event, err);
+    if (fg_slice_is(type, "ERROR")) { /* of a Status, where the pod would be */
+        struct fg_slice message =
+            fg_slice_sub(fg_document_get(pod, "message"), 0, MESSAGE_MAX_BYTES);
+
+        if (json_integer_value(json_object_get(pod, "code")) != STATUS_GONE)
+            return fg_fail(err, FG_E_UNAVAILABLE, "watch of pods: %.*s", FG_S(message));
+        event->kind = PODS_EXPIRED;
+        return FG_OK;
+    }
     if (version_of(pod).len == 0)
         return fg_fail(err, FG_E_DECODE, "event of pods: no resourceVersion");
     if (dist_discovered_copy(event->discovered, version_of(pod), &event->version, err) != FG_OK)

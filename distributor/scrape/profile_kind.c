@@ -47,7 +47,7 @@ static enum fg_code refuse(const struct kind_parser *parser, const char *kind, c
     return fg_fail(parser->err, FG_E_INVALID, "%s: \"%.100s\": %s", parser->name, kind, what);
 }
 
-static const char *keep(struct dist_profile_kinds *kinds, struct fg_slice text)
+static const char *keep_text(struct dist_profile_kinds *kinds, struct fg_slice text)
 {
     char *copy = fg_arena_text(kinds->arena, text);
 
@@ -102,7 +102,7 @@ static enum fg_code read_path(const struct kind_parser *parser, json_t *object,
         return kind->path != NULL ? FG_OK : lacks_path(parser, kind->name);
     if (!is_path(text))
         return refuse(parser, kind->name, "\"path\" must be a path that begins with /");
-    kind->path = keep(parser->kinds, text);
+    kind->path = keep_text(parser->kinds, text);
     return FG_OK;
 }
 
@@ -121,7 +121,7 @@ static enum fg_code read_cumulative(const struct kind_parser *parser, json_t *ob
 
         if (type.len == 0)
             return refuse(parser, kind->name, "\"cumulative\" lists no sample type");
-        kind->cumulative[kind->n_cumulative++] = keep(parser->kinds, type);
+        kind->cumulative[kind->n_cumulative++] = keep_text(parser->kinds, type);
     }
     return FG_OK;
 }
@@ -156,7 +156,7 @@ static struct dist_profile_kind *find_or_add(const struct kind_parser *parser, c
         return NULL;
     }
     kind = &kinds->items[kinds->n++];
-    name = keep(kinds, fg_cstr(name));
+    name = keep_text(kinds, fg_cstr(name));
     *kind = (struct dist_profile_kind){
         .name = name, .annotation = name, .stored = name, .enabled = true};
     return kind;

@@ -124,13 +124,6 @@ static void on_timer_closed(uv_handle_t *handle)
         context->on_gone(context);
 }
 
-static void leave(struct dist_scrape_loop *scrape)
-{
-    scrape->state = GONE;
-    uv_close((uv_handle_t *)&scrape->tick, on_timer_closed);
-    uv_close((uv_handle_t *)&scrape->pause, on_timer_closed);
-}
-
 static void show_slots(const struct dist_scrape_context *context)
 {
     const struct dist_scrape_slots *slots = &context->slots;
@@ -153,8 +146,11 @@ static void rest(struct dist_scrape_loop *scrape)
     /* After the memory is given back: the slot goes to the next scrape at once. */
     dist_scrape_slots_release(&scrape->context->slots, &scrape->slot);
     show_slots(scrape->context);
-    if (scrape->ending)
-        leave(scrape);
+    if (scrape->ending) {
+        scrape->state = GONE;
+        uv_close((uv_handle_t *)&scrape->tick, on_timer_closed);
+        uv_close((uv_handle_t *)&scrape->pause, on_timer_closed);
+    }
 }
 
 static void finish(struct dist_scrape_loop *scrape, enum scrape_metric result, const char *error)
@@ -256,18 +252,6 @@ static void on_pause_over(uv_timer_t *timer)
     store(scrape->flight);
 }
 
-static void pause_and_retry(struct dist_scrape_loop *scrape)
-{
-    int64_t pause_ns;
-
-    fg_assert(scrape->flight->tries >= 1 && scrape->flight->tries < STORE_TRIES_MAX);
-    pause_ns = scrape->context->pause_ns << (scrape->flight->tries - 1);
-
-    scrape->state = PAUSE;
-    fg_assert(uv_timer_start(&scrape->pause, on_pause_over, (uint64_t)(pause_ns / FG_MS_NS), 0) ==
-              0);
-}
-
 /* Keeps the cumulative values of this scrape: the next one is compared with them. */
 static void advance(struct dist_scrape_loop *scrape)
 {
@@ -297,10 +281,16 @@ static void on_stored(struct dist_upload *upload)
     struct flight *flight = fg_container(upload, struct flight, upload);
     struct dist_scrape_loop *scrape = flight->scrape;
     enum fg_code code = upload->err.code;
+    int64_t pause_ns;
 
     if (code != FG_OK && fg_code_retry(code) && !scrape->ending &&
         flight->tries < STORE_TRIES_MAX) {
-        pause_and_retry(scrape);
+        fg_assert(flight->tries >= 1);
+        /* Twice as long each time. */
+        pause_ns = scrape->context->pause_ns << (flight->tries - 1);
+        scrape->state = PAUSE;
+        fg_assert(
+            uv_timer_start(&scrape->pause, on_pause_over, (uint64_t)(pause_ns / FG_MS_NS), 0) == 0);
         return;
     }
     /* Else the profile was refused: keep the values of the scrape before, so that the next scrape
@@ -449,24 +439,13 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- life ---- */
 
-static void start_ticks(struct dist_scrape_loop *scrape)
-{
-    int64_t interval_ns = scrape->target->interval_ns;
-    uint64_t hash =
-        scrape->target->hash ^ fg_mix64(fg_hash64(fg_cstr(scrape->endpoint->kind->name)));
-    int64_t first_ns =
-        dist_scrape_loop_first_ns(hash, interval_ns, fg_wall_ns(scrape->context->clock));
-
-    fg_assert(uv_timer_start(&scrape->tick, on_tick, (uint64_t)(first_ns / FG_MS_NS),
-                             (uint64_t)(interval_ns / FG_MS_NS)) == 0);
-}
-
 struct dist_scrape_loop *dist_scrape_loop_start(struct dist_scrape_context *context,
                                                 struct dist_target *target,
                                                 const struct dist_endpoint *endpoint, bool trusted)
 {
     struct dist_scrape_loop *scrape = fg_new(struct dist_scrape_loop);
     uv_loop_t *uv = fg_loop_uv(context->loop);
+    int64_t first_ns;
 
     scrape->context = context;
     scrape->target = dist_target_ref(target);
@@ -477,7 +456,12 @@ struct dist_scrape_loop *dist_scrape_loop_start(struct dist_scrape_context *cont
     scrape->tick.data = scrape->pause.data = scrape;
     scrape->open_timers = 2;
     context->n_scrapes++;
-    start_ticks(scrape);
+    /* At a time of its own within the interval, so that targets are not scraped all at once. */
+    first_ns =
+        dist_scrape_loop_first_ns(target->hash ^ fg_mix64(fg_hash64(fg_cstr(endpoint->kind->name))),
+                                  target->interval_ns, fg_wall_ns(context->clock));
+    fg_assert(uv_timer_start(&scrape->tick, on_tick, (uint64_t)(first_ns / FG_MS_NS),
+                             (uint64_t)(target->interval_ns / FG_MS_NS)) == 0);
     return scrape;
 }
 

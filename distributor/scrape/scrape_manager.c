@@ -171,41 +171,26 @@ static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg
     return FG_OK;
 }
 
-static enum fg_code find_api(struct dist_scrape_manager *manager, struct fg_err *err)
-{
-    const struct dist_scrape_kubernetes_settings *kubernetes = manager->config.kubernetes;
-
-    return kubernetes->pods
-               ? fg_kubernetes_url(kubernetes->api, "scrape.kubernetes.api", manager->api, err)
-               : FG_OK;
-}
-
-static enum fg_code check_share(const struct dist_scrape_settings *settings, struct fg_err *err)
-{
-    if (settings->share_index < settings->share_count)
-        return FG_OK;
-    return fg_fail(err, FG_E_INVALID, "scrape.share_index: %llu is not below scrape.share_count",
-                   (unsigned long long)settings->share_index);
-}
-
 static enum fg_code read_settings(struct dist_scrape_manager *manager, struct fg_err *err)
 {
     const struct dist_scrape_settings *settings = manager->config.settings;
+    const struct dist_scrape_kubernetes_settings *kubernetes = manager->config.kubernetes;
 
     if (dist_profile_kinds_init(&manager->kinds, fg_cstr(settings->profiles), "scrape.profiles",
                                 err) != FG_OK ||
         fg_relabel_parse(fg_cstr(settings->relabel), "scrape.relabel", FG_RELABEL_DEFAULTS_DISABLED,
                          &manager->rules, err) != FG_OK ||
         read_fixed(manager, err) != FG_OK || check_fixed(manager, err) != FG_OK ||
-        read_patterns(manager, err) != FG_OK || find_api(manager, err) != FG_OK)
+        read_patterns(manager, err) != FG_OK)
         return err->code;
-    return check_share(settings, err);
-}
-
-static bool has_sources(const struct dist_scrape_manager *manager)
-{
-    return manager->fixed->n_targets > 0 || manager->n_patterns > 0 ||
-           manager->config.kubernetes->pods;
+    if (kubernetes->pods &&
+        fg_kubernetes_url(kubernetes->api, "scrape.kubernetes.api", manager->api, err) != FG_OK)
+        return err->code;
+    if (settings->share_index >= settings->share_count)
+        return fg_fail(err, FG_E_INVALID,
+                       "scrape.share_index: %llu is not below scrape.share_count",
+                       (unsigned long long)settings->share_index);
+    return FG_OK;
 }
 
 /* ---- life ---- */
@@ -347,8 +332,9 @@ static void start_all(void *arg)
 
 enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    if (!has_sources(manager))
-        return FG_OK;
+    if (manager->fixed->n_targets == 0 && manager->n_patterns == 0 &&
+        !manager->config.kubernetes->pods)
+        return FG_OK; /* nothing to scrape */
     manager->loop = manager->context.loop = fg_loop_create("scrape");
     if (fg_loop_start(manager->loop, err) != FG_OK)
         return err->code;

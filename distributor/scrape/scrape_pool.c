@@ -112,8 +112,8 @@ static void active_end(struct dist_scrape_pool *targets, struct active *active)
 
 /* Returns the active target with this hash, and starts it if there is none. NULL: there are too
  * many. */
-static struct active *take(struct dist_scrape_pool *targets, struct dist_target *target,
-                           const char *group, bool trusted)
+static struct active *take_active(struct dist_scrape_pool *targets, struct dist_target *target,
+                                  const char *group, bool trusted)
 {
     size_t at = find_active(targets, target->hash);
     struct active *active;
@@ -131,13 +131,6 @@ static struct active *take(struct dist_scrape_pool *targets, struct dist_target 
     return active;
 }
 
-static void give(struct dist_scrape_pool *targets, struct active *active)
-{
-    fg_assert(active->refs > 0);
-    if (--active->refs == 0)
-        active_end(targets, active);
-}
-
 /* ---- groups ---- */
 
 static void show_counts(const struct dist_scrape_pool *targets)
@@ -152,19 +145,14 @@ static void show_counts(const struct dist_scrape_pool *targets)
 static const char too_many[] = "scrape.targets_max reached";
 static const char by_rules[] = "dropped by scrape.relabel";
 
-static struct targets_group *group_create(const char *name)
-{
-    struct targets_group *group = fg_new(struct targets_group);
-
-    group->name = fg_strdup(name);
-    return group;
-}
-
 /* Destroys a group and takes it out of the sums. Targets that other groups have, too, live on. */
 static void group_destroy(struct dist_scrape_pool *targets, struct targets_group *group)
 {
-    for (size_t i = 0; i < group->n_active; i++)
-        give(targets, group->active[i]);
+    for (size_t i = 0; i < group->n_active; i++) {
+        fg_assert(group->active[i]->refs > 0);
+        if (--group->active[i]->refs == 0)
+            active_end(targets, group->active[i]);
+    }
     fg_assert(targets->n_dropped >= group->n_dropped && targets->n_shown >= group->n_shown &&
               targets->n_elsewhere >= group->n_elsewhere);
     targets->n_dropped -= group->n_dropped;
@@ -203,8 +191,8 @@ static bool keep_dropped(struct targets_group *group, const struct fg_labels *di
     return true;
 }
 
-static void drop(struct dist_scrape_pool *targets, struct targets_group *group,
-                 const struct fg_labels *discovered, const char *why)
+static void drop_target(struct dist_scrape_pool *targets, struct targets_group *group,
+                        const struct fg_labels *discovered, const char *why)
 {
     group->n_dropped++;
     /* By address: by_rules is one object. */
@@ -222,15 +210,6 @@ static const char *first_wrong(const struct targets_group *group)
     return "see /targets";
 }
 
-/* Logs targets that cannot be scraped if there are more of them than before: the API reports the
- * same pod again with each change. */
-static void log_wrong(const struct targets_group *group, size_t before)
-{
-    if (group->n_wrong > before)
-        fg_log_warn("targets dropped", fg_ls("group", group->name),
-                    fg_lu("targets", group->n_wrong), fg_ls("why", first_wrong(group)));
-}
-
 static void add_target(struct dist_scrape_pool *targets, struct targets_group *group,
                        const struct fg_labels *discovered, bool trusted)
 {
@@ -240,21 +219,21 @@ static void add_target(struct dist_scrape_pool *targets, struct targets_group *g
     struct fg_err err;
 
     if (dist_target_create(discovered, &config->target, &target, &err) != FG_OK) {
-        drop(targets, group, discovered, err.msg);
+        drop_target(targets, group, discovered, err.msg);
         return;
     }
     if (target == NULL) {
-        drop(targets, group, discovered, by_rules);
+        drop_target(targets, group, discovered, by_rules);
         return;
     }
     /* After the target is made: its hash, which says whose it is, needs all of it. */
     if (!dist_target_is_ours(target->hash, config->share_index, config->share_count)) {
         group->n_elsewhere++;
         targets->n_elsewhere++;
-    } else if ((active = take(targets, target, group->name, trusted)) != NULL) {
+    } else if ((active = take_active(targets, target, group->name, trusted)) != NULL) {
         group->active[group->n_active++] = active;
     } else {
-        drop(targets, group, discovered, too_many);
+        drop_target(targets, group, discovered, too_many);
     }
     dist_target_unref(target);
 }
@@ -264,8 +243,10 @@ void dist_scrape_pool_update(struct dist_scrape_pool *targets, const char *name,
 {
     size_t at = find_group(targets, name);
     bool is_known = is_group_at(targets, at, name);
-    struct targets_group *group = group_create(name);
+    size_t n_wrong_before = is_known ? targets->groups[at]->n_wrong : 0;
+    struct targets_group *group = fg_new(struct targets_group);
 
+    group->name = fg_strdup(name);
     group->active = fg_calloc(discovered->n_targets, sizeof(struct active *));
     for (size_t i = 0; i < discovered->n_targets; i++) {
         /* Beyond the limit not even a target is made: a source with a million entries would hold up
@@ -273,9 +254,12 @@ void dist_scrape_pool_update(struct dist_scrape_pool *targets, const char *name,
         if (i < targets->config.targets_max)
             add_target(targets, group, &discovered->targets[i], trusted);
         else
-            drop(targets, group, &discovered->targets[i], too_many);
+            drop_target(targets, group, &discovered->targets[i], too_many);
     }
-    log_wrong(group, is_known ? targets->groups[at]->n_wrong : 0);
+    /* Only if there are more than before: the API reports the same pod again with each change. */
+    if (group->n_wrong > n_wrong_before)
+        fg_log_warn("targets dropped", fg_ls("group", group->name),
+                    fg_lu("targets", group->n_wrong), fg_ls("why", first_wrong(group)));
     /* The old group goes after the new one has come: targets of both keep a reference, so their
      * scrapes are not interrupted. */
     if (is_known)

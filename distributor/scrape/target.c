@@ -32,7 +32,7 @@ static enum fg_code too_large(struct target_making *making)
 
 /* ---- labels ---- */
 
-static struct fg_slice get(const struct target_making *making, const char *name)
+static struct fg_slice get_label(const struct target_making *making, const char *name)
 {
     const struct fg_labels labels = {making->items, making->n};
 
@@ -42,7 +42,7 @@ static struct fg_slice get(const struct target_making *making, const char *name)
 /* Room for the labels that are added below. */
 enum { LABELS_ADDED_MAX = 4 };
 
-static void add(struct target_making *making, const char *name, struct fg_slice value)
+static void add_label(struct target_making *making, const char *name, struct fg_slice value)
 {
     fg_assert(making->n < making->cap);
     making->items[making->n++] = (struct fg_label){fg_cstr(name), value};
@@ -88,11 +88,11 @@ static enum fg_code infer_service(struct target_making *making, struct fg_slice 
         "__meta_dockerswarm_container_label_service_name",
         "__meta_dockerswarm_service_name",
     };
-    struct fg_slice namespace = get(making, "__meta_kubernetes_namespace");
-    struct fg_slice container = get(making, "__meta_kubernetes_pod_container_name");
+    struct fg_slice namespace = get_label(making, "__meta_kubernetes_namespace");
+    struct fg_slice container = get_label(making, "__meta_kubernetes_pod_container_name");
     char *joined;
 
-    *ret_service = get(making, "__meta_kubernetes_pod_annotation_pyroscope_io_service_name");
+    *ret_service = get_label(making, "__meta_kubernetes_pod_annotation_pyroscope_io_service_name");
     if (ret_service->len > 0)
         return FG_OK;
     if (namespace.len > 0 && container.len > 0) {
@@ -104,21 +104,9 @@ static enum fg_code infer_service(struct target_making *making, struct fg_slice 
         return FG_OK;
     }
     for (size_t i = 0; i < FG_COUNT(others) && ret_service->len == 0; i++)
-        *ret_service = get(making, others[i]);
+        *ret_service = get_label(making, others[i]);
     if (ret_service->len == 0)
         *ret_service = FG_LIT("unspecified");
-    return FG_OK;
-}
-
-static enum fg_code complete_service(struct target_making *making)
-{
-    struct fg_slice service;
-
-    if (get(making, FG_LABEL_SERVICE).len > 0)
-        return FG_OK;
-    if (infer_service(making, &service) != FG_OK)
-        return making->err->code;
-    add(making, FG_LABEL_SERVICE, service);
     return FG_OK;
 }
 
@@ -128,6 +116,7 @@ static enum fg_code make_labels(struct target_making *making)
 {
     uint64_t work = FG_RELABEL_WORK_MAX;
     struct fg_labels labels;
+    struct fg_slice service;
 
     making->kept = true;
     if (start_labels(making, &making->target->discovered) != FG_OK)
@@ -139,24 +128,12 @@ static enum fg_code make_labels(struct target_making *making)
             start_labels(making, &labels) != FG_OK)
             return making->err->code;
     }
-    return complete_service(making);
-}
-
-static bool is_private(struct fg_slice name)
-{
-    return fg_slice_starts(name, "__") && !fg_slice_is(name, FG_LABEL_NAME);
-}
-
-/* Keeps the labels that are stored with every profile. */
-static void keep_public(struct target_making *making)
-{
-    struct fg_labels *labels = &making->target->labels;
-
-    *labels = (struct fg_labels){making->items, 0};
-    for (size_t i = 0; i < making->n; i++)
-        if (!is_private(making->items[i].name))
-            labels->items[labels->count++] = making->items[i];
-    fg_labels_sort(labels);
+    if (get_label(making, FG_LABEL_SERVICE).len > 0)
+        return FG_OK;
+    if (infer_service(making, &service) != FG_OK)
+        return making->err->code;
+    add_label(making, FG_LABEL_SERVICE, service);
+    return FG_OK;
 }
 
 /* ---- address ---- */
@@ -203,7 +180,7 @@ static size_t find_port(struct fg_slice address)
 static enum fg_code make_address(struct target_making *making)
 {
     struct dist_target *target = making->target;
-    struct fg_slice given = get(making, "__address__");
+    struct fg_slice given = get_label(making, "__address__");
     size_t colon = find_port(given);
     struct fg_slice host = fg_slice_sub(given, 0, colon);
     uint64_t port = fg_slice_is(fg_cstr(target->scheme), "https") ? 443 : 80;
@@ -222,19 +199,8 @@ static enum fg_code make_address(struct target_making *making)
     target->address = fg_arena_printf(target->arena, "%.*s:%u", FG_S(host), (unsigned)port);
     if (target->address == NULL)
         return too_large(making);
-    if (get(making, "instance").len == 0)
-        add(making, "instance", fg_cstr(target->address));
-    return FG_OK;
-}
-
-static enum fg_code make_scheme(struct target_making *making)
-{
-    struct fg_slice scheme = get(making, "__scheme__");
-
-    if (scheme.len > 0 && !fg_slice_is(scheme, "http") && !fg_slice_is(scheme, "https"))
-        return fg_fail(making->err, FG_E_INVALID, "scheme \"%.*s\" is neither http nor https",
-                       FG_S(fg_slice_sub(scheme, 0, 100)));
-    making->target->scheme = fg_slice_is(scheme, "https") ? "https" : "http";
+    if (get_label(making, "instance").len == 0)
+        add_label(making, "instance", fg_cstr(target->address));
     return FG_OK;
 }
 
@@ -243,7 +209,7 @@ static enum fg_code make_scheme(struct target_making *making)
 static enum fg_code read_time(struct target_making *making, const char *label, int64_t least_ns,
                               int64_t *time_ns)
 {
-    struct fg_slice text = get(making, label);
+    struct fg_slice text = get_label(making, label);
     const char *wrong;
 
     if (text.len == 0)
@@ -257,21 +223,11 @@ static enum fg_code read_time(struct target_making *making, const char *label, i
     return FG_OK;
 }
 
-static enum fg_code make_times(struct target_making *making)
-{
-    making->target->interval_ns = making->config->interval_ns;
-    making->timeout_ns = making->config->timeout_ns;
-    if (read_time(making, "__scrape_interval__", INTERVAL_MIN_NS, &making->target->interval_ns) !=
-        FG_OK)
-        return making->err->code;
-    return read_time(making, "__scrape_timeout__", FG_MS_NS, &making->timeout_ns);
-}
-
 /* Returns how long a target records: the interval without one second, which the request and its
  * answer take. */
 static enum fg_code seconds_of(struct target_making *making, uint64_t *ret_seconds)
 {
-    struct fg_slice given = get(making, "__param_seconds");
+    struct fg_slice given = get_label(making, "__param_seconds");
     int64_t interval_s = making->target->interval_ns / FG_SECOND_NS;
 
     *ret_seconds = (uint64_t)FG_MAX(interval_s - 1, 1);
@@ -316,7 +272,7 @@ static enum fg_code choose(struct target_making *making, const struct dist_profi
                            uint32_t *n)
 {
     const struct dist_profile_kinds *kinds = making->config->kinds;
-    struct fg_slice list = get(making, "__profiles__");
+    struct fg_slice list = get_label(making, "__profiles__");
 
     *n = 0;
     if (list.len > 0)
@@ -386,9 +342,9 @@ static struct fg_slice path_of(const struct target_making *making,
     struct fg_slice path;
 
     (void)snprintf(label, sizeof label, "__profile_path_%s__", kind->name);
-    path = get(making, label);
+    path = get_label(making, label);
     if (path.len == 0 && only)
-        path = get(making, "__profile_path__");
+        path = get_label(making, "__profile_path__");
     return path.len > 0 ? path : fg_cstr(kind->path);
 }
 
@@ -431,16 +387,6 @@ static enum fg_code make_url(struct target_making *making, struct dist_endpoint 
 
 /* ---- endpoints ---- */
 
-static enum fg_code make_prefix(struct target_making *making)
-{
-    struct fg_slice prefix = get(making, "__profile_path_prefix__");
-
-    while (fg_slice_ends(prefix, "/"))
-        prefix.len--;
-    making->target->prefix = fg_arena_text(making->target->arena, prefix);
-    return making->target->prefix != NULL ? FG_OK : too_large(making);
-}
-
 static enum fg_code make_endpoint_labels(struct target_making *making,
                                          struct dist_endpoint *endpoint)
 {
@@ -462,14 +408,20 @@ static enum fg_code make_endpoint_labels(struct target_making *making,
 static enum fg_code make_endpoints(struct target_making *making)
 {
     struct dist_target *target = making->target;
+    struct fg_slice prefix = get_label(making, "__profile_path_prefix__");
     const struct dist_profile_kind *chosen[KINDS_MAX];
 
-    if (make_prefix(making) != FG_OK || choose(making, chosen, &target->n_endpoints) != FG_OK ||
+    while (fg_slice_ends(prefix, "/"))
+        prefix.len--;
+    target->prefix = fg_arena_text(target->arena, prefix);
+    if (target->prefix == NULL)
+        return too_large(making);
+    if (choose(making, chosen, &target->n_endpoints) != FG_OK ||
         check_chosen(making, chosen, target->n_endpoints) != FG_OK)
         return making->err->code;
     if (target->n_endpoints == 0)
         return fg_fail(making->err, FG_E_INVALID, "no profile is enabled");
-    if (target->n_endpoints > 1 && get(making, "__profile_path__").len > 0)
+    if (target->n_endpoints > 1 && get_label(making, "__profile_path__").len > 0)
         return fg_fail(making->err, FG_E_INVALID,
                        "__profile_path__ requires one profile, but %u are enabled",
                        target->n_endpoints);
@@ -509,18 +461,34 @@ static void make_hash(struct dist_target *target)
     fg_buf_done(&content);
 }
 
-static enum fg_code make(struct target_making *making)
+static enum fg_code make_target(struct target_making *making)
 {
     struct dist_target *target = making->target;
+    struct fg_slice scheme;
 
     if (make_labels(making) != FG_OK)
         return making->err->code;
     if (!making->kept)
         return FG_OK;
-    if (make_scheme(making) != FG_OK || make_address(making) != FG_OK ||
-        make_times(making) != FG_OK || make_endpoints(making) != FG_OK)
+    scheme = get_label(making, "__scheme__");
+    if (scheme.len > 0 && !fg_slice_is(scheme, "http") && !fg_slice_is(scheme, "https"))
+        return fg_fail(making->err, FG_E_INVALID, "scheme \"%.*s\" is neither http nor https",
+                       FG_S(fg_slice_sub(scheme, 0, 100)));
+    target->scheme = fg_slice_is(scheme, "https") ? "https" : "http";
+    target->interval_ns = making->config->interval_ns;
+    making->timeout_ns = making->config->timeout_ns;
+    if (make_address(making) != FG_OK ||
+        read_time(making, "__scrape_interval__", INTERVAL_MIN_NS, &target->interval_ns) != FG_OK ||
+        read_time(making, "__scrape_timeout__", FG_MS_NS, &making->timeout_ns) != FG_OK ||
+        make_endpoints(making) != FG_OK)
         return making->err->code;
-    keep_public(making);
+    /* The labels that are stored with every profile: all that are not private. */
+    target->labels = (struct fg_labels){making->items, 0};
+    for (size_t i = 0; i < making->n; i++)
+        if (!fg_slice_starts(making->items[i].name, "__") ||
+            fg_slice_is(making->items[i].name, FG_LABEL_NAME))
+            target->labels.items[target->labels.count++] = making->items[i];
+    fg_labels_sort(&target->labels);
     for (uint32_t i = 0; i < target->n_endpoints; i++)
         if (make_endpoint_labels(making, &target->endpoints[i]) != FG_OK)
             return making->err->code;
@@ -537,7 +505,7 @@ enum fg_code dist_target_create(const struct fg_labels *discovered,
 
     target->refs = 1;
     target->arena = fg_arena_create(ARENA_MAX_BYTES);
-    if (copy_labels(discovered, target->arena, &making) != FG_OK || make(&making) != FG_OK) {
+    if (copy_labels(discovered, target->arena, &making) != FG_OK || make_target(&making) != FG_OK) {
         dist_target_unref(target);
         return err->code;
     }

@@ -168,14 +168,6 @@ void ing_catalog_name_tenant(struct ing_catalog *catalog, struct ing_catalog_ten
     fg_map_add(&catalog->tenant_map, fg_hash64_table(name), tenant->number);
 }
 
-static struct ing_catalog_tenant *add_tenant(struct ing_catalog *catalog, struct fg_slice name)
-{
-    struct ing_catalog_tenant *tenant = ing_catalog_add_unnamed(catalog);
-
-    ing_catalog_name_tenant(catalog, tenant, name);
-    return tenant;
-}
-
 /* Returns the newer of two: a service that the start has rebuilt may share its name with another
  * one. */
 struct ing_catalog_service *ing_catalog_find_service(const struct ing_catalog_tenant *tenant,
@@ -372,8 +364,10 @@ struct ing_catalog_tenant *ing_catalog_tenant(struct ing_catalog *catalog, struc
         return tenant;
     fg_rwlock_write(&catalog->lock);
     tenant = find_tenant(catalog, name); /* another may have been faster */
-    if (tenant == NULL && !full(catalog) && !are_too_many(catalog, NULL))
-        tenant = add_tenant(catalog, name);
+    if (tenant == NULL && !full(catalog) && !are_too_many(catalog, NULL)) {
+        tenant = ing_catalog_add_unnamed(catalog);
+        ing_catalog_name_tenant(catalog, tenant, name);
+    }
     fg_rwlock_unlock(&catalog->lock);
     return tenant;
 }
@@ -409,14 +403,6 @@ bool ing_catalog_has_tenant(struct ing_catalog *catalog, uint32_t number)
     return has;
 }
 
-/* Returns true if the tenant's series of the service may be in the shard, whatever its shard factor
- * was when they came. */
-static bool may_be_in(struct fg_slice tenant, const struct ing_catalog_trace *trace)
-{
-    return fg_shard_first(tenant, trace->service, FG_SHARD_FACTOR_MAX) ==
-           trace->shard >> FG_SHARD_FACTOR_MAX << FG_SHARD_FACTOR_MAX;
-}
-
 bool ing_catalog_may_have_been(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
                                struct fg_slice name, uint32_t number)
 {
@@ -427,8 +413,10 @@ bool ing_catalog_may_have_been(struct ing_catalog *catalog, const struct ing_cat
     if (number < catalog->n_tenants)
         nameless = catalog->tenants[number];
     may = may && (nameless == NULL || !ing_catalog_is_named(nameless));
+    /* Each trace may be in its shard, whatever the service's shard factor was when it came. */
     for (uint32_t i = 0; may && nameless != NULL && i < nameless->n_traces; i++)
-        may = may_be_in(name, &nameless->traces[i]);
+        may = fg_shard_first(name, nameless->traces[i].service, FG_SHARD_FACTOR_MAX) ==
+              nameless->traces[i].shard >> FG_SHARD_FACTOR_MAX << FG_SHARD_FACTOR_MAX;
     fg_rwlock_unlock(&catalog->lock);
     return may;
 }
@@ -738,13 +726,6 @@ static void put_number(struct fg_store_batch *out, unsigned family, const struct
     fg_buf_done(&value);
 }
 
-static void tenant_key(const struct ing_catalog_tenant *tenant, struct fg_buf *out)
-{
-    fg_buf_init(out, SIZE_MAX);
-    fg_buf_putc(out, META_TENANT);
-    fg_buf_put(out, tenant->name);
-}
-
 void ing_catalog_service_key(const struct ing_catalog_service *service, struct fg_buf *out)
 {
     fg_buf_init(out, SIZE_MAX);
@@ -765,7 +746,9 @@ void ing_catalog_put_tenant(const struct ing_catalog_tenant *tenant, struct fg_s
 {
     struct fg_buf key;
 
-    tenant_key(tenant, &key);
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_putc(&key, META_TENANT);
+    fg_buf_put(&key, tenant->name);
     put_number(out, HEAD_META, &key, tenant->number);
     fg_buf_done(&key);
 }

@@ -40,7 +40,7 @@ struct room {
     uint8_t *arrays, *texts; /* where the next ones go */
 };
 
-static void *take(struct room *room, size_t bytes)
+static void *take_array(struct room *room, size_t bytes)
 {
     void *taken = room->arrays;
 
@@ -72,16 +72,6 @@ struct fg_id ing_series_kind_id(const struct ing_series_def *def)
     return id_with_types(def, &content);
 }
 
-/* Returns the bytes of all texts of types, without the parts that all share. */
-static void write_types(const struct ing_series_def *def, struct fg_buf *out)
-{
-    for (uint32_t t = 0; t < def->n_types; t++)
-        fg_profile_type_write(&(struct fg_profile_type){fg_labels_get(&def->labels, FG_LABEL_NAME),
-                                                        def->types[t].type, def->types[t].unit,
-                                                        def->period.type, def->period.unit},
-                              out);
-}
-
 struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
 {
     const struct fg_labels *labels = &def->labels;
@@ -94,7 +84,12 @@ struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
     struct room room;
 
     fg_buf_init(&of_types, SIZE_MAX);
-    write_types(def, &of_types);
+    /* All texts of types, without the parts that all share. */
+    for (uint32_t t = 0; t < def->n_types; t++)
+        fg_profile_type_write(&(struct fg_profile_type){name, def->types[t].type,
+                                                        def->types[t].unit, def->period.type,
+                                                        def->period.unit},
+                              &of_types);
     texts += of_types.len;
     for (size_t i = 0; i < labels->count; i++)
         texts += labels->items[i].name.len;
@@ -105,9 +100,9 @@ struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
     kind->memory.bytes = arrays + texts;
     kind->id = ing_series_kind_id(def);
     kind->n_names = labels->count;
-    kind->names = take(&room, labels->count * sizeof *kind->names);
+    kind->names = take_array(&room, labels->count * sizeof *kind->names);
     kind->n_types = def->n_types;
-    kind->types = take(&room, def->n_types * sizeof *kind->types);
+    kind->types = take_array(&room, def->n_types * sizeof *kind->types);
     for (size_t i = 0; i < labels->count; i++)
         kind->names[i] = keep_text(&room, labels->items[i].name);
     name = keep_text(&room, name);
@@ -158,7 +153,7 @@ struct ing_catalog_series *ing_series_make(const struct ing_series_def *def,
     room = (struct room){(uint8_t *)(series + 1), (uint8_t *)series + arrays};
     series->memory.bytes = arrays + texts;
     series->labels =
-        (struct fg_labels){take(&room, labels->count * sizeof *labels->items), labels->count};
+        (struct fg_labels){take_array(&room, labels->count * sizeof *labels->items), labels->count};
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
 

@@ -27,17 +27,6 @@ static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant
     fg_buf_done(&key);
 }
 
-/* Continues with the next tenant. Slots of this one may move only now, since nothing points to
- * them. */
-static void move_hand(struct ing_catalog *catalog)
-{
-    ing_catalog_compact_table(catalog, &catalog->tenants[catalog->hand_tenant]->series);
-    catalog->hand_place = 0;
-    catalog->hand_tenant++;
-    if (catalog->hand_tenant == catalog->n_tenants)
-        catalog->hand_tenant = 0;
-}
-
 struct sweep {
     uint32_t least_born;
     struct fg_store_batch *out;
@@ -67,8 +56,15 @@ static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
      * that never became durable has no such records. */
     if (sweep->gone > before && atomic_load(&tenant->durable))
         ing_catalog_put_next(tenant, tenant->next_series, sweep->out);
-    if (catalog->hand_place == table->count)
-        move_hand(catalog);
+    if (catalog->hand_place != table->count)
+        return;
+    /* Continues with the next tenant. Slots of this one may move only now, since nothing points to
+     * them. */
+    ing_catalog_compact_table(catalog, &tenant->series);
+    catalog->hand_place = 0;
+    catalog->hand_tenant++;
+    if (catalog->hand_tenant == catalog->n_tenants)
+        catalog->hand_tenant = 0;
 }
 
 /* Passes over all series once at most, and ends early if it has looked at or retired enough. */

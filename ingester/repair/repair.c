@@ -99,8 +99,9 @@ static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct 
 /* ---- calls ---- */
 
 /* Makes a call; the reply is in it. Call fg_call_done() in any case. */
-static enum fg_code ask(struct fg_peer *peer, enum fg_rpc_method method,
-                        const ProtobufCMessage *head, struct fg_slice payload, struct fg_call *call)
+static enum fg_code call_peer(struct fg_peer *peer, enum fg_rpc_method method,
+                              const ProtobufCMessage *head, struct fg_slice payload,
+                              struct fg_call *call)
 {
     /* One byte more, since a message of zeros has none. */
     uint8_t *bytes = fg_malloc(protobuf_c_message_get_packed_size(head) + 1);
@@ -155,7 +156,7 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
      * next pass uses the new one. */
     head.revision = fg_ring_newest(&other->view->ring);
     head.store = store_of(other->own);
-    code = ask(other->repair->self, FG_RPC_PUSH, &head.base, batches, &call);
+    code = call_peer(other->repair->self, FG_RPC_PUSH, &head.base, batches, &call);
     if (code == FG_OK) {
         reply = fg__inner__push_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
         code = reply == NULL ? unreadable(err) : check_results(other->repair, reply, err);
@@ -221,7 +222,7 @@ static enum fg_code fetch(struct other *other, const struct ing_repair_group *fr
     head.before_ns = fg_wall_ns(config->clock) - config->settings->min_age_ns;
     head.ids = ids;
     head.place = place;
-    code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), call);
+    code = call_peer(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), call);
     if (code != FG_OK)
         *err = call->err;
     return code;
@@ -329,7 +330,7 @@ static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
         head.after_tenant = tenant;
         head.after = &place;
     }
-    code = ask(other->peer, FG_RPC_GROUPS, &head.base, FG_LIT(""), &call);
+    code = call_peer(other->peer, FG_RPC_GROUPS, &head.base, FG_LIT(""), &call);
     if (code == FG_OK)
         code = read_page(call.reply_head, arena, ret_page, err);
     else
@@ -449,7 +450,7 @@ static void pass(struct ing_repair *repair)
  * The thread is no ticker (common/runtime/ticker.h): a pass sleeps to keep its rate, and a stop
  * must end that sleep, too; and it waits for the ring in shorter steps than between two passes.
  */
-static void run(void *arg)
+static void repair_until_stopped(void *arg)
 {
     struct ing_repair *repair = arg;
     bool goes_on = true;
@@ -477,7 +478,7 @@ enum fg_code ing_repair_create(const struct ing_repair_config *config,
     repair->self = fg_peer_direct(repair->self_server);
     fg_thread_init(&repair->thread);
     /* Last, since the thread uses all of the above. */
-    if (fg_thread_start(&repair->thread, "repair", run, repair, err) != FG_OK) {
+    if (fg_thread_start(&repair->thread, "repair", repair_until_stopped, repair, err) != FG_OK) {
         ing_repair_destroy(repair);
         return err->code;
     }

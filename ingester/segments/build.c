@@ -100,16 +100,6 @@ static enum fg_code check_iter(const struct build *build)
     return fg_wrap(build->err, "head");
 }
 
-static void add_entry(struct build *build, const struct ing_head_profile_key *key,
-                      const struct ing_catalog_series *series)
-{
-    if (build->n_entries == build->cap_entries) {
-        build->cap_entries = FG_MAX(1024, build->cap_entries * 2);
-        build->entries = fg_realloc(build->entries, build->cap_entries * sizeof *build->entries);
-    }
-    build->entries[build->n_entries++] = (struct build_entry){*key, series};
-}
-
 /* Finds the profiles that the series has in a chunk. */
 static enum fg_code find_in_chunk(struct build *build, size_t place,
                                   const struct ing_catalog_series *series)
@@ -126,7 +116,12 @@ static enum fg_code find_in_chunk(struct build *build, size_t place,
                            build->iter->key.len);
         if (key.series != series->number || !ing_head_same_chunk(&key.chunk, chunk))
             break;
-        add_entry(build, &key, series);
+        if (build->n_entries == build->cap_entries) {
+            build->cap_entries = FG_MAX(1024, build->cap_entries * 2);
+            build->entries =
+                fg_realloc(build->entries, build->cap_entries * sizeof *build->entries);
+        }
+        build->entries[build->n_entries++] = (struct build_entry){key, series};
         /* Counted for check_found(), also if the profile is dropped as a repetition below. */
         build->n_found[place]++;
     }
@@ -143,24 +138,11 @@ static int cmp_entries(const void *left, const void *right)
     return fg_id_cmp(a->id, b->id);
 }
 
-/*
- * A profile that was sent again while the shard factor changed may be in two shards
- * (common/cluster/ring/README.md has when): the file takes it once.
- */
-static void drop_repeated(struct build *build, struct build_member *member)
-{
-    struct build_entry *entries = build->entries + member->first;
-    size_t kept = 1;
-
-    for (size_t i = 1; i < member->count; i++)
-        if (cmp_entries(&entries[i], &entries[kept - 1]) != 0)
-            entries[kept++] = entries[i];
-    build->n_entries -= member->count - kept;
-    member->count = kept;
-}
-
 static enum fg_code find_of_member(struct build *build, struct build_member *member)
 {
+    struct build_entry *entries;
+    size_t kept = 1;
+
     member->first = build->n_entries;
     for (size_t s = 0; s < member->n_series; s++) {
         const struct ing_catalog_series *series = member[s].series;
@@ -171,11 +153,18 @@ static enum fg_code find_of_member(struct build *build, struct build_member *mem
                 return build->err->code;
     }
     member->count = build->n_entries - member->first;
+    if (member->count < 2)
+        return FG_OK;
+    entries = build->entries + member->first;
     /* Windows go by the ends of profiles, and late ones come in later chunks: nearly in order. */
-    if (member->count > 1) {
-        qsort(build->entries + member->first, member->count, sizeof *build->entries, cmp_entries);
-        drop_repeated(build, member);
-    }
+    qsort(entries, member->count, sizeof *entries, cmp_entries);
+    /* A profile that was sent again while the shard factor changed may be in two shards
+     * (common/cluster/ring/README.md has when): the file takes it once. */
+    for (size_t i = 1; i < member->count; i++)
+        if (cmp_entries(&entries[i], &entries[kept - 1]) != 0)
+            entries[kept++] = entries[i];
+    build->n_entries -= member->count - kept;
+    member->count = kept;
     return FG_OK;
 }
 
@@ -321,20 +310,6 @@ static enum fg_code count_member(struct build *build, struct build_member *membe
 
 /* ---- the part's tree ---- */
 
-/* Marks the nodes that the part needs: those that are stacks, and their ancestors. Numbers are as
- * in `uses`; 0 is the empty stack. */
-static void mark_needed(const struct fg_tree *tree, struct generation *generation)
-{
-    /* Downwards: children have greater numbers than their parents, so one pass reaches the root. */
-    for (uint32_t i = generation->view.tree.n_nodes; i-- > 0;) {
-        uint32_t above = tree->parents[i];
-
-        generation->stacks[i + 1] |= generation->uses[i + 1] > 0;
-        if (generation->stacks[i + 1] && above != FG_TREE_ROOT)
-            generation->stacks[above + 1] = 1;
-    }
-}
-
 static enum fg_code import_generation(struct build *build, struct generation *generation)
 {
     const struct fg_tree *tree = &generation->view.tree;
@@ -344,7 +319,16 @@ static enum fg_code import_generation(struct build *build, struct generation *ge
         fg_arena_new(build->arena, uint32_t, (size_t)generation->view.tree.n_nodes + 1);
     if (generation->stacks == NULL)
         return no_memory(build);
-    mark_needed(tree, generation);
+    /* Marks the nodes that the part needs: those that are stacks, and their ancestors. Numbers are
+     * as in `uses`; 0 is the empty stack. Downwards: children have greater numbers than their
+     * parents, so one pass reaches the root. */
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
+        uint32_t above = tree->parents[i];
+
+        generation->stacks[i + 1] |= generation->uses[i + 1] > 0;
+        if (generation->stacks[i + 1] && above != FG_TREE_ROOT)
+            generation->stacks[above + 1] = 1;
+    }
     fg_symbols_import_init(&import, &build->tree.symbols, &tree->symbols);
     /* Upwards, for the same reason: a parent has its number in the part before its children ask for
      * it. */

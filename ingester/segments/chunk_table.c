@@ -188,36 +188,21 @@ void ing_chunk_table_count(struct ing_chunk_table *table, struct ing_segments_ch
     sum(table, chunk, 1);
 }
 
-static void rebuild_maps(struct ing_chunk_table *table)
-{
-    fg_map_clear(&table->group_map);
-    fg_map_clear(&table->chunk_map);
-    for (uint32_t i = 0; i < table->n_groups; i++)
-        fg_map_add(&table->group_map, hash_group(&table->groups[i]->key), i);
-    for (uint32_t i = 0; i < table->n_chunks; i++)
-        fg_map_add(&table->chunk_map,
-                   hash_chunk(&table->chunks[i]->group, table->chunks[i]->number), i);
-}
-
-/* Takes a chunk out of group and sums; its place in the array becomes NULL. */
-static void drop(struct ing_chunk_table *table, struct ing_segments_chunk *chunk)
-{
-    struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
-
-    table->chunks[chunk_place(table, &chunk->group, chunk->number)] = NULL;
-    let_go(group, chunk);
-    group->n_chunks--;
-    sum(table, chunk, -1);
-}
-
 void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_chunk *const *chunks,
                             uint32_t count)
 {
     uint32_t kept = 0;
 
     /* Drop all before freeing any: finding a chunk compares it with others in the map. */
-    for (uint32_t i = 0; i < count; i++)
-        drop(table, chunks[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ing_segments_chunk *chunk = chunks[i];
+        struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
+
+        table->chunks[chunk_place(table, &chunk->group, chunk->number)] = NULL;
+        let_go(group, chunk);
+        group->n_chunks--;
+        sum(table, chunk, -1);
+    }
     for (uint32_t i = 0; i < count; i++)
         free(chunks[i]);
     for (uint32_t i = 0; i < table->n_chunks; i++)
@@ -232,7 +217,14 @@ void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_c
             table->groups[kept++] = table->groups[i];
     }
     table->n_groups = kept;
-    rebuild_maps(table); /* a fg_map cannot delete */
+    /* A fg_map cannot delete, so both are built again. */
+    fg_map_clear(&table->group_map);
+    fg_map_clear(&table->chunk_map);
+    for (uint32_t i = 0; i < table->n_groups; i++)
+        fg_map_add(&table->group_map, hash_group(&table->groups[i]->key), i);
+    for (uint32_t i = 0; i < table->n_chunks; i++)
+        fg_map_add(&table->chunk_map,
+                   hash_chunk(&table->chunks[i]->group, table->chunks[i]->number), i);
 }
 
 void ing_chunk_table_check(const struct ing_chunk_table *table)

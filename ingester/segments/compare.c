@@ -60,9 +60,9 @@ static enum fg_code list_groups(const struct ing_head_chunk *chunks, size_t n,
     return FG_OK;
 }
 
-static enum fg_code ask(const struct ing_compare_head *head,
-                        const struct ing_compare_asking *asking, struct ing_compare *compare,
-                        struct fg_err *err)
+static enum fg_code find_committed(const struct ing_compare_head *head,
+                                   const struct ing_compare_asking *asking,
+                                   struct ing_compare *compare, struct fg_err *err)
 {
     fg_auto(fg_arena) *scratch = fg_arena_create(arena_max_bytes);
     struct ing_dedup_query *queries =
@@ -119,7 +119,7 @@ enum fg_code ing_compare_find(const struct ing_compare_head *head,
     if (code == FG_OK)
         code = list_groups(chunks, n, asking, &compare, err);
     if (code == FG_OK && compare.n_groups > 0)
-        code = ask(head, asking, &compare, err);
+        code = find_committed(head, asking, &compare, err);
     /* Also after a failure, which is harmless: only lists in the arena change. */
     keep_held(&compare);
     if (code == FG_OK)
@@ -304,28 +304,20 @@ static enum fg_code apply_chunk(struct applying *applying, const struct ing_head
     return FG_OK;
 }
 
-/* Marks uncommitted chunks: they are neither shown nor committed until a comparison succeeds. */
-static void mark_unchecked(struct applying *applying, const struct ing_head_chunk *chunks, size_t n)
-{
-    struct ing_compare *compare = applying->compare;
-
-    for (size_t i = 0; i < n; i++)
-        if (chunks[i].state != CHUNK_COMMITTED && chunks[i].state != CHUNK_UNCHECKED)
-            changed_chunk(applying, &chunks[i].key, &chunks[i])->state = CHUNK_UNCHECKED;
-    compare->unsure[compare->n_unsure++] = applying->group->key;
-}
-
 /* Applies the comparison to the chunks of one group. The open one comes first: leftovers of the
  * others go into it, unless it becomes committed itself. */
 static enum fg_code apply_group(struct applying *applying, const struct ing_head_chunk *chunks,
                                 size_t n)
 {
-    const struct ing_compare *compare = applying->compare;
+    struct ing_compare *compare = applying->compare;
 
     /* What is missing in a damaged object cannot be told from what was never committed: decide
-     * nothing. */
+     * nothing. Uncommitted chunks are neither shown nor committed until a comparison succeeds. */
     if (applying->group->unsure) {
-        mark_unchecked(applying, chunks, n);
+        for (size_t i = 0; i < n; i++)
+            if (chunks[i].state != CHUNK_COMMITTED && chunks[i].state != CHUNK_UNCHECKED)
+                changed_chunk(applying, &chunks[i].key, &chunks[i])->state = CHUNK_UNCHECKED;
+        compare->unsure[compare->n_unsure++] = applying->group->key;
         return FG_OK;
     }
     applying->has_to = false;
@@ -391,15 +383,6 @@ static enum fg_code write_changes(struct applying *applying)
     return code;
 }
 
-/* Lists groups of which the bucket has profiles that no uncommitted chunk has. A profile is in one
- * segment only, so chunks that were committed before cannot have these either. */
-static void list_missing(struct ing_compare *compare)
-{
-    for (size_t i = 0; i < compare->n_groups; i++)
-        if (compare->groups[i].n_met < compare->groups[i].committed.n || compare->groups[i].unsure)
-            compare->missing[compare->n_missing++] = compare->groups[i].key;
-}
-
 enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
                                uint32_t (*leftover)(void *arg,
                                                     const struct ing_head_chunk_key *chunk),
@@ -430,7 +413,10 @@ enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_c
         code = write_changes(&applying);
     fg_store_batch_done(&applying.batch);
     fg_store_batch_done(&applying.undo);
-    if (code == FG_OK)
-        list_missing(compare);
+    /* Lists groups of which the bucket has profiles that no uncommitted chunk has. A profile is in
+     * one segment only, so chunks that were committed before cannot have these either. */
+    for (size_t i = 0; code == FG_OK && i < compare->n_groups; i++)
+        if (compare->groups[i].n_met < compare->groups[i].committed.n || compare->groups[i].unsure)
+            compare->missing[compare->n_missing++] = compare->groups[i].key;
     return code;
 }

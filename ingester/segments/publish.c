@@ -204,26 +204,13 @@ enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
 
 /* ---- building and uploading ---- */
 
-static enum fg_code note_groups(struct ing_publish *publish,
-                                const struct ing_segments_chunk *chunks, uint32_t n,
-                                struct fg_err *err)
-{
-    struct fg_late_filter_run *runs = fg_arena_new(publish->arena, struct fg_late_filter_run, n);
-
-    for (uint32_t i = 0; runs != NULL && i < n; i++)
-        runs[i] = (struct fg_late_filter_run){chunks[i].group.window, chunks[i].group.shard,
-                                              chunks[i].group.shard};
-    if (runs == NULL || !fg_late_filter_make(runs, n, publish->arena, &publish->groups))
-        return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
-    return FG_OK;
-}
-
 static enum fg_code build(struct ing_publish *publish, const struct ing_segments_chunk *chunks,
                           uint32_t n, bool salvage, const char *path,
                           struct ing_build_suspects *ret_suspects, struct fg_err *err)
 {
     int64_t start_ns = fg_mono_ns(publish->config.clock);
     struct ing_head_chunk_key *keys;
+    struct fg_late_filter_run *runs;
 
     /* The summary of the last build dies here; its segment is swapped in, or will be built again.
      */
@@ -231,12 +218,17 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
     publish->arena = fg_arena_create(ARENA_MAX_BYTES);
     publish->summary = (struct ing_build_summary){0};
     keys = fg_arena_new(publish->arena, struct ing_head_chunk_key, n);
-    if (keys == NULL)
+    runs = fg_arena_new(publish->arena, struct fg_late_filter_run, n);
+    if (keys == NULL || runs == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         keys[i] = (struct ing_head_chunk_key){chunks[i].group, chunks[i].number};
-    if (note_groups(publish, chunks, n, err) != FG_OK ||
-        ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
+        runs[i] = (struct fg_late_filter_run){chunks[i].group.window, chunks[i].group.shard,
+                                              chunks[i].group.shard};
+    }
+    if (!fg_late_filter_make(runs, n, publish->arena, &publish->groups))
+        return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
+    if (ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,

@@ -503,7 +503,7 @@ static void update_ranks(struct ing_segments *segments)
  * The thread is no ticker (common/runtime/ticker.h): the core names the time of the next tick, and
  * a stop must come in between two effects, each of which may take minutes.
  */
-static void run(void *arg)
+static void run_segments(void *arg)
 {
     struct ing_segments *segments = arg;
     struct ing_segments_event event = {.kind = SEGMENTS_TICK};
@@ -732,7 +732,7 @@ enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit
                                                     check_deadlines, segments},
                          &segments->deadlines, err) != FG_OK)
         return err->code;
-    return fg_thread_start(&segments->thread, "segments", run, segments, err);
+    return fg_thread_start(&segments->thread, "segments", run_segments, segments, err);
 }
 
 void ing_segments_hurry(struct ing_segments *segments)

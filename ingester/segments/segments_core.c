@@ -555,20 +555,6 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     return state == CHUNK_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
 }
 
-/* Adds a chunk again that was removed between admission and write. Its era is 0, since the profiles
- * may have been admitted in an earlier one. */
-static struct ing_segments_chunk *add_again(struct ing_segments_core *core,
-                                            const struct ing_head_group_key *key, uint32_t number,
-                                            enum ing_chunk_state state)
-{
-    struct ing_chunk_table_group *group = ing_chunk_table_group(&core->table, key);
-    struct ing_segments_chunk chunk = {.group = *key, .number = number, .state = state};
-
-    if (group == NULL)
-        group = ing_chunk_table_add_group(&core->table, key);
-    return ing_core_add_chunk(core, group, chunk);
-}
-
 void ing_segments_core_added(struct ing_segments_core *core, const struct ing_head_group_key *group,
                              uint32_t chunk, bool unchecked, uint64_t profiles, uint64_t bytes,
                              int64_t wall_ns)
@@ -577,8 +563,16 @@ void ing_segments_core_added(struct ing_segments_core *core, const struct ing_he
     struct ing_segments_chunk *found = ing_chunk_table_chunk(&core->table, group, chunk);
     struct ing_chunk_table_group *in;
 
-    if (found == NULL) /* removed between the two calls, since it was empty for long */
-        found = add_again(core, group, chunk, state);
+    /* Removed between admission and write, since it was empty for long. The new chunk's era is 0,
+     * since the profiles may have been admitted in an earlier one. */
+    if (found == NULL) {
+        in = ing_chunk_table_group(&core->table, group);
+        if (in == NULL)
+            in = ing_chunk_table_add_group(&core->table, group);
+        found = ing_core_add_chunk(
+            core, in,
+            (struct ing_segments_chunk){.group = *group, .number = chunk, .state = state});
+    }
     fg_assert(found->state == state);
     in = ing_chunk_table_group(&core->table, group);
     /* Decide this with the first profile of the first chunk only. From then on each COMPARE

@@ -310,19 +310,6 @@ static void begin_seal(struct ing_segments_core *core, struct ing_segments_effec
     effect->cut = core->last_cut + 1;
 }
 
-/* Notes under which names the cut was uploaded, for ing_cut_is_ours(). */
-static void note_upload(struct ing_segments_core *core)
-{
-    if (core->nonces_cut != core->last_cut)
-        core->n_nonces = 0;
-    core->nonces_cut = core->last_cut;
-    if (core->n_nonces == core->cap_nonces) {
-        core->cap_nonces = FG_MAX(16, core->cap_nonces * 2);
-        core->nonces = fg_realloc(core->nonces, core->cap_nonces * sizeof *core->nonces);
-    }
-    core->nonces[core->n_nonces++] = core->upload.nonce;
-}
-
 bool ing_cut_is_ours(const struct ing_segments_core *core, const struct fg_l0 *l0,
                      const struct fg_l0_writer *writer)
 {
@@ -348,7 +335,15 @@ static void begin_upload(struct ing_segments_core *core, struct ing_segments_eff
     /* A new name for each upload. An earlier PUT of this cut may still be under way and arrive
      * later, with other content: the manifest must describe exactly one object of a name. */
     core->upload = (struct fg_segment_id){core->config.writer, core->last_cut, ing_core_draw(core)};
-    note_upload(core);
+    /* All names of the cut are kept, for ing_cut_is_ours(). */
+    if (core->nonces_cut != core->last_cut)
+        core->n_nonces = 0;
+    core->nonces_cut = core->last_cut;
+    if (core->n_nonces == core->cap_nonces) {
+        core->cap_nonces = FG_MAX(16, core->cap_nonces * 2);
+        core->nonces = fg_realloc(core->nonces, core->cap_nonces * sizeof *core->nonces);
+    }
+    core->nonces[core->n_nonces++] = core->upload.nonce;
     core->stale = false;
     core->cut = CUT_UPLOADING;
     ing_core_emit_chunks(effects, SEGMENTS_UPLOAD, &core->pinned, core);

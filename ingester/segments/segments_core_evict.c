@@ -15,12 +15,6 @@ static bool was_shown(const struct ing_segments_core *core, const struct ing_seg
            core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
 }
 
-/* Last, since it costs most. */
-static bool is_pinned(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
-{
-    return core->config.pins != NULL && core->config.pins(core->config.pins_arg, &chunk->group);
-}
-
 static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
     /* Marked: until then the cut lists the chunk (unpin_marked()), and the store may say that it is
@@ -30,7 +24,8 @@ static bool may_evict(const struct ing_segments_core *core, const struct ing_seg
            was_shown(core, chunk) &&
            (ing_core_is_closed(core, chunk) ||
             core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns)) &&
-           !is_pinned(core, chunk);
+           /* Last, since it costs most. */
+           (core->config.pins == NULL || !core->config.pins(core->config.pins_arg, &chunk->group));
 }
 
 /* Their pushes were duplicates or failed after the admission. The store does not have these chunks.

@@ -135,20 +135,6 @@ static bool is_own(const struct ing_segments_core *core, const struct fg_l0_segm
             core->table.by_state[CHUNK_ASIDE] + core->table.by_state[CHUNK_UNCHECKED] == 0);
 }
 
-/* Lists segments that are newer than what we agree with: of others; or an earlier upload of ours
- * that was swapped in so late that some of its chunks have since been set aside, or are unchecked.
- */
-static void list_foreign(struct ing_segments_core *core, const struct fg_l0 *l0)
-{
-    core->n_foreign = core->at_foreign = 0;
-    for (uint32_t i = 0; i < l0->n_segments; i++) {
-        const struct fg_l0_segment *segment = &l0->segments[i];
-
-        if (segment->generation > core->gen && !is_own(core, segment))
-            core->foreign[core->n_foreign++] = segment->generation;
-    }
-}
-
 /* Takes over the era that the manifest asks for, and what it says this store is clean of. */
 static void take_asked(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
@@ -203,7 +189,13 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
         core->settled = false;
         core->settling = true;
     }
-    list_foreign(core, l0);
+    /* Segments that are newer than what we agree with: of others; or an earlier upload of ours that
+     * was swapped in so late that some of its chunks have since been set aside, or are
+     * unchecked. */
+    core->n_foreign = core->at_foreign = 0;
+    for (uint32_t i = 0; i < l0->n_segments; i++)
+        if (l0->segments[i].generation > core->gen && !is_own(core, &l0->segments[i]))
+            core->foreign[core->n_foreign++] = l0->segments[i].generation;
     if ((!core->settling && core->n_foreign == 0) || !has_to_compare(core))
         caught_up(core);
 }
@@ -344,14 +336,6 @@ static void list_checked(struct ing_segments_core *core, const struct ing_segmen
         event->n_unsure == 0 ? 0 : fg_time_add(core->mono_ns, core->config.check_retry_ns);
 }
 
-/* The COMPARE covers what is in the unchecked chunks now. */
-static void begin_checking(struct ing_segments_core *core)
-{
-    core->checks_drain = true;
-    for (uint32_t i = 0; i < core->table.n_chunks; i++)
-        core->table.chunks[i]->checking = true;
-}
-
 /* After a failed write, drops chunks that have meanwhile received profiles without a check. */
 static void drop_unchecked_again(struct ing_segments_core *core)
 {
@@ -469,8 +453,12 @@ static void begin_compare(struct ing_segments_core *core, bool all,
     effect->generation = all ? core->seen : core->foreign[core->at_foreign];
     core->follow = FOLLOW_COMPARING;
     core->compares_all = all;
-    if (all)
-        begin_checking(core);
+    if (!all)
+        return;
+    /* The COMPARE covers what is in the unchecked chunks now. */
+    core->checks_drain = true;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++)
+        core->table.chunks[i]->checking = true;
 }
 
 void ing_follow_advance(struct ing_segments_core *core, struct ing_segments_effects *effects)
