@@ -1,5 +1,7 @@
 #include "ingester/keys.h"
 
+#include "common/base/id_codec.h"
+
 const char *const ing_head_families[HEAD_FAMILIES] = {"default",  "series", "dict",       "rounds",
                                                       "profiles", "outbox", "outbox_dead"};
 
@@ -76,11 +78,8 @@ void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_chunk_ke
 
 void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_key *key)
 {
-    uint8_t id[FG_ID_BYTES];
-
     ing_head_put_series_seek(out, &key->chunk, key->series, key->time_ns);
-    fg_id_put(id, key->id);
-    fg_buf_append(out, id, sizeof id);
+    fg_buf_id(out, key->id);
 }
 
 static struct ing_head_chunk_key get_chunk(struct fg_cur *cur)
@@ -105,7 +104,6 @@ bool ing_head_get_chunk_key(struct fg_slice in, struct ing_head_chunk_key *ret_k
 bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *ret_key)
 {
     struct fg_cur cur = fg_cur(in);
-    struct fg_slice id;
 
     /* Checked once, so the reads below cannot fail. */
     if (in.len != HEAD_PROFILE_KEY_BYTES)
@@ -113,8 +111,7 @@ bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *r
     ret_key->chunk = get_chunk(&cur);
     ret_key->series = fg_cur_be32(&cur);
     ret_key->time_ns = (int64_t)flip_sign((int64_t)fg_cur_be64(&cur));
-    id = fg_cur_take(&cur, FG_ID_BYTES);
-    ret_key->id = fg_id_get(id.ptr);
+    ret_key->id = fg_cur_id(&cur);
     return true;
 }
 

@@ -1,6 +1,6 @@
 #include "common/model/batch.h"
 
-#include "common/base/cursor.h"
+#include "common/base/id_codec.h"
 
 #include <endian.h>
 
@@ -13,14 +13,6 @@ enum {
 
 /* Domains of hashing, so that no label set can stand for a sample. */
 enum { SEED_PROFILE = 0x70726f66, SEED_SAMPLE = 0x73616d70 };
-
-static void put_id(struct fg_buf *out, struct fg_id id)
-{
-    uint8_t bytes[FG_ID_BYTES];
-
-    fg_id_put(bytes, id);
-    fg_buf_append(out, bytes, sizeof bytes);
-}
 
 /* Sums the hashes of all samples. A sum does not depend on the order, so equal samples in
  * another order give the same id and nobody has to sort them. */
@@ -87,7 +79,7 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
         fg_buf_zigzag(&head, profile->time_ns);
         fg_buf_zigzag(&head, profile->duration_ns);
         if (key.len == 0)
-            put_id(&head, content_sum(batch, profile, &scratch));
+            fg_buf_id(&head, content_sum(batch, profile, &scratch));
         profile->id = fg_hash128_seed(fg_buf_slice(&head), SEED_PROFILE);
     }
     fg_buf_done(&head);
@@ -217,7 +209,7 @@ static void encode_profile(const struct fg_batch *batch, const struct fg_profile
 {
     size_t n_values = (size_t)batch->n_types * profile->n_samples;
 
-    put_id(out, profile->id);
+    fg_buf_id(out, profile->id);
     /* `labels` is scratch of the caller: their length comes before them. */
     fg_buf_clear(labels);
     fg_labels_encode(&profile->labels, labels);
@@ -246,7 +238,7 @@ void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg
     fg_buf_putc(out, BATCH_VERSION);
     fg_buf_varint(out, batch->n_stacks);
     for (uint32_t s = 0; s < batch->n_stacks; s++)
-        put_id(out, batch->stacks[s].id);
+        fg_buf_id(out, batch->stacks[s].id);
     encode_definitions(batch, define, out);
     put_schema(out, batch);
     fg_buf_varint(out, batch->n_profiles);
@@ -256,14 +248,6 @@ void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg
 }
 
 /* ---- decoding ---- */
-
-/* The cursor's error is sticky, so callers check it once at their end. */
-static struct fg_id get_id(struct fg_cur *cur)
-{
-    struct fg_slice bytes = fg_cur_take(cur, FG_ID_BYTES);
-
-    return cur->bad ? (struct fg_id){0, 0} : fg_id_get(bytes.ptr);
-}
 
 static enum fg_code out_of_memory(struct fg_err *err)
 {
@@ -280,7 +264,7 @@ static enum fg_code decode_stack_ids(struct fg_cur *cur, struct fg_arena *arena,
     if (batch->stacks == NULL)
         return out_of_memory(err);
     for (uint32_t i = 0; i < batch->n_stacks; i++)
-        batch->stacks[i].id = get_id(cur);
+        batch->stacks[i].id = fg_cur_id(cur);
     return FG_OK;
 }
 
@@ -410,7 +394,7 @@ static enum fg_code decode_profile(struct fg_cur *cur, struct fg_arena *arena,
 {
     struct fg_slice labels;
 
-    profile->id = get_id(cur);
+    profile->id = fg_cur_id(cur);
     labels = fg_cur_lenbytes(cur);
     profile->time_ns = fg_cur_zigzag(cur);
     profile->duration_ns = fg_cur_zigzag(cur);

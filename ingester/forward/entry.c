@@ -1,5 +1,7 @@
 #include "ingester/forward/entry.h"
 
+#include "common/base/id_codec.h"
+
 enum { VERSION = 1, FLAG_PAUSED = 1 };
 
 void ing_outbox_put_meta_key(struct fg_buf *out, struct fg_slice name)
@@ -38,9 +40,6 @@ void ing_outbox_put_resend_key(struct fg_buf *out, struct fg_slice name)
 
 void ing_outbox_put_resend(struct fg_buf *out, const struct ing_resend *resend)
 {
-    uint8_t id[FG_ID_BYTES];
-
-    fg_id_put(id, resend->id);
     fg_buf_putc(out, VERSION);
     fg_buf_putc(out, (uint8_t)resend->state);
     fg_buf_zigzag(out, resend->from_ns);
@@ -49,7 +48,7 @@ void ing_outbox_put_resend(struct fg_buf *out, const struct ing_resend *resend)
     fg_buf_zigzag(out, resend->ended_wall_ns);
     fg_buf_lenbytes(out, fg_cstr(resend->tenant));
     fg_buf_zigzag(out, resend->time_ns);
-    fg_buf_append(out, id, sizeof id);
+    fg_buf_id(out, resend->id);
     fg_buf_varint(out, resend->sent);
     fg_buf_varint(out, resend->known);
     fg_buf_varint(out, resend->filtered);
@@ -64,7 +63,7 @@ bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
     struct fg_cur cur = fg_cur(in);
     bool known = fg_cur_u8(&cur) == VERSION;
     uint8_t state = fg_cur_u8(&cur), incomplete;
-    struct fg_slice tenant, id;
+    struct fg_slice tenant;
 
     resend.from_ns = fg_cur_zigzag(&cur);
     resend.until_ns = fg_cur_zigzag(&cur);
@@ -72,7 +71,7 @@ bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
     resend.ended_wall_ns = fg_cur_zigzag(&cur);
     tenant = fg_cur_lenbytes(&cur);
     resend.time_ns = fg_cur_zigzag(&cur);
-    id = fg_cur_take(&cur, FG_ID_BYTES);
+    resend.id = fg_cur_id(&cur);
     resend.sent = fg_cur_varint(&cur);
     resend.known = fg_cur_varint(&cur);
     resend.filtered = fg_cur_varint(&cur);
@@ -87,7 +86,6 @@ bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
     resend.incomplete = incomplete == 1;
     if (tenant.len > 0)
         memcpy(resend.tenant, tenant.ptr, tenant.len);
-    resend.id = fg_id_get(id.ptr);
     *ret_resend = resend;
     return true;
 }
@@ -118,12 +116,8 @@ void ing_outbox_put_entry(struct fg_buf *out, const struct ing_outbox_entry *ent
     fg_buf_zigzag(out, entry->received_wall_ns);
     fg_buf_varint(out, entry->bytes);
     fg_buf_putc(out, entry->via.n);
-    for (uint8_t i = 0; i < entry->via.n; i++) {
-        uint8_t id[FG_ID_BYTES];
-
-        fg_id_put(id, entry->via.stores[i]);
-        fg_buf_append(out, id, sizeof id);
-    }
+    for (uint8_t i = 0; i < entry->via.n; i++)
+        fg_buf_id(out, entry->via.stores[i]);
 }
 
 bool ing_outbox_get_entry(struct fg_slice in, struct ing_outbox_entry *ret_entry)
@@ -139,13 +133,8 @@ bool ing_outbox_get_entry(struct fg_slice in, struct ing_outbox_entry *ret_entry
     entry.via.n = fg_cur_u8(&cur);
     if (!known || entry.via.n > OUTBOX_VIA_MAX)
         return false;
-    for (uint8_t i = 0; i < entry.via.n; i++) {
-        struct fg_slice id = fg_cur_take(&cur, FG_ID_BYTES);
-
-        if (cur.bad)
-            return false;
-        entry.via.stores[i] = fg_id_get(id.ptr);
-    }
+    for (uint8_t i = 0; i < entry.via.n; i++)
+        entry.via.stores[i] = fg_cur_id(&cur);
     if (!fg_cur_end(&cur))
         return false;
     *ret_entry = entry;

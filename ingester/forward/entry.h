@@ -5,14 +5,16 @@
  *   'o'       -> varint: numbers of targets below it were given
  *   'o' name  -> u8 1, varint number of the target, varint reserved, u8 flags (1: paused)
  *                reserved: entries of the target have lesser numbers, so a start gives greater ones
- *   'r' name  -> u8 1, u8 state, zigzag from, until, begun, ended, varint-length tenant, zigzag
- * time, id 16 bytes, varint sent, known, filtered, refused, lost, u8 1: incomplete a resend (enum
- * ing_resend_state); written together with 'o' name OUTBOX and OUTBOX_DEAD be16 target, be64 number
- * of the entry -> as below
+ *   'r' name  -> a resend, written together with 'o' name: u8 1, u8 state, zigzag from, until,
+ *                begun, ended, varint-length tenant, zigzag time, id 16 bytes, varint sent, known,
+ *                filtered, refused, lost, u8 1: incomplete
  *
- *   entry:   u8 1, the profile's key (HEAD_PROFILE_KEY_BYTES, keys.h), zigzag received, varint
- * bytes of its record, u8 n, n * 16 bytes: ids of stores through which it has come dead:    u8 1,
- * zigzag died, varint-length reason, the bytes of the entry as they were
+ * OUTBOX and OUTBOX_DEAD
+ *   be16 target, be64 number of the entry -> as below
+ *
+ *   entry  -> u8 1, the profile's key (HEAD_PROFILE_KEY_BYTES, keys.h), zigzag received, varint
+ *             bytes of its record, u8 n, n * 16 bytes: ids of stores through which it has come
+ *   dead   -> u8 1, zigzag died, varint-length reason, the bytes of the entry as they were
  *
  * Times are wall time in ns. A version that is not 1 is damage: a newer program writes what an
  * older one cannot send.

@@ -270,15 +270,6 @@ static uint64_t drop_down_to(struct ing_outbox *outbox, unsigned target, struct 
     return profiles;
 }
 
-static void bound_bytes(struct ing_outbox *outbox, unsigned target)
-{
-    struct outbox_target *at = &outbox->targets[target];
-    const struct drop_limit left = {at->config.queue_max_bytes, UINT64_MAX};
-
-    if (at->config.when_full == OUTBOX_DROP)
-        at->dropped[OUTBOX_BY_FULL] += drop_down_to(outbox, target, left);
-}
-
 /* Drops a sixteenth of the target that has waited for longest. Returns false if none drops
  * anything. */
 static bool drop_some(struct ing_outbox *outbox)
@@ -318,8 +309,13 @@ static bool bound_groups(struct ing_outbox *outbox)
 
 void ing_outbox_bound(struct ing_outbox *outbox)
 {
-    for (unsigned i = 0; i < outbox->n_targets; i++)
-        bound_bytes(outbox, i);
+    for (unsigned i = 0; i < outbox->n_targets; i++) {
+        struct outbox_target *at = &outbox->targets[i];
+        const struct drop_limit left = {at->config.queue_max_bytes, UINT64_MAX};
+
+        if (at->config.when_full == OUTBOX_DROP)
+            at->dropped[OUTBOX_BY_FULL] += drop_down_to(outbox, i, left);
+    }
     outbox->crowded = bound_groups(outbox);
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         struct outbox_target *at = &outbox->targets[i];
@@ -366,17 +362,6 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
     return span != NULL;
 }
 
-/* Counts a span of which nothing is sent any more, since an operator has dropped it. Locked. */
-static void drop_taken(struct ing_outbox *outbox, unsigned target, struct ing_span *span)
-{
-    const struct ing_span nothing = {0};
-
-    outbox->targets[target].dropped[OUTBOX_BY_OPERATOR] += span->count;
-    ing_outbox_write_delete(outbox, target, span->first, span->last);
-    ing_outbox_write_end(outbox, target, span->first, &nothing);
-    ing_spans_end(&outbox->targets[target].spans, span);
-}
-
 void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span)
 {
     struct outbox_target *target = &outbox->targets[span->target];
@@ -385,7 +370,13 @@ void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span
     (void)pthread_mutex_lock(&outbox->lock);
     taken = ing_spans_find(&target->spans, span->first);
     if (taken->dropped) {
-        drop_taken(outbox, span->target, taken);
+        const struct ing_span nothing = {0};
+
+        /* Nothing of it is sent any more, since an operator has dropped it. */
+        target->dropped[OUTBOX_BY_OPERATOR] += taken->count;
+        ing_outbox_write_delete(outbox, span->target, taken->first, taken->last);
+        ing_outbox_write_end(outbox, span->target, taken->first, &nothing);
+        ing_spans_end(&target->spans, taken);
     } else {
         const struct ing_span left = *taken;
 

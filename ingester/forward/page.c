@@ -228,13 +228,6 @@ static enum fg_code read_slice(struct page_reading *reading, int64_t end_ns, boo
     return reading->past->visit(reading->past->arg, &range, visit, slice, reading->err);
 }
 
-static int64_t slice_end(const struct page_reading *reading)
-{
-    const struct ing_resend *resend = &reading->page->after;
-
-    return FG_MIN(fg_time_add(resend->time_ns, reading->reader->slice_ns), resend->until_ns - 1);
-}
-
 /* The page has all of the slice, or its first part. */
 static void take_slice(struct page_reading *reading, const struct page_slice *slice, int64_t end_ns)
 {
@@ -260,7 +253,8 @@ static enum fg_code read_slices(struct page_reading *reading)
     struct page_slice slice;
 
     for (unsigned i = 0; i < SLICES_MAX && page->n == 0; i++) {
-        int64_t end_ns = slice_end(reading);
+        int64_t end_ns = FG_MIN(fg_time_add(page->after.time_ns, reading->reader->slice_ns),
+                                page->after.until_ns - 1);
         enum fg_code code;
 
         if (page->after.time_ns >= page->after.until_ns - 1)
@@ -339,11 +333,6 @@ static enum fg_code commit(struct page_reading *reading)
     return FG_OK;
 }
 
-static bool is_at_the_end(const struct ing_resend *resend)
-{
-    return resend->tenant[0] == '\0' || resend->time_ns >= resend->until_ns - 1;
-}
-
 enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past *past,
                            const struct ing_resend *resend, int64_t now_wall_ns,
                            int64_t deadline_mono_ns, const atomic_bool *stop,
@@ -357,7 +346,7 @@ enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past
         reader->slice_ns = SLICE_FIRST_NS;
     if (resend->state == RESEND_COMMITS)
         code = commit(&reading);
-    else if (is_at_the_end(resend))
+    else if (resend->tenant[0] == '\0' || resend->time_ns >= resend->until_ns - 1)
         code = next_tenant(&reading, now_wall_ns);
     else
         code = read_slices(&reading);

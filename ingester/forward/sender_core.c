@@ -65,26 +65,15 @@ static void pause_until(struct ing_sender_core *core, int64_t until_mono_ns)
     core->not_before_mono_ns = FG_MAX(core->not_before_mono_ns, until_mono_ns);
 }
 
-/* What the target asks for, if it does. */
-static int64_t asked_pause(enum ing_sender_result result, int64_t retry_after_ns)
-{
-    return result == SENDER_DENIED ? DENIED_PAUSE_NS : FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
-}
-
-/* Our own part, which is added, so that senders do not come back together. */
-static int64_t drawn_pause(struct ing_sender_core *core)
-{
-    int64_t most_ns = FG_MIN(PAUSE_MIN_NS << FG_MIN(core->failures - 1, 10U), PAUSE_MAX_NS);
-    int64_t drawn_ns = (int64_t)(draw(core) * (double)most_ns);
-
-    return FG_MAX(drawn_ns, PAUSE_MIN_NS / 2);
-}
-
 void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
                          enum ing_sender_result result, int64_t began_mono_ns,
                          int64_t retry_after_ns, int64_t now_mono_ns)
 {
-    int64_t pause_ns = asked_pause(result, retry_after_ns);
+    /* As long as the target asks for, if it does, and a drawn part of our own, so that senders do
+     * not come back together. */
+    int64_t pause_ns =
+        result == SENDER_DENIED ? DENIED_PAUSE_NS : FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+    int64_t most_ns, drawn_ns;
 
     fg_assert(core->running > 0 && (lane != OUTBOX_FRESH || core->running_fresh > 0));
     core->running--;
@@ -105,7 +94,9 @@ void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane
         core->failures++;
         core->failed_mono_ns = now_mono_ns;
         core->allowed = FG_MAX(core->allowed / 2, 1.0);
-        pause_ns += drawn_pause(core);
+        most_ns = FG_MIN(PAUSE_MIN_NS << FG_MIN(core->failures - 1, 10U), PAUSE_MAX_NS);
+        drawn_ns = (int64_t)(draw(core) * (double)most_ns);
+        pause_ns += FG_MAX(drawn_ns, PAUSE_MIN_NS / 2);
     }
     pause_until(core, fg_time_add(now_mono_ns, pause_ns));
 }

@@ -53,7 +53,7 @@ static void put_ascending(struct fg_buf *out, const uint64_t *numbers, uint32_t 
 
 static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
 {
-    fg_manifest_put_id(out, entry->id);
+    fg_buf_id(out, entry->id);
     fg_buf_varint(out, entry->level);
     fg_buf_varint(out, entry->patch);
     fg_manifest_put_span(out, entry->start_ns, entry->end_ns);
@@ -66,11 +66,11 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     fg_buf_varint(out, entry->rollup_offset);
     fg_buf_varint(out, entry->rollup_bytes);
     fg_buf_varint(out, entry->profiles);
-    fg_manifest_put_id(out, entry->digest);
+    fg_buf_id(out, entry->digest);
     put_ascending(out, entry->from_segments, entry->n_from_segments, 0);
     fg_buf_varint(out, entry->n_from_blocks);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
-        fg_manifest_put_id(out, entry->from_blocks[i]);
+        fg_buf_id(out, entry->from_blocks[i]);
     fg_buf_varint(out, (uint64_t)entry->derived + entry->rollup_only);
     /* Not written if there is none, as by versions before it; but fields of later versions need
      * it in front of them. */
@@ -94,7 +94,7 @@ static void put_gone(struct fg_buf *out, const struct fg_blocks *blocks, struct 
     fg_buf_varint(out, blocks->n_gone);
     for (uint32_t i = 0; i < blocks->n_gone; i++) {
         fg_buf_clear(record);
-        fg_manifest_put_id(record, blocks->gone[i].id);
+        fg_buf_id(record, blocks->gone[i].id);
         fg_buf_zigzag(record, blocks->gone[i].since_wall_ns);
         fg_buf_put(record, blocks->gone[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
@@ -109,7 +109,7 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
         const struct fg_blocks_tombstone *tombstone = &tombstones[i];
 
         fg_buf_clear(record);
-        fg_manifest_put_id(record, tombstone->id);
+        fg_buf_id(record, tombstone->id);
         fg_buf_lenbytes(record, tombstone->selector);
         fg_manifest_put_span(record, tombstone->start_ns, tombstone->end_ns);
         fg_buf_zigzag(record, tombstone->asked_wall_ns);
@@ -221,7 +221,7 @@ static struct fg_id *get_ids(struct blocks_reader *reader, struct fg_cur *cur, u
                                          sizeof *ids, ret_count);
 
     for (uint32_t i = 0; i < *ret_count && !cur->bad; i++) {
-        ids[i] = fg_manifest_get_id(cur);
+        ids[i] = fg_cur_id(cur);
         if (i > 0 && fg_id_cmp(ids[i - 1], ids[i]) >= 0)
             fail(reader, "the order of a block's sources");
     }
@@ -278,7 +278,7 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
 
-    entry->id = fg_manifest_get_id(&cur);
+    entry->id = fg_cur_id(&cur);
     get_place(reader, &cur, entry);
     entry->bytes = fg_cur_varint(&cur);
     entry->directory_offset = fg_cur_varint(&cur);
@@ -286,7 +286,7 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
     entry->rollup_offset = fg_cur_varint(&cur);
     entry->rollup_bytes = fg_cur_varint(&cur);
     entry->profiles = fg_cur_varint(&cur);
-    entry->digest = fg_manifest_get_id(&cur);
+    entry->digest = fg_cur_id(&cur);
     entry->from_segments =
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
@@ -336,7 +336,7 @@ static void get_gone(struct blocks_reader *reader, struct fg_blocks *blocks)
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_blocks_gone *gone = &blocks->gone[i];
 
-        gone->id = fg_manifest_get_id(&cur);
+        gone->id = fg_cur_id(&cur);
         gone->since_wall_ns = fg_cur_zigzag(&cur);
         gone->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad)
@@ -353,7 +353,7 @@ static void get_tombstone(struct blocks_reader *reader, struct fg_blocks_tombsto
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
     struct fg_slice selector;
 
-    tombstone->id = fg_manifest_get_id(&cur);
+    tombstone->id = fg_cur_id(&cur);
     selector = fg_cur_lenbytes(&cur);
     fg_manifest_get_span(&cur, &tombstone->start_ns, &tombstone->end_ns);
     tombstone->asked_wall_ns = fg_cur_zigzag(&cur);

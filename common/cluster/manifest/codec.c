@@ -1,20 +1,5 @@
 #include "common/cluster/manifest/codec.h"
 
-void fg_manifest_put_id(struct fg_buf *out, struct fg_id id)
-{
-    uint8_t bytes[FG_ID_BYTES];
-
-    fg_id_put(bytes, id);
-    fg_buf_append(out, bytes, sizeof bytes);
-}
-
-struct fg_id fg_manifest_get_id(struct fg_cur *cur)
-{
-    struct fg_slice bytes = fg_cur_take(cur, FG_ID_BYTES);
-
-    return cur->bad ? (struct fg_id){0} : fg_id_get(bytes.ptr);
-}
-
 /* A span is its start and its length: two times near each other take a few bytes less. Unsigned,
  * since the length of all time does not fit an int64_t. */
 void fg_manifest_put_span(struct fg_buf *out, int64_t from, int64_t to)
@@ -34,14 +19,14 @@ void fg_manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to
 
 void fg_manifest_put_segment_id(struct fg_buf *out, const struct fg_segment_id *id)
 {
-    fg_manifest_put_id(out, id->writer);
+    fg_buf_id(out, id->writer);
     fg_buf_varint(out, id->cut);
     fg_buf_le64(out, id->nonce);
 }
 
 struct fg_segment_id fg_manifest_get_segment_id(struct fg_cur *cur)
 {
-    struct fg_segment_id id = {.writer = fg_manifest_get_id(cur)};
+    struct fg_segment_id id = {.writer = fg_cur_id(cur)};
 
     id.cut = fg_cur_varint(cur);
     id.nonce = fg_cur_le64(cur);

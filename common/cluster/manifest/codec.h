@@ -4,11 +4,8 @@
 
 #include "common/base/envelope.h"
 #include "common/base/hash.h"
+#include "common/base/id_codec.h"
 #include "common/cluster/manifest/l0.h"
-
-/* Write and read an id, 16 bytes. */
-void fg_manifest_put_id(struct fg_buf *out, struct fg_id id);
-struct fg_id fg_manifest_get_id(struct fg_cur *cur);
 
 /* Write and read two times; `to` is not before `from`. */
 void fg_manifest_put_span(struct fg_buf *out, int64_t from, int64_t to);

@@ -71,7 +71,7 @@ static void put_segment(struct fg_buf *out, const struct fg_l0_segment *segment,
     fg_buf_varint(out, segment->directory_offset);
     fg_buf_varint(out, segment->directory_bytes);
     fg_buf_varint(out, segment->profiles);
-    fg_manifest_put_id(out, segment->digest);
+    fg_buf_id(out, segment->digest);
     fg_manifest_put_span(out, segment->t_min_ns, segment->t_max_ns);
     fg_buf_varint(out, segment->n_parts);
     for (uint32_t i = 0; i < segment->n_parts; i++) {
@@ -105,7 +105,7 @@ static void put_writers(struct fg_buf *out, const struct fg_l0 *l0, struct fg_bu
     fg_buf_varint(out, l0->n_writers);
     for (uint32_t i = 0; i < l0->n_writers; i++) {
         fg_buf_clear(record);
-        fg_manifest_put_id(record, l0->writers[i].id);
+        fg_buf_id(record, l0->writers[i].id);
         fg_buf_varint(record, l0->writers[i].cut);
         fg_buf_varint(record, l0->writers[i].generation);
         put_last(record, l0->writers[i].clean, l0->writers[i].later);
@@ -296,7 +296,7 @@ static void get_segment(struct l0_reader *reader, const struct fg_l0 *l0, uint64
     segment->directory_offset = fg_cur_varint(&cur);
     segment->directory_bytes = fg_cur_varint(&cur);
     segment->profiles = fg_cur_varint(&cur);
-    segment->digest = fg_manifest_get_id(&cur);
+    segment->digest = fg_cur_id(&cur);
     fg_manifest_get_span(&cur, &segment->t_min_ns, &segment->t_max_ns);
     get_parts(reader, &cur, l0->n_tenants, segment);
     get_usage(reader, &cur, segment);
@@ -332,7 +332,7 @@ static void get_writers(struct l0_reader *reader, struct fg_l0 *l0)
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_l0_writer *writer = &l0->writers[i];
 
-        writer->id = fg_manifest_get_id(&cur);
+        writer->id = fg_cur_id(&cur);
         writer->cut = fg_cur_varint(&cur);
         writer->generation = fg_cur_varint(&cur);
         writer->clean = get_last(&cur);

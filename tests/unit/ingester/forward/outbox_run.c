@@ -282,3 +282,80 @@ uint64_t outbox_count(struct fg_store *store, enum ing_head_family family)
     assert_int_equal(iter->err.code, FG_OK);
     return n;
 }
+
+/* ---- the fixture ---- */
+
+int outbox_set_up(void **state)
+{
+    struct outbox_fixture *f = fg_new(struct outbox_fixture);
+
+    f->inner = fg_store_memory(HEAD_FAMILIES);
+    fg_store_faulty_init(&f->faulty, f->inner);
+    outbox_clock_init(&f->clock);
+    f->targets[0] = outbox_target("central");
+    f->targets[1] = outbox_target("other");
+    outbox_run_open(&f->run, &f->faulty.store, &f->clock, f->targets, 2);
+    *state = f;
+    return 0;
+}
+
+int outbox_tear_down(void **state)
+{
+    struct outbox_fixture *f = *state;
+
+    outbox_run_close(&f->run);
+    fg_store_close(f->inner);
+    free(f);
+    return 0;
+}
+
+void outbox_restart(struct outbox_fixture *f)
+{
+    outbox_run_close(&f->run);
+    outbox_run_open(&f->run, &f->faulty.store, &f->clock, f->targets, 2);
+}
+
+void outbox_push(struct outbox_fixture *f, uint32_t targets, uint64_t n, unsigned count)
+{
+    assert_int_equal(outbox_run_push(&f->run, targets, n, count, OUTBOX_RECORD_BYTES), FG_OK);
+}
+
+struct ing_outbox_numbers outbox_numbers(struct outbox_fixture *f, unsigned target)
+{
+    return ing_outbox_numbers(f->run.outbox, target);
+}
+
+void outbox_fail_write(struct outbox_fixture *f, uint64_t at, bool late)
+{
+    f->faulty.writes = 0;
+    f->faulty.fail_at = at;
+    f->faulty.fail_late = late;
+}
+
+struct ing_outbox_span outbox_take(struct outbox_fixture *f, unsigned target)
+{
+    struct ing_outbox_span span;
+
+    assert_true(ing_outbox_take(f->run.outbox, target, OUTBOX_FRESH, &span) ||
+                ing_outbox_take(f->run.outbox, target, OUTBOX_BACKLOG, &span));
+    return span;
+}
+
+struct ing_outbox_item *outbox_read_span(struct outbox_fixture *f,
+                                         const struct ing_outbox_span *span, struct fg_arena *arena,
+                                         size_t *ret_count)
+{
+    struct ing_outbox_item *items = NULL;
+    struct fg_err err;
+
+    assert_int_equal(ing_outbox_read(f->run.outbox, span, arena, &items, ret_count, &err), FG_OK);
+    return items;
+}
+
+bool outbox_nothing_waits(struct outbox_fixture *f, unsigned target)
+{
+    struct ing_outbox_span span;
+
+    return !ing_outbox_take(f->run.outbox, target, OUTBOX_FRESH, &span) &&
+           !ing_outbox_take(f->run.outbox, target, OUTBOX_BACKLOG, &span);
+}

@@ -6,6 +6,7 @@
 #define FG_TESTS_UNIT_INGESTER_FORWARD_OUTBOX_RUN_H
 
 #include "ingester/forward/outbox.h"
+#include "tests/lib/store_doubles.h"
 
 #include <stdatomic.h>
 
@@ -66,5 +67,36 @@ uint64_t outbox_run_drain(struct outbox_run *run, unsigned target, enum ing_outb
 
 /* Counts entries in the store: of a family, of all targets. */
 uint64_t outbox_count(struct fg_store *store, enum ing_head_family family);
+
+enum { OUTBOX_ARENA_BYTES = 8 << 20, OUTBOX_RECORD_BYTES = 100 };
+
+/* An outbox of two targets over a store whose writes may fail. */
+struct outbox_fixture {
+    struct fg_store *inner;
+    struct fg_store_faulty faulty;
+    struct outbox_clock clock;
+    struct ing_outbox_target targets[2];
+    struct outbox_run run;
+};
+int outbox_set_up(void **state);
+int outbox_tear_down(void **state);
+void outbox_restart(struct outbox_fixture *f);
+
+/* Stores profiles n, n + 1, ... with entries for these targets. */
+void outbox_push(struct outbox_fixture *f, uint32_t targets, uint64_t n, unsigned count);
+
+struct ing_outbox_numbers outbox_numbers(struct outbox_fixture *f, unsigned target);
+
+/* Lets the at-th write from now on fail. late: it is done, but reported as failed. */
+void outbox_fail_write(struct outbox_fixture *f, uint64_t at, bool late);
+
+/* Takes the span that waits, of any lane. */
+struct ing_outbox_span outbox_take(struct outbox_fixture *f, unsigned target);
+bool outbox_nothing_waits(struct outbox_fixture *f, unsigned target);
+
+/* Reads a span, into the arena. */
+struct ing_outbox_item *outbox_read_span(struct outbox_fixture *f,
+                                         const struct ing_outbox_span *span, struct fg_arena *arena,
+                                         size_t *ret_count);
 
 #endif

@@ -1,0 +1,245 @@
+#include "common/base/time.h"
+#include "ingester/forward/parcel_impl.h"
+#include "proto/forward_v1.pb-c.h"
+
+#include <jansson.h>
+
+static const int64_t LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
+
+/* ---- of a batch ---- */
+
+/* The batch as a whole is refused: its only profile, or one of them, is at fault. */
+static void divide_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
+                         const char *reason)
+{
+    for (uint32_t i = 0; i < batch->n; i++) {
+        if (batch->n == 1)
+            ing_parcel_refuse_item(parcel, batch->items[i], reason);
+        else
+            batch->items[i]->alone = true;
+    }
+}
+
+/* Also what a part of an answer has refused of which another part makes no sense. */
+static void put_off(struct ing_parcel_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n; i++) {
+        batch->items[i]->outbox->outcome = OUTBOX_AGAIN;
+        batch->items[i]->state = ITEM_LATER;
+    }
+}
+
+/* The target takes nothing of the tenant of the round, of which these batches are, for some time.
+ * Returns `otherwise` if that holds for all that is sent there. */
+static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
+                                           struct ing_parcel_batch *batches, size_t n,
+                                           int64_t for_ns, enum ing_sender_result otherwise,
+                                           const struct fg_err *err)
+{
+    /* A resend waits as a whole: it is of one tenant at a time. */
+    if (!ing_parcel_has_tenants(parcel) ||
+        (!ing_parcel_is_of_page(parcel) &&
+         !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                          ing_parcel_tenant_of(parcel->first), for_ns)))
+        return otherwise;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < batches[i].n; k++)
+            ing_parcel_hold_item(batches[i].items[k]);
+    for (size_t i = 0; i < parcel->n_items && ing_parcel_is_of_page(parcel); i++)
+        if (parcel->items[i].state == ITEM_OPEN)
+            ing_parcel_hold_item(&parcel->items[i]);
+    parcel->n_denied += otherwise == SENDER_DENIED;
+    parcel->n_limited += otherwise == SENDER_BUSY;
+    parcel->denied = *err;
+    parcel->held_ns = for_ns;
+    return SENDER_TAKEN;
+}
+
+/* Returns false if the target asks again for what it has just got. */
+static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
+{
+    bool before = false;
+
+    fg_definition_cache_forget(parcel->common->definition_cache, batch->cache_key);
+    for (uint32_t i = 0; i < batch->n; i++) {
+        before |= batch->items[i]->define;
+        batch->items[i]->define = true;
+    }
+    return !before;
+}
+
+static bool take_refused(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
+                         const Forward__V1__Result *result)
+{
+    for (size_t i = 0; i < result->n_refused; i++) {
+        const Forward__V1__Refusal *refusal = result->refused[i];
+
+        if (refusal->profile >= batch->n || batch->items[refusal->profile]->state != ITEM_OPEN)
+            return false;
+        ing_parcel_refuse_item(parcel, batch->items[refusal->profile], refusal->message);
+    }
+    return true;
+}
+
+/* Every profile of a batch has to be accounted for, or the answer is none. */
+static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
+                        const Forward__V1__Result *result)
+{
+    uint64_t n = (uint64_t)result->stored + result->known + result->dropped + result->n_refused;
+
+    if (n != batch->n || !take_refused(parcel, batch, result))
+        return false;
+    for (uint32_t i = 0; i < batch->n; i++)
+        if (batch->items[i]->state == ITEM_OPEN)
+            ing_parcel_close_item(batch->items[i], OUTBOX_DONE);
+    parcel->n_stored += result->stored;
+    parcel->n_known += result->known;
+    fg_definition_cache_add(parcel->common->definition_cache, batch->cache_key, 1, batch->defined,
+                            batch->n_defined);
+    return true;
+}
+
+static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
+                                          const Forward__V1__Result *result, struct fg_err *err)
+{
+    /* This code says that the same bytes will be refused again. Others may be trouble of the
+     * target's own, such as data_loss of one of its disks. */
+    if (result->code == fg_code_grpc(FG_E_INVALID)) {
+        divide_batch(parcel, batch, result->message);
+        return SENDER_TAKEN;
+    }
+    if (result->code != 0) {
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
+        put_off(batch);
+        if (result->code != fg_code_grpc(FG_E_DENIED))
+            return SENDER_BUSY;
+        return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
+    }
+    if (result->define ? define_batch(parcel, batch) : take_stored(parcel, batch, result))
+        return SENDER_TAKEN;
+    put_off(batch);
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that does not fit the request");
+    return SENDER_AWAY;
+}
+
+static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_slice body,
+                                           struct fg_err *err)
+{
+    Forward__V1__PushResponse *response =
+        forward__v1__push_response__unpack(NULL, body.len, body.ptr);
+    enum ing_sender_result worst = SENDER_TAKEN;
+
+    if (response == NULL || response->n_results != parcel->n_batches) {
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of forward.v1");
+        worst = SENDER_AWAY;
+    } else {
+        for (size_t i = 0; i < parcel->n_batches; i++) {
+            enum ing_sender_result result =
+                take_result(parcel, &parcel->batches[i], response->results[i], err);
+
+            worst = FG_MAX(worst, result);
+        }
+    }
+    forward__v1__push_response__free_unpacked(response, NULL);
+    return worst;
+}
+
+/* ---- of the request ---- */
+
+/* Statuses of a route that the target does not have, or of another version of it. */
+static bool is_unknown(const struct ing_parcel_answer *answer)
+{
+    return answer->status == 404 || answer->status == 405 || answer->status == 415 ||
+           answer->status == 501 ||
+           (answer->status == 400 &&
+            fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
+}
+
+/* Returns true if the body is an error as flamegrid and Pyroscope write it (Connect), with this
+ * code. */
+static bool has_code(struct fg_slice body, const char *code)
+{
+    json_t *error = json_loadb((const char *)body.ptr, body.len, 0, NULL);
+    const char *found = json_string_value(json_object_get(error, "code"));
+    bool same = found != NULL && strcmp(found, code) == 0;
+
+    json_decref(error);
+    return same;
+}
+
+/* Returns true if the target itself refuses what was sent, so that the same bytes would be refused
+ * again. Any other 4xx may come from a proxy on the way, which is no reason to give up a profile.
+ * 413 is a refusal from anybody: a proxy would never let a body of that size pass. */
+static bool is_refusal(const struct ing_parcel_answer *answer)
+{
+    if (answer->status == 413)
+        return true;
+    if (answer->status == 409)
+        return has_code(answer->body, "already_exists");
+    return answer->status == 400 &&
+           (has_code(answer->body, "invalid_argument") || has_code(answer->body, "out_of_range"));
+}
+
+/* Decides all profiles of the round. reason: why they are refused; NULL: the target has them. */
+static void close_round(struct ing_parcel *parcel, const char *reason)
+{
+    for (size_t i = 0; i < parcel->n_batches; i++)
+        for (uint32_t k = 0; k < parcel->batches[i].n; k++) {
+            if (reason == NULL)
+                ing_parcel_close_item(parcel->batches[i].items[k], OUTBOX_DONE);
+            else
+                ing_parcel_refuse_item(parcel, parcel->batches[i].items[k], reason);
+        }
+}
+
+/* The target itself refuses the round. */
+static void take_refusal(struct ing_parcel *parcel, unsigned status, const char *reason)
+{
+    if (status == 409) /* it has forwarded these profiles itself */
+        close_round(parcel, reason);
+    else if (parcel->n_sent > 1) /* for a reason that will not pass: send less at a time */
+        parcel->round_max = parcel->n_sent / 2;
+    else
+        ing_parcel_refuse_item(parcel, parcel->batches[0].items[0], reason);
+}
+
+enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
+                                         const struct ing_parcel_answer *answer, bool *ret_unknown,
+                                         struct fg_err *err)
+{
+    struct fg_slice text = fg_slice_sub(answer->body, 0, 300);
+
+    *ret_unknown = false;
+    if (!answer->came)
+        return SENDER_AWAY;
+    if (answer->status == 200) {
+        if (!parcel->push)
+            return take_results(parcel, answer->body, err);
+        close_round(parcel, NULL);
+        parcel->n_stored += parcel->n_sent;
+        return SENDER_TAKEN;
+    }
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "status %u: %.*s", answer->status, FG_S(text));
+    /* A proxy whose server is away may say so, too: no reason to give up a profile. */
+    if (is_unknown(answer) && (!parcel->push || answer->status != 400)) {
+        *ret_unknown = !parcel->push;
+        return SENDER_AWAY;
+    }
+    if (answer->status == 403)
+        return hold_batches(parcel, parcel->batches, parcel->n_batches, parcel->common->hold_ns,
+                            SENDER_DENIED, err);
+    if (answer->status == 401)
+        return SENDER_DENIED;
+    if (answer->status == 429 && answer->of_limit)
+        /* The tenant is beyond a limit of its own. A target cannot make us wait for too long, nor
+         * ask us all the time. */
+        return hold_batches(parcel, parcel->batches, parcel->n_batches,
+                            FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS),
+                            SENDER_BUSY, err);
+    if (answer->status == 429 || answer->status == 503)
+        return SENDER_BUSY;
+    if (!is_refusal(answer))
+        return SENDER_AWAY;
+    take_refusal(parcel, answer->status, err->msg);
+    return SENDER_TAKEN;
+}
