@@ -19,11 +19,12 @@ import yaml
 import rules
 import tools
 
-sys.path.insert(0, os.path.join(tools.ROOT, "tests", "lint"))
+sys.path[:0] = [os.path.join(tools.ROOT, "tests", "lint"), os.path.join(tools.HERE, "bed")]
 
 import certs  # noqa: E402
 import chart as lint  # noqa: E402
 import flamegrid  # noqa: E402
+import sandbox  # noqa: E402
 from flamegrid import check  # noqa: E402
 from variants import cluster  # noqa: E402
 
@@ -136,34 +137,6 @@ def defaults(part, definitions, name):
 
 # ---- pods ----
 
-# Makes the root of a pod in a mount namespace of its own, and becomes its program. $1: the root; then SOURCE TARGET MODE of each volume,
-# "--" and the command.
-ENTER = r"""
-set -eu
-root=$1; shift
-mount -t tmpfs -o mode=755 pod "$root"
-mkdir -p "$root"/usr "$root"/etc "$root"/dev "$root"/proc "$root"/programs
-mount --bind /usr "$root/usr"
-mount --bind /dev "$root/dev"
-mount --bind /proc "$root/proc"
-mount --bind "$PROGRAMS" "$root/programs"
-for name in bin lib lib32 lib64; do if [ -e "/$name" ]; then ln -s "usr/$name" "$root/$name"; fi; done
-cp /etc/ld.so.cache "$root/etc/"
-cp -r /etc/ssl "$root/etc/"
-cp "$HOSTS" "$root/etc/hosts"
-echo "hosts: files" >"$root/etc/nsswitch.conf"
-while [ "$1" != -- ]; do
-    mkdir -p "$root$2"
-    mount --bind "$1" "$root$2"
-    if [ "$3" = ro ]; then mount -o remount,bind,ro "$root$2"; fi
-    shift 3
-done
-shift
-mount -o remount,ro "$root"
-exec chroot --userspec="$USER_ID" "$root" /usr/bin/env -i "$@"
-"""
-
-
 class Pod:
     """A process with the command, variables, volumes and user of a rendered pod."""
 
@@ -217,7 +190,7 @@ class Pod:
 
     def command(self):
         """The command with an address of loopback, where servers allow no other names by themselves, and with a folder for the object store."""
-        words = [word.replace("/usr/bin/", "/programs/") for word in self.container["command"]]
+        words = list(self.container["command"])
         if self.part == "canary":
             return [self.address + word if word.startswith(":") else word for word in words]
         words += ["--listen", "%s:%d" % (self.address, self.ports["http"]), "--admin_listen", "%s:%d" % (self.address, self.ports["admin"]),
@@ -230,13 +203,12 @@ class Pod:
     def start(self):
         root = os.path.join(self.node.folder, self.name + ".root")
         os.makedirs(root, exist_ok=True)
-        mounts = [word for volume in [*self.volumes(), (self.node.bucket, "/bucket", "rw")] for word in volume]
-        variables = ["%s=%s" % item for item in self.variables().items()]
+        mounts = [*self.volumes(), (self.node.bucket, "/bucket", "rw")]
+        group = self.spec["securityContext"]["runAsGroup"]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "enter", root, *mounts, "--", *variables, *self.command()],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment(PROGRAMS=os.path.abspath(PROGRAMS), HOSTS=self.node.hosts, USER_ID="%d:%d" % (self.user, self.spec["securityContext"]["runAsGroup"])))
+                sandbox.command(root, mounts, self.variables(), self.command()), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=sandbox.environment(os.path.abspath(PROGRAMS), self.node.hosts, os.devnull, self.user, group, [group], True))
         return self
 
     def probe(self, kind):

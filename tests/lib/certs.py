@@ -21,14 +21,14 @@ class Certificates:
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
 
-    def make(self, name, issuer=None, days=DAYS, names=()):
-        """Makes a certificate. Without an issuer it signs itself and is an authority. names: DNS names in addition to localhost."""
+    def make(self, name, issuer=None, days=DAYS, names=(), addresses=()):
+        """Makes a certificate. Without an issuer it signs itself and is an authority. names, addresses: in addition to those of localhost."""
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key")]
         if issuer is None:
             self.openssl("req", "-x509", *key, "-days", str(days), "-subj", "/CN=" + name, "-out", self.path(name + ".pem"))
             return
         with open(self.path("names"), "w", encoding="ascii") as file:
-            file.write(NAMES + "".join(",DNS:" + each for each in names) + "\n")
+            file.write(NAMES + "".join(",DNS:" + each for each in names) + "".join(",IP:" + each for each in addresses) + "\n")
         self.openssl("req", *key, "-subj", "/CN=" + name, "-out", self.path(name + ".csr"))
         self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(issuer + ".pem"),
                      "-CAkey", self.path(issuer + ".key"), "-CAcreateserial", "-days", str(days),

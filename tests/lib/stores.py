@@ -43,10 +43,10 @@ class Store:
 
     refused = None  # what the proof says of it
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, host="127.0.0.1"):
+        self.folder, self.host = folder, host
         self.port = flamegrid.free_port()
-        self.url = "http://127.0.0.1:%d" % self.port
+        self.url = "http://%s:%d" % (host, self.port)
         self.process = None
 
     def start(self):
@@ -78,7 +78,7 @@ class Store:
 
     def make_bucket(self):
         try:
-            with urllib.request.urlopen(signed_put("127.0.0.1:%d" % self.port, "/" + NAME), timeout=5):
+            with urllib.request.urlopen(signed_put("%s:%d" % (self.host, self.port), "/" + NAME), timeout=5):
                 return True
         except urllib.error.HTTPError as fault:
             return fault.code == 409  # it is there
@@ -106,7 +106,7 @@ class Versitygw(Store):
             raise Unavailable("%s: extended attributes: %s" % (self.home, fault))
 
     def command(self):
-        return [self.program, "--port", "127.0.0.1:%d" % self.port, "--quiet", "posix", self.home]
+        return [self.program, "--port", "%s:%d" % (self.host, self.port), "--quiet", "posix", self.home]
 
 
 class Moto(Store):
@@ -121,7 +121,7 @@ class Moto(Store):
               "--require-hashes", "--requirement", os.path.join(HERE, "locks", "moto.txt"))
 
     def command(self):
-        return [os.path.join(self.home, "bin", "moto_server"), "-H", "127.0.0.1", "-p", str(self.port)]
+        return [os.path.join(self.home, "bin", "moto_server"), "-H", self.host, "-p", str(self.port)]
 
 
 def signed_put(host, path, content=b""):
@@ -152,12 +152,12 @@ def why_missing(store):
     return None
 
 
-def any_store(folder):
+def any_store(folder, host="127.0.0.1"):
     """Starts the first available store; if there is none, says why for each."""
     os.makedirs(BUILD, exist_ok=True)
     reasons = []
     for kind in (Versitygw, Moto):
-        store = kind(folder)
+        store = kind(folder, host)
         try:
             store.start()
             return store, reasons

@@ -1,0 +1,85 @@
+"""The network of a bed: one network namespace for its nodes together, and one for each pod, joined by a pair of links.
+
+Pods have addresses of their own and no common segment: each packet of a pod goes through the namespace of the nodes, where services are
+translated (kube-proxy) and policies apply (policies.py). Addresses are of 198.18.0.0/15, which RFC 2544 reserves for test beds.
+"""
+
+import os
+import subprocess
+
+NODES = "198.18.0.1"  # the nodes, the API server, names, the object store
+SERVICES = "198.19.0.0/16"
+NAMES_SERVICE = "198.19.0.10"
+PODS = "198.18.0.0/16"
+PODS_OF_NODE = 253
+COMMAND_TIMEOUT_S = 60
+
+
+def run(*words, text=None):
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
+    if done.returncode != 0:
+        raise OSError("%s: %s" % (" ".join(words), done.stderr.strip()))
+    return done.stdout
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def begin():
+    """Prepares the network namespace of this process, which is a new one."""
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "add", NODES + "/32", "dev", "lo")
+    write("/proc/sys/net/ipv4/ip_forward", "1")
+    # Ports of services must not be taken by connections of tests; both use the same address.
+    write("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999")
+    os.makedirs("/run/netns", exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "names", "/run/netns")
+
+
+def pod_address(node, number):
+    """Returns the address of the pod with a number on a node, both from 1 on."""
+    return "198.18.%d.%d" % (node, 1 + number % PODS_OF_NODE)
+
+
+def node_prefix(node):
+    """What the names of the links of a node's pods begin with."""
+    return "n%dp" % node
+
+
+class Link:
+    """The network namespace of a pod."""
+
+    def __init__(self, node, number):
+        self.name = "%s%d" % (node_prefix(node), number)
+        self.address = pod_address(node, number)
+        self.path = "/run/netns/" + self.name
+
+    def attach(self):
+        self.detach()
+        run("ip", "netns", "add", self.name)
+        run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        run("ip", "link", "set", self.name, "up")
+        run("ip", "route", "replace", self.address + "/32", "dev", self.name, "src", NODES)
+        for words in (("link", "set", "lo", "up"), ("link", "set", "eth0", "up"), ("address", "add", self.address + "/32", "dev", "eth0"),
+                      ("route", "add", NODES, "dev", "eth0", "scope", "link"), ("route", "add", "default", "via", NODES)):
+            run("ip", "-n", self.name, *words)
+        # Programs that may not bind below 1024 otherwise may do so in a container, too.
+        run("ip", "netns", "exec", self.name, "sh", "-c", "echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start")
+
+    def detach(self):
+        """Removes what there is of it, also of one with the same name that was left."""
+        subprocess.run(["ip", "link", "delete", self.name], capture_output=True, timeout=COMMAND_TIMEOUT_S)
+        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True, timeout=COMMAND_TIMEOUT_S)
+
+    def enter(self):
+        """The words before a command that runs in it."""
+        return ["nsenter", "--net=" + self.path, "--"]
+
+
+def cut(node):
+    """Takes the links of all pods of a node down: what they send gets nowhere, and nobody is told."""
+    for name in os.listdir("/sys/class/net"):
+        if name.startswith(node_prefix(node)):
+            subprocess.run(["ip", "link", "set", name, "down"], capture_output=True, timeout=COMMAND_TIMEOUT_S)
