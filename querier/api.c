@@ -67,11 +67,6 @@ Types__V1__LabelPair **qry_api_group_pairs(struct fg_arena *arena, const struct 
 
 /* ---- exemplars ---- */
 
-static bool is_first_label(struct fg_slice name)
-{
-    return fg_slice_is(name, "__profile_type__") || fg_slice_is(name, "__service_name__");
-}
-
 /* Returns the labels of a row without those that rows are grouped by; profile type and service
  * first, as Pyroscope has them. items NULL: the arena is full. */
 static struct fg_labels other_labels(const struct fg_profile_rows *rows, uint32_t set,
@@ -83,10 +78,13 @@ static struct fg_labels other_labels(const struct fg_profile_rows *rows, uint32_
 
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; others.items != NULL && i < all->count; i++) {
-            bool wanted = is_first_label(all->items[i].name) == (round == 0);
+            struct fg_slice name = all->items[i].name;
+            bool is_first =
+                fg_slice_is(name, "__profile_type__") || fg_slice_is(name, "__service_name__");
+            bool wanted = is_first == (round == 0);
 
             for (size_t g = 0; g < config->n_group_by && wanted; g++)
-                wanted = !fg_slice_is(all->items[i].name, config->group_by[g]);
+                wanted = !fg_slice_is(name, config->group_by[g]);
             if (wanted)
                 others.items[others.count++] = all->items[i];
         }

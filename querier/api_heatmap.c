@@ -121,18 +121,6 @@ static void join_spans(struct fg_profile_rows *rows)
     rows->n = kept + 1;
 }
 
-static void find_bounds(struct heatmap *map)
-{
-    map->least = INT64_MAX;
-    map->greatest = INT64_MIN;
-    for (size_t i = 0; i < map->rows.n; i++) {
-        map->least = FG_MIN(map->least, map->rows.items[i].value);
-        map->greatest = FG_MAX(map->greatest, map->rows.items[i].value);
-    }
-    if (map->greatest <= map->least)
-        map->greatest = fg_value_add(map->least, 1);
-}
-
 /* In 128 bits: twenty times a difference of values does not fit in 64. */
 static uint32_t bucket_of(const struct heatmap *map, int64_t value)
 {
@@ -314,7 +302,14 @@ static enum fg_code answer(struct heatmap *map, struct qry_selection *selection,
         return err->code;
     if (map->rows.config.spans)
         join_spans(&map->rows);
-    find_bounds(map);
+    map->least = INT64_MAX;
+    map->greatest = INT64_MIN;
+    for (size_t i = 0; i < map->rows.n; i++) {
+        map->least = FG_MIN(map->least, map->rows.items[i].value);
+        map->greatest = FG_MAX(map->greatest, map->rows.items[i].value);
+    }
+    if (map->greatest <= map->least) /* buckets divide by the difference */
+        map->greatest = fg_value_add(map->least, 1);
     if (make_cells(map, err) != FG_OK || make_series(map, err) != FG_OK)
         return err->code;
     return reply(map, err);

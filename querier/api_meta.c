@@ -3,17 +3,6 @@
 #include "querier/collect.h"
 #include "querier/reply.h"
 
-/* Reads the range of ProfileTypes, which may leave it out for the last hour, as in Pyroscope. */
-static enum fg_code types_range(struct qry_query *query, struct qry_selection *selection,
-                                int64_t start_ms, int64_t end_ms, struct fg_err *err)
-{
-    if (start_ms == 0 && end_ms == 0) {
-        end_ms = fg_wall_ns(query->querier->clock) / FG_MS_NS;
-        start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
-    }
-    return qry_selection_range(query, selection, start_ms, end_ms, err);
-}
-
 static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
                               Types__V1__ProfileType *type, struct fg_err *err)
 {
@@ -60,10 +49,16 @@ enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessa
 {
     const Querier__V1__ProfileTypesRequest *in = (const Querier__V1__ProfileTypesRequest *)message;
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
+    int64_t start_ms = in->start, end_ms = in->end;
     struct qry_selection selection = {0};
     struct qry_label_sets sets;
 
-    if (types_range(query, &selection, in->start, in->end, err) != FG_OK)
+    /* The range may be left out for the last hour, as in Pyroscope. */
+    if (start_ms == 0 && end_ms == 0) {
+        end_ms = fg_wall_ns(query->querier->clock) / FG_MS_NS;
+        start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
+    }
+    if (qry_selection_range(query, &selection, start_ms, end_ms, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets);
     enum fg_code code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
@@ -71,17 +66,6 @@ enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessa
         code = reply_types(query, &sets, err);
     qry_label_sets_done(&sets);
     return code;
-}
-
-/* Collects series for a metadata method. The caller ends selection and sets. */
-static enum fg_code find_series(struct qry_query *query, struct qry_selection *selection,
-                                char *const *matchers, size_t n_matchers, const char *context,
-                                const char *const *names, size_t n_names,
-                                struct qry_label_sets *sets, struct fg_err *err)
-{
-    if (qry_selection_matchers(query, selection, matchers, n_matchers, context, err) != FG_OK)
-        return err->code;
-    return qry_collect_series(query, selection, names, n_names, sets, err);
 }
 
 /* Counts series for a metadata method. FG_E_LIMIT if some did not fit: a list that was cut would
@@ -232,9 +216,10 @@ static enum fg_code series_answer(struct qry_query *query, const Querier__V1__Se
 {
     struct qry_label_sets *shown = &sets[0];
 
-    if (find_series(query, selection, in->matchers, in->n_matchers,
-                    "failed to parse label selector", (const char *const *)in->label_names,
-                    in->n_label_names, &sets[0], err) != FG_OK)
+    if (qry_selection_matchers(query, selection, in->matchers, in->n_matchers,
+                               "failed to parse label selector", err) != FG_OK ||
+        qry_collect_series(query, selection, (const char *const *)in->label_names,
+                           in->n_label_names, &sets[0], err) != FG_OK)
         return err->code;
     if (!utf8_names) {
         shown = &sets[1];

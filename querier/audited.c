@@ -74,24 +74,18 @@ void qry_audited_asks(struct qry_query *query, const ProtobufCMessage *in)
 
 /* ---- records ---- */
 
-static struct fg_slice join_tenants(const struct qry_query *query, char out[TENANTS_MAX_BYTES])
-{
-    size_t len = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < query->tenants.n && len < TENANTS_MAX_BYTES; i++)
-        len += (size_t)snprintf(out + len, TENANTS_MAX_BYTES - len, "%s%.*s", i == 0 ? "" : "|",
-                                FG_S(query->tenants.ids[i]));
-    return fg_cstr(out);
-}
-
 static struct fg_audit_event event_of(const struct qry_query *query, enum fg_audit_kind kind,
                                       struct fg_access_who *who, char tenants[TENANTS_MAX_BYTES])
 {
     struct fg_audit_event event = fg_access_audit_event(query->req, kind, who);
+    size_t len = 0;
 
     event.op = query->audited.op;
-    event.tenant = join_tenants(query, tenants);
+    tenants[0] = '\0';
+    for (size_t i = 0; i < query->tenants.n && len < TENANTS_MAX_BYTES; i++)
+        len += (size_t)snprintf(tenants + len, TENANTS_MAX_BYTES - len, "%s%.*s", i == 0 ? "" : "|",
+                                FG_S(query->tenants.ids[i]));
+    event.tenant = fg_cstr(tenants);
     event.detail = query->audited.detail;
     event.from_ms = query->audited.from_ms;
     event.to_ms = query->audited.to_ms;

@@ -38,11 +38,6 @@ static void *table_alloc(size_t bytes)
     return table;
 }
 
-static uint64_t bytes_of(uint32_t n_places)
-{
-    return n_places * (uint64_t)(sizeof(struct fg_id) + sizeof(uint16_t));
-}
-
 static uint32_t place_of(const struct qry_cardinality *cardinality, const struct qry_print_set *set,
                          struct fg_id print)
 {
@@ -75,7 +70,8 @@ static void make_room(const struct qry_cardinality *cardinality, struct qry_prin
     while (!has_room(&larger, more)) {
         uint32_t n = FG_MAX(larger.n_places * 2, (uint32_t)PLACES_MIN);
 
-        if (n < larger.n_places || bytes_of(n) > set->max_bytes)
+        if (n < larger.n_places ||
+            n * (uint64_t)(sizeof *set->prints + sizeof *set->flags) > set->max_bytes)
             break;
         larger.n_places = n;
     }
@@ -135,8 +131,8 @@ static uint16_t range_flag(const struct qry_cardinality *cardinality)
     return cardinality->range == CARDINALITY_NOW ? FLAG_NOW : FLAG_BEFORE;
 }
 
-static void count(const struct qry_cardinality *cardinality, struct qry_counts *counts,
-                  uint32_t in_range, uint32_t at_all)
+static void count_in_range(const struct qry_cardinality *cardinality, struct qry_counts *counts,
+                           uint32_t in_range, uint32_t at_all)
 {
     if (cardinality->range == CARDINALITY_BEFORE) {
         counts->before += in_range;
@@ -168,17 +164,10 @@ static bool begins_with(struct fg_slice text, struct fg_slice prefix)
     return fg_slice_eq(fg_slice_sub(text, 0, prefix.len), prefix);
 }
 
-static bool is_wanted(const struct qry_cardinality *cardinality, struct fg_slice text)
-{
-    const struct qry_cardinality_config *config = &cardinality->config;
-
-    return begins_with(text, config->prefix) &&
-           (config->wanted == NULL || config->wanted(config->arg, text));
-}
-
 /* Returns the name, which is added if it is new; NULL: it is not wanted, or there is no room. */
 static struct qry_label_name *name_of(struct qry_cardinality *cardinality, struct fg_slice text)
 {
+    const struct qry_cardinality_config *config = &cardinality->config;
     uint64_t hash = fg_hash64_table(text);
     struct fg_map_walk walk;
     struct fg_slice copy;
@@ -187,7 +176,8 @@ static struct qry_label_name *name_of(struct qry_cardinality *cardinality, struc
          i = fg_map_next(&cardinality->by_name, &walk))
         if (fg_slice_eq(cardinality->names[i].text, text))
             return &cardinality->names[i];
-    if (!is_wanted(cardinality, text))
+    if (!begins_with(text, config->prefix) ||
+        (config->wanted != NULL && !config->wanted(config->arg, text)))
         return NULL;
     copy = fg_arena_copy(cardinality->texts, text);
     if (copy.ptr == NULL || cardinality->n_names == NAMES_MAX) {
@@ -215,7 +205,7 @@ static void count_value(struct qry_cardinality *cardinality, struct qry_label_na
     if (!touch(cardinality, &cardinality->values, print, mine, &flags))
         cardinality->values_cut = true;
     else if ((flags & mine) == 0)
-        count(cardinality, &name->values, 1, (flags & FLAG_BEFORE) == 0);
+        count_in_range(cardinality, &name->values, 1, (flags & FLAG_BEFORE) == 0);
 }
 
 /* Counts the series of a posting that are new. Returns false if none is. */
@@ -231,7 +221,7 @@ static bool count_posting(const struct qry_cardinality *cardinality,
         /* NEW_AT_ALL is bit 1. */
         at_all += news >> 1;
     }
-    count(cardinality, counts, in_range, at_all);
+    count_in_range(cardinality, counts, in_range, at_all);
     return in_range > 0;
 }
 
@@ -356,15 +346,6 @@ static void fold(struct qry_cardinality *cardinality, unsigned n)
     }
 }
 
-static void cut_at(struct qry_cardinality *cardinality, struct qry_value_run *run, uint32_t n)
-{
-    if (n >= run->n)
-        return;
-    cardinality->bound = run->items[n].text;
-    cardinality->values_cut = true;
-    run->n = n;
-}
-
 /* Returns the memory of the texts in an arena. */
 static size_t text_bytes(const struct qry_value_run *run)
 {
@@ -387,8 +368,11 @@ static void compact(struct qry_cardinality *cardinality)
     fold(cardinality, 1);
     if (cardinality->n_runs == 0)
         *run = (struct qry_value_run){0};
-    while (run->n > 0 && (text_bytes(run) > max / 2 || run->n * sizeof *run->items > max / 2))
-        cut_at(cardinality, run, run->n / 2);
+    while (run->n > 0 && (text_bytes(run) > max / 2 || run->n * sizeof *run->items > max / 2)) {
+        run->n /= 2;
+        cardinality->bound = run->items[run->n].text;
+        cardinality->values_cut = true;
+    }
     if (cardinality->bound.ptr != NULL) {
         cardinality->bound = fg_arena_copy(texts, cardinality->bound);
         if (cardinality->bound.ptr == NULL) /* then there is no room for any value */
@@ -572,7 +556,7 @@ static void count_of_types(struct qry_cardinality *cardinality, const uint32_t *
         }
         name = n_range > 0 ? name_of(cardinality, fg_cstr(fg_label_names_of_type[i])) : NULL;
         if (name != NULL)
-            count(cardinality, &name->series, n_range, n_all);
+            count_in_range(cardinality, &name->series, n_range, n_all);
     }
 }
 
@@ -625,7 +609,7 @@ static void find_new(struct qry_cardinality *cardinality, const struct fg_label_
         n_new += is_new && i < index->n_series;
         n_fresh += is_fresh && i < index->n_series;
     }
-    count(cardinality, &cardinality->n_series, n_new, n_fresh);
+    count_in_range(cardinality, &cardinality->n_series, n_new, n_fresh);
     if (cardinality->config.label == NULL)
         count_of_types(cardinality, in_range, at_all);
 }

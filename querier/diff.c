@@ -330,16 +330,6 @@ static bool could_show(const struct diff_work *work, uint32_t node)
     return false;
 }
 
-static uint64_t error_of(const struct diff_work *work, uint32_t node)
-{
-    uint64_t error = 0;
-
-    for (unsigned side = 0; side < 2; side++)
-        if (work->doubts[side] != NULL)
-            error = FG_MAX(error, work->doubts[side][node].error);
-    return error;
-}
-
 /* Returns whether the comparison is exact, as crown_sum.c does for one sum: no node that is in
  * doubt may be shown. Threshold 0: all nodes are shown. */
 static struct fg_crown_verdict verdict_of(const struct diff_work *work)
@@ -347,8 +337,11 @@ static struct fg_crown_verdict verdict_of(const struct diff_work *work)
     struct fg_crown_verdict verdict = {.exact = true};
 
     for (uint32_t i = 0; i < work->diff->tree.n_nodes; i++) {
-        uint64_t error = error_of(work, i);
+        uint64_t error = 0;
 
+        for (unsigned side = 0; side < 2; side++)
+            if (work->doubts[side] != NULL)
+                error = FG_MAX(error, work->doubts[side][i].error);
         verdict.bound = FG_MAX(verdict.bound, error);
         if (error > 0 && could_show(work, i))
             verdict.exact = false;

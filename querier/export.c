@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-static void begin(struct qry_query *query, struct querier *querier, const struct qry_export *what)
+static void begin_export(struct qry_query *query, struct querier *querier,
+                         const struct qry_export *what)
 {
     /* Limits of the tenant do not apply: an export is of all that is kept. */
     *query = (struct qry_query){
@@ -21,8 +22,8 @@ static void begin(struct qry_query *query, struct querier *querier, const struct
     fg_buf_init(&query->missing, MISSING_MAX_BYTES);
 }
 
-static void end(struct qry_query *query, struct qry_selection *selection,
-                const struct qry_export *what)
+static void end_export(struct qry_query *query, struct qry_selection *selection,
+                       const struct qry_export *what)
 {
     /* Several calls for one export lack the same. */
     if (query->incomplete && what->missing != NULL && what->missing->len == 0)
@@ -79,7 +80,7 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
     struct qry_query query;
     struct qry_label_sets sets;
 
-    begin(&query, querier, what);
+    begin_export(&query, querier, what);
     qry_label_sets_init(&sets);
     enum fg_code code = select_what(&query, what, NULL, &selection, err);
     if (code == FG_OK)
@@ -87,7 +88,7 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
     if (code == FG_OK)
         code = copy_types(&sets, arena, ret_ids, ret_n, err);
     qry_label_sets_done(&sets);
-    end(&query, &selection, what);
+    end_export(&query, &selection, what);
     return code;
 }
 
@@ -101,11 +102,11 @@ enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *w
     struct qry_selection selection = {0};
     struct qry_query query;
 
-    begin(&query, querier, what);
+    begin_export(&query, querier, what);
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
         code = qry_collect_tree(&query, &selection, &all, names_only, into, err);
-    end(&query, &selection, what);
+    end_export(&query, &selection, what);
     return code;
 }
 
@@ -144,7 +145,7 @@ enum fg_code qry_export_profiles(struct querier *querier, const struct qry_expor
     struct qry_selection selection = {0};
     struct qry_query query;
 
-    begin(&query, querier, what);
+    begin_export(&query, querier, what);
     fg_buf_init(&writer.pprof, querier->answer_max_bytes);
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
@@ -156,7 +157,7 @@ enum fg_code qry_export_profiles(struct querier *querier, const struct qry_expor
     if (code == FG_OK)
         *ret_profiles = query.profiles;
     fg_buf_done(&writer.pprof);
-    end(&query, &selection, what);
+    end_export(&query, &selection, what);
     return code;
 }
 
@@ -181,15 +182,6 @@ struct export_batch {
 static enum fg_code too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "a profile needs more memory than an answer may use");
-}
-
-static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
-{
-    uint32_t depth = 0;
-
-    for (; node != FG_TREE_ROOT; node = tree->parents[node])
-        depth++;
-    return depth;
 }
 
 /* Returns the stack that ends in a node; FG_MAP_NONE: it has none yet. */
@@ -221,7 +213,8 @@ static enum fg_code number_stacks(struct export_batch *making, uint32_t *node_of
             node_of[stack] = node;
             if (!fg_map_add_in(&making->nodes, making->arena, fg_mix64(node), stack))
                 return too_large(err);
-            *ret_depths += depth_of(making->from->tree, node);
+            for (; node != FG_TREE_ROOT; node = making->from->tree->parents[node])
+                ++*ret_depths;
         }
         profile->stacks[i] = stack;
     }
@@ -337,11 +330,11 @@ enum fg_code qry_export_batches(struct querier *querier, const struct qry_export
     struct qry_query query;
     enum fg_code code;
 
-    begin(&query, querier, what);
+    begin_export(&query, querier, what);
     code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
         code = qry_collect_profiles(&query, &selection, batch_profile, &batcher, err);
-    end(&query, &selection, what);
+    end_export(&query, &selection, what);
     return code;
 }
 
@@ -352,13 +345,13 @@ enum fg_code qry_export_lost_profiles(struct querier *querier, const struct qry_
     struct qry_query query;
     enum fg_code code;
 
-    begin(&query, querier, what);
+    begin_export(&query, querier, what);
     code = qry_selection_range(&query, &selection, what->start_ms, what->end_ms, err);
     if (code == FG_OK)
         code = qry_fanout_begin(&query, err);
     if (code == FG_OK)
         *ret_profiles = qry_blocks_lost_profiles(&query, &selection);
-    end(&query, &selection, what);
+    end_export(&query, &selection, what);
     return code;
 }
 
@@ -391,11 +384,11 @@ enum fg_code qry_export_tenants(struct querier *querier, int64_t deadline_mono_n
     struct qry_query query;
     enum fg_code code;
 
-    begin(&query, querier, &what);
+    begin_export(&query, querier, &what);
     query.tenants.n = 0; /* the L0 manifest alone */
     code = qry_fanout_begin(&query, err);
     if (code == FG_OK)
         code = copy_tenants(qry_blocks_l0(&query), arena, ret_ids, ret_n, err);
-    end(&query, &selection, &what);
+    end_export(&query, &selection, &what);
     return code;
 }

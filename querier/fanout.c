@@ -154,22 +154,10 @@ static bool is_too_old(const struct qry_query *query, enum fg_code code)
     return query->querier->blocks != NULL && (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
 }
 
-/* Turns the error of the last attempt into the client's: that fresh snapshots did not help is not
- * its fault, and a retry may succeed. */
-static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
-{
-    if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
-        err->code = FG_E_UNAVAILABLE;
-    if (!is_too_old(query, err->code))
-        return err->code;
-    err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
-    return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
-}
-
 /* Takes the ring, then the snapshot, then its deletions. The ring is first because it names the
  * least generation (as-drained): a snapshot that is older than the ring could lack what a member
  * committed before it left. */
-static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *err)
+static enum fg_code take_snapshot(struct qry_query *query, bool fresh, struct fg_err *err)
 {
     if (qry_replicas_begin(query, fresh, err) != FG_OK ||
         qry_blocks_begin(query, fresh, err) != FG_OK)
@@ -216,7 +204,7 @@ static void tell_lost(struct qry_query *query, const struct qry_replicas_head *h
 
 enum fg_code qry_fanout_begin(struct qry_query *query, struct fg_err *err)
 {
-    return begin(query, false, err);
+    return take_snapshot(query, false, err);
 }
 
 void qry_fanout_end(struct qry_query *query)
@@ -262,7 +250,7 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
     /* qry_fanout_selection() has seen to it that a selector is restricted. */
     if (query->restriction != NULL && fanout->head.selector == NULL)
         return fg_fail(err, FG_E_INTERNAL, "the answer is about more than the caller may see");
-    if (begin(query, false, err) != FG_OK)
+    if (take_snapshot(query, false, err) != FG_OK)
         return err->code;
     begun = tally_of(query);
     while (attempt(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK) {
@@ -277,11 +265,18 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
              * this one was to be fresh. */
             snapshots++;
             take_back(query, &before);
-            if (begin(query, true, err) != FG_OK)
+            if (take_snapshot(query, true, err) != FG_OK)
                 return err->code;
             begun = tally_of(query);
         } else {
-            return give_up(query, err);
+            /* Turns the error into the client's: that fresh snapshots did not help is not its
+             * fault, and a retry may succeed. */
+            if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
+                err->code = FG_E_UNAVAILABLE;
+            if (!is_too_old(query, err->code))
+                return err->code;
+            err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
+            return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
         }
         /* What the failed attempt has added may be incomplete, or of the old snapshot. */
         fanout->restart(fanout);

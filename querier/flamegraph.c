@@ -28,29 +28,23 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     return code;
 }
 
-/* Adds up the stacks below a call site. Call sites are compared with locations, which only stack
- * trees have. */
-static enum fg_code read_site(struct qry_query *query, const struct sum_fanout *fanout,
-                              struct fg_err *err)
-{
-    struct fg_tree tree;
-
-    fg_tree_init(&tree);
-    enum fg_code code = qry_blocks_tree(query, fanout->selection, fanout->stacks, true, &tree, err);
-    if (code == FG_OK)
-        fg_crown_sum_add_tree(fanout->base.into, &tree);
-    fg_tree_done(&tree);
-    return code;
-}
-
 static enum fg_code read_sum(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
 {
     struct sum_fanout *fanout = fg_container(base, struct sum_fanout, base);
+    struct fg_tree tree;
+    enum fg_code code;
 
-    if (fanout->stacks->n_call_site > 0)
-        return read_site(query, fanout, err);
-    return qry_blocks_crowns(query, fanout->selection, fanout->stacks, fanout->full, base->into,
-                             &fanout->facts, err);
+    if (fanout->stacks->n_call_site == 0)
+        return qry_blocks_crowns(query, fanout->selection, fanout->stacks, fanout->full, base->into,
+                                 &fanout->facts, err);
+    /* Adds up the stacks below a call site. Call sites are compared with locations, which only
+     * stack trees have. */
+    fg_tree_init(&tree);
+    code = qry_blocks_tree(query, fanout->selection, fanout->stacks, true, &tree, err);
+    if (code == FG_OK)
+        fg_crown_sum_add_tree(base->into, &tree);
+    fg_tree_done(&tree);
+    return code;
 }
 
 static void restart_sum(struct qry_fanout *base)
@@ -210,19 +204,14 @@ static enum fg_code draw_crowns(struct flamegraph_query *graph, struct fg_crown_
     return FG_OK;
 }
 
-/* Returns whether crowns have fewer nodes than are to be shown, so that they would be read for
- * nothing if all samples can be read, too. */
-static bool is_beyond_crowns(const struct flamegraph_query *graph)
-{
-    const struct qry_blocks *blocks = graph->query->querier->blocks;
-
-    return blocks != NULL && !graph->query->refine && graph->max_nodes > blocks->crown_nodes;
-}
-
 static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_err *err)
 {
     struct qry_query *query = graph->query;
-    bool beyond = is_beyond_crowns(graph), refined = false;
+    const struct qry_blocks *blocks = query->querier->blocks;
+    /* Crowns have fewer nodes than are to be shown, so they would be read for nothing if all
+     * samples can be read, too. */
+    bool beyond = blocks != NULL && !query->refine && graph->max_nodes > blocks->crown_nodes;
+    bool refined = false;
     struct fg_crown_verdict verdict = {0};
     uint64_t sample_bytes = 0;
 

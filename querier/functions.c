@@ -23,7 +23,7 @@ static enum fg_code collect(struct qry_query *query, struct qry_selection *selec
     return qry_flamegraph_make(query, selection, &all, FG_FLAME_NODES_MAX, false, tree, err);
 }
 
-static void begin(const struct qry_selection *selection, struct fg_json_writer *json)
+static void put_type(const struct qry_selection *selection, struct fg_json_writer *json)
 {
     fg_json_begin_object(json, NULL);
     fg_json_put_cstr(json, "type", selection->type_text);
@@ -148,7 +148,7 @@ static enum fg_code write_table(struct qry_query *query, const struct function_t
     struct fg_json_writer json = fg_json_writer(&query->body);
     size_t from = FG_MIN(table->from, table->n);
 
-    begin(&table->selection, &json);
+    put_type(&table->selection, &json);
     fg_json_put_i64(&json, "total", table->total);
     if (table->counted)
         fg_json_put_i64(&json, "profiles", table->counts.root_self);
@@ -173,17 +173,6 @@ static enum fg_code write_table(struct qry_query *query, const struct function_t
     return qry_reply_end_json(query, &json, err);
 }
 
-/* Reads the profiles once more, one by one: a sum does not tell how many are in it. */
-static enum fg_code count_profiles(struct qry_query *query, struct function_table *table,
-                                   struct fg_err *err)
-{
-    const struct qry_counted counted = qry_query_counted(query);
-    enum fg_code code = qry_collect_function_counts(query, &table->selection, &table->counts, err);
-
-    qry_query_count_back(query, counted);
-    return code;
-}
-
 static enum fg_code answer_table(struct qry_query *query, struct function_table *table,
                                  struct fg_err *err)
 {
@@ -198,8 +187,16 @@ static enum fg_code answer_table(struct qry_query *query, struct function_table 
         qry_params_number(params->page, "page", 0, 0, INT32_MAX, &table->from, err) != FG_OK ||
         collect(query, &table->selection, &table->tree, err) != FG_OK)
         return err->code;
-    if (table->counted && count_profiles(query, table, err) != FG_OK)
-        return err->code;
+    if (table->counted) {
+        /* Reads the profiles once more, one by one: a sum does not tell how many are in it. */
+        const struct qry_counted counted = qry_query_counted(query);
+        enum fg_code code =
+            qry_collect_function_counts(query, &table->selection, &table->counts, err);
+
+        qry_query_count_back(query, counted);
+        if (code != FG_OK)
+            return code;
+    }
     if (make_rows(query, table, err) != FG_OK)
         return err->code;
     if (table->n > 0)
@@ -239,7 +236,7 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
     code = collect(query, selection, tree, err);
     if (code == FG_OK) {
         fg_sandwich_make(tree, qry_function_match_is, &meant, &sandwich);
-        begin(selection, &json);
+        put_type(selection, &json);
         fg_json_put_i64(&json, "total", sandwich.all);
         fg_json_put_i64(&json, "self", sandwich.self);
         fg_json_put_i64(&json, "with_callees", sandwich.total);

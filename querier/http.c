@@ -102,22 +102,10 @@ static enum fg_code name_timeout(const struct qry_query *query, struct fg_err *e
                                                            : "querier.timeout");
 }
 
-/* Compresses the answer in the same job, so the tenant pays for it, and its queries that wait do
- * not hold up its answers. */
-static void encode(struct qry_query *query)
-{
-    uint64_t bytes = query->body.len;
-
-    if (query->endpoint->type != NULL && query->call.protocol != FG_CONNECT)
-        return; /* frames have a coding of their own */
-    if (query->progress != NULL ? qry_progress_encode(query)
-                                : fg_http_encode(query->req, &query->body))
-        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
-}
-
 static enum fg_code answer(struct qry_query *query, struct fg_err *err)
 {
     ProtobufCMessage *in = NULL;
+    uint64_t bytes;
 
     /* It may have waited in the queue until its client had gone: then it costs nothing more. */
     if (qry_query_check(query, err) != FG_OK)
@@ -132,8 +120,13 @@ static enum fg_code answer(struct qry_query *query, struct fg_err *err)
     enum fg_code code = query->endpoint->answer(query, in, err);
     if (code == FG_OK && query->progress != NULL)
         code = qry_progress_frame(query, err);
-    if (code == FG_OK)
-        encode(query);
+    /* Compresses the answer in the same job, so the tenant pays for it, and its queries that wait
+     * do not hold up its answers. Frames have a coding of their own. */
+    bytes = query->body.len;
+    if (code == FG_OK && (query->endpoint->type == NULL || query->call.protocol == FG_CONNECT) &&
+        (query->progress != NULL ? qry_progress_encode(query)
+                                 : fg_http_encode(query->req, &query->body)))
+        fg_work_charge(query->querier->work, FG_LANE_QUERY, &query->job, bytes * ENCODE_COST);
     return code == FG_E_DEADLINE ? name_timeout(query, err) : code;
 }
 
@@ -194,23 +187,13 @@ static void account(struct qry_query *query, int64_t took_ns)
                  fg_lu("answer_bytes", query->body.len), fg_li("millis", took_ns / FG_MS_NS));
 }
 
-/* Says that the response is a file, and nothing that a browser may show as a page of ours. */
-static void add_file_headers(const struct qry_query *query)
-{
-    char disposition[256];
-
-    (void)snprintf(disposition, sizeof disposition, "attachment; filename=\"%s\"",
-                   query->file_name);
-    fg_http_add_header(query->req, "Content-Disposition", disposition);
-    fg_http_add_header(query->req, "X-Content-Type-Options", "nosniff");
-}
-
 /* Loop. */
 static void query_done(struct fg_job *job)
 {
     struct qry_query *query = fg_container(job, struct qry_query, job);
     struct fg_http_request *req = query->req;
     int64_t took_ns = fg_mono_ns(query->querier->clock) - query->start_mono_ns;
+    char disposition[256];
 
     qry_together_take(query);
     /* Before the answer, which frees the request and takes the body. */
@@ -225,8 +208,13 @@ static void query_done(struct fg_job *job)
     qry_quota_headers(query);
     if (query->together.joined)
         fg_http_set_coding(req, query->together.coding);
-    if (job->code == FG_OK && query->file_name != NULL)
-        add_file_headers(query);
+    /* The response is a file, and nothing that a browser may show as a page of ours. */
+    if (job->code == FG_OK && query->file_name != NULL) {
+        (void)snprintf(disposition, sizeof disposition, "attachment; filename=\"%s\"",
+                       query->file_name);
+        fg_http_add_header(req, "Content-Disposition", disposition);
+        fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
+    }
     if (job->code != FG_OK)
         fg_connect_refuse(req, &query->call, &job->err);
     else if (query->endpoint->type != NULL)
@@ -292,18 +280,6 @@ static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *e
     return FG_OK;
 }
 
-/* Copies the names: they are of the request or of the registry of access, which the answer frees,
- * and what the query took is counted after it. */
-static enum fg_code keep_tenants(struct qry_query *query, struct fg_err *err)
-{
-    for (size_t i = 0; i < query->tenants.n; i++) {
-        query->tenants.ids[i] = fg_arena_copy(query->arena, query->tenants.ids[i]);
-        if (query->tenants.ids[i].ptr == NULL)
-            return fg_fail(err, FG_E_LIMIT, "no memory left for the query");
-    }
-    return FG_OK;
-}
-
 /* Finds the tenants of the request, and their limits. */
 static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
@@ -316,7 +292,14 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
             err->code = FG_E_NO_TENANT;
         return err->code;
     }
-    if (keep_tenants(query, err) != FG_OK || restrict_to_caller(query, err) != FG_OK)
+    /* Copies the names: they are of the request or of the registry of access, which the answer
+     * frees, and what the query took is counted after it. */
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        query->tenants.ids[i] = fg_arena_copy(query->arena, query->tenants.ids[i]);
+        if (query->tenants.ids[i].ptr == NULL)
+            return fg_fail(err, FG_E_LIMIT, "no memory left for the query");
+    }
+    if (restrict_to_caller(query, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < query->tenants.n; i++) {
         struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
@@ -340,27 +323,23 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
     return code;
 }
 
-/* Returns the flow of a query by a program at an interval: one of its tenant apart from people's
- * queries. So neither these nor scrapes of other tenants wait behind it, and it takes no more of
- * the lane than a further tenant would. */
-static struct fg_flow scrapes_of(const struct qry_query *query)
-{
-    struct fg_flow flow = {.id = 0}; /* limits are for several tenants */
-
-    if (fg_tenants_are_several(query->querier->tenants))
-        flow = query->flow;
-    flow.id = fg_mix64(query->flow.id ^ SCRAPES);
-    return flow;
-}
-
 static enum fg_submit queue(struct qry_query *query)
 {
     const struct querier *querier = query->querier;
-    const struct fg_flow flow = query->scraped ? scrapes_of(query) : query->flow;
+    bool several = fg_tenants_are_several(querier->tenants);
+    struct fg_flow flow = query->flow;
 
+    /* A query by a program at an interval is one of its tenant apart from people's queries. So
+     * neither these nor scrapes of other tenants wait behind it, and it takes no more of the lane
+     * than a further tenant would. */
+    if (query->scraped) {
+        if (!several)
+            flow = (struct fg_flow){.id = 0}; /* limits are for several tenants */
+        flow.id = fg_mix64(query->flow.id ^ SCRAPES);
+    }
     /* With several tenants each is a flow of the lane, so that none waits for all queries of
      * another. A tenant alone gets all workers. */
-    if (query->scraped || fg_tenants_are_several(querier->tenants))
+    if (query->scraped || several)
         return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &flow, &query->job);
     return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job) ? FG_SUBMIT_QUEUED
                                                                      : FG_SUBMIT_LANE_FULL;

@@ -93,19 +93,6 @@ static enum fg_code read_params(struct qry_query *query, struct label_listing *l
 
 /* ---- numbers ---- */
 
-static enum fg_code count_series(struct qry_query *query, struct label_listing *list,
-                                 struct fg_err *err)
-{
-    if (list->has_before) {
-        /* The earlier range comes first, so that the later one can tell which series are new. */
-        qry_cardinality_in(&list->found, CARDINALITY_BEFORE);
-        if (qry_collect_labels(query, &list->before, &list->found, err) != FG_OK)
-            return fg_wrap(err, "growth");
-    }
-    qry_cardinality_in(&list->found, CARDINALITY_NOW);
-    return qry_collect_labels(query, &list->selection, &list->found, err);
-}
-
 /* Sums the profiles of the whole range by value. Values that prefix or regex leave out count in the
  * whole, of which shares are. */
 static enum fg_code sum_values(struct qry_query *query, struct label_listing *list,
@@ -299,7 +286,14 @@ static enum fg_code answer_list(struct qry_query *query, struct label_listing *l
     if (list->regex.regex != NULL)
         config.wanted = qry_function_match_is;
     qry_cardinality_init(&list->found, &config);
-    if (count_series(query, list, err) != FG_OK)
+    if (list->has_before) {
+        /* The earlier range comes first, so that the later one can tell which series are new. */
+        qry_cardinality_in(&list->found, CARDINALITY_BEFORE);
+        if (qry_collect_labels(query, &list->before, &list->found, err) != FG_OK)
+            return fg_wrap(err, "growth");
+    }
+    qry_cardinality_in(&list->found, CARDINALITY_NOW);
+    if (qry_collect_labels(query, &list->selection, &list->found, err) != FG_OK)
         return err->code;
     if (list->label == NULL)
         list->names = qry_cardinality_names(&list->found, &list->n);
@@ -313,7 +307,7 @@ static enum fg_code answer_list(struct qry_query *query, struct label_listing *l
     return write_list(query, list, err);
 }
 
-static enum fg_code run(struct qry_query *query, const char *label, struct fg_err *err)
+static enum fg_code answer_labels(struct qry_query *query, const char *label, struct fg_err *err)
 {
     struct label_listing list = {.label = label};
     enum fg_code code = answer_list(query, &list, err);
@@ -327,7 +321,7 @@ static enum fg_code run(struct qry_query *query, const char *label, struct fg_er
 static enum fg_code names(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
 {
     (void)in;
-    return run(query, NULL, err);
+    return answer_labels(query, NULL, err);
 }
 
 static enum fg_code values(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
@@ -343,7 +337,7 @@ static enum fg_code values(struct qry_query *query, const ProtobufCMessage *in, 
                        "NAME, at most %d bytes",
                        LABEL_MAX_BYTES);
     label = fg_arena_text(query->arena, text);
-    return label == NULL ? qry_query_too_large(err) : run(query, label, err);
+    return label == NULL ? qry_query_too_large(err) : answer_labels(query, label, err);
 }
 
 const struct qry_endpoint qry_label_endpoints[] = {

@@ -20,7 +20,7 @@ struct question {
     struct fg_err *err;
 };
 
-static void ask(struct question *question, struct fg_peer *peer)
+static void call_place(struct question *question, struct fg_peer *peer)
 {
     struct fg_call call = {.method = question->method,
                            .head = question->head,
@@ -41,19 +41,6 @@ static void ask(struct question *question, struct fg_peer *peer)
     fg_call_done(peer, &call);
 }
 
-static void ask_member(const struct querier *querier, struct question *question,
-                       const struct fg_ring_member *member)
-{
-    char address[FG_RING_ADDRESS_MAX_BYTES + 1];
-    struct fg_peer *peer;
-
-    (void)snprintf(address, sizeof address, "%.*s", FG_S(member->address));
-    if (fg_peers_get(querier->peers, address, &peer, question->err) != FG_OK)
-        return;
-    ask(question, peer);
-    fg_peers_put(querier->peers, peer);
-}
-
 static void ask_places(struct querier *querier, struct question *question)
 {
     const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
@@ -62,13 +49,21 @@ static void ask_places(struct querier *querier, struct question *question)
 
     if (querier->ring == NULL) {
         if (querier->ingester != NULL)
-            ask(question, querier->ingester);
+            call_place(question, querier->ingester);
         return;
     }
     view = fg_ring_watch_get(querier->ring);
     n = view == NULL ? 0 : fg_ring_view_owners(view, MEETING_SHARD, members);
-    for (unsigned i = 0; i < n; i++)
-        ask_member(querier, question, members[i]);
+    for (unsigned i = 0; i < n; i++) {
+        char address[FG_RING_ADDRESS_MAX_BYTES + 1];
+        struct fg_peer *peer;
+
+        (void)snprintf(address, sizeof address, "%.*s", FG_S(members[i]->address));
+        if (fg_peers_get(querier->peers, address, &peer, question->err) != FG_OK)
+            continue;
+        call_place(question, peer);
+        fg_peers_put(querier->peers, peer);
+    }
 }
 
 enum fg_code qry_meeting_ask(struct querier *querier, enum fg_rpc_method method,

@@ -114,7 +114,7 @@ static enum fg_code ask_ingester(struct asked *asked, struct fg_err *err)
     return fg_wrap(err, "ingester %s", asked->name);
 }
 
-static enum fg_code run(struct fg_job *job, struct fg_err *err)
+static enum fg_code read_settings(struct fg_job *job, struct fg_err *err)
 {
     struct asked *asked = fg_container(job, struct asked, job);
     struct fg_slice name = fg_cstr(asked->name);
@@ -149,7 +149,7 @@ void qry_member_settings_answer(void *members, struct fg_slice member, struct fg
 
     asked->members = members;
     asked->req = req;
-    asked->job = (struct fg_job){.home = fg_http_loop(req), .run = run, .done = done};
+    asked->job = (struct fg_job){.home = fg_http_loop(req), .run = read_settings, .done = done};
     fg_buf_init(&asked->body, REPLY_MAX_BYTES);
     (void)snprintf(asked->name, sizeof asked->name, "%.*s", FG_S(member));
     if (fg_work_submit(asked->members->querier->work, FG_LANE_QUERY, &asked->job))

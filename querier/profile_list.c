@@ -137,7 +137,8 @@ static enum fg_code answer_list(struct qry_query *query, struct qry_selection *s
     return write_list(query, selection, rows, limit, err);
 }
 
-static enum fg_code list(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
+static enum fg_code list_profiles(struct qry_query *query, const ProtobufCMessage *in,
+                                  struct fg_err *err)
 {
     struct qry_selection selection = {0};
     struct fg_profile_rows rows = {0};
@@ -197,7 +198,7 @@ static enum fg_code one(struct qry_query *query, const ProtobufCMessage *in, str
 }
 
 const struct qry_endpoint qry_profile_endpoints[] = {
-    {"/api/profiles", "profiles", NULL, list, 0, false},
+    {"/api/profiles", "profiles", NULL, list_profiles, 0, false},
     {PATH, "profile", NULL, one, 0, false},
 };
 const size_t qry_n_profile_endpoints = FG_COUNT(qry_profile_endpoints);

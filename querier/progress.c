@@ -124,19 +124,8 @@ void qry_progress_create(struct qry_query *query)
     fg_assert(pthread_mutex_init(&query->progress->lock, NULL) == 0);
 }
 
-static struct progress_numbers read_numbers(struct qry_progress *progress)
-{
-    return (struct progress_numbers){
-        .stage = atomic_load_explicit(&progress->stage, memory_order_relaxed),
-        .done = atomic_load_explicit(&progress->done, memory_order_relaxed),
-        .total = atomic_load_explicit(&progress->total, memory_order_relaxed),
-        .bytes = atomic_load_explicit(&progress->bytes, memory_order_relaxed),
-        .profiles = atomic_load_explicit(&progress->profiles, memory_order_relaxed),
-    };
-}
-
 /* Locked. */
-static void tell(struct qry_progress *progress)
+static void send_event(struct qry_progress *progress)
 {
     static const char *const stages[] = {
         [QRY_STAGE_QUEUED] = "queued",
@@ -144,7 +133,13 @@ static void tell(struct qry_progress *progress)
         [QRY_STAGE_INGESTERS] = "ingesters",
         [QRY_STAGE_ANSWER] = "answer",
     };
-    struct progress_numbers now = read_numbers(progress);
+    struct progress_numbers now = {
+        .stage = atomic_load_explicit(&progress->stage, memory_order_relaxed),
+        .done = atomic_load_explicit(&progress->done, memory_order_relaxed),
+        .total = atomic_load_explicit(&progress->total, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&progress->bytes, memory_order_relaxed),
+        .profiles = atomic_load_explicit(&progress->profiles, memory_order_relaxed),
+    };
     char text[EVENT_MAX_BYTES];
     int len;
 
@@ -168,7 +163,7 @@ static void forbid_caches(struct qry_progress *progress)
 }
 
 /* Begins the answer unless it has begun. Returns false if the client is gone. Locked. */
-static bool begin(struct qry_progress *progress)
+static bool begin_stream(struct qry_progress *progress)
 {
     if (progress->begun || fg_http_gone(progress->req))
         return progress->begun;
@@ -183,8 +178,8 @@ static void on_timer(uv_timer_t *timer)
     struct qry_progress *progress = timer->data;
 
     (void)pthread_mutex_lock(&progress->lock);
-    if (!progress->last && begin(progress))
-        tell(progress);
+    if (!progress->last && begin_stream(progress))
+        send_event(progress);
     (void)pthread_mutex_unlock(&progress->lock);
 }
 

@@ -15,18 +15,6 @@ enum {
     ADHOC_FILE_COPIES = 3, /* of an ad hoc profile: its text, bytes, and what the client sent */
 };
 
-/* No thread must not keep anybody from asking. */
-static void limit_bytes(struct querier *querier, const struct qry_config *config)
-{
-    struct fg_err err;
-
-    querier->quotas = fg_quotas_create("query_bytes_per_hour");
-    if (qry_quota_create(querier, config->registry, &querier->quota, &err) != FG_OK)
-        fg_log_error(
-            "limits.query_bytes_per_hour holds for this querier alone until the next start",
-            fg_ls("err", err.msg));
-}
-
 /* A folder that is wrong, or no thread, must not keep anybody from asking. */
 static void count_usage(struct querier *querier, const struct qry_config *config)
 {
@@ -45,6 +33,7 @@ static void count_usage(struct querier *querier, const struct qry_config *config
 struct querier *qry_create(const struct qry_config *config)
 {
     struct querier *querier = fg_new(struct querier);
+    struct fg_err err;
 
     querier->ring = config->ring;
     querier->peers = config->peers;
@@ -92,8 +81,14 @@ struct querier *qry_create(const struct qry_config *config)
     querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
     if (config->bucket != NULL && config->usage_interval_ns > 0)
         count_usage(querier, config);
-    if (config->tenants != NULL)
-        limit_bytes(querier, config);
+    if (config->tenants != NULL) {
+        querier->quotas = fg_quotas_create("query_bytes_per_hour");
+        /* Queries do not depend on the thread that divides the limit. */
+        if (qry_quota_create(querier, config->registry, &querier->quota, &err) != FG_OK)
+            fg_log_error(
+                "limits.query_bytes_per_hour holds for this querier alone until the next start",
+                fg_ls("err", err.msg));
+    }
     return querier;
 }
 

@@ -66,19 +66,6 @@ static bool meet(struct qry_quota *quota, struct fg_err *err)
            FG_OK;
 }
 
-/* Logs when no place can be reached any more, and when one can be again. */
-static void tell(struct qry_quota *quota, bool heard, const struct fg_err *err)
-{
-    if (heard && quota->silent >= SILENT_ROUNDS)
-        fg_log_info("bytes that queries read count for all queriers together again");
-    quota->silent = heard ? 0 : quota->silent + 1;
-    if (quota->silent == SILENT_ROUNDS)
-        fg_log_warn("bytes that queries read count for each querier alone: no ingester tells what "
-                    "the others have read",
-                    fg_ls("limit", fg_quotas_setting(quota->querier->quotas)),
-                    fg_ls("err", err->msg));
-}
-
 static void tick(void *arg)
 {
     struct qry_quota *quota = arg;
@@ -90,7 +77,15 @@ static void tick(void *arg)
         bool heard = meet(quota, &err);
 
         fg_quotas_apply(quota->querier->quotas, quota->counts, heard ? quota->n_counts : 0);
-        tell(quota, heard, &err);
+        /* Logs when places cannot be reached any more, and when they can be again. */
+        if (heard && quota->silent >= SILENT_ROUNDS)
+            fg_log_info("bytes that queries read count for all queriers together again");
+        quota->silent = heard ? 0 : quota->silent + 1;
+        if (quota->silent == SILENT_ROUNDS)
+            fg_log_warn("bytes that queries read count for each querier alone: no ingester tells "
+                        "what the others have read",
+                        fg_ls("limit", fg_quotas_setting(quota->querier->quotas)),
+                        fg_ls("err", err.msg));
     }
     fg_limit_gauges_add_quotas(quota->gauges, quota->querier->quotas,
                                fg_wall_ns(quota->querier->clock));
@@ -99,22 +94,14 @@ static void tick(void *arg)
 
 /* ---- life ---- */
 
-static uint64_t random_id(void)
-{
-    uint64_t id = 0;
-
-    while (id == 0)
-        fg_assert(getrandom(&id, sizeof id, 0) == sizeof id);
-    return id;
-}
-
 enum fg_code qry_quota_create(struct querier *querier, struct fg_registry *registry,
                               struct qry_quota **ret_quota, struct fg_err *err)
 {
     struct qry_quota *quota = fg_new(struct qry_quota);
 
     quota->querier = querier;
-    quota->process = random_id();
+    while (quota->process == 0) /* 0: no querier */
+        fg_assert(getrandom(&quota->process, sizeof quota->process, 0) == sizeof quota->process);
     quota->gauges = fg_limit_gauges_create(registry);
     if (fg_ticker_create(&(struct fg_ticker_config){"quota", EVERY_NS, tick, quota}, &quota->ticker,
                          err) != FG_OK) {

@@ -477,15 +477,6 @@ static void focus(struct render *render)
     fg_tree_done(&all);
 }
 
-static void cut(struct render *render)
-{
-    struct fg_tree all = render->tree;
-
-    fg_tree_init(&render->tree);
-    fg_tree_truncate(&all, render->max_nodes, &render->tree);
-    fg_tree_done(&all);
-}
-
 /* Collects the stacks of functions. A focus looks at all nodes, since the functions
  * that are meant may be anywhere. */
 static enum fg_code collect_functions(struct qry_query *query, struct render *render,
@@ -502,8 +493,13 @@ static enum fg_code collect_functions(struct qry_query *query, struct render *re
         return err->code;
     if (render->focused)
         focus(render);
-    if (nodes == FORM_ALL_NODES && render->max_nodes > 0)
-        cut(render);
+    if (nodes == FORM_ALL_NODES && render->max_nodes > 0) {
+        struct fg_tree whole = render->tree;
+
+        fg_tree_init(&render->tree);
+        fg_tree_truncate(&whole, render->max_nodes, &render->tree);
+        fg_tree_done(&whole);
+    }
     return FG_OK;
 }
 

@@ -167,18 +167,6 @@ static void add_number(struct fg_http_request *req, const char *name, uint64_t v
     fg_http_add_header(req, name, text);
 }
 
-/* Says whether the response is complete, and if not, who lacks what. */
-static void add_completeness(const struct qry_query *query)
-{
-    char missing[MISSING_MAX_BYTES + 1];
-
-    fg_http_add_header(query->req, "X-Flamegrid-Complete", query->incomplete ? "false" : "true");
-    if (!query->incomplete)
-        return;
-    write_missing(query, missing);
-    fg_http_add_header(query->req, "X-Flamegrid-Missing", missing);
-}
-
 /* Says which time ranges were answered although less was asked for: rollups do not tell moments
  * apart. */
 static void add_ranges(const struct qry_query *query)
@@ -196,8 +184,15 @@ static void add_ranges(const struct qry_query *query)
 
 void qry_reply_headers(struct qry_query *query, int64_t took_ns)
 {
+    char missing[MISSING_MAX_BYTES + 1];
+
     if (query->job.code == FG_OK)
-        add_completeness(query);
+        fg_http_add_header(query->req, "X-Flamegrid-Complete",
+                           query->incomplete ? "false" : "true");
+    if (query->job.code == FG_OK && query->incomplete) {
+        write_missing(query, missing);
+        fg_http_add_header(query->req, "X-Flamegrid-Missing", missing);
+    }
     fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");
     if (query->inexact)
         add_number(query->req, "X-Flamegrid-Bound", query->bound);

@@ -42,19 +42,6 @@ static void put_limits(struct fg_json_writer *json, struct fg_tenants *tenants,
     fg_limits_unref(limits);
 }
 
-/* What each limit is about, as settings.md has it. */
-static void put_limit_fields(struct fg_json_writer *json)
-{
-    fg_json_begin_object(json, "limits");
-    for (size_t i = 0; i < fg_limit_n_fields; i++) {
-        fg_json_begin_object(json, fg_limit_fields[i].key);
-        fg_json_put_cstr(json, "default", fg_limit_fields[i].def);
-        fg_json_put_cstr(json, "meaning", fg_limit_fields[i].doc);
-        fg_json_end(json);
-    }
-    fg_json_end(json);
-}
-
 static void put_levels(struct fg_json_writer *json, const struct qry_query *query, uint32_t tenant)
 {
     struct qry_level levels[QRY_LEVELS];
@@ -168,7 +155,15 @@ static enum fg_code status(struct qry_query *query, const ProtobufCMessage *in, 
     put_ms(&json, "oldest_ms", stats.oldest_ns, stats.profiles > 0);
     put_ms(&json, "newest_ms", stats.newest_ns, stats.profiles > 0);
     fg_json_end(&json);
-    put_limit_fields(&json);
+    /* What each limit is about, as settings.md has it. */
+    fg_json_begin_object(&json, "limits");
+    for (size_t i = 0; i < fg_limit_n_fields; i++) {
+        fg_json_begin_object(&json, fg_limit_fields[i].key);
+        fg_json_put_cstr(&json, "default", fg_limit_fields[i].def);
+        fg_json_put_cstr(&json, "meaning", fg_limit_fields[i].doc);
+        fg_json_end(&json);
+    }
+    fg_json_end(&json);
     fg_json_begin_array(&json, "tenants");
     for (uint32_t i = 0; i < query->tenants.n; i++)
         put_tenant(&json, query, i);

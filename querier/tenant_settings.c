@@ -4,7 +4,7 @@
 #include "common/storage/bucket/message_object.h"
 
 /* Linear, of at most SETTINGS_MAX. */
-static size_t find(const Settings__V1__GetSettingsResponse *all, const char *name)
+static size_t find_setting(const Settings__V1__GetSettingsResponse *all, const char *name)
 {
     size_t i = 0;
 
@@ -24,7 +24,7 @@ static enum fg_code put_setting(void *arg, struct fg_arena *arena, ProtobufCMess
 {
     Settings__V1__GetSettingsResponse *all = (Settings__V1__GetSettingsResponse *)message;
     Settings__V1__Setting *setting = arg;
-    size_t at = find(all, setting->name);
+    size_t at = find_setting(all, setting->name);
     Settings__V1__Setting **grown;
 
     /* As Pyroscope: the time that clients send decides, and an older change is a conflict (409). */
@@ -52,7 +52,7 @@ static enum fg_code remove_setting(void *arg, struct fg_arena *arena, ProtobufCM
                                    bool *ret_changed, struct fg_err *err)
 {
     Settings__V1__GetSettingsResponse *all = (Settings__V1__GetSettingsResponse *)message;
-    size_t at = find(all, arg);
+    size_t at = find_setting(all, arg);
 
     (void)arena;
     (void)err;
@@ -85,8 +85,9 @@ static enum fg_code object_of(const struct qry_tenant_settings *settings,
     return FG_OK;
 }
 
-static enum fg_code swap(const struct qry_tenant_settings *settings,
-                         fg_message_object_change change, const void *what, struct fg_err *err)
+static enum fg_code swap_settings(const struct qry_tenant_settings *settings,
+                                  fg_message_object_change change, const void *what,
+                                  struct fg_err *err)
 {
     struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
@@ -120,11 +121,11 @@ enum fg_code qry_tenant_settings_set(const struct qry_tenant_settings *settings,
     if (strlen(setting->value) > SETTING_VALUE_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "the value of setting %s exceeds %d bytes", setting->name,
                        SETTING_VALUE_MAX_BYTES);
-    return swap(settings, put_setting, setting, err);
+    return swap_settings(settings, put_setting, setting, err);
 }
 
 enum fg_code qry_tenant_settings_delete(const struct qry_tenant_settings *settings,
                                         const char *name, struct fg_err *err)
 {
-    return swap(settings, remove_setting, name, err);
+    return swap_settings(settings, remove_setting, name, err);
 }

@@ -61,7 +61,8 @@ static bool has_time_for(const struct qry_query *leader, const struct qry_query 
 }
 
 /* Returns the leader that the query joins; NULL: none. Locked. */
-static struct qry_query *find(const struct qry_together *together, const struct qry_query *query)
+static struct qry_query *find_leader(const struct qry_together *together,
+                                     const struct qry_query *query)
 {
     struct qry_query *leader = together->waiting[query->together.place];
 
@@ -79,23 +80,10 @@ static void follow(struct qry_query *leader, struct qry_query *query)
     leader->together.n_followers++;
 }
 
-/* Submits the query as a leader. Locked, so that it cannot begin before it is listed. */
-static enum fg_code lead(struct qry_together *together, struct qry_query *query, struct fg_err *err)
-{
-    struct qry_query **first = &together->waiting[query->together.place];
-
-    if (together->submit(query, err) != FG_OK)
-        return err->code;
-    query->together.next = *first;
-    query->together.listed = true;
-    *first = query;
-    return FG_OK;
-}
-
 enum fg_code qry_together_submit(struct qry_query *query, bool *ret_joined, struct fg_err *err)
 {
     struct qry_together *together = query->querier->together;
-    struct qry_query *leader;
+    struct qry_query *leader, **first;
     enum fg_code code = FG_OK;
 
     fg_assert(query->job.home != NULL);
@@ -103,12 +91,19 @@ enum fg_code qry_together_submit(struct qry_query *query, bool *ret_joined, stru
     if (query->together.key.len == 0)
         return together->submit(query, err);
     query->together.place = (unsigned)(fg_hash64_table(query->together.key) % PLACES);
+    first = &together->waiting[query->together.place];
     lock(together);
-    leader = find(together, query);
+    leader = find_leader(together, query);
     if (leader != NULL)
         follow(leader, query);
     else
-        code = lead(together, query, err);
+        code = together->submit(query, err);
+    /* It leads. Still locked, so that it cannot begin before it is listed. */
+    if (leader == NULL && code == FG_OK) {
+        query->together.next = *first;
+        query->together.listed = true;
+        *first = query;
+    }
     unlock(together);
     *ret_joined = leader != NULL;
     return code;
@@ -167,7 +162,7 @@ static char *copy_text(struct qry_query *to, const char *text)
 
 /* Copies what the response says besides its body. What it took (planned_bytes, cpu_ns) is the
  * leader's. */
-static void tell(const struct qry_query *from, struct qry_query *to)
+static void copy_facts(const struct qry_query *from, struct qry_query *to)
 {
     to->content_type = copy_text(to, from->content_type);
     to->file_name = copy_text(to, from->file_name);
@@ -193,18 +188,6 @@ static void tell(const struct qry_query *from, struct qry_query *to)
     fg_buf_clear(&to->missing);
     fg_buf_put(&to->missing, fg_buf_slice(&from->missing));
     to->together.coding = from->req == NULL ? 0 : fg_http_coding(from->req);
-}
-
-/* Makes the body one of the query and of those that have joined it. */
-static struct qry_together_answer *make_answer(struct qry_query *query)
-{
-    struct qry_together_answer *answer = fg_new(struct qry_together_answer);
-
-    atomic_init(&answer->refs, query->together.n_followers + 1);
-    answer->body = query->body;
-    fg_buf_init(&query->body, answer->body.max_bytes);
-    query->together.answer = answer;
-    return answer;
 }
 
 /* Takes the queries whose clients are still there. The others get the error. */
@@ -276,12 +259,18 @@ void qry_together_end(struct qry_query *query, enum fg_code code, const struct f
         ask_again(query->querier->together, follower, err);
         return;
     }
-    if (code == FG_OK)
-        answer = make_answer(query);
+    /* The body becomes one of the query and of those that have joined it. */
+    if (code == FG_OK) {
+        answer = fg_new(struct qry_together_answer);
+        atomic_init(&answer->refs, query->together.n_followers + 1);
+        answer->body = query->body;
+        fg_buf_init(&query->body, answer->body.max_bytes);
+        query->together.answer = answer;
+    }
     while (follower != NULL) {
         struct qry_query *next = follower->together.next;
 
-        tell(query, follower);
+        copy_facts(query, follower);
         follower->together.answer = answer;
         deliver(follower, code, err);
         follower = next;

@@ -20,16 +20,10 @@ union file_arg {
     void *arg;
 };
 
-static bool is_known(struct fg_http_request *req, const char *etag)
-{
-    struct fg_slice known = fg_http_header(req, "if-none-match");
-
-    return known.len > 0 && fg_slice_search(known, etag) != SIZE_MAX;
-}
-
 static void respond(struct fg_http_request *req, const struct qry_ui_file *file)
 {
     bool packed = file->len != file->plain_len;
+    struct fg_slice known = fg_http_header(req, "if-none-match");
     struct fg_slice stored = fg_bytes(file->bytes, file->len);
     struct fg_buf body;
     struct fg_err err;
@@ -42,7 +36,7 @@ static void respond(struct fg_http_request *req, const struct qry_ui_file *file)
     /* Without a hash in its name: ask each time, so that a new release is seen at once. */
     fg_http_add_header(req, "Cache-Control",
                        file->immutable ? "public, max-age=31536000, immutable" : "no-cache");
-    if (is_known(req, file->etag)) {
+    if (known.len > 0 && fg_slice_search(known, file->etag) != SIZE_MAX) {
         fg_http_respond(req, 304, NULL, NULL);
         return;
     }
@@ -90,8 +84,8 @@ static void on_embed(struct fg_http_request *req, void *origins)
     respond(req, page());
 }
 
-static void add(struct fg_http_server *server, const char *path, fg_http_handler handler,
-                const void *arg)
+static void add_route(struct fg_http_server *server, const char *path, fg_http_handler handler,
+                      const void *arg)
 {
     union file_arg given = {.file = arg};
 
@@ -113,8 +107,8 @@ void qry_ui_routes(struct fg_http_server *server, const char *embed_origins)
     };
 
     for (size_t i = 0; i < FG_COUNT(pages); i++)
-        add(server, pages[i], on_page, page());
-    add(server, FG_UI_EMBED, on_embed, embed_origins);
+        add_route(server, pages[i], on_page, page());
+    add_route(server, FG_UI_EMBED, on_embed, embed_origins);
     for (size_t i = 1; i < qry_n_ui_files; i++)
-        add(server, qry_ui_files[i].path, on_file, &qry_ui_files[i]);
+        add_route(server, qry_ui_files[i].path, on_file, &qry_ui_files[i]);
 }

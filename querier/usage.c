@@ -28,11 +28,6 @@ struct usage_asking {
 
 /* ---- the request ---- */
 
-static bool has_form_of_day(struct fg_slice text)
-{
-    return text.len > 7 && text.ptr[4] == '-' && text.ptr[7] == '-';
-}
-
 /* Reads a day, or any time; an empty text is `otherwise`. exclusive: the day before the one that
  * begins at this time. */
 static enum fg_code read_day(const struct qry_query *query, struct fg_slice text, const char *name,
@@ -41,6 +36,7 @@ static enum fg_code read_day(const struct qry_query *query, struct fg_slice text
 {
     int64_t ns = 0;
     int32_t day;
+    bool has_form_of_day;
 
     if (text.len == 0) {
         *ret_day = otherwise;
@@ -50,19 +46,14 @@ static enum fg_code read_day(const struct qry_query *query, struct fg_slice text
         *ret_day = day - exclusive;
         return FG_OK;
     }
-    /* To the other syntax a day that does not exist is some time: a bill has to be asked for
-     * again. */
-    if (has_form_of_day(text) || !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
+    /* To the other syntax a day that does not exist (2026-02-30) is some time: a bill has to be
+     * asked for again. */
+    has_form_of_day = text.len > 7 && text.ptr[4] == '-' && text.ptr[7] == '-';
+    if (has_form_of_day || !fg_timespec_parse(text, fg_wall_ns(query->querier->clock), &ns))
         return fg_fail(err, FG_E_INVALID, "%s: \"%.*s\" is no day (2026-11-27) and no time", name,
                        FG_S(text));
     *ret_day = fg_usage_day_of(exclusive && ns > INT64_MIN ? ns - 1 : ns);
     return FG_OK;
-}
-
-static bool accepts_csv(const struct qry_query *query)
-{
-    return fg_http_accept_weight(query->req, "text/csv") >
-           fg_http_accept_weight(query->req, "application/json");
 }
 
 static enum fg_code read_params(struct usage_asking *asking, struct fg_err *err)
@@ -83,7 +74,10 @@ static enum fg_code read_params(struct usage_asking *asking, struct fg_err *err)
     if (params->by.len > 0 && !asking->table.by_service && !fg_slice_is(params->by, "day"))
         return fg_fail(err, FG_E_INVALID, "by: \"%.*s\" is neither day nor service",
                        FG_S(params->by));
-    asking->csv = params->format.len > 0 ? fg_slice_is(params->format, "csv") : accepts_csv(query);
+    asking->csv = params->format.len > 0
+                      ? fg_slice_is(params->format, "csv")
+                      : fg_http_accept_weight(query->req, "text/csv") >
+                            fg_http_accept_weight(query->req, "application/json");
     if (params->format.len > 0 && !asking->csv && !fg_slice_is(params->format, "json"))
         return fg_fail(err, FG_E_INVALID, "format: \"%.*s\" is neither json nor csv",
                        FG_S(params->format));
@@ -144,7 +138,7 @@ static enum fg_code list_documents(struct usage_asking *asking, size_t tenant, s
     return FG_OK;
 }
 
-static enum fg_code check(void *arg, struct fg_err *err)
+static enum fg_code check_query(void *arg, struct fg_err *err)
 {
     return qry_query_check(arg, err);
 }
@@ -163,7 +157,7 @@ static enum fg_code read_documents(struct usage_asking *asking, struct fg_err *e
             return err->code;
     query->requests += asking->n_readings;
     return fg_usage_documents_read_all(&asking->documents, asking->readings, asking->n_readings,
-                                       query->arena, check, query, err);
+                                       query->arena, check_query, query, err);
 }
 
 static enum fg_code add_documents(struct usage_asking *asking, uint32_t from, size_t tenant,

@@ -317,16 +317,6 @@ static void pack(struct qry_usage_counts *counts, int64_t now_ns)
         spool(counts);
 }
 
-static bool interval_is_over(struct qry_usage_counts *counts, int64_t now_ns)
-{
-    int64_t begun_ns;
-
-    (void)pthread_mutex_lock(&counts->lock);
-    begun_ns = counts->begun_wall_ns;
-    (void)pthread_mutex_unlock(&counts->lock);
-    return now_ns / counts->config.interval_ns != begun_ns / counts->config.interval_ns;
-}
-
 /* Delivers what waits: the object, then those of the folder. */
 static void deliver_all(struct qry_usage_counts *counts)
 {
@@ -344,10 +334,14 @@ static void deliver_all(struct qry_usage_counts *counts)
 static void tick(void *arg)
 {
     struct qry_usage_counts *counts = arg;
-    int64_t now_ns = fg_wall_ns(counts->config.clock);
+    int64_t now_ns = fg_wall_ns(counts->config.clock), interval_ns = counts->config.interval_ns;
+    int64_t begun_ns;
 
+    (void)pthread_mutex_lock(&counts->lock);
+    begun_ns = counts->begun_wall_ns;
+    (void)pthread_mutex_unlock(&counts->lock);
     /* An object that only memory has is delivered before the next one, while counting goes on. */
-    if (counts->object.bytes.len == 0 && interval_is_over(counts, now_ns))
+    if (counts->object.bytes.len == 0 && now_ns / interval_ns != begun_ns / interval_ns)
         pack(counts, now_ns);
     deliver_all(counts);
 }

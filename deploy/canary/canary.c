@@ -19,23 +19,12 @@ FG_METRICS_TABLE(canary_metrics, CANARY_METRICS)
 
 /* ---- life ---- */
 
-/* Draws a seed. It need not be secret, but no two canaries may have the same. */
-static uint64_t draw_seed(void)
-{
-    return fg_mix64(fg_hash_seed() ^ (uint64_t)fg_wall_ns(fg_clock_real()));
-}
-
-static void init_lock(struct canary *canary)
-{
-    (void)pthread_mutex_init(&canary->lock, NULL);
-    fg_cond_init(&canary->woken);
-}
-
 static void make_journal(struct canary *canary)
 {
     const struct canary_config *config = &canary->config;
     const struct canary_journal_shape shape = {
-        .seed = draw_seed(),
+        /* It need not be secret, but no two canaries may have the same. */
+        .seed = fg_mix64(fg_hash_seed() ^ (uint64_t)fg_wall_ns(fg_clock_real())),
         .services = config->services,
         .pods = config->pods,
         .leaves = LEAVES,
@@ -66,18 +55,6 @@ static enum fg_code start_thread(struct canary *canary, void *(*loop)(void *), s
     return FG_OK;
 }
 
-static enum fg_code start_threads(struct canary *canary, struct fg_err *err)
-{
-    const struct canary_config *config = &canary->config;
-
-    canary->threads = fg_calloc(config->senders + config->askers, sizeof *canary->threads);
-    for (unsigned i = 0; i < config->senders + config->askers; i++)
-        if (start_thread(canary, i < config->senders ? canary_send_loop : canary_ask_loop, err) !=
-            FG_OK)
-            return err->code;
-    return FG_OK;
-}
-
 /* Here and not in the threads: a malformed URL has to end the command at once. */
 static enum fg_code check_server(const struct cli_client_config *config, struct fg_err *err)
 {
@@ -100,12 +77,16 @@ enum fg_code canary_start(const struct canary_config *config, struct canary **re
     canary->config = *config;
     canary->metrics =
         fg_metrics_register(config->registry, canary_metrics, FG_COUNT(canary_metrics));
-    init_lock(canary);
+    (void)pthread_mutex_init(&canary->lock, NULL);
+    fg_cond_init(&canary->woken);
     make_journal(canary);
-    if (start_threads(canary, err) != FG_OK) {
-        canary_destroy(canary);
-        return err->code;
-    }
+    canary->threads = fg_calloc(config->senders + config->askers, sizeof *canary->threads);
+    for (unsigned i = 0; i < config->senders + config->askers; i++)
+        if (start_thread(canary, i < config->senders ? canary_send_loop : canary_ask_loop, err) !=
+            FG_OK) {
+            canary_destroy(canary);
+            return err->code;
+        }
     *ret_canary = canary;
     return FG_OK;
 }

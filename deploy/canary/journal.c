@@ -279,16 +279,6 @@ static bool asks_for(const struct canary_journal_shape *shape,
            (range->pod == JOURNAL_NONE || range->pod == leaf % shape->pods);
 }
 
-static void expect_sums(const struct canary_journal *journal,
-                        struct canary_journal_expected *expected)
-{
-    const struct canary_journal_shape *shape = &journal->shape;
-
-    for (uint32_t cell = 0; cell < canary_journal_cells(shape); cell++)
-        if (asks_for(shape, &expected->range, cell / shape->leaves, cell % shape->leaves))
-            expected->cells[cell] = journal->sums[cell];
-}
-
 static void expect_kept(const struct canary_journal *journal,
                         struct canary_journal_expected *expected)
 {
@@ -338,6 +328,7 @@ void canary_journal_expect(const struct canary_journal *journal,
                            const struct canary_journal_range *range,
                            struct canary_journal_expected *ret_expected)
 {
+    const struct canary_journal_shape *shape = &journal->shape;
     struct canary_journal_expected expected = {
         .range = *range,
         .first = number_at(&journal->shape, range->start_ms),
@@ -348,8 +339,9 @@ void canary_journal_expect(const struct canary_journal *journal,
 
     fg_assert(expected.first == 0 || expected.first >= journal->kept);
     fg_assert(expected.end <= journal->next && expected.end >= journal->kept);
-    if (expected.first == 0)
-        expect_sums(journal, &expected);
+    for (uint32_t cell = 0; expected.first == 0 && cell < canary_journal_cells(shape); cell++)
+        if (asks_for(shape, range, cell / shape->leaves, cell % shape->leaves))
+            expected.cells[cell] = journal->sums[cell];
     expect_kept(journal, &expected);
     expect_maybes(journal, &expected);
     *ret_expected = expected;

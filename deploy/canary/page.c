@@ -11,7 +11,7 @@ struct canary_page {
 
 /* The pages stop first, then the pool that they use; the loop ends before the server is freed,
  * whose connections live on it. */
-static void drop(struct canary_page *page, bool looping)
+static void page_free(struct canary_page *page, bool looping)
 {
     fg_metrics_page_stop(page->metrics);
     fg_work_destroy(page->work);
@@ -38,13 +38,13 @@ enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
     page->server = fg_http_server_create(&config, &(struct fg_http_lent){0});
     looping = fg_loop_start(page->loop, err) == FG_OK;
     if (!looping || fg_work_create("canary", lanes, &page->work, err) != FG_OK) {
-        drop(page, looping);
+        page_free(page, looping);
         return err->code;
     }
     page->metrics = fg_metrics_page_create(registry, page->work);
     fg_metrics_page_route(page->metrics, page->server);
     if (fg_http_server_start(page->server, listen, &page->loop, 1, err) != FG_OK) {
-        drop(page, looping);
+        page_free(page, looping);
         return err->code;
     }
     *ret_page = page;
@@ -56,5 +56,5 @@ void canary_page_close(struct canary_page *page)
     if (page == NULL)
         return;
     fg_http_server_stop(page->server);
-    drop(page, true);
+    page_free(page, true);
 }

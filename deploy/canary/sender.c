@@ -14,31 +14,18 @@ struct canary_sending {
 
 /* ---- the next profile ---- */
 
-/* Returns the number that is due, or canary_journal_next() if none is. Skips ahead if senders are
- * far behind: a backlog would say nothing about the present. */
-static uint64_t due_number(const struct canary *canary)
+static bool issue(struct canary *canary, struct canary_sending *ret_sending)
 {
     int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
     int64_t interval_ns = canary->config.interval_ms * FG_MS_NS;
-    uint64_t due = (uint64_t)(since_ns / interval_ns), next = canary_journal_next(canary->journal);
+    uint64_t next = canary_journal_next(canary->journal), number = next;
+    uint64_t due = (uint64_t)(since_ns / interval_ns);
 
+    /* Skips ahead if senders are far behind: a backlog would say nothing about the present. */
     if (due > next && (int64_t)(due - next) * interval_ns > BEHIND_MAX_NS)
-        return due;
-    return next;
-}
-
-static bool is_due(const struct canary *canary, uint64_t number)
-{
-    int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
-
-    return (int64_t)number * canary->config.interval_ms * FG_MS_NS <= since_ns;
-}
-
-static bool issue(struct canary *canary, struct canary_sending *ret_sending)
-{
-    uint64_t next = canary_journal_next(canary->journal), number = due_number(canary);
-
-    if (canary->held || !is_due(canary, number) || !canary_journal_issue(canary->journal, number))
+        number = due;
+    if (canary->held || (int64_t)number * interval_ns > since_ns ||
+        !canary_journal_issue(canary->journal, number))
         return false;
     fg_metric_add(canary->metrics, CANARY_PUSHED, 1);
     fg_metric_add(canary->metrics, CANARY_SKIPPED, number - next);
@@ -69,13 +56,6 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
 }
 
 /* ---- sending ---- */
-
-static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_after_s)
-{
-    int64_t pause = PAUSE_MIN_NS << FG_MIN(sending->attempts, 8u);
-
-    return FG_MIN(FG_MAX(pause, (int64_t)FG_MIN(retry_after_s, 60u) * FG_SECOND_NS), PAUSE_MAX_NS);
-}
 
 /* Posts a profile. FG_OK: it is acknowledged. */
 static enum fg_code post(struct canary *canary, struct cli_client *client,
@@ -122,21 +102,12 @@ static void acknowledged(struct canary *canary, const struct canary_sending *sen
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
-static void postpone(struct canary *canary, const struct canary_sending *sending,
-                     uint64_t retry_after_s)
-{
-    (void)pthread_mutex_lock(&canary->lock);
-    canary_journal_postpone(canary->journal, sending->number,
-                            canary_now_ns() + pause_ns(sending, retry_after_s));
-    (void)pthread_mutex_unlock(&canary->lock);
-}
-
 static void send_one(struct canary *canary, struct cli_client *client,
                      const struct canary_sending *sending)
 {
     struct canary_journal_profile profile =
         canary_journal_profile(canary_journal_shape(canary->journal), sending->number);
-    int64_t sent_ns = canary_now_ns();
+    int64_t sent_ns = canary_now_ns(), pause_ns;
     uint64_t retry_after_s, left_out;
     struct fg_err err;
 
@@ -148,7 +119,12 @@ static void send_one(struct canary *canary, struct cli_client *client,
         fg_log_warn("profile not acknowledged, will retry", fg_lu("number", sending->number),
                     fg_lu("attempt", sending->attempts + 1), fg_lu("left_out", left_out),
                     fg_ls("err", err.msg));
-    postpone(canary, sending, retry_after_s);
+    pause_ns = FG_MAX(PAUSE_MIN_NS << FG_MIN(sending->attempts, 8u),
+                      (int64_t)FG_MIN(retry_after_s, 60u) * FG_SECOND_NS);
+    (void)pthread_mutex_lock(&canary->lock);
+    canary_journal_postpone(canary->journal, sending->number,
+                            canary_now_ns() + FG_MIN(pause_ns, PAUSE_MAX_NS));
+    (void)pthread_mutex_unlock(&canary->lock);
 }
 
 void *canary_send_loop(void *arg)

@@ -24,8 +24,8 @@ void canary_verdict_done(struct canary_verdict *verdict)
     free(verdict->findings);
 }
 
-static void add(struct canary_verdict *verdict, enum canary_verdict_kind kind,
-                const struct sum *sum, uint64_t number)
+static void add_finding(struct canary_verdict *verdict, enum canary_verdict_kind kind,
+                        const struct sum *sum, uint64_t number)
 {
     if (verdict->findings == NULL)
         verdict->findings = fg_calloc(VERDICT_FINDINGS_MAX, sizeof *verdict->findings);
@@ -121,7 +121,7 @@ static bool explain_by_one(const struct canary_journal *journal,
             continue;
         if (rest < 0 && !was_settled(journal, sum, number))
             continue;
-        add(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, number);
+        add_finding(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, number);
         return true;
     }
     return false;
@@ -140,7 +140,7 @@ static bool explain_by_all(const struct canary_journal *journal,
     for (uint64_t number = first_of_cell(shape, sum->cell, expected->first); number < expected->end;
          number += canary_journal_stride(shape))
         if (was_settled(journal, sum, number))
-            add(verdict, VERDICT_LOST, sum, number);
+            add_finding(verdict, VERDICT_LOST, sum, number);
     return verdict->n > before;
 }
 
@@ -157,7 +157,7 @@ static void explain(const struct canary_journal *journal,
             if (explain_by_one(journal, expected, sum, rest - subset_sum(journal, sum, subset),
                                verdict))
                 return;
-    add(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, VERDICT_NO_NUMBER);
+    add_finding(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, VERDICT_NO_NUMBER);
 }
 
 /* ---- answers ---- */
@@ -179,8 +179,8 @@ void canary_verdict_of_cells(const struct canary_journal *journal,
             explain(journal, expected, &sum, &verdict);
     }
     if (foreign != 0)
-        add(&verdict, VERDICT_FOREIGN, &(struct sum){.cell = VERDICT_NO_CELL, .found = foreign},
-            VERDICT_NO_NUMBER);
+        add_finding(&verdict, VERDICT_FOREIGN,
+                    &(struct sum){.cell = VERDICT_NO_CELL, .found = foreign}, VERDICT_NO_NUMBER);
     *ret_verdict = verdict;
 }
 
@@ -195,7 +195,7 @@ void canary_verdict_of_total(const struct canary_journal *journal,
     for (uint32_t cell = 0; cell < n_cells; cell++)
         sum.expected += expected->cells[cell];
     if (!is_right(journal, &sum))
-        add(&verdict, found < sum.expected ? VERDICT_LOST : VERDICT_DOUBLE, &sum,
-            VERDICT_NO_NUMBER);
+        add_finding(&verdict, found < sum.expected ? VERDICT_LOST : VERDICT_DOUBLE, &sum,
+                    VERDICT_NO_NUMBER);
     *ret_verdict = verdict;
 }

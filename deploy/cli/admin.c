@@ -45,8 +45,9 @@ static enum fg_code send_delete(struct cli_admin *admin, const char *path, struc
     return cli_client_delete(admin->client, path, ret_reply, &admin->err);
 }
 
-static enum fg_code ask(struct cli_admin *admin, sending send, const char *root, const char *id,
-                        const char *rest, struct fg_slice body, json_t **ret_document)
+static enum fg_code send_request(struct cli_admin *admin, sending send, const char *root,
+                                 const char *id, const char *rest, struct fg_slice body,
+                                 json_t **ret_document)
 {
     struct cli_client_reply reply = {0};
     struct fg_buf path;
@@ -72,9 +73,9 @@ static enum fg_code ask_with(struct cli_admin *admin, sending send, const char *
                              json_t **ret_document)
 {
     char *text = json_dumps(document, JSON_COMPACT);
-    enum fg_code code = text == NULL
-                            ? fg_fail(&admin->err, FG_E_INVALID, "options have to be UTF-8")
-                            : ask(admin, send, root, id, rest, fg_cstr(text), ret_document);
+    enum fg_code code =
+        text == NULL ? fg_fail(&admin->err, FG_E_INVALID, "options have to be UTF-8")
+                     : send_request(admin, send, root, id, rest, fg_cstr(text), ret_document);
 
     free(text);
     json_decref(document);
@@ -84,7 +85,7 @@ static enum fg_code ask_with(struct cli_admin *admin, sending send, const char *
 enum fg_code cli_admin_get(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t **ret_document)
 {
-    return ask(admin, send_get, root, id, rest, fg_bytes(NULL, 0), ret_document);
+    return send_request(admin, send_get, root, id, rest, fg_bytes(NULL, 0), ret_document);
 }
 
 enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const char *id,
@@ -96,7 +97,7 @@ enum fg_code cli_admin_post(struct cli_admin *admin, const char *root, const cha
 enum fg_code cli_admin_act(struct cli_admin *admin, const char *root, const char *id,
                            const char *rest, json_t **ret_document)
 {
-    return ask(admin, send_act, root, id, rest, fg_bytes(NULL, 0), ret_document);
+    return send_request(admin, send_act, root, id, rest, fg_bytes(NULL, 0), ret_document);
 }
 
 enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char *id,
@@ -108,7 +109,7 @@ enum fg_code cli_admin_put(struct cli_admin *admin, const char *root, const char
 enum fg_code cli_admin_delete(struct cli_admin *admin, const char *root, const char *id,
                               json_t **ret_document)
 {
-    return ask(admin, send_delete, root, id, "", fg_bytes(NULL, 0), ret_document);
+    return send_request(admin, send_delete, root, id, "", fg_bytes(NULL, 0), ret_document);
 }
 
 /* ---- warnings ---- */

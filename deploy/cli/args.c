@@ -413,18 +413,6 @@ static void write_words(const struct cli_args_command *command, const struct cli
             fprintf(out, "--%s\n", command->options[i].name);
 }
 
-static void write_man_option(const struct cli_args_option *option, struct fg_buf *page)
-{
-    fg_buf_puts(page, ".TP\n.B ");
-    if (option->letter != '\0')
-        fg_buf_printf(page, "\\-%c, ", option->letter);
-    fg_buf_puts(page, "\\-\\-");
-    fg_man_text(option->name, page);
-    fg_buf_printf(page, " %s\n", option->value == NULL ? "" : option->value);
-    fg_man_text(option->help, page);
-    fg_buf_putc(page, '\n');
-}
-
 /* Writes the man page behind its head in the format man(7), from the table that --help shows. It is
  * that of the command, whatever the verb. */
 static void write_man(const struct cli_args_command *command, const struct cli_args_verb *verb,
@@ -450,8 +438,18 @@ static void write_man(const struct cli_args_command *command, const struct cli_a
     }
     if (command->n_options > 0)
         fg_buf_puts(&page, ".SH OPTIONS\n");
-    for (size_t i = 0; i < command->n_options; i++)
-        write_man_option(&command->options[i], &page);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_args_option *option = &command->options[i];
+
+        fg_buf_puts(&page, ".TP\n.B ");
+        if (option->letter != '\0')
+            fg_buf_printf(&page, "\\-%c, ", option->letter);
+        fg_buf_puts(&page, "\\-\\-");
+        fg_man_text(option->name, &page);
+        fg_buf_printf(&page, " %s\n", option->value == NULL ? "" : option->value);
+        fg_man_text(option->help, &page);
+        fg_buf_putc(&page, '\n');
+    }
     if (command->notes[0] != '\0')
         fg_man_section("NOTES", command->notes, &page);
     (void)fwrite(page.ptr, 1, page.len, out);

@@ -199,12 +199,6 @@ static const char *state_of(const struct verifying *verifying, const struct fg_a
     return is_continued(verifying, chain->head.chain) ? "continued" : "open";
 }
 
-static void write_hash(const struct fg_audit_chain *chain, char out[2 * FG_AUDIT_HASH_BYTES + 1])
-{
-    for (size_t i = 0; i < FG_AUDIT_HASH_BYTES; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", chain->head.hash[i]);
-}
-
 static void print_chain(const struct verifying *verifying, const struct fg_audit_chain *chain)
 {
     char begin[CLI_TIME_TEXT_BYTES], last[CLI_TIME_TEXT_BYTES];
@@ -223,7 +217,8 @@ static json_t *json_of(const struct verifying *verifying, const struct fg_audit_
 {
     char hash[2 * FG_AUDIT_HASH_BYTES + 1];
 
-    write_hash(chain, hash);
+    for (size_t i = 0; i < FG_AUDIT_HASH_BYTES; i++)
+        (void)snprintf(hash + 2 * i, 3, "%02x", chain->head.hash[i]);
     return json_pack("{s:s,s:o,s:s,s:I,s:o,s:o,s:o,s:s,s:o}", "chain", chain->head.chain, "seq",
                      cli_json_u64(chain->head.seq), "hash", hash, "object_ms",
                      (json_int_t)chain->head.object_ms, "records", cli_json_u64(chain->records),

@@ -127,18 +127,6 @@ static enum fg_code print_rollups(struct fg_slice file, const struct fg_block_pa
     return FG_OK;
 }
 
-/* Prints while it parses: if one part is damaged, those before it are shown. */
-static enum fg_code print_parts(struct fg_slice file, const struct fg_block_directory *directory,
-                                FILE *out, struct fg_err *err)
-{
-    for (uint32_t p = 0; p < directory->n_parts; p++) {
-        print_part(&directory->parts[p], out);
-        if (print_rollups(file, &directory->parts[p], out, err) != FG_OK)
-            return err->code;
-    }
-    return FG_OK;
-}
-
 /* ---- segments and blocks as JSON ---- */
 
 static json_t *json_of_row(const struct fg_rollups *rollups, const struct fg_rollup_row *row)
@@ -287,7 +275,11 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
                 directory.level, directory.derived ? ", rollups only" : "",
                 (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
                 (long long)directory.t_min_ns, (long long)directory.t_max_ns);
-        code = print_parts(file, &directory, out, err);
+        /* Prints while it parses: if one part is damaged, those before it are shown. */
+        for (uint32_t p = 0; code == FG_OK && p < directory.n_parts; p++) {
+            print_part(&directory.parts[p], out);
+            code = print_rollups(file, &directory.parts[p], out, err);
+        }
     }
     fg_buf_done(&bytes);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);

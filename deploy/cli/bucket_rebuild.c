@@ -9,8 +9,8 @@ uint64_t cli_rebuild_revision(void)
     return (uint64_t)(fg_wall_ns(fg_clock_real()) / 1000);
 }
 
-static enum fg_code put(struct fg_bucket *bucket, struct fg_bucket_request *request,
-                        struct fg_err *err)
+static enum fg_code put_object(struct fg_bucket *bucket, struct fg_bucket_request *request,
+                               struct fg_err *err)
 {
     enum fg_code code;
 
@@ -36,7 +36,7 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
     fg_kept_name(copy, name, place);
     /* The copy first: the old bytes may be the only evidence of what was lost. */
     if (was->etag.text[0] != '\0') {
-        if (put(bucket, &request, err) != FG_OK)
+        if (put_object(bucket, &request, err) != FG_OK)
             return err->code;
         (void)fprintf(out, "kept what was there as %s\n", copy);
     }
@@ -45,7 +45,7 @@ enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
         .content = bytes,
         .condition = was->etag.text[0] == '\0' ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH,
         .if_etag = was->etag};
-    code = put(bucket, &request, err);
+    code = put_object(bucket, &request, err);
     /* A program wrote the object after the survey: what the rebuild concluded may be wrong now. */
     if (code == FG_E_PRECONDITION)
         return fg_fail(err, FG_E_ABORTED, "%s changed meanwhile, nothing was replaced", name);
@@ -111,26 +111,6 @@ static enum fg_code choose_ring(struct fg_bucket *bucket, struct ring_choice *ch
     return FG_OK;
 }
 
-static void print_members(const struct fg_ring *ring, FILE *out)
-{
-    for (uint32_t i = 0; i < ring->n_members; i++)
-        (void)fprintf(out, "member %.*s: %s\n", FG_S(ring->members[i].name),
-                      fg_ring_state_name(fg_ring_state(ring, i)));
-}
-
-/* Makes a ring without members. Queriers ask ingesters only after these have joined. */
-static enum fg_code make_empty(const struct cli_survey *survey, struct ring_choice *choice,
-                               struct fg_err *err)
-{
-    choice->ring = fg_ring_none();
-    choice->ring.swaps = FG_MIN(cli_rebuild_revision(), FG_RING_NUMBER_MAX / 2);
-    /* Not less than what ingesters drained into: readers take a snapshot of at least this
-     * generation. */
-    choice->ring.generation =
-        survey->l0.code == FG_OK ? survey->l0.content->l0.generation : survey->ring.generation;
-    return fg_ring_encode(&choice->ring, &choice->bytes, err);
-}
-
 static enum fg_code rebuild_ring_of(const struct cli_survey *survey,
                                     const struct cli_rebuild_options *options,
                                     struct ring_choice *choice, FILE *out, struct fg_err *err)
@@ -147,14 +127,22 @@ static enum fg_code rebuild_ring_of(const struct cli_survey *survey,
                       "the kept version %s, of %llu swaps, takes its place; members with a newer "
                       "copy put that back by themselves\n",
                       choice->name, (unsigned long long)choice->ring.swaps);
-        print_members(&choice->ring, out);
+        for (uint32_t i = 0; i < choice->ring.n_members; i++)
+            (void)fprintf(out, "member %.*s: %s\n", FG_S(choice->ring.members[i].name),
+                          fg_ring_state_name(fg_ring_state(&choice->ring, i)));
     } else if (!options->accept_loss) {
         return fg_fail(err, FG_E_PRECONDITION,
                        "no kept version can be read, so nobody knows the members. An ingester that "
                        "runs puts its copy back within a minute; if none does, stop the queriers, "
                        "rebuild with --accept-loss, start all ingesters, then the queriers");
     } else {
-        if (make_empty(survey, choice, err) != FG_OK)
+        choice->ring = fg_ring_none();
+        choice->ring.swaps = FG_MIN(cli_rebuild_revision(), FG_RING_NUMBER_MAX / 2);
+        /* Not less than what ingesters drained into: readers take a snapshot of at least this
+         * generation. Queriers ask ingesters only after these have joined. */
+        choice->ring.generation =
+            survey->l0.code == FG_OK ? survey->l0.content->l0.generation : survey->ring.generation;
+        if (fg_ring_encode(&choice->ring, &choice->bytes, err) != FG_OK)
             return err->code;
         (void)fprintf(out, "a ring without members takes its place: answers lack what an ingester "
                            "holds until it has joined\n");

@@ -780,7 +780,7 @@ static enum fg_code check_tenants(const struct cli_survey *survey, struct fg_err
 
 /* Makes the new manifest. Runs twice if the plan is applied, so it first drops the results of the
  * previous run. */
-static enum fg_code make(struct l0_rebuild *rebuild, struct fg_err *err)
+static enum fg_code make_l0(struct l0_rebuild *rebuild, struct fg_err *err)
 {
     rebuild->cuts = rebuild->n_lost = rebuild->n_ambiguous = rebuild->profiles = 0;
     rebuild->n_runs = 0;
@@ -851,7 +851,7 @@ static enum fg_code apply(struct l0_rebuild *rebuild, struct fg_err *err)
     }
     /* The second run uploads the segments that the plan has. The manifest is written after all of
      * them: until then nothing refers to them. */
-    code = make(rebuild, err);
+    code = make_l0(rebuild, err);
     (void)fclose(rebuild->out);
     rebuild->out = out;
     if (code == FG_OK)
@@ -864,7 +864,7 @@ static enum fg_code apply(struct l0_rebuild *rebuild, struct fg_err *err)
 static enum fg_code run(struct l0_rebuild *rebuild, struct fg_err *err)
 {
     if (check_tenants(rebuild->survey, err) != FG_OK || read_versions(rebuild, err) != FG_OK ||
-        make(rebuild, err) != FG_OK)
+        make_l0(rebuild, err) != FG_OK)
         return err->code;
     print_plan(rebuild);
     if (rebuild->n_lost + rebuild->n_ambiguous > 0 && !rebuild->options->accept_loss)

@@ -553,7 +553,7 @@ static enum fg_code set_retired(struct tenant_rebuild *rebuild, struct fg_err *e
     return FG_OK;
 }
 
-static enum fg_code make(struct tenant_rebuild *rebuild, struct fg_err *err)
+static enum fg_code make_manifest(struct tenant_rebuild *rebuild, struct fg_err *err)
 {
     const struct fg_blocks *known = rebuild->known;
 
@@ -616,7 +616,7 @@ static enum fg_code run(struct tenant_rebuild *rebuild, struct fg_slice tenant, 
     rebuild->tenant = cli_survey_tenant(rebuild->survey, tenant);
     if (rebuild->tenant == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing of tenant %.*s", FG_S(tenant));
-    if (choose_version(rebuild, err) != FG_OK || make(rebuild, err) != FG_OK)
+    if (choose_version(rebuild, err) != FG_OK || make_manifest(rebuild, err) != FG_OK)
         return err->code;
     print_plan(rebuild);
     if (rebuild->n_lost + rebuild->n_ambiguous > 0 && !rebuild->options->accept_loss)

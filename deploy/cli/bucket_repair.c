@@ -664,21 +664,15 @@ static enum fg_code drop_rollups(const struct repairing *repairing, struct fg_er
                          err);
 }
 
-static bool any_is_lost(const struct repairing *repairing)
-{
-    for (uint32_t i = 0; i < repairing->directory.n_parts; i++)
-        if (repairing->parts[i].state == PART_LOST)
-            return true;
-    return false;
-}
-
 static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err)
 {
     const struct cli_mending *mending = &repairing->mending;
     const struct cli_mend_reference *first = &mending->references[0];
-    bool any_lost = any_is_lost(repairing);
+    bool any_lost = false;
     uint32_t n_left = 0;
 
+    for (uint32_t i = 0; i < repairing->directory.n_parts; i++)
+        any_lost |= repairing->parts[i].state == PART_LOST;
     for (uint32_t i = 0; i < mending->n_references; i++)
         n_left += print_parts(repairing, &mending->references[i]);
     if (any_lost && first->block != NULL && !first->block->rollup_only) {

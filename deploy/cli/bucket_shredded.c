@@ -129,7 +129,7 @@ static enum fg_code find_segments(struct dropping *dropping, struct fg_err *err)
 
 /* ---- the swap ---- */
 
-static enum fg_code swap(struct dropping *dropping, struct fg_err *err)
+static enum fg_code swap_manifest(struct dropping *dropping, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     const struct fg_blocks blocks = blocks_of(dropping);
@@ -184,7 +184,7 @@ static enum fg_code run(struct dropping *dropping, struct fg_bucket *bucket, str
     if (check_manifests(dropping, err) != FG_OK || find_blocks(dropping, err) != FG_OK ||
         find_segments(dropping, err) != FG_OK)
         return err->code;
-    if (dropping->n_dropped > 0 && swap(dropping, err) != FG_OK)
+    if (dropping->n_dropped > 0 && swap_manifest(dropping, err) != FG_OK)
         return err->code;
     (void)fprintf(dropping->out,
                   "tenant %.*s: nobody can read %llu objects, or its parts of them%s\n",

@@ -12,8 +12,8 @@ int64_t cli_survey_deadline(void)
 
 /* ---- objects ---- */
 
-static enum fg_code get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
-                        struct fg_bucket_etag *ret_etag, struct fg_err *err)
+static enum fg_code get_object(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
+                               struct fg_bucket_etag *ret_etag, struct fg_err *err)
 {
     struct fg_bucket_request request = {.verb = FG_BUCKET_GET,
                                         .name = name,
@@ -38,7 +38,7 @@ enum fg_code cli_survey_get(struct fg_bucket *bucket, const char *name, struct f
 {
     struct fg_bucket_etag etag;
 
-    return get(bucket, name, body, &etag, err);
+    return get_object(bucket, name, body, &etag, err);
 }
 
 void cli_survey_object_done(struct cli_survey_object *object)
@@ -54,7 +54,7 @@ static enum fg_code read_object(struct fg_bucket *bucket, const char *name,
                                 struct cli_survey_object *object, struct fg_err *err)
 {
     cli_survey_object_done(object);
-    object->code = get(bucket, name, &object->bytes, &object->etag, &object->err);
+    object->code = get_object(bucket, name, &object->bytes, &object->etag, &object->err);
     if (object->code == FG_OK || object->code == FG_E_NOT_FOUND)
         return FG_OK;
     *err = object->err;

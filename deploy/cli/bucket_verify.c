@@ -249,17 +249,6 @@ static bool look_for_keys(struct bucket_verifying *v, const struct listed *liste
 
 /* ---- objects ---- */
 
-/* Adds up what the directory says of a part, which is not encrypted. */
-static void count_part(const struct listed *listed, const struct fg_block_part *part,
-                       struct verify_owner *owner)
-{
-    /* Rollups of live blocks repeat the usage of these blocks. */
-    if (owner != NULL && (listed->block == NULL || !fg_blocks_sums_others(listed->block)))
-        fg_usage_add(&owner->usage, &part->usage);
-    if (listed->block != NULL && !listed->block->derived)
-        cli_parents_hold(&listed->owner->parents, listed->block->id, part);
-}
-
 static enum fg_code verify_parts(struct bucket_verifying *v, const struct listed *listed,
                                  struct fg_slice file, const struct fg_block_directory *directory,
                                  bool all)
@@ -269,7 +258,12 @@ static enum fg_code verify_parts(struct bucket_verifying *v, const struct listed
         struct verify_owner *owner = owner_of(v, listed, part->tenant);
         struct fg_err unread;
 
-        count_part(listed, part, owner);
+        /* What the directory says of a part is not encrypted. Rollups of live blocks repeat the
+         * usage of these blocks. */
+        if (owner != NULL && (listed->block == NULL || !fg_blocks_sums_others(listed->block)))
+            fg_usage_add(&owner->usage, &part->usage);
+        if (listed->block != NULL && !listed->block->derived)
+            cli_parents_hold(&listed->owner->parents, listed->block->id, part);
         if (!all && (is_shredded(v, part) || check_key(v, part, &unread) != FG_OK))
             continue;
         if (!all && fg_block_verify_part(file, part, FG_BLOCK_VERIFY_ALL, PARSED_MAX_BYTES,
@@ -780,16 +774,6 @@ static enum fg_code find_orphans(struct bucket_verifying *v)
 
 /* ---- all ---- */
 
-static uint64_t count_listed(const struct bucket_verifying *v)
-{
-    uint64_t n = v->l0 == NULL ? 0 : v->l0->n_segments;
-
-    for (size_t i = 0; i < v->survey.n_tenants; i++)
-        if (v->owners[i].blocks != NULL)
-            n += v->owners[i].blocks->n_blocks;
-    return n;
-}
-
 /* Reads the keys of tenants, which tell what was shredded. */
 static enum fg_code read_access(struct bucket_verifying *v)
 {
@@ -804,6 +788,8 @@ static enum fg_code read_access(struct bucket_verifying *v)
 
 static enum fg_code verify_all(struct bucket_verifying *v)
 {
+    uint64_t n_listed;
+
     if (read_access(v) != FG_OK || check_l0(v) != FG_OK)
         return v->err->code;
     check_ring(v);
@@ -811,7 +797,11 @@ static enum fg_code verify_all(struct bucket_verifying *v)
         if (check_tenant(v, &v->owners[i]) != FG_OK)
             return v->err->code;
     /* Only objects are counted: reading them takes nearly all of the time. */
-    cli_progress_start(&v->progress, "objects", count_listed(v));
+    n_listed = v->l0 == NULL ? 0 : v->l0->n_segments;
+    for (size_t i = 0; i < v->survey.n_tenants; i++)
+        if (v->owners[i].blocks != NULL)
+            n_listed += v->owners[i].blocks->n_blocks;
+    cli_progress_start(&v->progress, "objects", n_listed);
     if (verify_segments(v) != FG_OK)
         return v->err->code;
     for (size_t i = 0; i < v->survey.n_tenants; i++) {

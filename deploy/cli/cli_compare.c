@@ -145,8 +145,8 @@ static void write_request(const struct compare *compare, struct fg_buf *out)
     fg_json_end(&json);
 }
 
-static enum fg_code ask(struct compare *compare, struct cli_client_reply *ret_reply,
-                        struct fg_err *err)
+static enum fg_code ask_server(struct compare *compare, struct cli_client_reply *ret_reply,
+                               struct fg_err *err)
 {
     struct fg_buf request;
     enum fg_code code;
@@ -344,7 +344,7 @@ static enum fg_code answer(struct compare *compare, struct fg_err *err)
     if (resolve_type(compare, err) != FG_OK)
         return err->code;
     fg_buf_init(&table, OUTPUT_MAX_BYTES);
-    code = ask(compare, &reply, err);
+    code = ask_server(compare, &reply, err);
     if (code == FG_OK && compare->json)
         code = cli_output_write(compare->file, fg_buf_slice(&reply.body), err);
     else if (code == FG_OK &&

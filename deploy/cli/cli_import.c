@@ -66,15 +66,6 @@ static const char *or_env(const char *given, const char *other, const char *name
     return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-static enum fg_code check_step(struct import_command *command, struct fg_err *err)
-{
-    if (command->step_s != 0 && HOUR_S % command->step_s != 0)
-        return fg_fail(err, FG_E_INVALID, "--step %llu: it divides an hour, such as 15, 60 or 300",
-                       (unsigned long long)command->step_s);
-    command->job.step_ms = command->step_s == 0 ? 1 : (int64_t)command->step_s * 1000;
-    return FG_OK;
-}
-
 static enum fg_code check_range(struct import_command *command, struct fg_err *err)
 {
     struct cli_import_job *job = &command->job;
@@ -129,8 +120,11 @@ static enum fg_code check(struct import_command *command, struct fg_buf *text, s
     source->timeout_s = job->target.timeout_s = (unsigned)command->timeout_s;
     job->connections = (unsigned)command->connections;
     job->retries = (unsigned)command->retries;
-    if (check_step(command, err) != FG_OK ||
-        cli_client_create(&job->target, &target, err) != FG_OK ||
+    if (command->step_s != 0 && HOUR_S % command->step_s != 0)
+        return fg_fail(err, FG_E_INVALID, "--step %llu: it divides an hour, such as 15, 60 or 300",
+                       (unsigned long long)command->step_s);
+    job->step_ms = command->step_s == 0 ? 1 : (int64_t)command->step_s * 1000;
+    if (cli_client_create(&job->target, &target, err) != FG_OK ||
         check_range(command, err) != FG_OK)
         return err->code;
     write_about(command, cli_client_url(target), text);
@@ -251,14 +245,6 @@ static void print_remarks(const struct import_command *command,
     }
 }
 
-static void print_faults(const struct cli_import_report *report)
-{
-    for (size_t i = 0; i < IMPORT_FAULTS; i++)
-        if (report->faults[i] > 0)
-            fprintf(stderr, "%llu not imported, since %s; such as %s\n",
-                    (unsigned long long)report->faults[i], whys[i], report->examples[i]);
-}
-
 static void print_text(const struct import_command *command, const struct cli_import_report *report,
                        int64_t took_ns)
 {
@@ -270,7 +256,10 @@ static void print_text(const struct import_command *command, const struct cli_im
     print_types(report);
     print_total(command, report, took_ns);
     print_remarks(command, report);
-    print_faults(report);
+    for (size_t i = 0; i < IMPORT_FAULTS; i++)
+        if (report->faults[i] > 0)
+            fprintf(stderr, "%llu not imported, since %s; such as %s\n",
+                    (unsigned long long)report->faults[i], whys[i], report->examples[i]);
 }
 
 /* ---- the command ---- */

@@ -61,8 +61,8 @@ static enum fg_code read_names(struct labels *labels, const char *method,
 }
 
 /* The names stay in the arena, where the message was decoded; only the slices are new. */
-static enum fg_code keep(struct labels *labels, char **names, size_t n_names,
-                         struct cli_ask_list *ret_list, struct fg_err *err)
+static enum fg_code list_of_names(struct labels *labels, char **names, size_t n_names,
+                                  struct cli_ask_list *ret_list, struct fg_err *err)
 {
     struct cli_ask_list list = {fg_arena_new(labels->arena, struct fg_slice, n_names), n_names};
 
@@ -92,7 +92,7 @@ static enum fg_code ask_names(struct labels *labels, struct cli_ask_list *ret_li
     if (code != FG_OK)
         return code;
     answer = (const Types__V1__LabelNamesResponse *)message;
-    return keep(labels, answer->names, answer->n_names, ret_list, err);
+    return list_of_names(labels, answer->names, answer->n_names, ret_list, err);
 }
 
 static enum fg_code ask_values(struct labels *labels, struct cli_ask_list *ret_list,
@@ -115,10 +115,11 @@ static enum fg_code ask_values(struct labels *labels, struct cli_ask_list *ret_l
     if (code != FG_OK)
         return code;
     answer = (const Types__V1__LabelValuesResponse *)message;
-    return keep(labels, answer->names, answer->n_names, ret_list, err);
+    return list_of_names(labels, answer->names, answer->n_names, ret_list, err);
 }
 
-static enum fg_code ask(struct labels *labels, struct cli_ask_list *ret_list, struct fg_err *err)
+static enum fg_code ask_list(struct labels *labels, struct cli_ask_list *ret_list,
+                             struct fg_err *err)
 {
     if (labels->types)
         return cli_ask_types(labels->client,
@@ -239,7 +240,7 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
     /* Only if it is needed: Connect lists also come from servers without /api/labels. */
     if (wants_rows(labels))
         return print_rows(labels, &err) == FG_OK ? CLI_OK : cli_args_fail(command, &err);
-    if (ask(labels, &list, &err) != FG_OK)
+    if (ask_list(labels, &list, &err) != FG_OK)
         return cli_args_fail(command, &err);
     if (!labels->json)
         print_lines(&list);

@@ -180,7 +180,7 @@ static int64_t seconds_of(const json_t *document, const char *name, int64_t defa
 }
 
 /* Shows a text of the provider without what would change the terminal. */
-static void say(const char *before, const char *text)
+static void print_line(const char *before, const char *text)
 {
     struct fg_buf line;
 
@@ -190,7 +190,7 @@ static void say(const char *before, const char *text)
     fg_buf_done(&line);
 }
 
-static enum fg_code begin(struct login_command *command)
+static enum fg_code begin_login(struct login_command *command)
 {
     const char *url, *code, *whole;
     json_t *document = NULL;
@@ -215,8 +215,8 @@ static enum fg_code begin(struct login_command *command)
     } else if (command->device_code == NULL || url == NULL || code == NULL) {
         (void)fg_fail(&command->err, FG_E_DECODE, "%s gave no code", command->issuer);
     } else {
-        say("open in a browser   ", whole == NULL ? url : whole);
-        say("code                ", code);
+        print_line("open in a browser   ", whole == NULL ? url : whole);
+        print_line("code                ", code);
         command->err.code = FG_OK;
     }
     json_decref(document);
@@ -226,7 +226,7 @@ static enum fg_code begin(struct login_command *command)
 /* The access token if it is a JSON Web Token; else the provider means the ID token to say who one
  * is.
  */
-static enum fg_code keep(struct login_command *command, const json_t *document)
+static enum fg_code keep_token(struct login_command *command, const json_t *document)
 {
     const char *token = json_string_value(json_object_get(document, "access_token"));
     int64_t expires_s = now_s() + seconds_of(document, "expires_in", 300, INT64_C(365) * 86400);
@@ -263,7 +263,7 @@ static enum fg_code poll_once(struct login_command *command)
         return code;
     error = json_string_value(json_object_get(document, "error"));
     if (status == 200) {
-        code = keep(command, document);
+        code = keep_token(command, document);
     } else if (error != NULL && strcmp(error, "authorization_pending") == 0) {
         code = FG_E_UNAVAILABLE;
     } else if (error != NULL && strcmp(error, "slow_down") == 0) {
@@ -293,8 +293,8 @@ static enum fg_code poll_until(struct login_command *command)
 
 static enum fg_code log_in(struct login_command *command)
 {
-    if (ask_server(command) != FG_OK || ask_provider(command) != FG_OK || begin(command) != FG_OK ||
-        poll_until(command) != FG_OK)
+    if (ask_server(command) != FG_OK || ask_provider(command) != FG_OK ||
+        begin_login(command) != FG_OK || poll_until(command) != FG_OK)
         return command->err.code;
     (void)fprintf(stderr, "logged in; flamegrid whoami says as whom\n");
     return FG_OK;

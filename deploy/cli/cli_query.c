@@ -241,14 +241,6 @@ static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree,
     return tree->n_nodes == 0 ? cli_query_fail_empty(query, err) : FG_OK;
 }
 
-static void write_title(const struct cli_query *query, struct fg_buf *out)
-{
-    cli_show_text(query->type_id, out);
-    fg_buf_putc(out, ' ');
-    cli_show_text(query->selection.labels, out);
-    fg_buf_puts(out, "\n\n");
-}
-
 static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
 {
     struct fg_profile_type type = {0};
@@ -260,7 +252,10 @@ static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (ask_sum(query, &tree, err) == FG_OK) {
-        write_title(query, &out);
+        cli_show_text(query->type_id, &out);
+        fg_buf_putc(&out, ' ');
+        cli_show_text(query->selection.labels, &out);
+        fg_buf_puts(&out, "\n\n");
         cli_show_table(&tree, type.unit, strcmp(query->sort, "total") == 0, query->limit, &out);
         err->code = cli_query_write(query, &out, err);
     }
@@ -269,18 +264,13 @@ static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
     return err->code;
 }
 
-static bool wants_part(const struct cli_query *query)
-{
-    return query->call_site != NULL || query->function != NULL || query->regex != NULL;
-}
-
 static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err)
 {
     struct fg_tree tree;
     struct fg_buf out;
 
     /* The server takes parts out of all data; a tree from it may be cut. */
-    if (wants_part(query))
+    if (query->call_site != NULL || query->function != NULL || query->regex != NULL)
         return run_render(query, "folded", err);
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);

@@ -206,7 +206,7 @@ static enum fg_code read_ends(struct fg_bucket *bucket, const struct cli_survey_
     return code;
 }
 
-static enum fg_code look(struct fg_bucket *bucket, struct check_command *command)
+static enum fg_code count_versions(struct fg_bucket *bucket, struct check_command *command)
 {
     struct part *parts = command->parts;
     struct cli_survey survey;
@@ -228,11 +228,6 @@ static enum fg_code look(struct fg_bucket *bucket, struct check_command *command
 }
 
 /* ---- the answer ---- */
-
-static bool is_block_part(const struct check_command *command, const struct part *part)
-{
-    return part == &command->parts[PART_SEGMENTS] || part == &command->parts[PART_BLOCKS];
-}
 
 static bool reads_all(const struct part *part)
 {
@@ -280,7 +275,7 @@ static json_t *part_json(const struct check_command *command, const struct part 
                      cli_json_u64(part->newer), "damaged", cli_json_u64(part->damaged),
                      "not_before", cli_json_u64(part->not_before), "on", reads_all(part), "back",
                      reads_all(part) && part->not_before == 0);
-    if (is_block_part(command, part))
+    if (part == &command->parts[PART_SEGMENTS] || part == &command->parts[PART_BLOCKS])
         (void)json_object_update_new(
             json, json_pack("{s:[i,i],s:i}", "reads", (int)FG_BLOCK_VERSION_LEAST,
                             (int)FG_BLOCK_VERSION, "reads_before", (int)BLOCK_VERSION_BEFORE));
@@ -321,7 +316,7 @@ static int run(struct check_command *command)
     enum fg_code code = single_open_bucket(&bucket, &command->err);
 
     if (code == FG_OK)
-        code = look(bucket, command);
+        code = count_versions(bucket, command);
     fg_bucket_close(bucket);
     if (code == FG_OK)
         return answer(command);

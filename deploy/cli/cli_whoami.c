@@ -21,35 +21,29 @@ static void print_list(const char *title, const json_t *list)
     printf("\n");
 }
 
-static void print_tenants(const json_t *document)
+/* Consumes the document. */
+static enum fg_code print(struct whoami_command *command, json_t *document)
 {
+    const char *subject = json_string_value(json_object_get(document, "subject"));
+    const char *mode = json_string_value(json_object_get(document, "mode"));
     const char *kind = json_string_value(json_object_get(document, "kind"));
 
+    if (command->json)
+        return cli_json_print(document, stdout, &command->err);
+    printf("%-9s%s\n%-9s%s\n", "you are", subject == NULL ? "" : subject, "mode",
+           mode == NULL ? "" : mode);
     if (json_is_false(json_object_get(document, "tenancy")))
         printf("%-9s%s, the only one\n", "tenants", FG_TENANT_ONLY);
     else if (kind != NULL && strcmp(kind, "anyone") == 0)
         printf("%-9sany\n", "tenants");
     else
         print_list("tenants", json_object_get(document, "tenants"));
-}
-
-/* Consumes the document. */
-static enum fg_code print(struct whoami_command *command, json_t *document)
-{
-    const char *subject = json_string_value(json_object_get(document, "subject"));
-    const char *mode = json_string_value(json_object_get(document, "mode"));
-
-    if (command->json)
-        return cli_json_print(document, stdout, &command->err);
-    printf("%-9s%s\n%-9s%s\n", "you are", subject == NULL ? "" : subject, "mode",
-           mode == NULL ? "" : mode);
-    print_tenants(document);
     print_list("scopes", json_object_get(document, "scopes"));
     json_decref(document);
     return FG_OK;
 }
 
-static enum fg_code ask(struct whoami_command *command)
+static enum fg_code ask_server(struct whoami_command *command)
 {
     fg_auto(cli_client) *client = NULL;
     struct cli_client_reply reply = {0};
@@ -81,5 +75,5 @@ int cli_whoami(int argc, char **argv)
         (void)fg_fail(&command.err, FG_E_INVALID, "unexpected word \"%.100s\"", argv[0]);
         return cli_args_refuse(&args, &command.err);
     }
-    return ask(&command) == FG_OK ? CLI_OK : cli_args_fail(&args, &command.err);
+    return ask_server(&command) == FG_OK ? CLI_OK : cli_args_fail(&args, &command.err);
 }

@@ -70,15 +70,6 @@ static char *copy_text(const char *text, size_t len)
     return copy;
 }
 
-static char *copy_url(const char *url)
-{
-    size_t len = strlen(url);
-
-    while (len > 0 && url[len - 1] == '/')
-        len--;
-    return copy_text(url, len);
-}
-
 static void set_defaults(struct cli_client *client)
 {
     CURL *curl = client->curl;
@@ -92,16 +83,6 @@ static void set_defaults(struct cli_client *client)
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "flamegrid/" FG_VERSION);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->fault);
-}
-
-/* The file comes on top of the system's folder of authorities, which libcurl reads in any case: a
- * command may talk to an identity provider of the public network, too. */
-static void trust(struct cli_client *client, const char *ca_file)
-{
-    if (ca_file == NULL)
-        return;
-    client->ca_file = copy_text(ca_file, strlen(ca_file));
-    curl_easy_setopt(client->curl, CURLOPT_CAINFO, client->ca_file);
 }
 
 /* Presents a certificate to servers that ask for one. libcurl looks for the key in its file if
@@ -181,13 +162,25 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
 {
     bool env = config->shows != CLIENT_SHOWS_GIVEN;
     const char *url = env ? or_env(config->url, "FLAMEGRID_URL") : config->url;
+    const char *ca_file = env ? or_env(config->ca_file, "FLAMEGRID_CA_FILE") : config->ca_file;
+    size_t url_len;
     fg_auto(cli_client) *client = fg_new(struct cli_client);
 
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
-    client->url = copy_url(url == NULL ? default_url : url);
+    if (url == NULL)
+        url = default_url;
+    url_len = strlen(url);
+    while (url_len > 0 && url[url_len - 1] == '/') /* paths begin with one */
+        url_len--;
+    client->url = copy_text(url, url_len);
     set_defaults(client);
-    trust(client, env ? or_env(config->ca_file, "FLAMEGRID_CA_FILE") : config->ca_file);
+    /* The file comes on top of the system's folder of authorities, which libcurl reads in any case:
+     * a command may talk to an identity provider of the public network, too. */
+    if (ca_file != NULL) {
+        client->ca_file = copy_text(ca_file, strlen(ca_file));
+        curl_easy_setopt(client->curl, CURLOPT_CAINFO, client->ca_file);
+    }
     if (config->timeout_s > 0)
         curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
@@ -326,13 +319,6 @@ static void read_missing(struct cli_client *client)
     client->missing[n] = '\0';
 }
 
-/* A command may ask several times, and its result is made of all answers. */
-static void keep_lacking(struct cli_client *client)
-{
-    if (client->lacking[0] == '\0')
-        memcpy(client->lacking, client->missing, sizeof client->lacking);
-}
-
 const char *cli_client_missing(const struct cli_client *client)
 {
     return client->missing[0] == '\0' ? NULL : client->missing;
@@ -383,7 +369,9 @@ static enum fg_code perform(struct cli_client *client, const char *path,
     }
     read_meta(client->curl, &reply);
     read_missing(client);
-    keep_lacking(client);
+    /* A command may ask several times, and its result is made of all answers. */
+    if (client->lacking[0] == '\0')
+        memcpy(client->lacking, client->missing, sizeof client->lacking);
     *ret_reply = reply;
     return FG_OK;
 }

@@ -89,20 +89,6 @@ static enum fg_code enter_day(struct cli_export_dir *dir, const struct tm *time,
     return FG_OK;
 }
 
-/* Writes a profile under a hidden name first, which push --dir ignores: a run that is killed leaves
- * no half file. */
-static enum fg_code write_profile(const char *path, const char *hidden, struct fg_slice pprof,
-                                  struct fg_err *err)
-{
-    if (cli_output_write_gzip(hidden, pprof, err) != FG_OK) {
-        (void)unlink(hidden);
-        return err->code;
-    }
-    if (rename(hidden, path) != 0)
-        return fg_fail_errno(err, errno, "cannot rename %s", hidden);
-    return FG_OK;
-}
-
 enum fg_code cli_export_dir_add(void *arg, const struct qry_export_profile *profile,
                                 struct fg_err *err)
 {
@@ -122,8 +108,14 @@ enum fg_code cli_export_dir_add(void *arg, const struct qry_export_profile *prof
         make_path(path, dir->day, "", name, err) != FG_OK ||
         make_path(hidden, dir->day, ".", name, err) != FG_OK)
         return err->code;
-    if (write_profile(path, hidden, profile->pprof, err) != FG_OK)
+    /* Under a hidden name first, which push --dir ignores: a run that is killed leaves no half
+     * file. */
+    if (cli_output_write_gzip(hidden, profile->pprof, err) != FG_OK) {
+        (void)unlink(hidden);
         return err->code;
+    }
+    if (rename(hidden, path) != 0)
+        return fg_fail_errno(err, errno, "cannot rename %s", hidden);
     cli_progress_step(&dir->progress, 1, profile->pprof.len);
     return FG_OK;
 }

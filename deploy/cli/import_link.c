@@ -146,8 +146,8 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
     return code;
 }
 
-static enum fg_code ask(struct cli_import_link *link, const struct import_question *question,
-                        struct fg_err *err)
+static enum fg_code ask_until_answered(struct cli_import_link *link,
+                                       const struct import_question *question, struct fg_err *err)
 {
     for (unsigned attempt = 0;; attempt++) {
         uint64_t after_s;
@@ -191,7 +191,7 @@ ask_source(struct cli_import_link *link, const char *method, const ProtobufCMess
                                              .request = request,
                                              .result = result};
 
-    return ask(link, &question, err);
+    return ask_until_answered(link, &question, err);
 }
 
 /* ---- questions ---- */
@@ -347,5 +347,5 @@ enum fg_code cli_import_push(struct cli_import_link *link, const struct cli_impo
                       : cli_push_request_write(&series->pushed, id, fg_buf_slice(&pprof),
                                                &link->body, err);
     fg_buf_done(&pprof);
-    return code == FG_OK ? ask(link, &question, err) : code;
+    return code == FG_OK ? ask_until_answered(link, &question, err) : code;
 }

@@ -230,7 +230,7 @@ void cli_import_id(const struct cli_import_series *series, const struct cli_impo
 /* ---- answers ---- */
 
 /* Sums of points are doubles: exact up to 2^53, and rounded a few times above. */
-static bool same(double a, double b)
+static bool same_sum(double a, double b)
 {
     double larger = fmax(a, b);
 
@@ -256,7 +256,7 @@ struct cli_selection_range cli_import_group_range(const struct cli_import_group 
 
 enum cli_import_verdict cli_import_group_answer(struct cli_import_group *group, double sum)
 {
-    if (same(sum, group->unit.value))
+    if (same_sum(sum, group->unit.value))
         return IMPORT_TAKE;
     if (!group->narrow) {
         /* Only what is at the beginning of the next millisecond may be too much. */

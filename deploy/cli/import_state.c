@@ -190,16 +190,6 @@ bool cli_import_state_has(const struct cli_import_state *state, int64_t window_m
     return false;
 }
 
-static void close_open(struct cli_import_state *state, int64_t window_ms)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < state->n_open; i++)
-        if (state->open[i] != window_ms)
-            state->open[kept++] = state->open[i];
-    state->n_open = kept;
-}
-
 /* Counts the series of the window, and forgets them. */
 static void count_window(struct cli_import_state *state, int64_t window_ms)
 {
@@ -219,7 +209,12 @@ static void count_window(struct cli_import_state *state, int64_t window_ms)
 void cli_import_state_end(struct cli_import_state *state, const struct cli_selection_range *window,
                           bool good)
 {
-    close_open(state, window->start_ms);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < state->n_open; i++)
+        if (state->open[i] != window->start_ms)
+            state->open[kept++] = state->open[i];
+    state->n_open = kept;
     if (good)
         count_window(state, window->start_ms);
     else

@@ -68,13 +68,7 @@ static void unlock(struct importing *all)
 
 /* ---- faults ---- */
 
-/* Whether it is about a whole side and not about one profile. */
-static bool is_fatal(enum fg_code code)
-{
-    return code == FG_E_DENIED || code == FG_E_UNIMPLEMENTED || code == FG_E_UNAVAILABLE;
-}
-
-static void stop(struct importing *all, const struct fg_err *err)
+static void stop_all(struct importing *all, const struct fg_err *err)
 {
     lock(all);
     if (!atomic_load(&all->traffic.stop))
@@ -125,7 +119,7 @@ static void note_trouble(struct import_worker *worker, enum cli_import_fault fau
     too_many = ++all->faults_in_a_row >= FAULTS_IN_A_ROW_MAX;
     unlock(all);
     if (too_many)
-        stop(all, err);
+        stop_all(all, err);
 }
 
 /* ---- one unit ---- */
@@ -175,9 +169,11 @@ static bool note_failure(struct import_worker *worker, const struct cli_import_u
 {
     enum cli_import_fault fault = fault_of(err->code, pushing);
 
-    if (is_fatal(err->code)) {
+    /* It is about a whole side and not about one profile. */
+    if (err->code == FG_E_DENIED || err->code == FG_E_UNIMPLEMENTED ||
+        err->code == FG_E_UNAVAILABLE) {
         worker->good = false;
-        stop(worker->all, err);
+        stop_all(worker->all, err);
         return false;
     }
     if (fault == IMPORT_REFUSED)
@@ -207,26 +203,20 @@ static enum fg_code find_units(struct import_worker *worker, int64_t start_ms,
                             err);
 }
 
-static void note_found(struct importing *all, const struct cli_import_unit *unit)
-{
-    struct cli_import_report *report = all->report;
-
-    if (report->oldest_ms == 0 || unit->first_ms < report->oldest_ms)
-        report->oldest_ms = unit->first_ms;
-    report->newest_ms = FG_MAX(report->newest_ms, unit->last_ms);
-}
-
 /* Notes what is there of the window, from start_ms on. */
 static uint64_t note_units(struct importing *all, const struct cli_import_unit *units, size_t n,
                            int64_t start_ms)
 {
+    struct cli_import_report *report = all->report;
     uint64_t found = 0;
 
     lock(all);
     for (size_t i = 0; i < n; i++) {
         if (units[i].time_ms < start_ms || units[i].time_ms >= all->window.end_ms)
             continue;
-        note_found(all, &units[i]);
+        if (report->oldest_ms == 0 || units[i].first_ms < report->oldest_ms)
+            report->oldest_ms = units[i].first_ms;
+        report->newest_ms = FG_MAX(report->newest_ms, units[i].last_ms);
         found++;
     }
     unlock(all);
@@ -328,17 +318,6 @@ static struct cli_import_type *type_of(struct cli_import_report *report, struct 
     return &report->types[report->n_types++];
 }
 
-/* Returns whether the series was not there in a window before. */
-static bool is_new(struct importing *all, const struct cli_import_series *series)
-{
-    struct fg_map_walk walk;
-
-    if (fg_map_first(&all->series_map, series->id.lo, &walk) != FG_MAP_NONE)
-        return false;
-    fg_map_add(&all->series_map, series->id.lo, 0);
-    return true;
-}
-
 /* Appended at once: an interrupted import must not fetch it again. */
 static void write_done(struct importing *all, const struct cli_import_done *done)
 {
@@ -365,7 +344,7 @@ static void step_series(struct importing *all)
                       0);
 }
 
-static void count(struct import_worker *worker)
+static void count_series(struct import_worker *worker)
 {
     struct importing *all = worker->all;
     struct cli_import_report *report = all->report;
@@ -374,8 +353,13 @@ static void count(struct import_worker *worker)
     lock(all);
     if (done->profiles > 0) {
         struct cli_import_type *type = type_of(report, worker->subject.series->type);
-        bool new = is_new(all, worker->subject.series);
+        uint64_t id = worker->subject.series->id.lo;
+        struct fg_map_walk walk;
+        /* Not there in a window before. */
+        bool new = fg_map_first(&all->series_map, id, &walk) == FG_MAP_NONE;
 
+        if (new)
+            fg_map_add(&all->series_map, id, 0);
         type->series += new;
         type->profiles += done->profiles;
         type->bytes += done->bytes;
@@ -433,21 +417,9 @@ static void *work(void *arg)
     while ((series = take_series(worker->all)) != NULL) {
         begin_series(worker, series);
         import_series(worker);
-        count(worker);
+        count_series(worker);
     }
     return NULL;
-}
-
-/* Every worker has its own series; the first one is this thread. */
-static void share(struct import_worker *workers, unsigned n_workers)
-{
-    unsigned n = 1;
-
-    while (n < n_workers && pthread_create(&workers[n].thread, NULL, work, &workers[n]) == 0)
-        n++;
-    (void)work(&workers[0]);
-    while (--n > 0)
-        (void)pthread_join(workers[n].thread, NULL);
 }
 
 /* Writes the state to a file next to it, which takes its place. */
@@ -483,6 +455,7 @@ static enum fg_code import_window(struct import_worker *workers, unsigned n_work
     struct importing *all = workers[0].all;
     fg_auto(fg_arena) *arena = fg_arena_create(LIST_MAX_BYTES);
     struct cli_import_list list;
+    unsigned n = 1;
 
     all->window = cli_import_window(&all->state.range, start_ms);
     if (cli_import_ask_list(&workers[0].link, all->job->selector, &all->window, &all->scope, arena,
@@ -494,7 +467,12 @@ static enum fg_code import_window(struct import_worker *workers, unsigned n_work
     all->window_good = true;
     if (list.count == 0)
         cli_progress_step(&all->progress, cli_import_minutes(&all->window, 0, 0), 0);
-    share(workers, n_workers);
+    /* Every worker has its own series; the first one is this thread. */
+    while (n < n_workers && pthread_create(&workers[n].thread, NULL, work, &workers[n]) == 0)
+        n++;
+    (void)work(&workers[0]);
+    while (--n > 0)
+        (void)pthread_join(workers[n].thread, NULL);
     all->list = NULL;
     if (atomic_load(&all->traffic.stop)) {
         *err = all->fatal;
@@ -521,25 +499,6 @@ static enum fg_code import_windows(struct import_worker *workers, unsigned n_wor
 
 /* ---- life ---- */
 
-static enum fg_code open_worker(struct import_worker *worker, struct importing *all,
-                                struct fg_err *err)
-{
-    const struct cli_import_job *job = all->job;
-
-    worker->all = all;
-    fg_buf_init(&worker->selector, SIZE_MAX);
-    fg_buf_init(&worker->type, SIZE_MAX);
-    return cli_import_link_open(&worker->link, &all->traffic, &job->source,
-                                job->dry_run ? NULL : &job->target, err);
-}
-
-static void close_worker(struct import_worker *worker)
-{
-    cli_import_link_close(&worker->link);
-    fg_buf_done(&worker->selector);
-    fg_buf_done(&worker->type);
-}
-
 static enum fg_code load_state(struct importing *all, struct fg_err *err)
 {
     const struct cli_import_job *job = all->job;
@@ -559,18 +518,6 @@ static enum fg_code load_state(struct importing *all, struct fg_err *err)
     return save_state(all, err);
 }
 
-/* A state without an end has nothing left to say. */
-static void close_state(struct importing *all)
-{
-    const struct cli_import_state *state = &all->state;
-
-    if (all->state_file != NULL)
-        (void)fclose(all->state_file);
-    if (all->state_file != NULL && state->next_ms >= state->range.end_ms && state->n_open == 0)
-        (void)unlink(all->job->resume);
-    cli_import_state_done(&all->state);
-}
-
 static int by_id(const void *a, const void *b)
 {
     return strcmp(((const struct cli_import_type *)a)->id, ((const struct cli_import_type *)b)->id);
@@ -583,15 +530,23 @@ static enum fg_code run(struct importing *all, struct fg_err *err)
     const struct cli_selection_range left = {all->state.next_ms, all->state.range.end_ms};
     enum fg_code code = FG_OK;
 
-    for (unsigned i = 0; i < n && code == FG_OK; i++)
-        code = open_worker(&workers[i], all, err);
+    for (unsigned i = 0; i < n && code == FG_OK; i++) {
+        workers[i].all = all;
+        fg_buf_init(&workers[i].selector, SIZE_MAX);
+        fg_buf_init(&workers[i].type, SIZE_MAX);
+        code = cli_import_link_open(&workers[i].link, &all->traffic, &all->job->source,
+                                    all->job->dry_run ? NULL : &all->job->target, err);
+    }
     cli_progress_start(&all->progress, "minutes of profiles",
                        cli_import_minutes(&left, 0, 0) + all->state.n_open * WINDOW_MINUTES);
     if (code == FG_OK)
         code = import_windows(workers, n, err);
     cli_progress_clear(&all->progress);
-    for (unsigned i = 0; i < n; i++)
-        close_worker(&workers[i]);
+    for (unsigned i = 0; i < n; i++) {
+        cli_import_link_close(&workers[i].link);
+        fg_buf_done(&workers[i].selector);
+        fg_buf_done(&workers[i].type);
+    }
     free(workers);
     return code;
 }
@@ -622,7 +577,13 @@ enum fg_code cli_import_run(struct cli_import_job *job, struct cli_import_report
         qsort(ret_report->types, ret_report->n_types, sizeof *ret_report->types, by_id);
     ret_report->requests = all.traffic.requests;
     ret_report->expired = all.traffic.expired;
-    close_state(&all);
+    if (all.state_file != NULL)
+        (void)fclose(all.state_file);
+    /* A state without an end has nothing left to say. */
+    if (all.state_file != NULL && all.state.next_ms >= all.state.range.end_ms &&
+        all.state.n_open == 0)
+        (void)unlink(job->resume);
+    cli_import_state_done(&all.state);
     cli_import_traffic_done(&all.traffic);
     fg_map_done(&all.series_map);
     (void)pthread_mutex_destroy(&all.lock);

@@ -70,8 +70,8 @@ static int64_t value_of(const struct cli_query *query, const struct fg_top_row *
 }
 
 /* Joins the functions of both sides, each once. Leaves out those that are zero on both. */
-static struct diff_row *join(const struct cli_query *query, const struct side *before,
-                             const struct side *now, size_t *ret_n)
+static struct diff_row *join_sides(const struct cli_query *query, const struct side *before,
+                                   const struct side *now, size_t *ret_n)
 {
     struct diff_row *rows = fg_calloc(before->n_rows + now->n_rows + 1, sizeof *rows);
     size_t i = 0, k = 0, n = 0;
@@ -146,7 +146,7 @@ enum fg_code cli_query_diff(const struct cli_query *query, struct fg_err *err)
         code = read_side(query, query->selection.labels, &query->range, &now, err);
     if (code == FG_OK) {
         size_t n_all, n;
-        struct diff_row *rows = join(query, &before, &now, &n_all);
+        struct diff_row *rows = join_sides(query, &before, &now, &n_all);
         struct fg_buf out;
 
         n = query->limit == 0 ? n_all : FG_MIN(query->limit, n_all);

@@ -34,19 +34,14 @@ static const struct {
     {"exceptions", "exceptions:samples"},
 };
 
-static size_t count_parts(struct fg_slice type)
-{
-    size_t n = 1;
-
-    for (size_t i = 0; i < type.len; i++)
-        n += type.ptr[i] == ':';
-    return n;
-}
-
 bool cli_selection_is_full_type(struct fg_slice type)
 {
+    size_t parts = 1;
+
+    for (size_t i = 0; i < type.len; i++)
+        parts += type.ptr[i] == ':';
     /* name:sample_type:sample_unit:period_type:period_unit, and perhaps :delta. */
-    return count_parts(type) >= 5;
+    return parts >= 5;
 }
 
 /* Cuts a known suffix off the name. */

@@ -27,7 +27,7 @@ static size_t count_digits(struct fg_slice text)
     return n;
 }
 
-static bool take(struct fg_slice *text, const char *prefix)
+static bool take_prefix(struct fg_slice *text, const char *prefix)
 {
     if (!fg_slice_starts(*text, prefix))
         return false;
@@ -60,8 +60,8 @@ static bool take_day(struct fg_slice *text, int64_t *ret_ns)
     /* Nanoseconds in 64 bits end in 2262. */
     if (!take_number(text, 4, 2261, &year) || year < 1970)
         return false;
-    bool dashes = take(text, "-");
-    if (!take_number(text, 2, 12, &month) || (dashes && !take(text, "-")) ||
+    bool dashes = take_prefix(text, "-");
+    if (!take_number(text, 2, 12, &month) || (dashes && !take_prefix(text, "-")) ||
         !take_number(text, 2, 31, &number))
         return false;
     day.tm_year = year - 1900;
@@ -80,12 +80,13 @@ static bool take_clock(struct fg_slice *text, int64_t *ret_ns)
     int hour, minute, second = 0;
     int64_t fraction_ns = 0;
 
-    if (!take_number(text, 2, 23, &hour) || !take(text, ":") || !take_number(text, 2, 59, &minute))
+    if (!take_number(text, 2, 23, &hour) || !take_prefix(text, ":") ||
+        !take_number(text, 2, 59, &minute))
         return false;
-    if (take(text, ":")) {
+    if (take_prefix(text, ":")) {
         if (!take_number(text, 2, 60, &second)) /* RFC 3339 5.6 has leap seconds */
             return false;
-        if (take(text, ".")) {
+        if (take_prefix(text, ".")) {
             size_t n = count_digits(*text);
 
             if (n == 0)
@@ -106,18 +107,18 @@ static bool take_offset(struct fg_slice *text, int64_t *ret_ns)
     int hour, minute, sign;
 
     *ret_ns = 0;
-    if (text->len == 0 || take(text, "Z") || take(text, "z"))
+    if (text->len == 0 || take_prefix(text, "Z") || take_prefix(text, "z"))
         return true;
-    if (take(text, "+"))
+    if (take_prefix(text, "+"))
         /* East of Greenwich is ahead of UTC, so the offset is subtracted. */
         sign = -1;
-    else if (take(text, "-"))
+    else if (take_prefix(text, "-"))
         sign = 1;
     else
         return false;
     if (!take_number(text, 2, 23, &hour))
         return false;
-    (void)take(text, ":");
+    (void)take_prefix(text, ":");
     if (!take_number(text, 2, 59, &minute))
         return false;
     *ret_ns = sign * (hour * FG_HOUR_NS + minute * FG_MINUTE_NS);
@@ -131,8 +132,9 @@ static bool parse_date(struct fg_slice text, int64_t *ret_ns)
     if (!take_day(&text, &day_ns))
         return false;
     if (text.len > 0 &&
-        ((!take(&text, "T") && !take(&text, "t") && !take(&text, " ")) ||
-         !take_clock(&text, &clock_ns) || (take(&text, " "), !take_offset(&text, &offset_ns))))
+        ((!take_prefix(&text, "T") && !take_prefix(&text, "t") && !take_prefix(&text, " ")) ||
+         !take_clock(&text, &clock_ns) ||
+         (take_prefix(&text, " "), !take_offset(&text, &offset_ns))))
         return false;
     *ret_ns = fg_time_add(day_ns, clock_ns + offset_ns);
     return text.len == 0;
@@ -182,12 +184,12 @@ static bool parse_relative(struct fg_slice text, int64_t now_ns, int64_t *ret_ns
         *ret_ns = fg_slice_is(text, "today") ? midnight_ns : midnight_ns - DAY_NS;
         return true;
     }
-    if (!take(&text, "now")) { /* "1d" is so long ago */
+    if (!take_prefix(&text, "now")) { /* "1d" is so long ago */
         *ret_ns = parse_span(text, &span_ns) ? fg_time_add(now_ns, -span_ns) : 0;
         return span_ns > 0;
     }
-    bool forwards = take(&text, "+");
-    if (text.len > 0 && ((!forwards && !take(&text, "-")) || !parse_span(text, &span_ns)))
+    bool forwards = take_prefix(&text, "+");
+    if (text.len > 0 && ((!forwards && !take_prefix(&text, "-")) || !parse_span(text, &span_ns)))
         return false;
     *ret_ns = fg_time_add(now_ns, forwards ? span_ns : -span_ns);
     return true;

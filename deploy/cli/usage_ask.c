@@ -23,8 +23,9 @@ static enum fg_code put_time(struct fg_buf *path, const char *option, const char
     return FG_OK;
 }
 
-static enum fg_code ask(struct cli_client *client, const struct cli_usage_question *question,
-                        const char *format, struct cli_client_reply *ret_reply, struct fg_err *err)
+static enum fg_code ask_server(struct cli_client *client, const struct cli_usage_question *question,
+                               const char *format, struct cli_client_reply *ret_reply,
+                               struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
     struct fg_buf path;
@@ -57,7 +58,7 @@ static enum fg_code ask(struct cli_client *client, const struct cli_usage_questi
 enum fg_code cli_usage_ask_csv(struct cli_client *client, const struct cli_usage_question *question,
                                struct cli_client_reply *ret_reply, struct fg_err *err)
 {
-    return ask(client, question, "csv", ret_reply, err);
+    return ask_server(client, question, "csv", ret_reply, err);
 }
 
 enum fg_code cli_usage_ask_json(struct cli_client *client,
@@ -67,7 +68,7 @@ enum fg_code cli_usage_ask_json(struct cli_client *client,
     struct cli_client_reply reply;
     json_t *answer;
 
-    if (ask(client, question, "json", &reply, err) != FG_OK)
+    if (ask_server(client, question, "json", &reply, err) != FG_OK)
         return err->code;
     answer = json_loadb((const char *)reply.body.ptr, reply.body.len, 0, NULL);
     cli_client_reply_done(&reply);
@@ -96,21 +97,14 @@ static uint64_t sum_waiting(const json_t *answer, const char *key)
     return sum;
 }
 
-static size_t count_growing(const json_t *answer)
-{
-    const json_t *days = json_object_get(answer, "days");
-    size_t n = 0;
-
-    for (size_t i = 0; i < json_array_size(days); i++)
-        n += json_is_true(json_object_get(json_array_get(days, i), "preliminary"));
-    return n;
-}
-
 void cli_usage_missing(const json_t *answer, struct fg_buf *out)
 {
     uint64_t profiles = sum_waiting(answer, "profiles");
-    size_t growing = count_growing(answer);
+    const json_t *days = json_object_get(answer, "days");
+    size_t growing = 0;
 
+    for (size_t i = 0; i < json_array_size(days); i++)
+        growing += json_is_true(json_object_get(json_array_get(days, i), "preliminary"));
     if (profiles + growing == 0)
         return;
     fg_buf_puts(out, "not all is in yet: ");

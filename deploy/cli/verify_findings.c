@@ -6,8 +6,8 @@
 
 enum { FAULT_MAX_BYTES = 1024 }; /* an error's message and a sentence */
 
-static void put(struct cli_findings *findings, const char *kind, json_t *array, const char *object,
-                const char *what, const char *cure)
+static void put_finding(struct cli_findings *findings, const char *kind, json_t *array,
+                        const char *object, const char *what, const char *cure)
 {
     /* It goes to the same terminal as the progress line, which would stay in front of it. */
     cli_progress_clear(findings->progress);
@@ -30,12 +30,12 @@ void cli_findings_fault(struct cli_findings *findings, const char *object, const
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     findings->n_faults++;
-    put(findings, "fault", findings->faults, object, what, cure);
+    put_finding(findings, "fault", findings->faults, object, what, cure);
 }
 
 void cli_findings_unchecked(struct cli_findings *findings, const char *object, const char *cure,
                             const char *why)
 {
     findings->n_unchecked++;
-    put(findings, "unchecked", findings->unchecked, object, why, cure);
+    put_finding(findings, "unchecked", findings->unchecked, object, why, cure);
 }

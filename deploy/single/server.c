@@ -232,24 +232,18 @@ static enum fg_code make_scrape_manager(struct server *server, struct fg_program
     return FG_OK;
 }
 
-/* Opens the disk cache, only for a bucket that is an object store: a directory is as fast as a
- * cache of it. */
-static enum fg_code open_disk_cache(struct server *server, struct fg_program *program,
-                                    struct fg_err *err)
-{
-    char path[PATH_MAX_BYTES];
-
-    (void)snprintf(path, sizeof path, "%s/cache", single_settings.data);
-    return qry_open_disk_cache(&single_querier, single_bucket.type == FG_BUCKET_S3 ? path : NULL,
-                               program, &server->disk, err);
-}
-
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
                                   struct fg_err *err)
 {
+    char cache[PATH_MAX_BYTES];
+
     (void)snprintf(server->usage_spool, sizeof server->usage_spool, "%s/usage",
                    single_settings.data);
-    if (open_disk_cache(server, program, err) != FG_OK ||
+    /* A disk cache only for a bucket that is an object store: a directory is as fast as a cache of
+     * it. */
+    (void)snprintf(cache, sizeof cache, "%s/cache", single_settings.data);
+    if (qry_open_disk_cache(&single_querier, single_bucket.type == FG_BUCKET_S3 ? cache : NULL,
+                            program, &server->disk, err) != FG_OK ||
         fg_peer_dial(NULL, url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
     server->querier = qry_create(&(struct qry_config){
@@ -404,14 +398,6 @@ static enum fg_code start_forwarding(struct server *server, struct fg_program *p
     return FG_OK;
 }
 
-/* Lets queries find the ingester, and the compactor work. */
-static enum fg_code start_queries(struct server *server, struct fg_err *err)
-{
-    if (fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
-        return err->code;
-    return cmp_start(server->compactor, err);
-}
-
 /* Opens the store and starts the services in the background: reading what the last run has left may
  * take a while, in which uploads and queries get 503. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
@@ -424,7 +410,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_program_check_bucket(program, server->bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        (!server->agent && start_queries(server, err) != FG_OK) ||
+        (!server->agent && (fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
+                            cmp_start(server->compactor, err) != FG_OK)) ||
         start_forwarding(server, program, err) != FG_OK)
         return err->code;
     /* Pull mode last: its profiles need a running ingester. */

@@ -36,8 +36,8 @@ struct adhoc {
 typedef enum fg_code (*adhoc_answer)(struct adhoc *adhoc, const ProtobufCMessage *in,
                                      struct fg_err *err);
 
-static enum fg_code run(struct qry_query *query, const ProtobufCMessage *in, adhoc_answer answer,
-                        struct fg_err *err)
+static enum fg_code with_store(struct qry_query *query, const ProtobufCMessage *in,
+                               adhoc_answer answer, struct fg_err *err)
 {
     const struct querier *querier = query->querier;
     struct adhoc adhoc = {.query = query};
@@ -76,12 +76,6 @@ static enum fg_code hold(struct adhoc *adhoc, uint64_t bytes, struct fg_err *err
                        "(querier.adhoc_memory_max_bytes)");
     adhoc->held_bytes += bytes;
     return FG_OK;
-}
-
-static void let_go(struct adhoc *adhoc, uint64_t bytes)
-{
-    fg_budget_give(&adhoc->query->querier->adhoc_memory, bytes);
-    adhoc->held_bytes -= bytes;
 }
 
 /* A file that was opened: what it is, and what of it is shown. */
@@ -142,7 +136,8 @@ static enum fg_code open_file(struct adhoc *adhoc, struct fg_slice id, struct fg
     code = make_flame(adhoc, fg_cstr(opened->entry.name.file), fg_buf_slice(&content), type,
                       &opened->flame, err);
     fg_buf_done(&content);
-    let_go(adhoc, bytes);
+    fg_budget_give(&adhoc->query->querier->adhoc_memory, bytes);
+    adhoc->held_bytes -= bytes;
     if ((code == FG_E_INVALID && !opened->flame.is_decoded) || code == FG_E_DECODE ||
         code == FG_E_TOO_LARGE)
         return stored_fault(&opened->entry, err);
@@ -605,7 +600,7 @@ static enum fg_code plain_one(struct adhoc *adhoc, const ProtobufCMessage *in, s
     static enum fg_code answer_##name(struct qry_query *query, const ProtobufCMessage *in,         \
                                       struct fg_err *err)                                          \
     {                                                                                              \
-        return run(query, in, name, err);                                                          \
+        return with_store(query, in, name, err);                                                   \
     }
 ENDPOINT(connect_upload)
 ENDPOINT(connect_get)

@@ -108,21 +108,16 @@ static enum fg_code call_types(struct qry_adhoc_flame *flame, struct fg_arena *a
 
 /* ---- decoding ---- */
 
-/* Returns what the tree of locations may have: all but what else is in memory. */
-static size_t tree_max_bytes(const struct adhoc_decoding *decoding)
-{
-    uint64_t others = decoding->inflated.len + fg_arena_used_bytes(decoding->arena);
-
-    return (size_t)(decoding->max_bytes - FG_MIN(others, decoding->max_bytes));
-}
-
 /* Adds the samples of a batch to the tree. What the tree takes, later batches have no more. */
 static enum fg_code grow_tree(struct adhoc_decoding *decoding, const struct fg_batch *batch,
                               uint32_t type, struct fg_err *err)
 {
     struct fg_tree *tree = &decoding->tree;
+    uint64_t others = decoding->inflated.len + fg_arena_used_bytes(decoding->arena);
+    /* The tree of locations may have all but what else is in memory. */
+    uint64_t max_bytes = decoding->max_bytes - FG_MIN(others, decoding->max_bytes);
 
-    if (fg_batch_tree_add(batch, type, tree_max_bytes(decoding), tree, err) != FG_OK)
+    if (fg_batch_tree_add(batch, type, (size_t)max_bytes, tree, err) != FG_OK)
         return err->code;
     fg_arena_set_limit(decoding->arena, (size_t)(decoding->max_bytes - decoding->inflated.len -
                                                  fg_tree_bytes(tree)));

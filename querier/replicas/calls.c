@@ -24,15 +24,6 @@ void qry_calls_pending_init(struct qry_calls_pending *pending)
     (void)pthread_cond_init(&pending->none, NULL);
 }
 
-static void remove_pending(struct qry_calls_pending *pending)
-{
-    (void)pthread_mutex_lock(&pending->lock);
-    fg_assert(pending->n > 0);
-    if (--pending->n == 0)
-        (void)pthread_cond_signal(&pending->none);
-    (void)pthread_mutex_unlock(&pending->lock);
-}
-
 void qry_calls_pending_done(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
@@ -73,7 +64,11 @@ static void destroy(struct qry_calls *calls)
     (void)pthread_cond_destroy(&calls->changed);
     (void)pthread_mutex_destroy(&calls->lock);
     free(calls);
-    remove_pending(pending);
+    (void)pthread_mutex_lock(&pending->lock);
+    fg_assert(pending->n > 0);
+    if (--pending->n == 0)
+        (void)pthread_cond_signal(&pending->none);
+    (void)pthread_mutex_unlock(&pending->lock);
 }
 
 /* Locked; unlocks. */

@@ -90,21 +90,11 @@ enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
     return make_deletions(query, &query->deletions[tenant], head, ret_tenant, err);
 }
 
-/* Packs a head into the arena. ptr NULL: it is full. */
-static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head)
-{
-    /* One more: a head of nothing but zeros has no bytes, and is there. */
-    uint8_t *bytes = fg_arena_alloc(arena, protobuf_c_message_get_packed_size(head) + 1);
-
-    return bytes == NULL ? fg_bytes(NULL, 0)
-                         : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
-}
-
 enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
                             const struct qry_heads_request *request, struct fg_arena *arena,
                             struct fg_slice *ret_bytes, struct fg_err *err)
 {
-    uint8_t store[FG_ID_BYTES];
+    uint8_t store[FG_ID_BYTES], *bytes;
 
     if (request->store != NULL)
         fg_id_put(store, *request->store);
@@ -123,7 +113,10 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
         *head->lenient = request->lenient;
     if (head->cancel_key != NULL)
         *head->cancel_key = request->cancel_key;
-    *ret_bytes = pack(arena, head->message);
+    /* One more: a head of nothing but zeros has no bytes, and is there. */
+    bytes = fg_arena_alloc(arena, protobuf_c_message_get_packed_size(head->message) + 1);
+    if (bytes != NULL)
+        *ret_bytes = fg_bytes(bytes, protobuf_c_message_pack(head->message, bytes));
     *head->store = (ProtobufCBinaryData){0}; /* it is on this stack */
-    return ret_bytes->ptr == NULL ? qry_query_too_large(err) : FG_OK;
+    return bytes == NULL ? qry_query_too_large(err) : FG_OK;
 }

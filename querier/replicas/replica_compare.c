@@ -137,16 +137,6 @@ struct compare_work {
     struct qry_replica_compare_result *result;
 };
 
-/* Returns the answer whose data counts for the shard; n: none. */
-static uint32_t data_of(const struct compare_work *work, uint16_t shard)
-{
-    uint32_t i = 0;
-
-    while (i < work->n && !qry_shard_map_has(&work->answers[i].data, shard))
-        i++;
-    return i;
-}
-
 /* Returns true if an answer counts something else than the one that gives the data. An answer that
  * counts nothing has nothing that could be missing. */
 static bool differs(const struct compare_entry *entries, size_t n,
@@ -175,23 +165,11 @@ static enum fg_code add_differ(struct compare_work *work, const struct qry_repli
     return FG_OK;
 }
 
-static enum fg_code add_missing(struct compare_work *work, const struct compare_entry *entry,
-                                struct fg_id id, struct fg_err *err)
-{
-    struct qry_replica_compare_result *result = work->result;
-
-    if (!fg_arena_grow(work->arena, &result->missing, result->n_missing, 1, &result->cap_missing,
-                       sizeof *result->missing))
-        return too_large(err);
-    result->missing[result->n_missing++] =
-        (struct qry_replica_compare_missing){entry->from, entry->sum->shard, id};
-    return FG_OK;
-}
-
 /* Adds the ids of the entry that the data lacks. Both lists are ascending. */
 static enum fg_code add_others(struct compare_work *work, const struct compare_entry *entry,
                                struct fg_slice own, struct fg_err *err)
 {
+    struct qry_replica_compare_result *result = work->result;
     size_t n = entry->sum->ids.len / FG_ID_BYTES, n_own = own.len / FG_ID_BYTES, k = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -199,9 +177,13 @@ static enum fg_code add_others(struct compare_work *work, const struct compare_e
 
         while (k < n_own && fg_id_cmp(id_at(own, k), id) < 0)
             k++;
-        if ((k == n_own || fg_id_cmp(id_at(own, k), id) != 0) &&
-            add_missing(work, entry, id, err) != FG_OK)
-            return err->code;
+        if (k < n_own && fg_id_cmp(id_at(own, k), id) == 0)
+            continue;
+        if (!fg_arena_grow(work->arena, &result->missing, result->n_missing, 1,
+                           &result->cap_missing, sizeof *result->missing))
+            return too_large(err);
+        result->missing[result->n_missing++] =
+            (struct qry_replica_compare_missing){entry->from, entry->sum->shard, id};
     }
     return FG_OK;
 }
@@ -232,16 +214,19 @@ static enum fg_code compare_group(struct compare_work *work, const struct compar
                                   size_t n, struct fg_err *err)
 {
     static const struct qry_replica_compare_sum nothing;
-    uint32_t owner = data_of(work, entries[0].sum->shard), before = work->result->n_missing;
+    uint16_t shard = entries[0].sum->shard;
+    uint32_t owner = 0, before = work->result->n_missing;
     const struct qry_replica_compare_sum *own = &nothing;
 
+    /* The answer whose data counts for the shard; n: none. */
+    while (owner < work->n && !qry_shard_map_has(&work->answers[owner].data, shard))
+        owner++;
     for (size_t i = 0; i < n; i++)
         if (entries[i].from == owner)
             own = entries[i].sum;
     /* Data without sums, from a single owner when it was planned: what it is made of is unknown, so
      * ids are needed. */
-    if ((owner < work->n &&
-         !qry_shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
+    if ((owner < work->n && !qry_shard_map_has(&work->answers[owner].summed, shard)) ||
         differs(entries, n, own))
         return add_differ(work, entries[0].sum, err);
     for (size_t i = 0; i < n; i++)

@@ -103,7 +103,7 @@ static void drop_call(struct qry_replica_request *request)
         qry_calls_drop(fg_take(request->call));
 }
 
-static void count(struct qry_replica_read *read)
+static void pass_counts(struct qry_replica_read *read)
 {
     /* The core has no metrics of its own: it counts, and the counts are passed on and cleared. */
     for (unsigned i = 0; i < replicas_metric_count; i++) {
@@ -189,7 +189,7 @@ enum fg_code qry_replica_read_step(struct qry_replica_read *read, bool *ret_move
             qry_replica_read_core_failed(core, r, &call->err);
     }
     enum fg_code code = qry_replica_read_core_step(core, fg_mono_ns(fg_clock_real()), &moved, err);
-    count(read); /* before the return: failures count, too */
+    pass_counts(read); /* before the return: failures count, too */
     if (code != FG_OK || perform(read, err) != FG_OK)
         return err->code;
     *ret_moved = moved || core->news; /* news: a request could not be sent */

@@ -32,7 +32,7 @@ static struct fg_slice name_of(const struct qry_replica_read_core *core, uint32_
 
 /* Drops a request. A late member counts as slow then, so that the next attempt does not wait for it
  * again. */
-static void drop(struct qry_replica_read_core *core, struct qry_replica_request *request)
+static void drop_request(struct qry_replica_read_core *core, struct qry_replica_request *request)
 {
     if (request->state == REQUEST_LATE)
         fg_bits_set(core->requests.slow, request->member);
@@ -47,7 +47,7 @@ static enum fg_code begin_attempt(struct qry_replica_read_core *core, struct fg_
 
     for (; *link != NULL; link = &(*link)->next)
         if ((*link)->state != REQUEST_DROPPED)
-            drop(core, *link);
+            drop_request(core, *link);
     /* The shell still has to drop the calls of earlier attempts. */
     *link = core->past;
     core->past = core->requests.items;
@@ -362,7 +362,7 @@ static enum fg_code compare(struct qry_replica_read_core *core, struct fg_err *e
             continue;
         if (r->state != REQUEST_PLANNED && has_ring(core))
             fg_bits_set(core->requests.slow, r->member);
-        drop(core, r);
+        drop_request(core, r);
     }
     core->state = REPLICA_READ_DONE;
     /* One ingester, or replies that unite: there is nothing to compare. */
@@ -507,7 +507,7 @@ static enum fg_code step_fetching(struct qry_replica_read_core *core, bool *move
 }
 
 /* After each step that did not fail. O(requests of the attempt). */
-static void check(const struct qry_replica_read_core *core)
+static void reading_check(const struct qry_replica_read_core *core)
 {
     unsigned n = 0, n_fetches = 0;
 
@@ -552,7 +552,7 @@ enum fg_code qry_replica_read_core_step(struct qry_replica_read_core *core, int6
     }
     if (code != FG_OK)
         return code;
-    check(core);
+    reading_check(core);
     *ret_moved = moved;
     return FG_OK;
 }

@@ -10,7 +10,8 @@ bool qry_replica_requests_unite(enum fg_rpc_method method)
     return method == FG_RPC_SERIES || method == FG_RPC_STATS;
 }
 
-static struct qry_replica_request *add(struct qry_replica_requests *requests, uint32_t member)
+static struct qry_replica_request *add_request(struct qry_replica_requests *requests,
+                                               uint32_t member)
 {
     struct qry_replica_request *request =
         fg_arena_new(requests->arena, struct qry_replica_request, 1);
@@ -72,7 +73,7 @@ static enum fg_code add_plan(struct qry_replica_requests *requests, const struct
 
         if (plan->data[m] == NULL && plan->sums[m] == NULL)
             continue;
-        request = add(requests, m);
+        request = add_request(requests, m);
         if (request == NULL)
             return qry_query_too_large(err);
         request->data.bits = map_slice(requests, plan->data[m]);
@@ -162,7 +163,7 @@ enum fg_code qry_replica_requests_plan(struct qry_replica_requests *requests, st
 
     requests->items = NULL;
     if (requests->view == NULL)
-        return requests->has_ingester && add(requests, FG_RING_NO_MEMBER) == NULL
+        return requests->has_ingester && add_request(requests, FG_RING_NO_MEMBER) == NULL
                    ? qry_query_too_large(err)
                    : FG_OK;
     choose_members(requests);
@@ -315,7 +316,7 @@ enum fg_code qry_replica_requests_fetch(struct qry_replica_requests *requests,
                           missing[end].from == missing[i].from;)
             end++;
         ids = fg_arena_alloc(requests->arena, (size_t)(end - i) * FG_ID_BYTES);
-        request = add(requests, answers[missing[i].from]->member);
+        request = add_request(requests, answers[missing[i].from]->member);
         if (ids == NULL || request == NULL)
             return qry_query_too_large(err);
         for (uint32_t k = i; k < end; k++) {

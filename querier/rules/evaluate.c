@@ -122,18 +122,6 @@ static enum fg_code count_groups(struct evaluation *evaluation, struct rule_grou
     return code;
 }
 
-/* Without profiles a group is that of another time: metadata has the grain of what is stored
- * together. */
-static void drop_empty(struct rule_groups *groups)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < groups->n; i++)
-        if (groups->items[i].profiles > 0)
-            groups->items[kept++] = groups->items[i];
-    groups->n = kept;
-}
-
 static enum fg_code find_groups(struct evaluation *evaluation, struct rule_groups *ret_groups,
                                 struct fg_err *err)
 {
@@ -142,10 +130,16 @@ static enum fg_code find_groups(struct evaluation *evaluation, struct rule_group
         evaluation->rule->instant
             ? count_groups(evaluation, ret_groups, err)
             : sum_groups(evaluation, message->group_by, message->n_group_by, ret_groups, err);
+    size_t kept = 0;
 
     if (code != FG_OK)
         return code;
-    drop_empty(ret_groups);
+    /* Without profiles a group is that of another time: metadata has the grain of what is stored
+     * together. */
+    for (size_t i = 0; i < ret_groups->n; i++)
+        if (ret_groups->items[i].profiles > 0)
+            ret_groups->items[kept++] = ret_groups->items[i];
+    ret_groups->n = kept;
     if (ret_groups->n > 0)
         /* By labels, so that every querier keeps the same groups within series_max, minute by
          * minute. */
@@ -399,7 +393,7 @@ static enum fg_code give_functions(struct evaluation *evaluation, const struct r
 
 /* ---- a rule ---- */
 
-static void begin(struct evaluation *evaluation, struct qry_query *parent)
+static void begin_query(struct evaluation *evaluation, struct qry_query *parent)
 {
     /* Without a request it has no stale copies and no missing parts, and fails instead. */
     evaluation->query = (struct qry_query){
@@ -418,7 +412,7 @@ static void begin(struct evaluation *evaluation, struct qry_query *parent)
     evaluation->values->arena = fg_arena_create(parent->querier->answer_max_bytes);
 }
 
-static void end(struct evaluation *evaluation, struct qry_query *parent)
+static void end_query(struct evaluation *evaluation, struct qry_query *parent)
 {
     struct qry_query *query = &evaluation->query;
 
@@ -437,18 +431,6 @@ static void end(struct evaluation *evaluation, struct qry_query *parent)
     fg_buf_done(&query->missing);
     fg_arena_destroy(query->arena);
     qry_rule_values_destroy(evaluation->values);
-}
-
-static enum fg_code make_room(struct evaluation *evaluation, const struct rule_groups *groups,
-                              struct fg_err *err)
-{
-    struct qry_rule_values *values = evaluation->values;
-    size_t each = FG_MAX(evaluation->rule->n_top, (size_t)1), most = evaluation->series_max;
-
-    /* The division keeps the product from overflowing. */
-    most = groups->n > most / each ? most : groups->n * each;
-    values->items = fg_arena_new(values->arena, struct qry_rule_series, most);
-    return values->items == NULL ? qry_query_too_large(err) : FG_OK;
 }
 
 static enum fg_code select_minute(struct evaluation *evaluation, struct fg_err *err)
@@ -478,14 +460,21 @@ static enum fg_code check_complete(const struct evaluation *evaluation, struct f
 static enum fg_code evaluate(struct evaluation *evaluation, struct fg_err *err)
 {
     const struct qry_rule *rule = evaluation->rule;
+    struct qry_rule_values *values = evaluation->values;
     struct rule_groups groups = {0};
+    size_t each, most = evaluation->series_max;
     enum fg_code code;
 
     if (select_minute(evaluation, err) != FG_OK)
         return err->code;
-    if (find_groups(evaluation, &groups, err) != FG_OK ||
-        make_room(evaluation, &groups, err) != FG_OK)
+    if (find_groups(evaluation, &groups, err) != FG_OK)
         return err->code;
+    /* The division keeps the product from overflowing. */
+    each = FG_MAX(rule->n_top, (size_t)1);
+    most = groups.n > most / each ? most : groups.n * each;
+    values->items = fg_arena_new(values->arena, struct qry_rule_series, most);
+    if (values->items == NULL)
+        return qry_query_too_large(err);
     code = rule->kind == QRY_RULE_ALL ? give_sums(evaluation, &groups, err)
                                       : give_functions(evaluation, &groups, err);
     return code == FG_OK ? check_complete(evaluation, err) : code;
@@ -498,14 +487,14 @@ enum fg_code qry_rule_evaluate(struct qry_query *query, const struct qry_rule *r
     struct evaluation evaluation = {.rule = rule, .minute_ns = minute_ns, .series_max = series_max};
     enum fg_code code;
 
-    begin(&evaluation, query);
+    begin_query(&evaluation, query);
     code = evaluate(&evaluation, err);
     if (code == FG_OK) {
         *ret_values = fg_take(evaluation.values);
         (*ret_values)->at_wall_ns = fg_wall_ns(query->querier->clock);
         (*ret_values)->took_ns = fg_mono_ns(query->querier->clock) - evaluation.query.start_mono_ns;
     }
-    end(&evaluation, query);
+    end_query(&evaluation, query);
     return code;
 }
 
@@ -517,7 +506,7 @@ enum fg_code qry_rule_count(struct qry_query *query, const struct qry_rule *rule
     uint64_t profiles = 0;
     enum fg_code code;
 
-    begin(&evaluation, query);
+    begin_query(&evaluation, query);
     code = select_minute(&evaluation, err);
     if (code == FG_OK)
         code = sum_groups(&evaluation, NULL, 0, &groups, err);
@@ -527,6 +516,6 @@ enum fg_code qry_rule_count(struct qry_query *query, const struct qry_rule *rule
         profiles += groups.items[i].profiles;
     if (code == FG_OK)
         *ret_profiles = profiles;
-    end(&evaluation, query);
+    end_query(&evaluation, query);
     return code;
 }

@@ -138,17 +138,6 @@ static void put_series(const struct qry_exposed_rule *exposed, const struct qry_
     fg_buf_printf(out, " %lld\n", (long long)end_ms);
 }
 
-static void put_values(const struct qry_exposed_rule *exposed, int64_t end_ms, struct fg_buf *out)
-{
-    const struct qry_rule_values *values = exposed->values;
-
-    for (size_t i = 0; i < values->n; i++)
-        put_series(exposed, &values->items[i], false, end_ms, out);
-    /* The rest of a rule of the greatest has a number of groups, but no value (evaluate.h). */
-    if (values->n_rest > 0 && exposed->rule->kind != QRY_RULE_TOP)
-        put_series(exposed, &values->rest, true, end_ms, out);
-}
-
 /* ---- what is to say about rules ---- */
 
 static double is_complete(const struct qry_exposed_rule *exposed)
@@ -260,6 +249,8 @@ void qry_expose(const struct qry_exposed_rule *rules, size_t n, int64_t minute_n
     const char *last = "";
 
     for (size_t i = 0; i < n; i++) {
+        const struct qry_rule_values *values;
+
         if (rules[i].values == NULL) {
             fg_buf_puts(out, "# ");
             put_line(fg_cstr(rules[i].error), out);
@@ -270,7 +261,12 @@ void qry_expose(const struct qry_exposed_rule *rules, size_t n, int64_t minute_n
         if (strcmp(last, rules[i].message->metric_name) != 0)
             put_help(&rules[i], out);
         last = rules[i].message->metric_name;
-        put_values(&rules[i], end_ms, out);
+        values = rules[i].values;
+        for (size_t s = 0; s < values->n; s++)
+            put_series(&rules[i], &values->items[s], false, end_ms, out);
+        /* The rest of a rule of the greatest has a number of groups, but no value (evaluate.h). */
+        if (values->n_rest > 0 && rules[i].rule->kind != QRY_RULE_TOP)
+            put_series(&rules[i], &values->rest, true, end_ms, out);
     }
     put_gauge((int)strlen(minute_metrics[0].name), &minute_metrics[0], out);
     fg_buf_printf(out, "%s ", minute_metrics[0].name);

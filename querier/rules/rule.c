@@ -165,19 +165,6 @@ static size_t take_type(struct fg_selector *selector, struct fg_slice *ret_type,
     return n;
 }
 
-/* Writes what is left of the selector into the arena. NULL: it is full. */
-static const char *write_selector(const struct fg_selector *selector, struct fg_arena *arena)
-{
-    struct fg_buf text;
-    const char *written;
-
-    fg_buf_init(&text, SIZE_MAX);
-    fg_selector_write(selector, &text);
-    written = fg_arena_text(arena, fg_buf_slice(&text));
-    fg_buf_done(&text);
-    return written;
-}
-
 static enum fg_code keep_type(struct qry_rule *rule, struct fg_slice id, struct faults *faults,
                               struct fg_err *err)
 {
@@ -206,6 +193,7 @@ static enum fg_code read_matchers(struct qry_rule *rule, struct fg_selector *sel
 {
     const Settings__V1__RecordingRule *message = rule->message;
     struct fg_slice type = {0};
+    struct fg_buf text;
 
     for (size_t i = 0; i < message->n_matchers; i++) {
         enum fg_code code =
@@ -225,7 +213,10 @@ static enum fg_code read_matchers(struct qry_rule *rule, struct fg_selector *sel
         fault(faults, "matchers must contain a \"" FG_LABEL_PROFILE_TYPE "\" matcher", NULL, "");
     else if (type.ptr != NULL && keep_type(rule, type, faults, err) != FG_OK)
         return err->code;
-    rule->selector = write_selector(selector, faults->arena);
+    fg_buf_init(&text, SIZE_MAX);
+    fg_selector_write(selector, &text);
+    rule->selector = fg_arena_text(faults->arena, fg_buf_slice(&text));
+    fg_buf_done(&text);
     return rule->selector == NULL ? fg_fail(err, FG_E_LIMIT, "the matchers are too long") : FG_OK;
 }
 

@@ -12,7 +12,7 @@ enum { STORE_MAX_BYTES = 16 * 1024 * 1024 }; /* a thousand rules of the largest 
 typedef Settings__V1__ListRecordingRulesResponse rules;
 
 /* Linear: a list has at most limits.max_recording_rules, and reading it costs more. */
-static size_t find(const rules *all, const char *id)
+static size_t find_rule(const rules *all, const char *id)
 {
     size_t i = 0;
 
@@ -71,7 +71,7 @@ static enum fg_code put_rule(void *arg, struct fg_arena *arena, ProtobufCMessage
 {
     struct store_change *change = arg;
     rules *all = (rules *)message;
-    size_t at = find(all, change->rule->id);
+    size_t at = find_rule(all, change->rule->id);
 
     if (at == all->n_rules)
         return append(change, arena, all, ret_changed, err);
@@ -101,7 +101,7 @@ static enum fg_code create_rule(void *arg, struct fg_arena *arena, ProtobufCMess
         size_t at;
 
         qry_rule_make_id(content, attempt, change->rule->id);
-        at = find(all, change->rule->id);
+        at = find_rule(all, change->rule->id);
         if (at == all->n_rules)
             return append(change, arena, all, ret_changed, err);
         if (is_same(all->rules[at], change->rule)) {
@@ -116,7 +116,7 @@ static enum fg_code remove_rule(void *arg, struct fg_arena *arena, ProtobufCMess
 {
     struct store_change *change = arg;
     rules *all = (rules *)message;
-    size_t at = find(all, change->id);
+    size_t at = find_rule(all, change->id);
 
     (void)arena;
     if (at == all->n_rules)
@@ -151,8 +151,8 @@ static enum fg_code object_of(const struct qry_rule_store *store, char name[FG_N
     return FG_OK;
 }
 
-static enum fg_code swap(const struct qry_rule_store *store, fg_message_object_change how,
-                         struct store_change *change, struct fg_err *err)
+static enum fg_code swap_rules(const struct qry_rule_store *store, fg_message_object_change how,
+                               struct store_change *change, struct fg_err *err)
 {
     struct fg_message_object object;
     char name[FG_NAME_MAX_BYTES];
@@ -186,7 +186,7 @@ enum fg_code qry_rule_store_get(const struct qry_rule_store *store, const char *
     if (qry_rule_store_list(store, &all, err) != FG_OK)
         return err->code;
     fg_assert(all != NULL);
-    at = find(all, id);
+    at = find_rule(all, id);
     if (at == all->n_rules)
         return fg_fail(err, FG_E_NOT_FOUND, "no rule with id='%s' found", id);
     *ret_rule = all->rules[at];
@@ -200,7 +200,7 @@ enum fg_code qry_rule_store_put(const struct qry_rule_store *store,
      * client's is kept apart. */
     struct store_change change = {.store = store, .rule = rule, .generation = rule->generation};
 
-    return swap(store, put_rule, &change, err);
+    return swap_rules(store, put_rule, &change, err);
 }
 
 enum fg_code qry_rule_store_create(const struct qry_rule_store *store,
@@ -208,7 +208,7 @@ enum fg_code qry_rule_store_create(const struct qry_rule_store *store,
 {
     struct store_change change = {.store = store, .rule = rule};
 
-    return swap(store, create_rule, &change, err);
+    return swap_rules(store, create_rule, &change, err);
 }
 
 enum fg_code qry_rule_store_delete(const struct qry_rule_store *store, const char *id,
@@ -216,5 +216,5 @@ enum fg_code qry_rule_store_delete(const struct qry_rule_store *store, const cha
 {
     struct store_change change = {.store = store, .id = id};
 
-    return swap(store, remove_rule, &change, err);
+    return swap_rules(store, remove_rule, &change, err);
 }

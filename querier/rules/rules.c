@@ -241,14 +241,6 @@ static void destroy_values(void *values)
     qry_rule_values_destroy(values);
 }
 
-static void count(const struct qry_rules *rules, const struct qry_rule_values *values)
-{
-    fg_metric_add(rules->metrics, RULES_EVALUATED, 1);
-    fg_metric_add(rules->metrics, RULES_SERIES, values->n);
-    fg_metric_add(rules->metrics, RULES_DROPPED, values->n_rest);
-    fg_metric_observe_ns(rules->metrics, RULES_SECONDS, values->took_ns);
-}
-
 /* Counts the profiles that came too late for the values of an earlier minute, if these are known
  * here. A number less never fails a rule. */
 static void count_late(struct scrape *scrape, const struct qry_rule *rule, size_t series_max,
@@ -279,8 +271,8 @@ static void count_late(struct scrape *scrape, const struct qry_rule *rule, size_
 }
 
 /* Computes the values of an entry that is ours to fill. */
-static enum fg_code fill(struct scrape *scrape, const struct qry_rule *rule, size_t series_max,
-                         struct fg_cache_entry *entry, struct fg_err *err)
+static enum fg_code fill_entry(struct scrape *scrape, const struct qry_rule *rule,
+                               size_t series_max, struct fg_cache_entry *entry, struct fg_err *err)
 {
     const struct qry_rules *rules = scrape->query->querier->rules;
     struct qry_rule_values *values;
@@ -291,7 +283,10 @@ static enum fg_code fill(struct scrape *scrape, const struct qry_rule *rule, siz
         fg_metric_add(rules->metrics, RULES_FAILED, 1);
         return err->code;
     }
-    count(rules, values);
+    fg_metric_add(rules->metrics, RULES_EVALUATED, 1);
+    fg_metric_add(rules->metrics, RULES_SERIES, values->n);
+    fg_metric_add(rules->metrics, RULES_DROPPED, values->n_rest);
+    fg_metric_observe_ns(rules->metrics, RULES_SECONDS, values->took_ns);
     count_late(scrape, rule, series_max, values);
     fg_cache_fill(entry, values, sizeof *values + fg_arena_used_bytes(values->arena),
                   destroy_values);
@@ -313,7 +308,7 @@ static enum fg_code take_values(struct scrape *scrape, const struct qry_rule *ru
         struct fg_cache_entry *entry =
             fg_cache_open(rules->cache, &key, query->flow.id, &state, &mine);
 
-        if (mine && fill(scrape, rule, series_max, entry, err) != FG_OK) {
+        if (mine && fill_entry(scrape, rule, series_max, entry, err) != FG_OK) {
             fg_cache_unref(entry);
             return err->code;
         }
@@ -361,17 +356,6 @@ static enum fg_code read_rules(struct scrape *scrape, struct fg_err *err)
     return FG_OK;
 }
 
-/* Says why a rule has no values: in the text, and in the headers and the log as of any incomplete
- * answer. */
-static void lacks(struct scrape *scrape, struct qry_exposed_rule *exposed, const struct fg_err *err)
-{
-    char *why =
-        fg_arena_printf(scrape->query->arena, "rule %s: %s", exposed->message->id, err->msg);
-
-    exposed->error = why == NULL ? "no memory" : why;
-    qry_query_lacks(scrape->query, fg_cstr(exposed->error));
-}
-
 /* Values of all rules are kept until the text is written, so they have a bound together. */
 static enum fg_code keep_values(struct scrape *scrape, const struct scraped_rule *rule,
                                 struct fg_err *err)
@@ -405,11 +389,15 @@ static enum fg_code evaluate(struct scrape *scrape, size_t i, size_t series_max,
 static void scrape_rule(struct scrape *scrape, size_t i, size_t series_max)
 {
     struct qry_exposed_rule *exposed = &scrape->exposed[i];
+    const char *why;
     struct fg_err err;
 
     if (evaluate(scrape, i, series_max, &err) != FG_OK) {
         scrape->n_away += err.code == FG_E_UNAVAILABLE && scrape->n_away < AWAY_MAX;
-        lacks(scrape, exposed, &err);
+        /* Says why: in the text, and in the headers and the log as of any incomplete answer. */
+        why = fg_arena_printf(scrape->query->arena, "rule %s: %s", exposed->message->id, err.msg);
+        exposed->error = why == NULL ? "no memory" : why;
+        qry_query_lacks(scrape->query, fg_cstr(exposed->error));
         return;
     }
     exposed->rule = &scrape->rules[i].rule;

@@ -109,7 +109,7 @@ static void put_on_disk(const struct qry_pages_read *read, size_t slot,
 
 /* ---- pages of a read ---- */
 
-static void keep(struct pages_slot *slot, struct share_page *page)
+static void keep_page(struct pages_slot *slot, struct share_page *page)
 {
     fg_assert(slot->page == NULL);
     slot->page = page;
@@ -141,7 +141,7 @@ static void open_slot(struct qry_pages_read *read, size_t number)
     if (state == FG_CACHE_READY)
         slot->page = fg_cache_value(slot->entry);
     else if (pages->disk != NULL && (found = take_from_disk(read, number)) != NULL)
-        keep(slot, found);
+        keep_page(slot, found);
     (void)atomic_fetch_add(slot->page != NULL ? &pages->hits : &pages->misses, 1);
 }
 
@@ -207,7 +207,7 @@ static void on_loaded(struct fg_bucket_request *request)
 
         if (read->slots[i].page != NULL || bytes.len == 0)
             continue;
-        keep(&read->slots[i], page_create(bytes));
+        keep_page(&read->slots[i], page_create(bytes));
         if (read->pages->disk != NULL)
             put_on_disk(read, i, read->slots[i].page);
     }

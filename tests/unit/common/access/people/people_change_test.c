@@ -1,0 +1,96 @@
+/* Tests changes of bindings and of ended sessions in the registry. */
+#include "common/access/people/people_change.h"
+#include "common/access/people/sealed_cookie.h"
+#include "tests/unit/common/access/registry/registry_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_binding_is_there_once(void **state)
+{
+    struct registry_fixture *f = *state;
+    const struct fg_access_change *change = &f->make.change;
+    char issuer[] = "https://login.example", claim[] = "groups", value[] = "dev", role[] = "editor",
+         a[] = "a", all[] = "*", id[FG_BINDING_ID_CHARS + 1];
+    Access__Binding binding;
+
+    access__binding__init(&binding);
+    binding.issuer = issuer;
+    binding.claim = claim;
+    binding.value = value;
+    binding.role = role;
+    assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_E_INVALID);
+    binding.tenants = a;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    fg_binding_id(&binding, id);
+    assert_string_equal(f->make.message.bindings[0]->id, id);
+    binding.tenants = all;
+    assert_int_equal(fg_access_bind(change, &binding, &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_bindings, 2);
+    assert_int_equal(fg_access_unbind(change, fg_cstr(id), &f->err), FG_OK);
+    assert_int_equal(fg_access_unbind(change, fg_cstr(id), &f->err), FG_E_NOT_FOUND);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    assert_string_equal(f->make.message.bindings[0]->tenants, "*");
+    assert_int_equal(f->make.message.bindings[0]->created_ms, NOW_MS);
+}
+
+static void bindings_are_bounded(void **state)
+{
+    struct registry_fixture *f = *state;
+    char issuer[] = "https://login.example", claim[] = "groups", role[] = "viewer", a[] = "a",
+         value[16];
+    Access__Binding binding;
+    unsigned n = 0;
+
+    access__binding__init(&binding);
+    binding.issuer = issuer;
+    binding.claim = claim;
+    binding.value = value;
+    binding.tenants = a;
+    binding.role = role;
+    do
+        (void)snprintf(value, sizeof value, "%u", n++);
+    while (fg_access_bind(&f->make.change, &binding, &f->err) == FG_OK);
+    assert_int_equal(f->err.code, FG_E_LIMIT);
+    assert_int_equal(f->make.message.n_bindings, n - 1);
+}
+
+static void ended_sessions_are_forgotten_after_a_day(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char subject[32];
+
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT(""), &f->err), FG_E_INVALID);
+    for (unsigned i = 0; i < FG_REVOKED_SESSIONS_MAX; i++) {
+        (void)snprintf(subject, sizeof subject, "%u", i);
+        assert_int_equal(fg_access_revoke_sessions(change, fg_cstr(subject), &f->err), FG_OK);
+    }
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("ann"), &f->err), FG_E_LIMIT);
+    change->now_ms += 1000;
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("7"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_revoked_sessions, FG_REVOKED_SESSIONS_MAX);
+    change->now_ms = NOW_MS + FG_SESSION_MAX_S * 1000;
+    assert_int_equal(fg_access_revoke_sessions(change, FG_LIT("ann"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_revoked_sessions, 2);
+    assert_string_equal(f->make.message.revoked_sessions[0]->subject, "7");
+    assert_int_equal(f->make.message.revoked_sessions[0]->before_ms, NOW_MS + 1000);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, registry_set_up, registry_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH(a_binding_is_there_once),
+        WITH(bindings_are_bounded),
+        WITH(ended_sessions_are_forgotten_after_a_day),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
