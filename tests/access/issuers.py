@@ -1,5 +1,6 @@
 """Tokens of an issuer: what passes, what does not, and what the bearer may do."""
 
+import base64
 import http.server
 import json
 import os
@@ -13,7 +14,8 @@ import flamegrid
 import world
 
 ISSUER = "https://issuer.example"
-WAIT_S = 30
+WAIT_S = 60
+NEW_KID_S = 10  # between two fetches because of kids that are not known
 BINDINGS = [
     {"issuer": ISSUER, "claim": "groups", "value": "dev", "tenants": "team-*", "role": "viewer"},
     {"issuer": ISSUER, "claim": "groups", "value": "ops", "tenants": "team-b", "role": "admin"},
@@ -21,10 +23,10 @@ BINDINGS = [
 
 
 class Keys:
-    """Serves the keys of the issuer, and counts who asks."""
+    """Serves the keys of the issuer without those whose kid is in `withheld`, and counts who asks."""
 
     def __init__(self, folder):
-        self.folder, self.asked, self.port = folder, 0, flamegrid.free_port()
+        self.folder, self.asked, self.withheld, self.port = folder, 0, set(), flamegrid.free_port()
 
     def __enter__(self):
         keys = self
@@ -33,7 +35,8 @@ class Keys:
             def do_GET(self):
                 keys.asked += 1
                 with open(os.path.join(keys.folder, "keys.json"), "rb") as file:
-                    body = file.read()
+                    all_keys = json.load(file)["keys"]
+                body = json.dumps({"keys": [key for key in all_keys if key["kid"] not in keys.withheld]}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -118,13 +121,71 @@ def keep_to_roles(asking, corpus):
 
 
 def ask_once(asking, corpus, keys):
-    """A stranger's kid does not make the server ask the issuer again and again."""
-    before = keys.asked
+    """A stranger's kid does not make the server ask the issuer again and again, and is refused once the server has asked."""
+    before, began = keys.asked, time.monotonic()
     stranger = corpus["a stranger's key in jwk, another kid"][1]
     for _ in range(50):
         status, body = asking.send("GET", "/api/whoami", stranger)
         flamegrid.check(status in (401, 503), "%d %s", status, body)
-    flamegrid.check(keys.asked - before <= 1, "asked %d times", keys.asked - before)
+    asked = keys.asked - before
+    flamegrid.check(asked <= 1 + (time.monotonic() - began) / NEW_KID_S, "asked %d times", asked)
+    while status == 503:
+        flamegrid.check(time.monotonic() - began < WAIT_S, "a made-up kid is not refused after %d s", WAIT_S)
+        time.sleep(0.1)
+        status, body = asking.send("GET", "/api/whoami", stranger)
+    for _ in range(50):
+        status, body = asking.send("GET", "/api/whoami", stranger)
+        flamegrid.check(status == 401, "%d %s", status, body)
+
+
+class Flood:
+    """Strangers who send the token with a kid that nobody has, another one each time."""
+
+    def __init__(self, asking, token):
+        self.asking, self.token, self.sent, self.wrong, self.ended = asking, token, 0, [], threading.Event()
+        self.threads = [threading.Thread(target=self.send, args=(number,)) for number in range(4)]
+
+    def send(self, number):
+        _head, _dot, rest = self.token.partition(".")
+        for count in range(10**9):
+            if self.ended.is_set():
+                return
+            head = json.dumps({"alg": "RS256", "typ": "JWT", "kid": "made-up-%d-%d" % (number, count)}).encode()
+            token = base64.urlsafe_b64encode(head).rstrip(b"=").decode() + "." + rest
+            status, body = self.asking.send("GET", "/api/whoami", token)
+            self.sent += 1
+            if status not in (401, 503):
+                self.wrong.append((status, body))
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.ended.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def take_a_new_key_in_a_flood(corpus, folder):
+    """The issuer signs with a new key while strangers make kids up: those whose tokens it signs are never refused, and pass after
+    the time in which the server may ask once; it asks no more often than that."""
+    with Keys(folder) as keys:
+        keys.withheld = {"ed"}
+        with world.Asking(*keys.settings()) as asking:
+            wait_keys(asking, corpus["RS256"][1])
+            with Flood(asking, corpus["RS256"][1]) as flood:
+                before, began = keys.asked, time.monotonic()
+                time.sleep(2)
+                keys.withheld = set()
+                wait_keys(asking, corpus["EdDSA"][1])
+                status, body = asking.send("GET", "/api/whoami", corpus["RS256"][1])
+                flamegrid.check(status == 200, "a token of the old key: %d %s", status, body)
+                time.sleep(NEW_KID_S)
+                asked = keys.asked - before
+                flamegrid.check(1 < asked <= 2 + (time.monotonic() - began) / NEW_KID_S, "asked %d times", asked)
+            flamegrid.check(flood.sent > 100 and not flood.wrong, "%d sent, %s", flood.sent, flood.wrong[:3])
 
 
 def hide_secrets(asking, corpus):
@@ -135,7 +196,8 @@ def hide_secrets(asking, corpus):
 
 
 def run(tally):
-    names = ("issuers: corpus", "issuers: roles", "issuers: keeps to roles", "issuers: one fetch", "issuers: no secret in the log")
+    names = ("issuers: corpus", "issuers: roles", "issuers: keeps to roles", "issuers: one fetch",
+             "issuers: no secret in the log", "issuers: a new key in a flood")
     if not any(map(tally.wants, names)):
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -154,3 +216,4 @@ def run(tally):
             tally.run(names[2], keep_to_roles, asking, corpus)
             tally.run(names[3], ask_once, asking, corpus, keys)
             tally.run(names[4], hide_secrets, asking, corpus)
+        tally.run(names[5], take_a_new_key_in_a_flood, corpus, folder)

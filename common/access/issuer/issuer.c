@@ -328,12 +328,16 @@ static enum fg_code take_keys(struct issuer *issuer, struct fg_jwks **ret_keys,
  * the loop has said so under it before. */
 static enum fg_code want_keys(struct issuer *issuer, struct fg_slice kid, struct fg_err *err)
 {
+    const int64_t now_ns = fg_mono_ns(issuer->issuers->clock);
+    int64_t before_ns, due_ns;
     bool soon;
 
     (void)pthread_mutex_lock(&issuer->lock);
-    soon = issuer->running && fg_issuer_core_want(&issuer->core, fg_hash64_table(kid),
-                                                  fg_mono_ns(issuer->issuers->clock));
-    if (soon && !atomic_flag_test_and_set(&issuer->woken))
+    before_ns = fg_issuer_core_due(&issuer->core);
+    soon = issuer->running && fg_issuer_core_want(&issuer->core, fg_hash64_table(kid), now_ns);
+    due_ns = fg_issuer_core_due(&issuer->core);
+    if ((due_ns < before_ns || due_ns <= now_ns) && issuer->running &&
+        !atomic_flag_test_and_set(&issuer->woken))
         fg_loop_post(issuer->issuers->loop, &issuer->wake);
     (void)pthread_mutex_unlock(&issuer->lock);
     if (!soon)

@@ -2,7 +2,8 @@
 
 static const int64_t KEEP_NS = 10 * FG_MINUTE_NS;
 static const int64_t SERVE_NS = 24 * FG_HOUR_NS;
-static const int64_t UNKNOWN_KID_NS = FG_MINUTE_NS; /* strangers can name any kid */
+static const int64_t NEW_KID_NS = 10 * FG_SECOND_NS; /* strangers can name any kid */
+static const int64_t REFUSED_KID_NS = FG_MINUTE_NS;
 static const int64_t RETRY_MIN_NS = 5 * FG_SECOND_NS;
 static const int64_t RETRY_MAX_NS = FG_MINUTE_NS;
 
@@ -43,28 +44,31 @@ void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now
     }
 }
 
-/* Returns when the kid was seen first, which may be now. It takes the place of the oldest. */
+/* Returns when the kid was seen first, which may be now. If its row is full, it takes the place of
+ * the oldest. */
 static int64_t first_seen(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns)
 {
-    for (size_t i = 0; i < FG_MIN(core->n_kids, FG_ISSUER_KIDS_MAX); i++)
-        if (core->kids[i].hash == kid)
-            return core->kids[i].seen_mono_ns;
-    core->kids[core->n_kids++ % FG_ISSUER_KIDS_MAX] =
-        (struct fg_issuer_kid){.hash = kid, .seen_mono_ns = now_mono_ns};
+    struct fg_issuer_kid *row = core->kids[kid % FG_ISSUER_KID_ROWS], *place = &row[0];
+
+    for (size_t i = 0; i < FG_ISSUER_KIDS_OF_ROW; i++) {
+        if (row[i].taken && row[i].hash == kid)
+            return row[i].seen_mono_ns;
+        if (place->taken && (!row[i].taken || row[i].seen_mono_ns < place->seen_mono_ns))
+            place = &row[i];
+    }
+    *place = (struct fg_issuer_kid){.hash = kid, .seen_mono_ns = now_mono_ns, .taken = true};
     return now_mono_ns;
 }
 
 bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns)
 {
-    int64_t seen_mono_ns = first_seen(core, kid, now_mono_ns);
-    int64_t next_mono_ns = FG_MAX(core->begun_mono_ns + UNKNOWN_KID_NS, now_mono_ns);
+    bool refused = first_seen(core, kid, now_mono_ns) < core->succeeded_mono_ns && core->known;
+    int64_t next_mono_ns = core->begun_mono_ns + (refused ? REFUSED_KID_NS : NEW_KID_NS);
 
-    if (core->fetching || core->due_mono_ns <= now_mono_ns)
-        return true;
-    if (next_mono_ns > now_mono_ns && core->known && seen_mono_ns < core->succeeded_mono_ns)
-        return false;
-    core->due_mono_ns = FG_MIN(core->due_mono_ns, next_mono_ns);
-    return true;
+    /* An issuer that fails is not asked more often because of kids. */
+    if (!core->fetching && core->failures == 0)
+        core->due_mono_ns = FG_MIN(core->due_mono_ns, FG_MAX(next_mono_ns, now_mono_ns));
+    return !refused;
 }
 
 void fg_issuer_core_withdraw(struct fg_issuer_core *core, uint64_t kid)

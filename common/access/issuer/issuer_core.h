@@ -3,7 +3,7 @@
  * unknown kid may be right. Pure; times are monotonic.
  *
  *            start                    10 min after a success; 5 s … 60 s after a failure;
- *     NONE --------> FETCHING <------ a token has an unknown kid, at most once a minute
+ *     NONE --------> FETCHING <------ a token has an unknown kid
  *                       |      \
  *               success v       \ failure: the keys before it serve on
  *                     KNOWN <----'
@@ -12,20 +12,26 @@
  *
  * A kid may be of a key that is newer than the last fetch, so its token is refused only after a
  * fetch that began later than the kid was first seen. Until then its bearer has to try again:
- * agents drop what gets a 4xx. Strangers can name any kid, so kids cause one fetch a minute, all
- * together, and the table of those seen has a fixed size. If it overflows, a kid is taken for new
- * once more, and its bearer tries again in vain.
+ * agents drop what gets a 4xx. From then on the token is refused at once, also while keys are
+ * fetched again.
+ *
+ * Strangers can name any kid. So unknown kids cause one fetch in 10 s, all together, however many
+ * there are: that is also how long strangers can delay those whose issuer has a new key. A kid that
+ * was refused already causes one fetch a minute, since the issuer may have been late with its key.
+ * The table of kids has a fixed size, and the oldest of its row makes room for a new one. A kid
+ * that is pushed out of the table is taken for new once more, and its bearer tries again in vain.
  */
 #ifndef FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
 #define FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
 
 #include "common/base/time.h"
 
-enum { FG_ISSUER_KIDS_MAX = 64 };
+enum { FG_ISSUER_KID_ROWS = 128, FG_ISSUER_KIDS_OF_ROW = 8 };
 
 struct fg_issuer_kid {
     uint64_t hash;
     int64_t seen_mono_ns; /* for the first time */
+    bool taken;
 };
 
 struct fg_issuer_core {
@@ -34,8 +40,8 @@ struct fg_issuer_core {
     int64_t begun_mono_ns;     /* of the last fetch */
     int64_t succeeded_mono_ns; /* the begin of the last fetch that succeeded, if `known` */
     int64_t due_mono_ns;       /* of the next fetch, unless `fetching` */
-    struct fg_issuer_kid kids[FG_ISSUER_KIDS_MAX]; /* unknown ones, in turn */
-    size_t n_kids;                                 /* that there have been */
+    /* Unknown ones; the row follows from the hash. */
+    struct fg_issuer_kid kids[FG_ISSUER_KID_ROWS][FG_ISSUER_KIDS_OF_ROW];
 };
 
 /* Returns the state at the start: a fetch is due. */
@@ -49,8 +55,8 @@ void fg_issuer_core_begin(struct fg_issuer_core *core, int64_t now_mono_ns);
 void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now_mono_ns);
 
 /* Asks for a fetch because of an unknown kid, given as a hash that strangers cannot predict.
- * Returns true if the kid may be known after the next fetch; false if the last one, less than a
- * minute ago, was late enough to have it. */
+ * Returns true if the kid may be known after the next fetch; false if a fetch that succeeded began
+ * after the kid was first seen: the issuer does not have it. */
 bool fg_issuer_core_want(struct fg_issuer_core *core, uint64_t kid, int64_t now_mono_ns);
 
 /* Notes that the fetch that has just succeeded lacks the key of a kid that the one before had: it

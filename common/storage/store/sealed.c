@@ -180,22 +180,20 @@ static enum fg_code open_value(struct sealed_reader *reader, struct fg_slice key
 {
     uint8_t nonce[FG_SEAL_NONCE_BYTES];
     struct fg_slice ciphertext;
-    size_t before = out->len;
 
     if (value.len < FG_STORE_SEAL_MORE_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "an encrypted value was cut");
     ciphertext = fg_slice_sub(value, HEAD_BYTES, value.len - FG_STORE_SEAL_MORE_BYTES);
-    fg_buf_put(out, ciphertext); /* makes room; it is overwritten */
-    if (out->full)
+    if (!fg_buf_reserve(out, ciphertext.len))
         return fg_fail(err, FG_E_LIMIT, "a value of %zu bytes", ciphertext.len);
     use_salt(reader, value.ptr + MAGIC_BYTES);
     nonce_of(value.ptr + HEAD_BYTES - 8, nonce);
-    if (fg_seal_cipher_open(reader->cipher, nonce,
-                            associate(reader->family, key, &reader->associated), ciphertext,
-                            value.ptr + value.len - FG_SEAL_TAG_BYTES, out->ptr + before))
-        return FG_OK;
-    out->len = before;
-    return fg_fail(err, FG_E_CORRUPT, "an encrypted value was changed, or is of another key");
+    if (!fg_seal_cipher_open(reader->cipher, nonce,
+                             associate(reader->family, key, &reader->associated), ciphertext,
+                             value.ptr + value.len - FG_SEAL_TAG_BYTES, out->ptr + out->len))
+        return fg_fail(err, FG_E_CORRUPT, "an encrypted value was changed, or is of another key");
+    out->len += ciphertext.len;
+    return FG_OK;
 }
 
 /* ---- the store ---- */
@@ -311,9 +309,11 @@ static void show(struct sealed_iter *it)
     struct fg_store_iter *iter = &it->iter, *inner = it->inner;
 
     iter->valid = inner->valid;
-    iter->err = inner->err;
-    if (!inner->valid)
+    if (!inner->valid) {
+        iter->err = inner->err;
         return;
+    }
+    iter->err.code = FG_OK; /* without its text, which is larger than most values */
     iter->key = inner->key;
     iter->value = inner->value;
     if (!is_sealed(inner->value))

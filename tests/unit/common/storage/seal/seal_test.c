@@ -124,6 +124,41 @@ static void gcm_gives_the_vectors_of_its_specification(void **state)
     }
 }
 
+/* It calls the provider, the other EVP: of each length, with associated data of each length. */
+static void a_cipher_of_many_texts_gives_what_that_of_one_gives(void **state)
+{
+    enum { LONGEST_BYTES = 1200, ASSOCIATED_BYTES = 60 };
+    const struct fg_seal_key key = counting_key();
+    struct fg_seal_cipher *sealing = fg_seal_cipher_create(&key, true);
+    struct fg_seal_cipher *opening = fg_seal_cipher_create(&key, false);
+    static uint8_t text[LONGEST_BYTES], want[LONGEST_BYTES], got[LONGEST_BYTES];
+    uint8_t nonce[FG_SEAL_NONCE_BYTES] = {0}, want_tag[FG_SEAL_TAG_BYTES], tag[FG_SEAL_TAG_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < LONGEST_BYTES; i++)
+        text[i] = (uint8_t)(i * 11 + 3);
+    for (size_t len = 0; len <= LONGEST_BYTES; len += len < 300 ? 1 : 61) {
+        struct fg_slice content = fg_bytes(text, len);
+        struct fg_slice associated = fg_bytes(text + 7, len % ASSOCIATED_BYTES);
+
+        nonce[0] = (uint8_t)len;
+        nonce[1] = (uint8_t)(len >> 8);
+        fg_seal_gcm(&key, nonce, associated, content, want, want_tag);
+        fg_seal_cipher_seal(sealing, nonce, associated, content, got, tag);
+        assert_memory_equal(got, want, len);
+        assert_memory_equal(tag, want_tag, sizeof tag);
+        assert_true(fg_seal_cipher_open(opening, nonce, associated, fg_bytes(want, len), tag, got));
+        assert_memory_equal(got, text, len);
+        tag[len % sizeof tag] ^= 0x40;
+        assert_false(
+            fg_seal_cipher_open(opening, nonce, associated, fg_bytes(want, len), tag, got));
+        for (size_t i = 0; i < len; i++)
+            assert_int_equal(got[i], 0);
+    }
+    fg_seal_cipher_destroy(sealing);
+    fg_seal_cipher_destroy(opening);
+}
+
 static void pages_are_those_of_another_implementation(void **state)
 {
     struct fg_seal_key key = counting_key();
@@ -260,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expand_gives_the_vectors_of_rfc_5869),
         cmocka_unit_test(gcm_gives_the_vectors_of_its_specification),
+        cmocka_unit_test(a_cipher_of_many_texts_gives_what_that_of_one_gives),
         cmocka_unit_test(pages_are_those_of_another_implementation),
         cmocka_unit_test(a_long_page_is_that_of_another_implementation),
         cmocka_unit_test(every_changed_byte_is_detected),
