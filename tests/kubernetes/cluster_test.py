@@ -10,8 +10,8 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import shutil
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,12 +23,13 @@ import parts  # noqa: E402
 import tools  # noqa: E402
 from api import ApiError  # noqa: E402
 from flamegrid import check  # noqa: E402
-from release import Load, Release  # noqa: E402
+from release import NAMESPACE_LABELS, Load, Release  # noqa: E402
 
 RUN_TIMEOUT_S = 7200
 SETTLE_S = 15  # of load before and after what a case does
 DRAIN_TIMEOUT_S = 900
 LOST_S = 45
+CURL_TIMED_OUT = 28  # nothing comes back
 INSIDE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
 
 
@@ -73,6 +74,18 @@ def case_install_is_green_and_restricted(scene):
         raise AssertionError("a pod that is not restricted was accepted")
     zones = {pod["metadata"]["name"]: pod["metadata"]["labels"].get("topology.kubernetes.io/zone") for pod in scene.bed.pods(release.name, "ingester")}
     check(sorted(zones.values()) == sorted(beds.ZONES), "ingesters by zone: %s", zones)
+
+
+def case_policies_keep_others_out(scene):
+    """Agents of another namespace reach distributors, and nothing else; names of services are found."""
+    release = scene.release()
+    scene.bed.namespace("agents", **NAMESPACE_LABELS)
+    ingester = scene.bed.pods(release.name, "ingester")[0]
+    for name, url, reached in (("agent", "http://flamegrid-distributor.%s:4040/ready" % release.name, True),
+                               ("reader", "http://flamegrid-querier.%s:4040/ready" % release.name, False),
+                               ("operator", "http://%s:5040/healthz" % ingester["status"]["podIP"], False)):
+        code = scene.bed.run_once("agents", name, "bed/flamegrid:present", "/usr/bin/curl", "--silent", "--fail", "--max-time", "5", url)
+        check(code == (0 if reached else CURL_TIMED_OUT), "%s: curl %s ended with %d", name, url, code)
 
 
 def case_ingesters_scale_to_six_and_back(scene):
@@ -153,7 +166,8 @@ def case_upgrade_and_back(scene):
     release.uninstall()
 
 
-CASES = (case_install_is_green_and_restricted, case_ingesters_scale_to_six_and_back, case_drain_of_a_node, case_loss_of_a_zone, case_upgrade_and_back)
+CASES = (case_install_is_green_and_restricted, case_policies_keep_others_out, case_ingesters_scale_to_six_and_back, case_drain_of_a_node, case_loss_of_a_zone,
+         case_upgrade_and_back)
 
 
 # ---- outside and inside of the namespaces ----

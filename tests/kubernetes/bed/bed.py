@@ -162,6 +162,19 @@ class Bed:
             if fault.status not in (404, 429):  # 429: the budget does not allow it now
                 raise
 
+    def run_once(self, namespace, name, image, *command):
+        """Runs a command in a pod of its own, restricted, and returns its exit code."""
+        pods = "/api/v1/namespaces/%s/pods" % namespace
+        self.api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+            "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "once", "image": image, "command": list(command),
+                            "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}}]}})
+        pod = wait("the pod %s ends" % name, START_TIMEOUT_S, lambda: next(
+            (pod for pod in [self.api.get(pods + "/" + name)] if pod.get("status", {}).get("phase") in ("Succeeded", "Failed")), None))
+        self.api.delete(pods + "/" + name)
+        return pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+
     def log(self, pod, container):
         """Returns what a container said, on whichever nodes it has been."""
         name = "%s.%s.%s.log" % (pod["metadata"]["namespace"], pod["metadata"]["name"], container)

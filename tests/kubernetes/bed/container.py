@@ -36,6 +36,7 @@ class Container:
         self.last = None  # how it ended the time before
         self.ended = None
         self.start_mono = 0
+        self.used = (0, 0)  # most memory in MiB, processor time in seconds
 
     @property
     def address(self):
@@ -120,6 +121,17 @@ class Container:
                 self.waiting = "CrashLoopBackOff"
                 self.pod.event("BackOff" if self.starts > 1 else "Restarted", "%s ended with %d" % (self.name, self.last["terminated"]["exitCode"]))
 
+    def measure(self):
+        """Notes the memory and processor time of the process so far."""
+        try:
+            with open("/proc/%d/status" % self.process.pid, encoding="ascii") as file:
+                memory = next((int(line.split()[1]) for line in file if line.startswith("VmHWM:")), 0)
+            with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as file:
+                ticks = sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+            self.used = (memory // 1024, ticks / os.sysconf("SC_CLK_TCK"))
+        except (OSError, ValueError):
+            pass  # it ends
+
     def restarts(self):
         policy = self.pod.thing["spec"].get("restartPolicy", "Always")
         return policy == "Always" or policy == "OnFailure" and self.ended["exitCode"] != 0
@@ -128,6 +140,7 @@ class Container:
         code = self.process.returncode
         for probe in self.probes:
             probe.stop()
+        self.pod.event("Used", "%s: %d MiB, %.1f s of CPU in %d s" % (self.name, *self.used, time.time() - self.started_s))
         self.process = None
         self.started = self.ready = False
         self.ended = {"exitCode": code if code >= 0 else 128 - code, "reason": "Completed" if code == 0 else "Error", "startedAt": stamp(self.started_s),
@@ -154,6 +167,7 @@ class Container:
 
     def terminate(self):
         if self.process is not None:
+            self.measure()
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self):

@@ -11,7 +11,7 @@ from flamegrid import check
 
 NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 HELM_WAIT = "600s"
-READY_TIMEOUT_S = 300
+READY_TIMEOUT_S = 600
 GREEN_TIMEOUT_S = 120
 RATE, READS = "20/s", "4/s"
 NEVER = ("unknown", "skipped", "wrong", "lost", "double", "foreign")
