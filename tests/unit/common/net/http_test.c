@@ -7,10 +7,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -472,14 +474,48 @@ static void test_drain(void **state)
 
 struct held_loop {
     struct fg_msg msg;
+    struct http_run *run;
+    sem_t busy; /* posted when the loop is in hold_loop() */
     sem_t gate;
+    _Atomic pid_t stopping; /* the thread that asks for the stop; 0 before */
 };
 
 static void hold_loop(struct fg_msg *msg)
 {
     struct held_loop *held = fg_container(msg, struct held_loop, msg);
 
+    assert_int_equal(sem_post(&held->busy), 0);
     assert_int_equal(sem_wait(&held->gate), 0);
+}
+
+static void *stop_held(void *arg)
+{
+    struct held_loop *held = arg;
+
+    atomic_store(&held->stopping, gettid());
+    fg_http_server_stop(held->run->server);
+    return NULL;
+}
+
+/* Waits until the stop is in the inbox of the busy loop: its thread sleeps only when it has posted
+ * it. */
+static void wait_for_stop(struct held_loop *held)
+{
+    char path[64];
+    char state = 0;
+
+    while (atomic_load(&held->stopping) == 0)
+        (void)sched_yield();
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+                   (int)atomic_load(&held->stopping));
+    while (state != 'S') {
+        FILE *stat = fopen(path, "re");
+
+        assert_non_null(stat);
+        assert_int_equal(fscanf(stat, "%*d (%*[^)]) %c", &state), 1);
+        assert_int_equal(fclose(stat), 0);
+        (void)sched_yield();
+    }
 }
 
 /* A busy loop has not accepted a connection that is there already when the stop is asked for. Its
@@ -487,21 +523,24 @@ static void hold_loop(struct fg_msg *msg)
 static void test_drain_accepts_what_waits(void **state)
 {
     struct http_run *run = *state;
-    struct held_loop held = {.msg = {.run = hold_loop}};
+    struct held_loop held = {.msg = {.run = hold_loop}, .run = run};
     pthread_t thread;
     int fd;
 
+    assert_int_equal(sem_init(&held.busy, 0, 0), 0);
     assert_int_equal(sem_init(&held.gate, 0, 0), 0);
     fg_loop_post(run->loop, &held.msg);
+    assert_int_equal(sem_wait(&held.busy), 0);
     fd = run_client(run);
     run_say(fd, GET("/echo"));
-    assert_int_equal(pthread_create(&thread, NULL, stop_server, run), 0);
-    assert_int_equal(usleep(50 * 1000), 0); /* in which the stop reaches the loop's inbox */
+    assert_int_equal(pthread_create(&thread, NULL, stop_held, &held), 0);
+    wait_for_stop(&held);
     assert_int_equal(sem_post(&held.gate), 0);
     run_expect_head(fd, 200, "Connection: close\r\n");
     run_expect_closed(fd);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(sem_destroy(&held.gate), 0);
+    assert_int_equal(sem_destroy(&held.busy), 0);
 }
 
 /* A handler that never answers in time: stop returns all the same, and the late answer is harmless.
