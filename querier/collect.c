@@ -216,46 +216,55 @@ struct series_fanout {
     size_t n_names;
 };
 
-static enum fg_code read_sets(struct qry_query *query, struct fg_cur *cur,
+static enum fg_code read_sets(struct qry_query *query, struct fg_slice payload,
                               struct qry_label_sets *into, struct fg_err *err)
 {
+    struct fg_cur cur = fg_cur(payload);
     /* At least one byte for each set: a count that the payload cannot hold is refused before memory
      * is allocated. */
-    uint64_t n = fg_cur_count(cur, 1);
+    uint64_t n = fg_cur_count(&cur, 1);
 
     for (uint64_t i = 0; i < n; i++) {
-        struct fg_slice encoded = fg_cur_lenbytes(cur);
+        struct fg_slice encoded = fg_cur_lenbytes(&cur);
         struct fg_labels labels;
 
-        if (cur->bad)
+        if (cur.bad)
             break;
         if (fg_labels_decode(encoded, query->arena, &labels, err) != FG_OK ||
             qry_label_sets_add(into, &labels, query->arena, err) != FG_OK)
             return err->code;
     }
-    if (!fg_cur_end(cur))
+    if (!fg_cur_end(&cur))
         return fg_fail(err, FG_E_CORRUPT, "label sets cut short");
+    return FG_OK;
+}
+
+/* Counts what the ingester did, and copies the payload of its response into the query's memory:
+ * labels borrow from it, and the call frees the original. */
+static enum fg_code keep_payload(struct qry_query *query, const struct fg_call *call,
+                                 const Fg__Inner__Stats *stats, struct fg_slice *payload,
+                                 struct fg_err *err)
+{
+    if (qry_fanout_count(query, stats, err) != FG_OK)
+        return err->code;
+    *payload = fg_arena_copy(query->arena, call->reply_payload);
+    if (payload->ptr == NULL && call->reply_payload.len > 0)
+        return qry_query_too_large(err);
     return FG_OK;
 }
 
 static enum fg_code take_series(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
-    /* The labels borrow from the payload, which the call frees. */
-    struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
+    struct fg_slice payload;
     ProtobufCMessage *head;
 
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    if (qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats, err) != FG_OK)
+    if (keep_payload(query, call, ((Fg__Inner__SeriesReply *)head)->stats, &payload, err) != FG_OK)
         return err->code;
-    if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_query_too_large(err);
-    if (payload.len == 0)
-        return FG_OK;
-    struct fg_cur cur = fg_cur(payload);
-    if (read_sets(query, &cur, arg, err) != FG_OK)
+    if (payload.len > 0 && read_sets(query, payload, arg, err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
@@ -453,27 +462,28 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
     return FG_OK;
 }
 
-static enum fg_code decode_series(struct qry_query *query, struct fg_cur *cur,
+static enum fg_code decode_series(struct qry_query *query, struct fg_slice payload,
                                   struct qry_points_list *list, struct fg_err *err)
 {
+    struct fg_cur cur = fg_cur(payload);
     /* A series has at least two bytes: the length of its labels and its number of points. */
-    uint64_t n = fg_cur_count(cur, 2);
+    uint64_t n = fg_cur_count(&cur, 2);
 
     for (uint64_t i = 0; i < n; i++) {
-        struct fg_slice encoded = fg_cur_lenbytes(cur);
+        struct fg_slice encoded = fg_cur_lenbytes(&cur);
         struct qry_points series = {0};
 
-        if (cur->bad)
+        if (cur.bad)
             break;
         if (fg_labels_decode(encoded, query->arena, &series.labels, err) != FG_OK ||
-            decode_points(cur, query->arena, &series, err) != FG_OK)
+            decode_points(&cur, query->arena, &series, err) != FG_OK)
             return err->code;
-        if (cur->bad)
+        if (cur.bad)
             break;
         if (qry_points_list_add(list, &series, query->arena, err) != FG_OK)
             return err->code;
     }
-    if (!fg_cur_end(cur))
+    if (!fg_cur_end(&cur))
         return fg_fail(err, FG_E_CORRUPT, "points cut short");
     return FG_OK;
 }
@@ -481,21 +491,15 @@ static enum fg_code decode_series(struct qry_query *query, struct fg_cur *cur,
 static enum fg_code take_points(struct qry_query *query, const struct fg_call *call, void *arg,
                                 struct fg_err *err)
 {
-    /* Series labels borrow from the payload, which the call frees. */
-    struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
+    struct fg_slice payload;
     ProtobufCMessage *head;
 
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    if (qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats, err) != FG_OK)
+    if (keep_payload(query, call, ((Fg__Inner__PointsReply *)head)->stats, &payload, err) != FG_OK)
         return err->code;
-    if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_query_too_large(err);
-    if (payload.len == 0)
-        return FG_OK;
-    struct fg_cur cur = fg_cur(payload);
-    if (decode_series(query, &cur, arg, err) != FG_OK)
+    if (payload.len > 0 && decode_series(query, payload, arg, err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
