@@ -245,9 +245,9 @@ static enum fg_code keep_payload(struct qry_query *query, const struct fg_call *
                                  const Fg__Inner__Stats *stats, struct fg_slice *payload,
                                  struct fg_err *err)
 {
+    *payload = fg_arena_copy(query->arena, call->reply_payload);
     if (qry_fanout_count(query, stats, err) != FG_OK)
         return err->code;
-    *payload = fg_arena_copy(query->arena, call->reply_payload);
     if (payload->ptr == NULL && call->reply_payload.len > 0)
         return qry_query_too_large(err);
     return FG_OK;
