@@ -567,9 +567,9 @@ void ing_sender_stop(struct ing_sender *sender)
     fg_client_destroy(fg_take(sender->client));
 }
 
-bool ing_sender_can_resend(const struct ing_sender *sender)
+const struct ing_past *ing_sender_past(const struct ing_sender *sender)
 {
-    return sender->config.past != NULL;
+    return sender->config.past;
 }
 
 void ing_sender_destroy(struct ing_sender *sender)
